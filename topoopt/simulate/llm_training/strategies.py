@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from topoopt.core.arrays import Ints
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 
@@ -28,6 +29,7 @@ class StrategyColumns:
         first_layers, inner_layers, last_layers: layers on the first rank of a pipeline, on the fullest of those
             between, on the last one.
         order: of the ranks, a place in `RANK_ORDERS`.
+        stages: int64[R, most stages], layers of every stage; None: those between the ends are as even as can be.
     """
 
     tensor: Column
@@ -46,6 +48,7 @@ class StrategyColumns:
     inner_layers: Column
     last_layers: Column
     order: Column
+    stages: Ints | None = None
 
     def scheduled(self, *schedules: PipelineSchedule) -> NDArray[np.bool_]:
         """Whether the schedule is one of these."""
@@ -115,7 +118,10 @@ def columns_of(strategies: Sequence[ParallelStrategy], layers: int) -> StrategyC
 
     pipeline, chunks = column("pipeline"), column("chunks")
     first, inner, last = even_layers(layers, pipeline, chunks)
+    stages = np.zeros((len(strategies), int((pipeline * chunks).max(initial=1))), dtype=np.int64)
     for place, one in enumerate(strategies):
+        known = one.stage_layers or stage_layers(layers, one.pipeline, one.chunks)
+        stages[place, : len(known)] = known
         if one.stage_layers:
             loads = [sum(one.stage_layers[rank :: one.pipeline]) for rank in range(one.pipeline)]
             first[place], last[place] = loads[0], loads[-1]
@@ -137,4 +143,5 @@ def columns_of(strategies: Sequence[ParallelStrategy], layers: int) -> StrategyC
         inner_layers=inner,
         last_layers=last,
         order=np.array([float(RANK_ORDERS.index(one.order)) for one in strategies]),
+        stages=stages,
     )

@@ -1,0 +1,231 @@
+"""Seconds of iterations by the explicit order of their passes: p representative ranks stand for all replicas.
+
+An iteration lasts until all ranks have done their passes and reduced their gradients, and then takes the step of the
+optimizer, which waits for all ranks, as gradients are normed. No pass of a stage begins before its weights are gathered
+(ZeRO 1 and 2), layer by layer in the order of the stages of a rank, which passes of the layers before hide; gradients
+of a layer are reduced as soon as its last backward pass is through, one layer after the other. With ZeRO 3, which does
+both in all passes, what passes do not hide comes on top.
+
+Strategies whose orders are the same are followed together, few micro-batches where the others are proven to repeat them.
+ZB-2P plans its order with times on an ideal switch, of nine digits, so that a slower network delays it and changes
+nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.core.pipeline import PipelineShape, StageCosts
+from topoopt.simulate.jit import kernel
+from topoopt.simulate.llm_training.order_bound import rank_costs
+from topoopt.simulate.llm_training.stage_parts import FORWARD, GATHERED, INPUTS, REDUCED, WEIGHTS, StageParts
+from topoopt.simulate.llm_training.stage_table import LAYERS, late_weights, reduced_at
+from topoopt.simulate.pipeline.orders import BACKWARD, PassOrders
+from topoopt.simulate.pipeline.orders import WEIGHTS as LATE
+from topoopt.simulate.pipeline.periods import Period, grown, periods_compared
+from topoopt.simulate.pipeline.program import PassProgram, pass_program
+from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders
+from topoopt.simulate.pipeline.timeline import MOST_TICKS, TickCosts
+
+PLANNED_DIGITS = 9
+"""Of the times that an order is planned with: as many as rounding leaves alone."""
+
+
+@dataclass(frozen=True)
+class OrderShape:
+    """What an order and what is exchanged around it depend on, but for how long passes take."""
+
+    schedule: S
+    pipeline: int
+    chunks: int
+    micro_batches: int
+    zero: int
+
+    @property
+    def stages(self) -> int:
+        """Of the model."""
+        return self.pipeline * self.chunks
+
+    def home(self) -> Ints:
+        """int64[stages]: the rank of each."""
+        stage = np.arange(self.stages)
+        return np.minimum(stage, self.stages - 1 - stage) if self.schedule is S.DUALPIPE_V else stage % self.pipeline
+
+
+@dataclass(frozen=True, eq=False)
+class OrderTimes:
+    """Seconds, one value a strategy.
+
+    Attributes:
+        passes: until the last pass ends, weights being there from the begin.
+        exchanged: how much later gradients are reduced, weights being gathered before.
+        step: of the optimizer.
+    """
+
+    passes: Floats
+    exchanged: Floats
+    step: Floats
+
+    @property
+    def total(self) -> Floats:
+        """Of an iteration, but for what each costs anyway."""
+        return self.passes + self.exchanged + self.step
+
+
+def order_times(
+    problem: LlmTrainingProblem, shape: OrderShape, tables: Floats, hop: Floats, planned: tuple[Floats, Floats] | None
+) -> OrderTimes:
+    """Follow the passes of strategies of one shape.
+
+    Args:
+        tables: float64[7, stages, R], of their stages.
+        hop: float64[R].
+        planned: the same two on an ideal switch, for orders that are planned; None: these are they.
+    """
+    hop = hop if shape.pipeline > 1 else np.zeros_like(hop)
+    count = tables.shape[2]
+    passes, ends = np.empty(count), np.empty(count)
+    if shape.schedule is S.ZB_2P:
+        known, known_hop = (tables, hop) if planned is None else planned
+        for one in range(count):
+            here = slice(one, one + 1)
+            orders = _planned(shape, known[:, :, one], float(known_hop[one]))
+            program = pass_program(orders, blocking=not problem.overlap.pipeline)
+            passes[here], ends[here], _ = _followed(problem, shape, program, None, tables[:, :, here], hop[here])
+    else:
+        left, period = np.arange(count), _period(shape)
+        while len(left):
+            few = shape.micro_batches if period is None else period.few
+            program = _program(replace(shape, micro_batches=few, zero=0), not problem.overlap.pipeline)
+            found = _followed(problem, shape, program, period, tables[:, :, left], hop[left])
+            passes[left], ends[left] = found[:2]
+            left, period = left[~found[2]], period and grown(period, shape.micro_batches)
+    step, shown = _rank_costs(
+        tables, shape.pipeline, shape.chunks, shape.micro_batches, shape.zero, problem.overlap.data,
+        shape.schedule is S.DUALPIPE_V,
+    )  # fmt: skip
+    return OrderTimes(passes, np.maximum(ends - passes, 0.0) + shown, step)
+
+
+def _period(shape: OrderShape) -> Period | None:
+    find = SCHEDULES[shape.schedule].period
+    return None if find is None else find(PipelineShape(shape.pipeline, shape.micro_batches, shape.chunks))
+
+
+@lru_cache(maxsize=64)
+def _program(shape: OrderShape, blocking: bool) -> PassProgram:
+    sizes = PipelineShape(shape.pipeline, shape.micro_batches, shape.chunks)
+    ones = StageCosts.uniform(sizes, 1.0, 1.0, 1.0)
+    ticks = TickCosts.of(ones, shape.micro_batches)
+    orders = pass_orders(shape.schedule, sizes, ticks, PipelineMemory.usual(shape.stages))
+    return pass_program(orders, blocking=blocking)
+
+
+def _planned(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
+    """The order that the greedy rounds come to."""
+    passes = table[[FORWARD, INPUTS, WEIGHTS]]
+    digits = PLANNED_DIGITS - 1 - int(np.floor(np.log10(max(passes.max(), hop))))
+    forward, inputs, weights = np.rint(passes * 10.0**digits)
+    costs = StageCosts(forward, inputs, weights, float(np.rint(hop * 10.0**digits)))
+    return planned_orders(shape.micro_batches, costs)
+
+
+def planned_orders(micro_batches: int, costs: StageCosts) -> PassOrders:
+    """ZB-2P in the memory of 2p micro-batches."""
+    stages = len(costs.forward_s)
+    ticks = TickCosts.of(costs, micro_batches)
+    return pass_orders(S.ZB_2P, PipelineShape(stages, micro_batches), ticks, PipelineMemory.usual(stages))
+
+
+def _followed(
+    problem: LlmTrainingProblem, shape: OrderShape, program: PassProgram, period: Period | None, tables: Floats, hop: Floats
+) -> tuple[Floats, Floats, Bools]:
+    """Seconds until the last pass ends, and until the last gradient is reduced; whether that is proven for all.
+
+    The second are with weights gathered first, the first are not: both are run side by side.
+    """
+    orders, count = program.orders, tables.shape[2]
+    ready = _ready(tables, shape.home(), problem.overlap.data, shape.zero)
+    ready = np.concatenate([np.zeros_like(ready), ready], axis=1)
+    both, twice = np.concatenate([tables[: WEIGHTS + 1]] * 2, axis=2), np.concatenate([hop, hop])
+    total = (both.sum(axis=(0, 1)) + 2.0 * shape.stages * twice) * shape.micro_batches + ready.sum(axis=0)
+    scale = 10.0 ** np.minimum(np.floor(np.log10(MOST_TICKS / total)), 22.0)
+    ticks, first_ready, hops = np.rint(both * scale), np.rint(ready * scale), np.rint(twice * scale)
+    last, windows = orders.start[1:] - 1, np.zeros((2, 0), dtype=np.int64)
+    final = np.flatnonzero(np.isin(orders.passes[:, 0], (BACKWARD, LATE)))
+    done = np.full(len(orders.rank_of_stage), -1, dtype=np.int64)
+    done[orders.passes[final, 2]] = final
+    if period is not None:
+        windows = np.stack([rows.ravel() for rows in periods_compared(period, orders.start)])
+    places = np.concatenate([last, done, windows[0], windows[1]])
+    costs = program.costs(ticks[FORWARD], ticks[INPUTS], ticks[WEIGHTS])
+    copies = np.tile(first_ready, (orders.copies, 1))
+    ends = program.run(costs, hops, copies, program.node_of_pass[places].astype(np.int64))
+    p, stages = orders.ranks, len(done)
+    later, proven = np.zeros(2 * count), np.ones(count, dtype=bool)
+    if period is not None:
+        shift = ends[p + stages + windows.shape[1] :] - ends[p + stages : p + stages + windows.shape[1]]
+        same = (shift == shift[0]).all(axis=0)
+        proven = same[:count] & same[count:]
+        later = shift[0] * ((shape.micro_batches - orders.micro_batches) // period.batches)
+    passes = (ends[:p].max(axis=0) + later) / scale
+    of_stage = ends[p : p + stages].reshape(orders.copies, -1, 2 * count).max(axis=0)
+    done_s = ((of_stage + later) / scale)[:, count:]
+    split = bool((orders.passes[:, 0] == LATE).any())
+    reduced = _reduced(tables, done_s, shape.home(), split, problem.overlap.data, shape.zero)
+    return passes[:count], np.maximum(passes[count:], reduced), proven
+
+
+@kernel
+def _ready(tables: Floats, home: Ints, hiding: bool, zero: int) -> Floats:  # pragma: no cover - compiled
+    """float64[stages, R]: before when no pass of a stage begins."""
+    stages, count = tables.shape[1], tables.shape[2]
+    found = np.zeros((stages, count))
+    for one in range(count if zero < 3 else 0):
+        for s in range(stages):
+            before = 0.0
+            for other in range(stages):
+                if home[other] == home[s] and (other < s or (not hiding and other != s)):
+                    before += tables[GATHERED, other, one]
+            found[s, one] = late_weights(
+                tables[GATHERED, s, one], tables[LAYERS, s, one], tables[FORWARD, s, one], before, hiding
+            )
+    return found
+
+
+@kernel
+def _reduced(
+    tables: Floats, done: Floats, home: Ints, split: bool, hiding: bool, zero: int
+) -> Floats:  # pragma: no cover - compiled
+    """float64[R]: when the last rank has reduced its gradients, the stage that is through first before the others."""
+    stages, count = done.shape
+    found, free = np.zeros(count), np.zeros(home.max() + 1)
+    for one in range(count if zero < 3 else 0):
+        free[:] = 0.0
+        if not hiding:
+            for s in range(stages):
+                free[home[s]] = max(free[home[s]], done[s, one])
+        for s in np.argsort(done[:, one], kind="mergesort"):
+            back = tables[WEIGHTS, s, one] + (0.0 if split else tables[INPUTS, s, one])
+            reduced, layers, rank = tables[REDUCED, s, one], tables[LAYERS, s, one], home[s]
+            free[rank] = reduced_at(free[rank], done[s, one], reduced, layers, back, hiding)
+        found[one] = free.max()
+    return found
+
+
+@kernel
+def _rank_costs(
+    tables: Floats, p: int, v: int, m: int, zero: int, hiding: bool, folded: bool
+) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
+    count = tables.shape[2]
+    step, shown = np.empty(count), np.empty(count)
+    for one in range(count):
+        step[one] = rank_costs(tables[:, :, one], p, v, m, 0, hiding, folded)
+        shown[one] = rank_costs(tables[:, :, one], p, v, m, zero, hiding, folded) - step[one]
+    return step, shown
