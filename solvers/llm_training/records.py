@@ -43,13 +43,18 @@ EVEN = -1.0
 """In place of how many layers fewer the ends have: layers are spread evenly."""
 
 
-def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape) -> Column:
-    """float64[records, 9], the parts of all strategies of a shape; schedules and recomputation as codes."""
+def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape, *, free: bool = False) -> Column:
+    """float64[records, 9], the parts of all strategies of a shape; schedules and recomputation as codes.
+
+    Args:
+        free: ZeRO and recomputation cost nothing: 0 and none stand for all.
+    """
     tables = []
     space, batch = problem.space, problem.batch
-    zeros = _zeros(problem, shape)
+    zeros = [0.0] if free else _zeros(problem, shape)
     orders = orders_of_shape(problem, shape)
-    again = [float(RECOMPUTE_CODES[one]) for one in _recomputations(problem)]
+    recomputed = [Recompute.NONE] if free else _recomputations(problem)
+    again = [float(RECOMPUTE_CODES[one]) for one in recomputed]
     for b in stated(divisors(batch.sequences // shape.data), space.micro_batch):
         m = batch.sequences // (shape.data * b)
         ways = _ways(problem, shape, m)

@@ -1,9 +1,10 @@
 """The best strategies of an instance on an ideal switch, proven: branch and bound over the shapes of strategies.
 
-Shapes are gone through in the order of their bounds, all strategies of a shape evaluated at once, until the bound of
-the next one is slower than the last strategy that is asked for; where no proof is, until some bring nothing better.
-What is left needs no look: the certificate holds, for every shape, its fastest strategy, or the least memory of its
-smallest one, or its bound.
+Shapes are gone through in the order of their bounds, until that of the next one is slower than the last strategy that
+is asked for; where no proof is, until some bring nothing better. Of a shape all strategies that fit get a bound of their
+own, and the passes of those whose bound is no slower than that last strategy are followed, the least bound first. What
+is left needs no look: the certificate says of every shape that it was gone through so, or the least memory of its
+smallest strategy, or its bound.
 """
 
 from __future__ import annotations
@@ -17,18 +18,24 @@ from solvers.llm_training.records import columns_of_rows, rows_of_shape, strateg
 from solvers.llm_training.shape_bounds import shape_bounds, shape_numbers
 from solvers.llm_training.shapes import strategy_shapes
 from solvers.stop import Stop
-from topoopt.core.arrays import Bools
+from topoopt.core.arrays import Ints
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import RankedStrategy, ShapeOutcome, ShapeVerdict, StrategyShape
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.llm_training.ledger import ledger
 from topoopt.simulate.llm_training.rank_weights import rank_weights
-from topoopt.simulate.llm_training.roofline import roofline_columns
+from topoopt.simulate.llm_training.iteration_times import iteration_times
+from topoopt.simulate.llm_training.order_bound import order_bounds
+from topoopt.simulate.llm_training.stage_parts import stage_parts
 from topoopt.simulate.llm_training.strategies import Column
+from topoopt.simulate.llm_training.transfers import GroupRates
 
 FIRST, BLOCK = 1 << 9, 1 << 14
 """Strategies that are evaluated together: few at first, as a good one leaves shapes out, then as many as keep memory
 small and numpy busy."""
+
+FOLLOWED = 1 << 4
+"""Strategies whose passes are followed together at first, then twice as many each time."""
 
 PATIENCE = 1 << 14
 """Strategies without a better one after which a search that need not prove anything ends."""
@@ -81,16 +88,12 @@ class _Best:
         """What is slower does not matter."""
         return self.found[-1][0] * (1.0 + SLACK) if len(self.found) == self.count else np.inf
 
-    def add(self, shape: StrategyShape, rows: Column, total: Column, memory: Column, fits: Bools) -> None:
-        """Strategies of a shape, in the order of the space."""
-        times = np.where(fits, total, np.inf)
-        for place in np.argsort(times, kind="stable")[: self.count].tolist():
-            if np.isfinite(times[place]):
-                self.found.append((float(times[place]), self.seen + place, float(memory[place]), shape, rows[place]))
-        self.seen += len(rows)
-        self.found.sort(key=lambda one: one[:2])
-        if not self.found or self.found[0][1] >= self.seen - len(rows):
+    def add(self, shape: StrategyShape, row: Column, place: int, time: float, memory: float) -> None:
+        """A strategy, by its place in the order of the space."""
+        if not self.found or time < self.found[0][0]:
             self.found_at = self.seen
+        self.found.append((time, self.seen + place, memory, shape, row))
+        self.found.sort(key=lambda one: one[:2])
         del self.found[self.count :]
 
     def ranked(self, problem: LlmTrainingProblem) -> tuple[RankedStrategy, ...]:
@@ -190,20 +193,41 @@ def _evaluated(
     held = ledger(problem.model, problem.formats, columns, weights, problem.batch.length, micro_batches)
     memory, usable = held.total, problem.cluster.usable_bytes
     fits = np.ones(len(rows), dtype=bool) if usable is None else memory <= usable
-    total = np.full(len(rows), np.inf)
-    if fits.any():
-        fitting = columns_of_rows(problem, of_row[fits], rows[fits])
-        total[fits] = roofline_columns(problem, problem.device, fitting).total
+    _follow(problem, block, of_row, rows, memory, np.flatnonzero(fits), best)
+    best.seen += len(rows)
     found, begin = [], 0
     for shape, part, bound in block:
         here = slice(begin, begin + len(part))
         begin += len(part)
-        if not len(part):
-            continue
-        own = fits[here]
-        fastest = float(total[here][own].min()) if own.any() else None
-        verdict = ShapeVerdict.MEMORY if fastest is None else ShapeVerdict.SEARCHED
-        least = float(memory[here].min())
-        found.append(ShapeOutcome(shape, verdict, bound, len(part), int(own.sum()), fastest, least))
-        best.add(shape, part, total[here], memory[here], own)
+        if len(part):
+            fitting = int(fits[here].sum())
+            verdict = ShapeVerdict.SEARCHED if fitting else ShapeVerdict.MEMORY
+            found.append(ShapeOutcome(shape, verdict, bound, len(part), fitting, float(memory[here].min())))
     return found
+
+
+def _follow(
+    problem: LlmTrainingProblem,
+    block: list[tuple[StrategyShape, Column, float]],
+    of_row: Column,
+    rows: Column,
+    memory: Column,
+    fitting: Ints,
+    best: _Best,
+) -> None:
+    """Follow the passes of strategies that fit, the least bound first, while one may be as fast as those known."""
+    if not len(fitting):
+        return
+    columns = columns_of_rows(problem, of_row[fitting], rows[fitting])
+    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    bounds = order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
+    shapes = np.repeat(np.arange(len(block)), [len(part) for _, part, _ in block])
+    order, room = np.argsort(bounds, kind="stable"), FOLLOWED
+    while len(order) and bounds[order[0]] <= best.cutoff:
+        chosen = order[:room][bounds[order[:room]] <= best.cutoff]
+        order, room = order[room:], 2 * room
+        here = fitting[chosen]
+        times = iteration_times(problem, problem.device, columns_of_rows(problem, of_row[here], rows[here]))
+        for place, time in zip(here.tolist(), times.tolist(), strict=True):
+            if time <= best.cutoff:
+                best.add(block[shapes[place]][0], rows[place], place, time, float(memory[place]))

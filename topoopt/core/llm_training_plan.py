@@ -161,7 +161,7 @@ class StrategyShape:
 class ShapeVerdict(StrEnum):
     """Why no strategy of a shape is faster than the best one."""
 
-    SEARCHED = "searched"  # all its strategies were evaluated
+    SEARCHED = "searched"  # each of its strategies that fit has a slower bound, or its passes were followed
     BOUND = "bound"  # none can be faster than a bound that is slower
     MEMORY = "memory"  # none fits
     LEFT = "left"  # nothing says so: a limit came
@@ -177,7 +177,6 @@ class ShapeOutcome:
         bound_s: none of its strategies is faster than this, whatever memory they take.
         records: strategies of the shape; 0 where they were not gone through.
         fitting: of them that fit.
-        best_s: the fastest of those; None: there is none, or it was not searched.
         least_bytes: memory of its smallest strategy; None: not known.
     """
 
@@ -186,7 +185,6 @@ class ShapeOutcome:
     bound_s: float
     records: int = 0
     fitting: int = 0
-    best_s: float | None = None
     least_bytes: float | None = None
 
 
@@ -223,7 +221,6 @@ class FabricOutcome:
         memory: of the fullest GPU.
         bound_s: no strategy of the space, wherever its ranks stand, is faster on any network of this fabric.
         note: what the figures leave out, for people.
-        timeline_s: of the same iteration by the explicit order of its passes; 0: on an ideal switch.
         tried: strategies for which a network was made; 0: on an ideal switch.
         next: the fastest others of them, ranks in their order; empty on an ideal switch.
     """
@@ -233,7 +230,6 @@ class FabricOutcome:
     memory: TrainingMemory
     bound_s: float
     note: str = ""
-    timeline_s: float = 0.0
     tried: int = 0
     next: tuple[StrategyFigures, ...] = ()
 
