@@ -1,7 +1,7 @@
 """The best strategies of an instance on an ideal switch, proven: branch and bound over the shapes of strategies.
 
-Shapes are gone through in the order of their bounds, until that of the next one is slower than the last strategy that
-is asked for; where no proof is, until some bring nothing better. Of a shape all strategies that fit get a bound of their
+Shapes are gone through in the order of their bounds, until the next one is slower than the last strategy that is asked
+for; where no proof is, until some bring nothing better. Of a shape all strategies that fit get a bound of their
 own, and the passes of those whose bound is no slower than that last strategy are followed, the least bound first. What
 is left needs no look: the certificate says of every shape that it was gone through so, or the least memory of its
 smallest strategy, or its bound.
@@ -22,10 +22,10 @@ from topoopt.core.arrays import Ints
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import RankedStrategy, ShapeOutcome, ShapeVerdict, StrategyShape
 from topoopt.core.verdict import StopReason
-from topoopt.simulate.llm_training.ledger import ledger
-from topoopt.simulate.llm_training.rank_weights import rank_weights
 from topoopt.simulate.llm_training.iteration_times import iteration_times
+from topoopt.simulate.llm_training.ledger import ledger
 from topoopt.simulate.llm_training.order_bound import order_bounds
+from topoopt.simulate.llm_training.rank_weights import rank_weights
 from topoopt.simulate.llm_training.stage_parts import stage_parts
 from topoopt.simulate.llm_training.strategies import Column
 from topoopt.simulate.llm_training.transfers import GroupRates

@@ -1,4 +1,4 @@
-"""What a strategy takes on a network, in closed form and by the explicit order of its passes."""
+"""What a strategy takes on a network."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import DimensionLoad
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.network.groups import FamilyGroups
 from topoopt.simulate.llm_training.network.links import PlacedNetwork, family_flows
 from topoopt.simulate.llm_training.network.rates import NetworkRates, network_rates
 from topoopt.simulate.llm_training.network.sharing import shared_rates
-from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.traffic import iteration_traffic
 from topoopt.simulate.llm_training.transfers import GroupRates
@@ -47,7 +47,6 @@ class EvaluatedNetwork:
 
     Attributes:
         rates: alone and shared.
-        iteration_time_s: in closed form.
     """
 
     network: PlacedNetwork
@@ -56,10 +55,10 @@ class EvaluatedNetwork:
     iteration_time_s: float
 
 
-def closed_form_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> float:
+def iteration_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> float:
     """Seconds of an iteration at these rates."""
     columns = columns_of([strategy], problem.model.layers)
-    return float(roofline_columns(problem, problem.device, columns, rates).total[0])
+    return float(iteration_times(problem, problem.device, columns, rates)[0])
 
 
 def evaluated(
@@ -72,7 +71,7 @@ def evaluated(
     """
     found = network_rates(problem, strategy, network, groups)
     rates = shared_rates(problem, strategy, found)
-    return EvaluatedNetwork(network, found, rates, closed_form_s(problem, strategy, rates))
+    return EvaluatedNetwork(network, found, rates, iteration_s(problem, strategy, rates))
 
 
 def family_bytes(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[F, float]:
@@ -101,7 +100,7 @@ def dimension_loads(
                 dimension=family,
                 bytes_sent=sent[family] * load.sent,
                 seconds=sent[family] / alone,
-                exposed_s=max(0.0, one.iteration_time_s - closed_form_s(problem, strategy, free)),
+                exposed_s=max(0.0, one.iteration_time_s - iteration_s(problem, strategy, free)),
                 gbytes_per_s=alone / 1e9,
                 shared_gbytes_per_s=float(getattr(one.rates, name)[0]) / 1e9,
                 hops=load.hops,

@@ -1,9 +1,9 @@
 """What no strategy of an instance betters on a fabric, by the certificate of its search on an ideal switch.
 
-A shape that was not searched has its own bound, as no fabric is faster than an ideal switch. Of a shape that was
-searched it is the least that one of its strategies that fit takes at rates which no network of the fabric exceeds:
-those of an ideal switch; where servers are joined directly, tokens of a group of k servers take no fewer hops than the
-Moore bound lets them, and every hop takes up a link.
+A shape that is left has its own bound, and no other strategy is faster than the best on an ideal switch: orders stay
+the same on any fabric, and no pass, hop or reduction takes less than there. Where servers are joined directly, tokens
+of a group of k servers take no fewer hops than the Moore bound lets them, and every hop takes up a link: the bound is
+the least that a strategy that fits takes at such rates.
 """
 
 from __future__ import annotations
@@ -18,44 +18,58 @@ from solvers.llm_training.records import columns_of_rows, rows_of_shape
 from solvers.llm_training.shape_bounds import shape_numbers
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
-from topoopt.core.llm_training_plan import ShapeOutcome, ShapeVerdict
+from topoopt.core.llm_training_plan import ShapeOutcome, ShapeVerdict, StrategyShape
 from topoopt.core.regular_graphs import moore_bound
-from topoopt.simulate.llm_training.roofline import roofline_columns
+from topoopt.simulate.llm_training.iteration_times import iteration_times
+from topoopt.simulate.llm_training.ledger import ledger
+from topoopt.simulate.llm_training.order_bound import order_bounds
+from topoopt.simulate.llm_training.rank_weights import rank_weights
+from topoopt.simulate.llm_training.stage_parts import stage_parts
 from topoopt.simulate.llm_training.strategies import StrategyColumns
 from topoopt.simulate.llm_training.transfers import GroupRates
 
 
 def fabric_bound_s(
-    problem: LlmTrainingProblem, fabric: str, shapes: Iterable[ShapeOutcome], value: float = np.inf
+    problem: LlmTrainingProblem, fabric: str, shapes: Iterable[ShapeOutcome], best_s: float, value: float
 ) -> float:
     """Seconds.
 
     Args:
         shapes: the certificate.
+        best_s: of the fastest strategy on an ideal switch.
         value: of a plan; what takes longer anyway is not looked at.
     """
-    direct = TRAINING_FABRICS[fabric].direct
+    lines = [line for line in shapes if line.verdict is not ShapeVerdict.MEMORY and line.bound_s < value]
+    left = [line.bound_s for line in lines if line.verdict is not ShapeVerdict.SEARCHED]
+    if not TRAINING_FABRICS[fabric].direct or problem.model.experts is None:
+        return min([best_s, value, *(line.bound_s for line in lines if line.verdict is ShapeVerdict.LEFT)])
+    searched = [line for line in lines if line.verdict is ShapeVerdict.SEARCHED]
     least = value
-    for line in shapes:
-        if line.verdict is ShapeVerdict.MEMORY:
-            continue
-        known = line.bound_s if line.best_s is None else line.best_s
-        if known >= least:
-            continue
-        hops = direct and line.best_s is not None and line.shape.expert * line.shape.expert_tensor > 1
-        least = min(least, _searched_s(problem, line) if hops else known)
-    return least
+    for line in sorted(searched, key=lambda line: line.bound_s):
+        if line.bound_s < least:
+            least = min(least, _searched_s(problem, line.shape, least))
+    return min([least, *left])
 
 
-def _searched_s(problem: LlmTrainingProblem, line: ShapeOutcome) -> float:
-    """The least of the strategies of a shape that fit, at optimistic rates."""
-    rows = rows_of_shape(problem, replace(line.shape, expert=1, expert_tensor=1))
-    shapes = np.tile(np.array(shape_numbers(line.shape), dtype=np.float64), (len(rows), 1))
+def _searched_s(problem: LlmTrainingProblem, shape: StrategyShape, least: float) -> float:
+    """The least of the strategies of a shape that fit, at optimistic rates; inf where none is below what is known."""
+    rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
+    shapes = np.tile(np.array(shape_numbers(shape), dtype=np.float64), (len(rows), 1))
     columns = columns_of_rows(problem, shapes, rows)
-    step = roofline_columns(problem, problem.device, columns, optimistic_rates(problem, columns))
-    usable = problem.cluster.usable_bytes
-    total = step.total if usable is None else step.total[step.memory.total <= usable]
-    return float(total.min())
+    usable, m = problem.cluster.usable_bytes, problem.batch.sequences / columns.data / columns.micro_batch
+    held = ledger(
+        problem.model, problem.formats, columns, rank_weights(problem.model, columns), problem.batch.length, m
+    )
+    fits = np.ones(len(rows), dtype=bool) if usable is None else held.total <= usable
+    columns = columns_of_rows(problem, shapes[fits], rows[fits])
+    if not fits.any():
+        return np.inf
+    parts = stage_parts(problem, problem.device, columns, optimistic_rates(problem, columns))
+    chosen = np.flatnonzero(fits)[order_bounds(problem, columns, parts) < least]
+    if not len(chosen):
+        return np.inf
+    columns = columns_of_rows(problem, shapes[chosen], rows[chosen])
+    return float(iteration_times(problem, problem.device, columns, optimistic_rates(problem, columns)).min())
 
 
 def optimistic_rates(problem: LlmTrainingProblem, columns: StrategyColumns) -> GroupRates:

@@ -34,10 +34,9 @@ from topoopt.core.llm_training_plan import (
 )
 from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.estimate import roofline_estimate
+from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.network.groups import FamilyGroups, family_groups
 from topoopt.simulate.llm_training.network.links import PlacedNetwork
-from topoopt.simulate.llm_training.network.timeline import iteration_timeline
-from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.strategies import columns_of
 
 DIRECT = "direct-connect"
@@ -163,7 +162,7 @@ def _bounded(
     while block := list(islice(left, BLOCK)):
         columns = columns_of([one.strategy for one in block], problem.model.layers)
         rates = optimistic_rates(problem, columns) if direct else None
-        total = roofline_columns(problem, problem.device, columns, rates).total
+        total = iteration_times(problem, problem.device, columns, rates)
         yield from zip(block, total.tolist(), strict=True)
 
 
@@ -190,7 +189,6 @@ def outcome_of(problem: LlmTrainingProblem, found: FoundOnFabric, bound_s: float
         memory=own.memory,
         bound_s=min(bound_s, own.iteration_time_s),
         note=best.fabric.note,
-        timeline_s=iteration_timeline(problem, strategy, one.rates).total_s,
         tried=found.tried,
         next=tuple(figures_of(problem, other) for other in found.next),
     )

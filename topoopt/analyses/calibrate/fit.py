@@ -15,7 +15,7 @@ from scipy.optimize import least_squares
 from topoopt.analyses.calibrate.runs import MeasuredRun
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import ReachedRates
-from topoopt.simulate.llm_training.roofline import roofline_columns
+from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.strategies import columns_of
 
 SPREAD = 0.05
@@ -57,7 +57,7 @@ def predicted_s(run: MeasuredRun, reached: ReachedRates) -> float:
     """Seconds of the fastest of the strategies of a run."""
     device = replace(run.problem.device, reached=reached)
     columns = columns_of(run.strategies, run.problem.model.layers)
-    return float(roofline_columns(run.problem, device, columns).total.min())
+    return float(iteration_times(run.problem, device, columns).min())
 
 
 def fitted(runs: Sequence[MeasuredRun]) -> ReachedRates:

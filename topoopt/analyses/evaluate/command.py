@@ -130,7 +130,7 @@ def _show(console: Console, document: dict[str, Any]) -> None:
 def _fabric_text(one: dict[str, Any]) -> str:
     waits = {part["dimension"]: part["exposed_s"] for part in one["dimensions"]}
     worst = max(waits, key=lambda name: waits[name], default=None)
-    text = f"{one['fabric']}: {one['iteration_time_s']:.6g} s, by the order of its passes {one['timeline_s']:.6g} s"
+    text = f"{one['fabric']}: {one['iteration_time_s']:.6g} s"
     if "followed_s" in one:
         text += f", all transfers followed {one['followed_s']:.6g} s"
     split = ", ".join(f"{family} {count}" for family, count in one["degree_split"].items() if count)

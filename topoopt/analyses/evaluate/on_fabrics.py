@@ -24,7 +24,7 @@ def on_fabrics(
     *,
     follow: bool,
 ) -> list[dict[str, Any]]:
-    """For programs: time in closed form and by the order of the passes on each fabric, and what families get there.
+    """For programs: time on each fabric, and what families get there.
 
     Args:
         ideal: of the strategy on an ideal switch.
@@ -51,7 +51,6 @@ def on_fabrics(
             {
                 "fabric": fabric,
                 "iteration_time_s": outcome.iteration_time_s,
-                "timeline_s": outcome.timeline_s,
                 "form": outcome.note,
                 "degree_split": {family.value: count for family, count in network.degree_split},
                 "dimensions": [asdict(load) for load in network.loads],

@@ -103,7 +103,6 @@ def fabric_rows_of(solution: LlmTrainingSolution) -> tuple[TrainingFabricRow, ..
             iteration_time_s=one.iteration_time_s,
             over_first=one.iteration_time_s / solution.objective.value,
             bound_s=one.bound_s,
-            timeline_s=one.timeline_s,
             form=one.note,
             strategy=strategy_words(one.plan.strategy),
             breakdown_s=one.breakdown,

@@ -93,20 +93,18 @@ def network_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
         "interfaces of a server": split,
         "places of ranks": f"moved: {shortened(' '.join(map(str, places)), 60)}" if moved else "servers in order",
         "waits for": waits or "nothing between servers",
-        "the same by the order of its passes": seconds(first.timeline_s),
     }
     return tuple((name, value) for name, value in rows.items() if value)
 
 
 def fabric_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:
-    """Name, time, over the plan, bound, the order of the passes, memory, strategy, form."""
+    """Name, time, over the plan, bound, memory, strategy, form."""
     return tuple(
         (
             one.fabric,
             seconds(one.iteration_time_s),
             f"{one.iteration_time_s / solution.objective.value:.3f}",
             seconds(one.bound_s),
-            seconds(one.timeline_s) if one.timeline_s else "",
             gib(one.memory.total),
             strategy_words(one.plan.strategy),
             reduction_words(one.plan.network) or "rings",

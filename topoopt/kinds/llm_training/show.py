@@ -64,7 +64,6 @@ def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -
             {
                 "fabric": one.fabric,
                 "iteration_time_s": one.iteration_time_s,
-                "timeline_s": one.timeline_s,
                 "memory_gib": one.memory.total / GIB,
                 "strategy": strategy_words(one.plan.strategy),
                 "bound_s": one.bound_s,

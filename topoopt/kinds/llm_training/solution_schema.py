@@ -224,9 +224,8 @@ class OutcomePart(FilePart):
     )
     verdict: Annotated[ShapeVerdict, NameOf(ShapeVerdict)]
     bound_s: Amount
-    records: Count = Field(description="strategies that were evaluated")
+    records: Count = Field(description="strategies that were gone through")
     fitting: Count = Field(description="of them that fit in memory")
-    best_s: Amount | None = Field(default=None, exclude_if=is_none, description="the fastest of those")
     least_bytes: Amount | None = Field(default=None, exclude_if=is_none, description="memory of the smallest strategy")
 
 
@@ -240,7 +239,6 @@ class FabricOutcomePart(FilePart):
     memory: TrainingMemoryPart
     bound_s: Amount = Field(description="no strategy is faster on any network of the fabric")
     note: Text
-    timeline_s: Amount = Field(description="of the same iteration by the explicit order of its passes")
     tried: Count = Field(description="strategies that got a network")
     next: Annotated[Listed[FiguresPart], Field(max_length=1000)] = Field(
         default=(), exclude_if=is_empty, description="the fastest others on this fabric"

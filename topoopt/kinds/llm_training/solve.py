@@ -15,7 +15,7 @@ from topoopt.core.versions import versions
 from topoopt.kinds.kind import Effort, Solver
 from topoopt.kinds.llm_training.methods import LLM_TRAINING_METHODS, FoundTraining
 from topoopt.kinds.llm_training.timeline import stage_times
-from topoopt.kinds.llm_training.validity import order_notes, outside_measured
+from topoopt.kinds.llm_training.validity import outside_measured
 from topoopt.simulate.llm_training.estimate import estimate
 
 
@@ -38,7 +38,7 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
         method="branch-and-bound",
         instance_sha256=problem.sha256,
         versions=versions(),
-        notes=(*problem.notes, *outside_measured(problem, strategy), *order_notes(first)),
+        notes=(*problem.notes, *outside_measured(problem, strategy)),
         setting=_setting(problem),
         model_flops=own.model_flops,
         peak_flops=own.peak_flops,
@@ -56,7 +56,7 @@ def _outcome(
     """One fabric, with its bound by the certificate."""
     fabric = IDEAL_SWITCH if one is None else one.fabric
     value = ideal.iteration_time_s if one is None else one.best.evaluated.iteration_time_s
-    bound = fabric_bound_s(problem, fabric, found.space.shapes, value)
+    bound = fabric_bound_s(problem, fabric, found.space.shapes, ideal.iteration_time_s, value)
     if one is None:
         return FabricOutcome(TrainingPlan(ideal.strategy), ideal.breakdown, ideal.memory, bound)
     return outcome_of(problem, one, bound)

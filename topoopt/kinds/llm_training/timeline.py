@@ -5,11 +5,12 @@ from __future__ import annotations
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_solution import StageSeconds, TimedPass
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
+from topoopt.core.pipeline import PipelineSchedule, StageCosts
 from topoopt.simulate.llm_training.network import stages
+from topoopt.simulate.llm_training.step import strategy_orders, strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.transfers import GroupRates
-from topoopt.simulate.pipeline import pipeline_time
+from topoopt.simulate.pipeline.timeline import TickCosts, timed
 
 MOST_RANKS = 16
 MOST_PASSES = 1500
@@ -36,15 +37,16 @@ def stage_times(
         plain.blocking,
     )
     m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
-    shape = PipelineShape(strategy.pipeline, m, strategy.chunks)
     passes = (costs.forward_s, costs.inputs_s, costs.weights_s)
     forward, inputs, weights = (tuple(part.tolist()) for part in passes)
-    followed = pipeline_time(strategy.schedule, shape, costs)
-    drawn, few = _drawn(strategy, costs, m)
-    return StageSeconds(forward, inputs, weights, costs.transfer_s, costs.blocking, followed.makespan_s, drawn, few)
+    makespan = float(strategy_times(problem, strategy, rates)[0].passes[0])
+    drawn, few = _drawn(problem, strategy, costs, m)
+    return StageSeconds(forward, inputs, weights, costs.transfer_s, costs.blocking, makespan, drawn, few)
 
 
-def _drawn(strategy: ParallelStrategy, costs: StageCosts, m: int) -> tuple[tuple[TimedPass, ...], int]:
+def _drawn(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, costs: StageCosts, m: int
+) -> tuple[tuple[TimedPass, ...], int]:
     """Passes of so many micro-batches as a picture has room for."""
     p, v = strategy.pipeline, strategy.chunks
     if p == 1:
@@ -52,8 +54,8 @@ def _drawn(strategy: ParallelStrategy, costs: StageCosts, m: int) -> tuple[tuple
     unit = p if strategy.schedule is PipelineSchedule.INTERLEAVED else 2
     room = MOST_PASSES // (2 * v * min(p, MOST_RANKS))
     few = min(m, max(2 * p, room // unit * unit))
-    time = pipeline_time(strategy.schedule, PipelineShape(p, few, v), costs, whole=True)
-    orders, line = time.orders, time.line
+    orders = strategy_orders(problem, strategy, few)
+    line = timed(orders, TickCosts.of(costs, few))
     found = []
     for rank in range(min(p, MOST_RANKS)):
         for place in range(int(orders.start[rank]), int(orders.start[rank + 1])):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import FabricOutcome
 from topoopt.core.parallelism import ParallelStrategy
 
 Size = Callable[[LlmTrainingProblem, ParallelStrategy], float]
@@ -54,20 +53,4 @@ def outside_measured(problem: LlmTrainingProblem, strategy: ParallelStrategy) ->
         return ()
     return (
         f"outside the runs that the time model was held against, so that its time is extrapolated: {'; '.join(found)}",
-    )
-
-
-FAR = 0.03
-"""Part by which the order of the passes may take longer than the time model says before that is told."""
-
-
-def order_notes(outcome: FabricOutcome) -> tuple[str, ...]:
-    """A line of warning where the passes, followed in their order, take much longer than the time model says."""
-    more = outcome.timeline_s / outcome.iteration_time_s - 1.0
-    if more <= FAR:
-        return ()
-    schedule = outcome.plan.strategy.schedule
-    return (
-        f"by the order of its passes an iteration takes {outcome.timeline_s:.4g} s, {100 * more:.2g} % more than the "
-        f"time model says, as it knows {schedule} in closed form only; strategy.schedule says which may be taken",
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from topoopt.core.errors import InputError
-from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, StepEstimate, TrainingMemory
+from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate, TrainingMemory
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.calculon_estimate import calculon_estimate, calculon_problems
-from topoopt.simulate.llm_training.roofline import roofline_columns
+from topoopt.simulate.llm_training.ledger import ledger
+from topoopt.simulate.llm_training.rank_weights import rank_weights
 from topoopt.simulate.llm_training.rules import strategy_problems
+from topoopt.simulate.llm_training.step import step_breakdown
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.traffic import iteration_traffic
 from topoopt.simulate.llm_training.transfers import GroupRates
@@ -38,29 +40,19 @@ def roofline_estimate(
     """
     model, batch, device = problem.model, problem.batch, problem.device
     columns = columns_of([strategy], model.layers)
-    step = roofline_columns(problem, device, columns, rates)
+    m = batch.sequences / columns.data / columns.micro_batch
+    held = ledger(model, problem.formats, columns, rank_weights(model, columns), batch.length, m)
     sent = iteration_traffic(
         model, problem.formats, columns, batch.length, batch.sequences, problem.cluster.gpus_per_server
     )
     peak = device.fp8_tflops if problem.formats.fp8 and device.fp8_tflops is not None else device.matrix_tflops
     return StepEstimate(
-        StepBreakdown(
-            forward=float(step.forward[0]),
-            backward=float(step.backward[0]),
-            recompute=float(step.recompute[0]),
-            bubble=float(step.bubble[0]),
-            tensor=float(step.tensor[0]),
-            context=float(step.context[0]),
-            expert=float(step.expert[0]),
-            pipeline=float(step.pipeline[0]),
-            data=float(step.data[0]),
-            optimizer=float(step.optimizer[0]),
-        ),
+        step_breakdown(problem, strategy, rates),
         TrainingMemory(
-            weights=float(step.memory.weights[0]),
-            gradients=float(step.memory.gradients[0]),
-            optimizer=float(step.memory.optimizer[0]),
-            activations=float(step.memory.activations[0]),
+            weights=float(held.weights[0]),
+            gradients=float(held.gradients[0]),
+            optimizer=float(held.optimizer[0]),
+            activations=float(held.activations[0]),
         ),
         token_operations(model, batch.length) * batch.tokens,
         peak * 1e12,

@@ -8,7 +8,7 @@ from topoopt.core.arrays import Ints
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingDevice
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.simulate.llm_training.order_times import OrderShape, order_times
-from topoopt.simulate.llm_training.stage_parts import StageParts, stage_parts
+from topoopt.simulate.llm_training.stage_parts import stage_parts
 from topoopt.simulate.llm_training.stage_table import layers_of_ends, stage_tables
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.transfers import GroupRates
@@ -19,16 +19,14 @@ def iteration_times(
     device: TrainingDevice,
     columns: StrategyColumns,
     rates: GroupRates | None = None,
-    parts: StageParts | None = None,
 ) -> Column:
     """Seconds, one value a strategy that obeys the rules.
 
     Args:
         rates: of their groups; None: of an ideal switch.
-        parts: of their stages at these rates, where they are known.
     """
     ideal = GroupRates.of(problem.cluster, device.reached, columns)
-    own = stage_parts(problem, device, columns, ideal if rates is None else rates) if parts is None else parts
+    own = stage_parts(problem, device, columns, ideal if rates is None else rates)
     planned = None if rates is None else stage_parts(problem, device, columns, ideal)
     m = problem.batch.sequences / columns.data / columns.micro_batch
     keys = np.stack([columns.schedule, columns.pipeline, columns.chunks, m, columns.zero >= 3], axis=1).astype(np.int64)

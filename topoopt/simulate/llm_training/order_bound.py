@@ -1,8 +1,7 @@
 """A time that the order of the passes of a strategy does not go below, for many strategies a second.
 
-Each is the longest of some ways through the passes: those that wait for each other one after the other. With F, I and W
-of a rank's passes of a micro-batch (both gradients together B, all three Q), c a hop, m micro-batches, v chunks, of each
-rank r of p:
+Each is the longest of some ways through the passes, where each waits for the one before. With F, I and W of a rank's
+passes of a micro-batch (both gradients together B, all three Q), c a hop, m micro-batches, v chunks, for rank r of p:
 
     all        what passes the ranks before r, all work of r, what goes back through the ranks before it
     1F1B       a micro-batch that goes from r to the end and comes back keeps r waiting, as r has w = p-1-r others on
@@ -49,10 +48,17 @@ def order_bounds(problem: LlmTrainingProblem, columns: StrategyColumns, parts: S
     sizes = (columns.schedule, columns.pipeline, columns.chunks, m, columns.zero, columns.first_layers)
     shape = np.stack([*sizes, columns.last_layers], axis=1).astype(np.int64)
     overlap = np.array([problem.overlap.data, not problem.overlap.pipeline])
-    found = _bounds(
-        shape, parts.seconds, parts.exchange, parts.hidden, parts.hop, layer_kinds(problem), problem.model.layers, overlap
+    found: Column = _bounds(
+        shape,
+        parts.seconds,
+        parts.exchange,
+        parts.hidden,
+        parts.hop,
+        layer_kinds(problem),
+        problem.model.layers,
+        overlap,
     )
-    return np.asarray(found + parts.iteration)
+    return found + parts.iteration
 
 
 @kernel
@@ -132,7 +138,7 @@ def rank_costs(
                 reduced = max(reduced / (layers * m), reduced - (1.0 - 1.0 / layers) * back)
                 gathered = max(gathered / (layers * m), gathered - (1.0 - 1.0 / layers) * forward)
             shown = max(shown, reduced + gathered)
-    return step + shown
+    return float(step + shown)
 
 
 @piece

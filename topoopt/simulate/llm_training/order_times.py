@@ -6,8 +6,8 @@ optimizer, which waits for all ranks, as gradients are normed. No pass of a stag
 of a layer are reduced as soon as its last backward pass is through, one layer after the other. With ZeRO 3, which does
 both in all passes, what passes do not hide comes on top.
 
-Strategies whose orders are the same are followed together, few micro-batches where the others are proven to repeat them.
-ZB-2P plans its order with times on an ideal switch, of nine digits, so that a slower network delays it and changes
+Strategies whose orders are the same are followed together, few micro-batches where the others are proven to repeat
+them. ZB-2P plans its order with times on an ideal switch, of nine digits, so that a slower network delays it and changes
 nothing else.
 """
 
@@ -24,7 +24,7 @@ from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.core.pipeline import PipelineShape, StageCosts
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.llm_training.order_bound import rank_costs
-from topoopt.simulate.llm_training.stage_parts import FORWARD, GATHERED, INPUTS, REDUCED, WEIGHTS, StageParts
+from topoopt.simulate.llm_training.stage_parts import FORWARD, GATHERED, INPUTS, REDUCED, WEIGHTS
 from topoopt.simulate.llm_training.stage_table import LAYERS, late_weights, reduced_at
 from topoopt.simulate.pipeline.orders import BACKWARD, PassOrders
 from topoopt.simulate.pipeline.orders import WEIGHTS as LATE
@@ -120,11 +120,14 @@ def _period(shape: OrderShape) -> Period | None:
 
 @lru_cache(maxsize=64)
 def _program(shape: OrderShape, blocking: bool) -> PassProgram:
+    return pass_program(_fixed(shape), blocking=blocking)
+
+
+def _fixed(shape: OrderShape) -> PassOrders:
+    """Of a schedule whose order is a rule."""
     sizes = PipelineShape(shape.pipeline, shape.micro_batches, shape.chunks)
-    ones = StageCosts.uniform(sizes, 1.0, 1.0, 1.0)
-    ticks = TickCosts.of(ones, shape.micro_batches)
-    orders = pass_orders(shape.schedule, sizes, ticks, PipelineMemory.usual(shape.stages))
-    return pass_program(orders, blocking=blocking)
+    ticks = TickCosts.of(StageCosts.uniform(sizes, 1.0, 1.0, 1.0), shape.micro_batches)
+    return pass_orders(shape.schedule, sizes, ticks, PipelineMemory.usual(shape.stages))
 
 
 def _planned(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
@@ -133,18 +136,26 @@ def _planned(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
     digits = PLANNED_DIGITS - 1 - int(np.floor(np.log10(max(passes.max(), hop))))
     forward, inputs, weights = np.rint(passes * 10.0**digits)
     costs = StageCosts(forward, inputs, weights, float(np.rint(hop * 10.0**digits)))
-    return planned_orders(shape.micro_batches, costs)
+    ticks, sizes = TickCosts.of(costs, shape.micro_batches), PipelineShape(shape.pipeline, shape.micro_batches)
+    return pass_orders(S.ZB_2P, sizes, ticks, PipelineMemory.usual(shape.stages))
 
 
-def planned_orders(micro_batches: int, costs: StageCosts) -> PassOrders:
-    """ZB-2P in the memory of 2p micro-batches."""
-    stages = len(costs.forward_s)
-    ticks = TickCosts.of(costs, micro_batches)
-    return pass_orders(S.ZB_2P, PipelineShape(stages, micro_batches), ticks, PipelineMemory.usual(stages))
+def orders_of(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
+    """The order of all passes of a strategy.
+
+    Args:
+        table, hop: on an ideal switch, for orders that are planned.
+    """
+    return _planned(shape, table, hop) if shape.schedule is S.ZB_2P else _fixed(shape)
 
 
 def _followed(
-    problem: LlmTrainingProblem, shape: OrderShape, program: PassProgram, period: Period | None, tables: Floats, hop: Floats
+    problem: LlmTrainingProblem,
+    shape: OrderShape,
+    program: PassProgram,
+    period: Period | None,
+    tables: Floats,
+    hop: Floats,
 ) -> tuple[Floats, Floats, Bools]:
     """Seconds until the last pass ends, and until the last gradient is reduced; whether that is proven for all.
 

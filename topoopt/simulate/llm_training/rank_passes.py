@@ -23,8 +23,8 @@ from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.pipeline import PassKind
+from topoopt.simulate.llm_training.network.layer_sync import optimizer_s
 from topoopt.simulate.llm_training.network.stages import StagePasses, stage_times
-from topoopt.simulate.llm_training.network.timeline import optimizer_s
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.traffic import ELEMENT
 from topoopt.simulate.llm_training.transfers import GroupRates

@@ -14,11 +14,9 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PassKind
 from topoopt.core.rank_program import CollectiveStep, ComputeStep, MessageStep, RankStep, RankTotals
 from topoopt.simulate.llm_training.network.groups import rank_coordinates
-from topoopt.simulate.llm_training.network.stages import pipeline_shape
 from topoopt.simulate.llm_training.rank_passes import CONTEXT, DATA, EXPERT, REPLICAS, TENSOR, GroupCall, TrainingPasses
+from topoopt.simulate.llm_training.step import strategy_orders
 from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.simulate.pipeline.table import PipelineMemory, pass_orders
-from topoopt.simulate.pipeline.timeline import TickCosts
 
 ENDS = (PassKind.BACKWARD, PassKind.WEIGHTS)
 """Passes behind which the gradients of weights of a micro-batch are there."""
@@ -96,9 +94,7 @@ class TrainingProgram:
         at = rank_coordinates(strategy)
         self.stage_of = at[D.PIPELINE]
         self._row = at[D.TENSOR] + strategy.tensor * (at[D.CONTEXT] + strategy.context * at[D.DATA])
-        shape = pipeline_shape(problem, strategy)
-        ticks = TickCosts.of(self.costs.stages.costs(blocking=self._blocking), shape.micro_batches)
-        self.orders: PassOrders = pass_orders(strategy.schedule, shape, ticks, PipelineMemory.usual(shape.stages))
+        self.orders: PassOrders = strategy_orders(problem, strategy)
 
     @property
     def groups(self) -> dict[int, tuple[int, ...]]:

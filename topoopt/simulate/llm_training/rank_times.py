@@ -12,12 +12,10 @@ import numpy as np
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingDevice
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.simulate.llm_training.layer_times import ComputeTimes, LayerTimes
+from topoopt.simulate.llm_training.stage_parts import EXCHANGE_SHARE
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.traffic import layer_traffic
 from topoopt.simulate.llm_training.transfers import GroupRates, LayerTransfers, layer_transfers
-
-EXCHANGE_SHARE = 20 / 132
-"""Part of the processors of a GPU that an exchange of tokens takes while it is hidden (arXiv:2412.19437, 3.2.2)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.simulate.llm_training.layer_times import ComputeTimes, LayerTimes
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.traffic import ELEMENT, layer_traffic
-from topoopt.simulate.llm_training.transfers import GroupRates, LayerTransfers, layer_transfers
+from topoopt.simulate.llm_training.transfers import GroupRates, layer_transfers
 from topoopt.workloads.llm_training.facts import end_weights, layer_weights
 
 EXCHANGE_SHARE = 20 / 132
@@ -46,7 +46,6 @@ class StageParts:
         hidden: whether computing of the other micro-batches hides exchanges.
         hop: to the next stage.
         iteration: what an iteration costs anyway.
-        moved: exposed transfers, before `slowdown`.
     """
 
     seconds: Floats
@@ -54,12 +53,10 @@ class StageParts:
     hidden: Bools
     hop: Column
     iteration: float
-    moved: LayerTransfers
 
     def rows(self, rows: Ints) -> StageParts:
-        """Of these strategies; `moved` stays that of all."""
-        own = (part[rows] for part in (self.seconds, self.exchange, self.hidden, self.hop))
-        return StageParts(*own, self.iteration, self.moved)
+        """Of these strategies;"""
+        return StageParts(self.seconds[rows], self.exchange[rows], self.hidden[rows], self.hop[rows], self.iteration)
 
 
 def stage_parts(
@@ -89,9 +86,7 @@ def stage_parts(
         seconds[:, kind, FORWARD] += slow * (moved.tensor[0] + moved.context[0])
         seconds[:, kind, INPUTS] += slow * (moved.tensor[1] + moved.tensor[2] + moved.context[1])
     _of_weights(problem, device, columns, rates, seconds)
-    return StageParts(
-        seconds, slow * moved.expert, hidden, slow * moved.hop, slow * device.reached.iteration_ms * 1e-3, moved
-    )
+    return StageParts(seconds, slow * moved.expert, hidden, slow * moved.hop, slow * device.reached.iteration_ms * 1e-3)
 
 
 def _of_weights(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.llm_training.stage_parts import (
@@ -13,13 +13,10 @@ from topoopt.simulate.llm_training.stage_parts import (
     DENSE,
     EMBEDDING,
     FORWARD,
-    GATHERED,
     HEAD,
     INPUTS,
-    REDUCED,
     ROUTED,
     STEP,
-    WEIGHTS,
     StageParts,
 )
 
@@ -38,9 +35,7 @@ def layer_kinds(problem: LlmTrainingProblem) -> Ints:
 
 
 @piece
-def even_stages(
-    layers: int, first: int, last: int, p: int, v: int, found: Ints
-) -> None:  # pragma: no cover - compiled
+def even_stages(layers: int, first: int, last: int, p: int, v: int, found: Ints) -> None:  # pragma: no cover - compiled
     """Layers of every stage, those between the first and the last rank as even as can be.
 
     Where chunks of a rank differ, all ranks have the longer ones at the same turns: the last ones, but for the last
@@ -48,7 +43,13 @@ def even_stages(
     """
     between, inner = layers - first - last, max(p - 2, 1)
     for rank in range(p):
-        load = first if rank == 0 else last if rank == p - 1 else between // inner + (1 if rank - 1 < between % inner else 0)
+        load = (
+            first
+            if rank == 0
+            else last
+            if rank == p - 1
+            else between // inner + (1 if rank - 1 < between % inner else 0)
+        )
         if p == 1:
             load = layers
         end = v - (1 if rank == p - 1 else 0)
@@ -99,7 +100,9 @@ def fill_stages(
 
 
 @piece
-def late_weights(gathered: float, layers: float, forward: float, before: float, hiding: bool) -> float:  # pragma: no cover
+def late_weights(
+    gathered: float, layers: float, forward: float, before: float, hiding: bool
+) -> float:  # pragma: no cover
     """Before when a stage cannot begin, its weights coming layer by layer behind those of stages before it."""
     if not hiding:
         return before + gathered
@@ -107,8 +110,10 @@ def late_weights(gathered: float, layers: float, forward: float, before: float, 
 
 
 @piece
-def reduced_at(free: float, done: float, reduced: float, layers: float, back: float, hiding: bool) -> float:  # pragma: no cover
-    """When the gradients of a stage are reduced, layer by layer, after those before are and as its last pass makes them."""
+def reduced_at(
+    free: float, done: float, reduced: float, layers: float, back: float, hiding: bool
+) -> float:  # pragma: no cover
+    """When the gradients of a stage are reduced, layer by layer, behind those before, as its last pass makes them."""
     if not hiding:
         return max(free, done) + reduced
     one = max(done + reduced / layers, done - back * (layers - 1.0) / layers + reduced)
@@ -125,7 +130,7 @@ def stage_tables(problem: LlmTrainingProblem, parts: StageParts, layers: Ints) -
 
 
 @kernel
-def _tables(seconds: Floats, exchange: Floats, hidden: Floats, kinds: Ints, layers: Ints) -> Floats:  # pragma: no cover
+def _tables(seconds: Floats, exchange: Floats, hidden: Bools, kinds: Ints, layers: Ints) -> Floats:  # pragma: no cover
     count, stages = layers.shape
     found, own = np.empty((SPANS, stages, count)), np.empty((SPANS, stages))
     for one in range(count):

@@ -104,7 +104,14 @@ def _write(
 
 @kernel
 def _sequence(
-    start: Ints, passes: Int32s, rank_of_stage: Ints, before: Ints, after: Ints, stages: int, blocking: bool, ends: Int32s
+    start: Ints,
+    passes: Int32s,
+    rank_of_stage: Ints,
+    before: Ints,
+    after: Ints,
+    stages: int,
+    blocking: bool,
+    ends: Int32s,
 ) -> tuple[Int32s, Int32s, Int32s]:  # pragma: no cover - compiled
     # ends[0 | 1, stage, micro-batch]: the node of the forward | backward pass; -1: none yet
     ranks, copies = len(start) - 1, len(rank_of_stage)

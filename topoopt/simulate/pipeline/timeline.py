@@ -95,7 +95,9 @@ def timed(orders: PassOrders, ticks: TickCosts) -> PipelineTimeline:
     forward, _, inputs, weights = (part.astype(np.float64)[:, None] for part in ticks.cost)
     ready = np.zeros((len(orders.rank_of_stage), 1))
     costs = program.costs(forward, inputs, weights)
-    ends = program.run(costs, np.array([float(ticks.transfer)]), ready, program.node_of_pass)[:, 0].astype(np.int64)
+    ends = program.run(costs, np.array([float(ticks.transfer)]), ready, program.node_of_pass.astype(np.int64))[
+        :, 0
+    ].astype(np.int64)
     own = orders.start[:-1] < orders.start[1:]
     first, last = orders.start[:-1][own], orders.start[1:][own] - 1
     spans = np.zeros(orders.ranks, dtype=np.int64)

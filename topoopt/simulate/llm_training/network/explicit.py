@@ -17,15 +17,14 @@ from topoopt.core.search_settings import AllReduceChoice
 from topoopt.simulate.llm_training.network.explicit_servers import ExplicitServers
 from topoopt.simulate.llm_training.network.explicit_transfers import FORWARD, WEIGHTS, PassExchanges, ReplicaSync
 from topoopt.simulate.llm_training.network.groups import FamilyGroups
+from topoopt.simulate.llm_training.network.layer_sync import optimizer_s
 from topoopt.simulate.llm_training.network.links import PlacedNetwork
 from topoopt.simulate.llm_training.network.rates import NetworkRates
-from topoopt.simulate.llm_training.network.stages import BOTH_ENDS, StagePasses, pipeline_shape
 from topoopt.simulate.llm_training.network.task_list import MS
-from topoopt.simulate.llm_training.network.timeline import optimizer_s
+from topoopt.simulate.llm_training.stage_parts import BOTH_ENDS
+from topoopt.simulate.llm_training.step import strategy_orders
 from topoopt.simulate.network import Network, compile_network
 from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.simulate.pipeline.table import PipelineMemory, pass_orders
-from topoopt.simulate.pipeline.timeline import TickCosts
 from topoopt.simulate.time_models.evaluate import simulate
 
 Pass = tuple[int, int, int, int]
@@ -49,8 +48,7 @@ def explicit_s(
     if network.token_routes is not None:
         raise InputError([Problem("circuits of tokens alone are not followed task by task", path="fabric")])
     builder = ExplicitServers(problem, strategy, network, groups, found)
-    orders = _orders(problem, strategy, builder.stages)
-    _passes(builder, orders)
+    _passes(builder, strategy_orders(problem, strategy))
     graph = builder.tasks.graph(problem.cluster.servers, tuple(one.members for one in builder.rings))
     end = simulate(graph, _network(problem, network, builder.rings), "fluid").iteration_time_ms / MS
     return problem.cluster.slowdown * (end + optimizer_s(problem, strategy, builder.stages))
@@ -72,12 +70,6 @@ def _refuse(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
         found.append(Problem("not followed task by task", path="search.allreduce", value=choice, allowed=allowed))
     if found:
         raise InputError(found)
-
-
-def _orders(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses) -> PassOrders:
-    shape = pipeline_shape(problem, strategy)
-    ticks = TickCosts.of(stages.costs(blocking=False), shape.micro_batches)
-    return pass_orders(strategy.schedule, shape, ticks, PipelineMemory.usual(shape.stages))
 
 
 def _network(problem: LlmTrainingProblem, network: PlacedNetwork, rings: list[GroupRings]) -> Network:

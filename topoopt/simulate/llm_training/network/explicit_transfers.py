@@ -7,7 +7,7 @@ import numpy as np
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.pipeline import PassKind
 from topoopt.simulate.llm_training.network.explicit_servers import ExplicitServers
-from topoopt.simulate.llm_training.network.timeline import layer_sync
+from topoopt.simulate.llm_training.network.layer_sync import layer_sync
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.traffic import data_bytes, layer_traffic
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.simulate.llm_training.network.layer_sync import layer_sync
 from topoopt.simulate.llm_training.network.rates import NetworkRates, max_min_parts
 from topoopt.simulate.llm_training.network.stages import stage_times
-from topoopt.simulate.llm_training.network.timeline import layer_sync
 from topoopt.simulate.llm_training.rank_times import rank_times
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.transfers import GroupRates

@@ -9,16 +9,20 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.core.pipeline import PipelineShape, StageCosts
 from topoopt.simulate.llm_training.layer_times import ComputeTimes, LayerTimes
-from topoopt.simulate.llm_training.rank_times import EXCHANGE_SHARE
-from topoopt.simulate.llm_training.strategies import columns_of, stage_layers
+from topoopt.simulate.llm_training.stage_parts import (
+    BOTH_ENDS,
+    DENSE,
+    EMBEDDING,
+    EXCHANGE_SHARE,
+    HEAD,
+    ROUTED,
+    part_weights,
+)
+from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of, stage_layers
 from topoopt.simulate.llm_training.traffic import layer_traffic
 from topoopt.simulate.llm_training.transfers import GroupRates, layer_transfers
-from topoopt.workloads.llm_training.facts import end_weights, layer_weights
-
-BOTH_ENDS = (S.DUALPIPE, S.DUALPIPE_V)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,24 +103,13 @@ def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: 
         (layers * moved.context[0], layers * moved.context[1]),
         (exchange, exchange),
         float(moved.hop[0]),
-        *_weights(problem, strategy, dense, routed),
+        *_weights(problem, columns, dense, routed),
     )
 
 
-def _weights(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, dense: Ints, routed: Ints
-) -> tuple[Floats, Floats]:
-    model, t = problem.model, strategy.tensor
-    plain = layer_weights(model, expert_layer=False)
-    embedding, head = end_weights(model)
-    of_dense = dense * ((plain.attention + plain.dense) / t + plain.small)
-    of_dense[0] += embedding / t
-    of_dense[-1] += head / t
-    if model.tied and strategy.pipeline > 1:
-        of_dense[-1] += model.vocabulary * model.hidden / t
-    if model.experts is None:
-        return np.asarray(of_dense), np.zeros(len(dense))
-    own = layer_weights(model, expert_layer=True)
-    of_dense = of_dense + routed * ((own.attention + own.dense) / t + own.small)
-    experts = routed * own.expert * own.experts / (strategy.expert * strategy.expert_tensor)
-    return np.asarray(of_dense), np.asarray(experts)
+def _weights(problem: LlmTrainingProblem, columns: StrategyColumns, dense: Ints, routed: Ints) -> tuple[Floats, Floats]:
+    own = [(float(plain[0]), float(experts[0])) for plain, experts in part_weights(problem, columns)]
+    of_dense = dense * own[DENSE][0] + routed * own[ROUTED][0]
+    of_dense[0] += own[EMBEDDING][0]
+    of_dense[-1] += own[HEAD][0]
+    return np.asarray(of_dense), np.asarray(routed * own[ROUTED][1])
