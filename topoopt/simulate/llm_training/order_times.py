@@ -6,8 +6,8 @@ optimizer, which waits for all ranks, as gradients are normed. No pass of a stag
 of a layer are reduced as soon as its last backward pass is through, one layer after the other. With ZeRO 3, which does
 both in all passes, what passes do not hide comes on top.
 
-Strategies whose orders are the same are followed together, few micro-batches where the others are proven to repeat
-them. ZB-2P plans its order with times on an ideal switch, of nine digits, so that a slower network delays it and changes
+Strategies whose orders are the same are followed together, few micro-batches where others are proven to repeat them.
+ZB-2P plans its order with times on an ideal switch, of nine digits, so that a slower network delays it and changes
 nothing else.
 """
 
@@ -32,6 +32,10 @@ from topoopt.simulate.pipeline.periods import Period, grown, periods_compared
 from topoopt.simulate.pipeline.program import PassProgram, pass_program
 from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders
 from topoopt.simulate.pipeline.timeline import MOST_TICKS, TickCosts
+
+ZB_HELD, ZB_LATE = 34.0, 32.0
+"""Bytes over s b h that a forward pass leaves behind, and that of it which gradients of weights wait for
+(arXiv:2401.10241, table 2); whole numbers, so that room is what it is."""
 
 PLANNED_DIGITS = 9
 """Of the times that an order is planned with: as many as rounding leaves alone."""
@@ -137,7 +141,8 @@ def _planned(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
     forward, inputs, weights = np.rint(passes * 10.0**digits)
     costs = StageCosts(forward, inputs, weights, float(np.rint(hop * 10.0**digits)))
     ticks, sizes = TickCosts.of(costs, shape.micro_batches), PipelineShape(shape.pipeline, shape.micro_batches)
-    return pass_orders(S.ZB_2P, sizes, ticks, PipelineMemory.usual(shape.stages))
+    held = np.full(shape.stages, ZB_HELD)
+    return pass_orders(S.ZB_2P, sizes, ticks, PipelineMemory(held, np.full(shape.stages, ZB_LATE)))
 
 
 def orders_of(shape: OrderShape, table: Floats, hop: float) -> PassOrders:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import fields
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
 from topoopt.verify.llm_training.fabric_bound import proven_bound
+from topoopt.verify.llm_training.iteration import given_rates
 from topoopt.verify.llm_training.lines import check_lines
 from topoopt.verify.llm_training.model_sizes import model_flops
 from topoopt.verify.llm_training.network import check_network
@@ -102,7 +104,7 @@ def _outside(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
 
 def _check_figures(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
     own = solution.ranked
-    due = recomputed(problem, records_of([row_of(one.strategy) for one in own]))
+    due = recomputed(problem, [one.strategy for one in own])
     usable = problem.cluster.usable_bytes
     for place, one in enumerate(own):
         _check_step(findings, f"strategy {place}", one, due, place)
@@ -111,7 +113,7 @@ def _check_figures(findings: ViolationLog, problem: LlmTrainingProblem, solution
     times = [float(due.total[place]) for place in range(len(own))]
     if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
         findings.add("order", "strategies are not in the order of their times")
-    sent = recomputed(problem, records_of([row_of(solution.plan.strategy)])).sent
+    sent = recomputed(problem, [solution.plan.strategy]).sent
     flops = model_flops(problem.model, problem.batch.length) * problem.batch.tokens
     device, eight = problem.device, problem.formats.fp8
     peak = 1e12 * (device.fp8_tflops if eight and device.fp8_tflops is not None else device.matrix_tflops)
@@ -141,7 +143,7 @@ def _check_fabrics(findings: ViolationLog, problem: LlmTrainingProblem, solution
             continue
         if ideal:
             _check_ideal(findings, solution, one)
-        due = recomputed(problem, records, rates)
+        due = recomputed(problem, [one.plan.strategy], partial(given_rates, rates))
         figures = StrategyFigures(one.plan.strategy, one.breakdown, one.memory)
         _check_step(findings, f"the plan on {one.fabric}", figures, due, 0)
         if problem.cluster.usable_bytes is not None and float(due.bytes[0]) > problem.cluster.usable_bytes:
@@ -161,7 +163,7 @@ def _check_ideal(findings: ViolationLog, solution: LlmTrainingSolution, one: Fab
         findings.add("plan", "the plan on an ideal switch is not the first of the strategies ranked, with its figures")
     if any(getattr(network, part.name) for part in fields(network) if part.name != "fabric"):
         findings.add("network", f"{IDEAL_SWITCH} has no links of its own")
-    if one.note or one.timeline_s or one.tried or one.next:
+    if one.note or one.tried or one.next:
         findings.add("fabrics", f"{IDEAL_SWITCH} needs no network")
 
 
@@ -181,7 +183,7 @@ def _check_next(findings: ViolationLog, problem: LlmTrainingProblem, one: Fabric
         findings.add("fabrics", f"{len(one.next)} more strategies on {one.fabric} than were asked for or tried")
     if not one.next:
         return
-    due = recomputed(problem, records_of([row_of(other.strategy) for other in one.next]))
+    due = recomputed(problem, [other.strategy for other in one.next])
     times = [one.iteration_time_s, *(other.iteration_time_s for other in one.next)]
     if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
         findings.add("order", f"strategies on {one.fabric} are not in the order of their times")
@@ -203,10 +205,10 @@ def _check_certificate(findings: ViolationLog, problem: LlmTrainingProblem, solu
     hopped = check_lines(findings, problem, solution)
     value, bound = solution.objective.value, solution.bound
 
-    def proven(fabric: str) -> float:
-        return proven_bound(solution, fabric, hopped)
+    def proven(one: FabricOutcome) -> float:
+        return proven_bound(solution, one.fabric, one.iteration_time_s, hopped)
 
-    check_stated(findings, bound, {Argument.ALL_SHAPES: lambda: proven(solution.fabrics[0].fabric)}, value)
+    check_stated(findings, bound, {Argument.ALL_SHAPES: lambda: proven(solution.fabrics[0])}, value)
     check_claim(findings, solution, ())
     if beats(value, bound.value, Tolerance.ROUNDING):
         findings.add("bound", f"{value!r} s is better than its bound {bound.value!r}")
@@ -214,7 +216,7 @@ def _check_certificate(findings: ViolationLog, problem: LlmTrainingProblem, solu
     if (solution.status is Status.OPTIMAL) != optimal:
         findings.add("status", f"called {solution.status} with {value!r} and bound {bound.value!r}")
     for one in solution.fabrics:
-        due = min(one.iteration_time_s, proven(one.fabric))
+        due = proven(one)
         if differs(one.bound_s, due, RELATIVE):
             findings.add("bound", f"the bound on {one.fabric} is {one.bound_s!r}, {due!r} is due")
     if differs(solution.fabrics[0].bound_s, bound.value, RELATIVE):

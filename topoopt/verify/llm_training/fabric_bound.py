@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
-from topoopt.core.llm_training_plan import DIRECT_FABRICS, ShapeVerdict, StrategyShape
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, ShapeVerdict
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.verify.llm_training.space import Records
 from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates
 
 
-def proven_bound(solution: LlmTrainingSolution, fabric: str, hopped: Mapping[StrategyShape, float]) -> float:
+def proven_bound(solution: LlmTrainingSolution, fabric: str, value: float, hopped: float) -> float:
     """Seconds that no strategy is below, by lines that hold.
 
     Args:
-        hopped: of shapes that were searched, the fastest where tokens take the hops that direct links need.
+        value: of the plan.
+        hopped: the fastest of shapes that were searched where tokens take the hops that direct links need.
     """
-    least = np.inf
-    for line in solution.shapes:
-        if line.verdict is ShapeVerdict.MEMORY:
-            continue
-        own = line.bound_s if line.best_s is None else line.best_s
-        least = min(least, hopped.get(line.shape, own) if fabric in DIRECT_FABRICS else own)
-    return least
+    direct = fabric in DIRECT_FABRICS
+    verdicts = (ShapeVerdict.LEFT, ShapeVerdict.BOUND) if direct else (ShapeVerdict.LEFT,)
+    lines = [line.bound_s for line in solution.shapes if line.verdict in verdicts]
+    return min([value, hopped if direct else solution.ranked[0].iteration_time_s, *lines])
 
 
 def hopped_rates(problem: LlmTrainingProblem, r: Records) -> DimensionRates:

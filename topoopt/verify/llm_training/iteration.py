@@ -1,155 +1,215 @@
-"""An iteration on a network by the order of its passes, again: weights gathered ahead, gradients reduced behind.
+"""Iterations by the order of their passes, again: weights gathered ahead, gradients reduced behind, then the step.
 
-Gradients of a layer are reduced when its last backward pass is through, one layer after the other; weights (ZeRO 1 and
-2) are gathered in the order of the first forward passes; the step of the optimizer waits for all ranks. With ZeRO 3
-what passes do not hide is that of the closed form.
+Gradients of a layer are reduced when its last backward pass is through, one layer after the other; no pass of a stage
+begins before its weights (ZeRO 1 and 2) are gathered, layer by layer in the order of the stages; the step of the
+optimizer waits for all ranks. With ZeRO 3 what passes do not hide of both comes on top.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+
 import numpy as np
 
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.verify.llm_training.model_sizes import sizes_of
-from topoopt.verify.llm_training.pipeline_order import MOST_PASSES, RULED, Pass, pass_ends, passes
-from topoopt.verify.llm_training.space import records_of, row_of
-from topoopt.verify.llm_training.stage_times import stages_of
-from topoopt.verify.llm_training.step import STEP_BYTES, recomputed
-from topoopt.verify.llm_training.transfers import DimensionRates, gradient_bytes
+from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.verify.llm_training.greedy_rounds import greedy_order
+from topoopt.verify.llm_training.order_bounds import OrderBounds
+from topoopt.verify.llm_training.order_ends import Levels, OrderCosts, done_of, levelled
+from topoopt.verify.llm_training.space import SCHEDULES, Records, records_of, row_of
+from topoopt.verify.llm_training.stage_rows import StageRows, dealt, stage_rows
+from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates
 
-LayerSeconds = list[tuple[float, int]]
-"""For each stage seconds of one layer, and its layers."""
+DIGITS = 9
+"""Of times that greedy rounds are planned with."""
 
+EQUAL = 1e-9
+"""Ranks whose work differs by no more have as much to do."""
 
-def not_followed(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
-    """Why the order of the passes is not followed; empty if it is."""
-    if strategy.schedule not in RULED:
-        return f"the checker has no rule for the order of {strategy.schedule}"
-    m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
-    if passes(strategy.pipeline, strategy.chunks, m, strategy.schedule) > MOST_PASSES:
-        return "too many passes to follow"
-    return ""
+Rates = Callable[[Records], DimensionRates]
+"""Of the groups of strategies."""
 
 
-def iteration_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: DimensionRates) -> float:
-    """Seconds of an iteration whose order is followed."""
-    slow, stages = problem.cluster.slowdown, stages_of(problem, strategy, rates)
-    m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
-    ends = pass_ends(strategy.schedule, strategy.pipeline, strategy.chunks, m, stages)
-    makespan = max(ends.values())
-    step = slow * _step_s(problem, strategy)
-    if strategy.zero == 3:
-        closed = recomputed(problem, records_of([row_of(strategy)]), rates)
-        return makespan + float(closed.seconds["data"][0]) + step
-    reduced, gathered = (
-        [(slow * seconds, layers) for seconds, layers in one] for one in layer_exchange(problem, strategy, rates)
-    )
-    split = any(kind == "W" for kind, _, _ in ends)
-    both = [i + w for i, w in zip(stages.inputs_s, stages.weights_s, strict=True)]
-    back = stages.weights_s if split else both
-    first, last = _around(ends, "W" if split else "B")
-    before, behind = 0.0, 0.0
-    for rank in range(strategy.pipeline):
-        own = range(rank, len(back), strategy.pipeline)
-        begun = {stage: first[stage] - stages.forward_s[stage] for stage in own}
-        before = max(before, _late(problem, gathered, begun, stages.forward_s))
-        behind = max(behind, _through(problem, reduced, {stage: last[stage] for stage in own}, back) - makespan)
-    return before + makespan + behind + step
+def given_rates(rates: DimensionRates, _: Records) -> DimensionRates:
+    """Those of the groups on a network, which are known."""
+    return rates
 
 
-def _around(ends: dict[Pass, float], last: str) -> tuple[dict[int, float], dict[int, float]]:
-    """By stage when its first forward pass ends, and when its last pass of that kind does."""
-    first: dict[int, float] = {}
-    late: dict[int, float] = {}
-    for (kind, _, stage), end in ends.items():
-        if kind == "F":
-            first[stage] = min(end, first.get(stage, end))
-        elif kind == last:
-            late[stage] = max(end, late.get(stage, end))
-    return first, late
+@dataclass(frozen=True, eq=False)
+class AlikeStrategies:
+    """Strategies of one schedule, with as many stages and micro-batches.
+
+    Attributes:
+        places: of the strategies among all.
+        usual: their stages on an ideal switch, where ZB-2P is planned.
+    """
+
+    problem: LlmTrainingProblem
+    places: Ints
+    schedule: S
+    p: int
+    v: int
+    m: int
+    zero3: bool
+    rows: StageRows
+    usual: StageRows
+
+    @property
+    def bounds(self) -> OrderBounds:
+        """What their orders do not go below."""
+        count = len(self.places)
+        every = np.full(count, float(self.m)), np.full(count, self.zero3)
+        return OrderBounds(self.problem, self.schedule, self.p, self.rows, *every)
+
+    def home(self) -> list[list[int]]:
+        """Stages of every rank, of a model that is held once."""
+        bounds = self.bounds
+        return [bounds.stages_of(rank) for rank in range(self.p)]
+
+    def ends(self) -> tuple[Floats, Floats]:
+        """Seconds until the last pass ends, weights being there, and until the last gradient is reduced."""
+        rows, none = self.rows, np.zeros_like(self.rows.forward)
+        if self.schedule is not S.ZB_2P:
+            return self._run(rows, none, None)[0], self._finished(*self._run(rows, self._ready(), None))
+        found = np.empty((2, len(self.places)))
+        for place in range(len(self.places)):
+            made, one = self._planned(place), np.array([place])
+            own = rows.of(one)
+            found[0, one] = self._run(own, none[:, one], made)[0]
+            last, done = self._run(own, self._ready()[:, one], made)
+            found[1, one] = self._finished(last, done, own)
+        return found[0], found[1]
+
+    def _run(self, rows: StageRows, ready: Floats, made: Levels | None) -> tuple[Floats, Floats]:
+        hop = rows.hop if self.p > 1 else 0.0 * rows.hop
+        costs = OrderCosts.of(rows.forward, rows.inputs, rows.weights, hop, ready, self.m)
+        blocking = not self.problem.overlap.pipeline
+        return done_of(self.schedule, self.p, self.v, self.m, costs, blocking=blocking, made=made)
+
+    def _planned(self, place: int) -> Levels:
+        rows = self.usual
+        times = {"F": rows.forward, "I": rows.inputs, "W": rows.weights}
+        own = {kind: table[:, place] for kind, table in times.items()}
+        hop = float(rows.hop[place])
+        most = max(hop, *(float(table.max()) for table in own.values()))
+        unit = 10.0 ** (DIGITS - 1 - int(np.floor(np.log10(most))))
+        cost = {kind: [round(value) for value in (table * unit).tolist()] for kind, table in own.items()}
+        order = greedy_order(cost, round(hop * unit), self.m)
+        return levelled(order, self.p, blocking=not self.problem.overlap.pipeline)
+
+    def _ready(self) -> Floats:
+        """Before when no pass of a stage begins."""
+        rows, found = self.rows, np.zeros_like(self.rows.forward)
+        if self.zero3:
+            return found
+        for own in self.home():
+            before = np.zeros_like(rows.hop)
+            for s in own:
+                n, gathered = rows.layers[s], rows.gathered[s]
+                late = np.maximum(gathered / n, gathered - rows.forward[s] * (n - 1.0) / n)
+                found[s] = before + late if self.problem.overlap.data else rows.gathered[own].sum(axis=0)
+                before = before + gathered
+        return found
+
+    def _finished(self, last: Floats, done: Floats, rows: StageRows | None = None) -> Floats:
+        """When every rank has reduced its gradients, those of the stage that is through first before the others."""
+        rows, found = self.rows if rows is None else rows, last.copy()
+        if self.zero3:
+            return found
+        back = rows.weights if self.bounds.split else rows.back
+        lanes = np.arange(len(last))
+        for own in self.home():
+            free = np.zeros_like(last) if self.problem.overlap.data else done[own].max(axis=0)
+            for s in np.array(own)[np.argsort(done[own], axis=0, kind="stable")]:
+                end, n, reduced = done[s, lanes], rows.layers[s, lanes], rows.reduced[s, lanes]
+                if not self.problem.overlap.data:
+                    free = free + reduced
+                    continue
+                shown = np.maximum(end + reduced / n, end - back[s, lanes] * (n - 1.0) / n + reduced)
+                free = np.maximum(free + reduced, shown)
+            found = np.maximum(found, free)
+        return found
 
 
-def _late(
-    problem: LlmTrainingProblem, gathered: LayerSeconds, begun: dict[int, float], forward: tuple[float, ...]
-) -> float:
-    """How much later a rank begins for weights that come layer by layer."""
-    here, late = 0.0, 0.0
-    for stage in sorted(begun, key=lambda stage: begun[stage]):
-        seconds, layers = gathered[stage]
-        for layer in range(layers):
-            here += seconds
-            late = max(late, here - begun[stage] - forward[stage] * layer / layers)
-    return late if problem.overlap.data else max(0.0, here - min(begun.values()))
+def alike(
+    problem: LlmTrainingProblem, r: Records, rates: Rates | None = None, layers: list[tuple[int, ...]] | None = None
+) -> Iterator[AlikeStrategies]:
+    """Strategies by schedule, stages and micro-batches.
 
-
-def _through(
-    problem: LlmTrainingProblem, reduced: LayerSeconds, done: dict[int, float], back: tuple[float, ...] | list[float]
-) -> float:
-    """When a rank has reduced all gradients, the layer that is through first before the others."""
-    order = sorted(done, key=lambda stage: done[stage])
-    if not problem.overlap.data:
-        return max(done.values()) + sum(reduced[stage][0] * reduced[stage][1] for stage in order)
-    free = 0.0
-    for stage in order:
-        seconds, layers = reduced[stage]
-        for left in reversed(range(layers)):
-            free = max(free, done[stage] - back[stage] * left / layers) + seconds
-    return free
-
-
-def layer_exchange(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: DimensionRates
-) -> tuple[LayerSeconds, LayerSeconds]:
-    """Reducing gradients and gathering weights of a layer of every stage, embedding and head among its layers."""
-    replicas, of_experts = _sharers(strategy)
-    zero, once = np.array([float(strategy.zero)]), np.ones(1)
-    found: tuple[LayerSeconds, LayerSeconds] = [], []
-    for dense, experts, layers in _weights(problem, strategy):
-        one = gradient_bytes(problem, np.array([dense]), np.array([replicas]), zero, once)
-        other = gradient_bytes(problem, np.array([experts]), np.array([of_experts]), zero, once)
-        for rows, a, b in zip(found, one, other, strict=True):
-            rows.append((float((a / rates.data + b / rates.expert_data)[0]) / layers, layers))
-    return found
-
-
-def _sharers(strategy: ParallelStrategy) -> tuple[float, float]:
-    """Ranks that hold the same dense weights, and the same experts."""
-    replicas = float(strategy.data * strategy.context)
-    return replicas, replicas * strategy.tensor / (strategy.expert * strategy.expert_tensor)
-
-
-def _weights(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> list[tuple[float, float, int]]:
-    """Of a rank, for every stage: dense weights, those of experts, and layers (at least 1)."""
-    model, sizes, t = problem.model, sizes_of(problem.model), strategy.tensor
-    plain_layer = (sizes.attention + sizes.mlp) / t + sizes.small_dense
-    expert_layer = (sizes.attention + sizes.met) / t + sizes.small_expert
-    count = 0 if model.experts is None else model.experts.count
-    own = sizes.expert * count / (strategy.expert * strategy.expert_tensor)
-    found, begin = [], 0
-    for stage, layers in enumerate(strategy.stage_layers):
-        plain = max(0, min(begin + layers, sizes.dense_layers) - begin)
-        routed = layers - plain
-        begin += layers
-        last = stage == len(strategy.stage_layers) - 1
-        further = model.mtp_layers if last else 0
-        if model.experts is None:
-            plain += further
+    Args:
+        rates: None: on an ideal switch.
+        layers: of every stage of each; None: as their ends have them.
+    """
+    m = problem.batch.sequences / (r.d * r.b)
+    keys = np.stack([r.schedule, r.p, r.v, m, r.zero == 3], axis=1).astype(np.int64)
+    kinds, group = np.unique(keys, axis=0, return_inverse=True)
+    for number, (schedule, p, v, batches, zero3) in enumerate(kinds.tolist()):
+        places = np.flatnonzero(group.ravel() == number)
+        own = Records(*(getattr(r, part.name)[places] for part in fields(Records)))
+        if layers is None:
+            dealt_layers = dealt(problem.model.layers, p, v, own.first, own.last)
         else:
-            routed += further
-        ends = sizes.embedding / t if stage == 0 else 0.0
-        if last:
-            copied = model.vocabulary * model.hidden if model.tied and strategy.pipeline > 1 else 0
-            ends += (sizes.head + copied) / t
-        found.append((plain * plain_layer + routed * expert_layer + ends, routed * own, max(1, plain + routed)))
-    return found
+            dealt_layers = np.array([layers[place] for place in places], dtype=np.float64).T
+        usual = stage_rows(problem, own, dealt_layers, ideal_rates(problem, own))
+        rows = usual if rates is None else stage_rows(problem, own, dealt_layers, rates(own))
+        yield AlikeStrategies(problem, places, SCHEDULES[schedule], p, v, batches, bool(zero3), rows, usual)
 
 
-def _step_s(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> float:
-    """The step of the optimizer on the fullest rank, and what an iteration costs anyway."""
-    replicas, of_experts = _sharers(strategy) if strategy.zero else (1.0, 1.0)
-    own = [dense / replicas + experts / max(1.0, of_experts) for dense, experts, _ in _weights(problem, strategy)]
-    fullest = max(sum(own[rank :: strategy.pipeline]) for rank in range(strategy.pipeline))
-    reached = problem.device.reached
-    moving = problem.device.memory_gbytes_per_s * reached.memory * 1e9
-    return fullest * STEP_BYTES / moving + reached.iteration_ms / 1e3
+def least_seconds(problem: LlmTrainingProblem, r: Records, rates: Rates | None = None, *, free: bool = False) -> Floats:
+    """What the orders of strategies do not go below.
+
+    Args:
+        free: gradients, weights and the step take no time.
+    """
+    found = np.empty(len(r.t))
+    for group in alike(problem, r, rates):
+        rows = group.rows.without_exchange() if free else group.rows
+        every = np.full(len(group.places), float(group.m)), np.full(len(group.places), group.zero3)
+        found[group.places] = OrderBounds(problem, group.schedule, group.p, rows, *every).seconds()
+    return found + _fixed(problem)
+
+
+def _fixed(problem: LlmTrainingProblem) -> float:
+    return problem.cluster.slowdown * problem.device.reached.iteration_ms / 1e3
+
+
+def seconds_of(problem: LlmTrainingProblem, r: Records, rates: Rates | None = None) -> Floats:
+    """Iterations of strategies, float64[R]."""
+    found = np.empty(len(r.t))
+    for group in alike(problem, r, rates):
+        found[group.places] = group.ends()[1] + group.bounds.around()
+    return found + _fixed(problem)
+
+
+def parts_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Rates | None = None) -> dict[str, float]:
+    """Seconds of an iteration of a strategy: what the rank with most to do computes and exchanges in its passes; the
+    rest that hops are not to blame for, `bubble`; hops, `pipeline`; gradients and weights, `data`; the step."""
+    group = next(alike(problem, records_of([row_of(strategy)]), rates, [strategy.stage_layers]))
+    rows, m = group.rows, float(group.m)
+    passes, finished = (float(one[0]) for one in group.ends())
+    near = AlikeStrategies(
+        problem, group.places, group.schedule, group.p, group.v, group.m, group.zero3,
+        StageRows(**{**vars(rows), "hop": 0.0 * rows.hop}), group.usual,
+    )  # fmt: skip
+    without_hops = float(near.ends()[0][0])
+    load = rows.forward + rows.back
+    shares = [dict.fromkeys(own, 1.0) for own in group.home()]
+    if group.schedule is S.DUALPIPE:
+        shares = [{rank: 0.5, group.p - 1 - rank: 0.5} for rank in range(group.p)]
+    work = [sum(share * float(load[s, 0]) for s, share in own.items()) for own in shares]
+    busiest = next(rank for rank, own in enumerate(work) if own >= max(work) * (1.0 - EQUAL))
+    found = {
+        name: m * sum(share * float(table[s, 0]) for s, share in shares[busiest].items())
+        for name, table in rows.parts.items()
+    }
+    whole = sum(found.values())
+    step = float(rows.step.sum() if group.p == 1 else max(float(rows.step[own, 0].sum()) for own in group.home()))
+    return found | {
+        "bubble": max(0.0, without_hops - whole),
+        "pipeline": max(0.0, passes - max(without_hops, whole)),
+        "data": max(0.0, finished - passes) + float(group.bounds.around()[0]) - step,
+        "optimizer": step + _fixed(problem),
+    }

@@ -1,9 +1,13 @@
-"""Every line of the certificate again: bounds derived, shapes that were searched evaluated strategy by strategy."""
+"""Every line of the certificate again: bounds derived, shapes that were searched gone through strategy by strategy.
+
+Of the strategies that fit those have their passes followed whose bound is no slower than the last one ranked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,9 +19,9 @@ from topoopt.core.verdict import StopReason, Tolerance, beats
 from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.llm_training.certificate import bounds_of
 from topoopt.verify.llm_training.fabric_bound import hopped_rates
+from topoopt.verify.llm_training.iteration import Rates, least_seconds, seconds_of
 from topoopt.verify.llm_training.memory import memory_of
 from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
-from topoopt.verify.llm_training.step import recomputed
 
 BLOCK = 1 << 14
 """Strategies that are evaluated together."""
@@ -25,13 +29,12 @@ BLOCK = 1 << 14
 RELATIVE = Tolerance.ROUNDING.relative
 
 
-def check_lines(
-    findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution
-) -> dict[StrategyShape, float]:
+def check_lines(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> float:
     """All shapes have one, in order; none hides a strategy that is faster than the last one stated.
 
     Returns:
-        of searched shapes that share experts among servers, the fastest on direct links, where there are such fabrics.
+        the fastest of the searched shapes where tokens take the hops that direct links need; inf where no plan on such
+        a fabric is slower than that.
     """
     lines = {line.shape: line for line in solution.shapes}
     if len(lines) != len(solution.shapes):
@@ -39,7 +42,7 @@ def check_lines(
     shapes = sorted(shapes_of(problem))
     if [line.shape for line in solution.shapes] != [shape for shape in shapes if shape in lines]:
         findings.add("certificate", "shapes are not those of the instance, in order")
-        return {}
+        return np.inf
     best, cutoff = _BestTimes(1 + problem.top), _cutoff(problem, solution)
     tables: dict[StrategyShape, Floats] = {}
     searched: list[tuple[ShapeOutcome, Floats]] = []
@@ -65,11 +68,12 @@ def check_lines(
             findings.add("certificate", f"nothing is said of {shape}")
         else:
             searched.append((line, rows))
-    hopped: dict[StrategyShape, float] | None = {} if set(problem.fabrics) & set(DIRECT_FABRICS) else None
+    slowest = max((one.iteration_time_s for one in solution.fabrics if one.fabric in DIRECT_FABRICS), default=0.0)
+    hopped = [np.inf]
     for block in _blocks(searched):
-        _check_searched(findings, problem, block, best, hopped)
+        hopped.append(_check_searched(findings, problem, block, best, (cutoff, slowest)))
     _check_best(findings, solution, best)
-    return hopped or {}
+    return min(hopped)
 
 
 def _cutoff(problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> float:
@@ -84,7 +88,7 @@ def _absent(findings: ViolationLog, lines: dict[StrategyShape, ShapeOutcome], sh
 
 def _check_open(findings: ViolationLog, solution: LlmTrainingSolution, line: ShapeOutcome, cutoff: float) -> None:
     """A shape that was not searched."""
-    if (line.records, line.fitting, line.best_s, line.least_bytes) != (0, 0, None, None):
+    if (line.records, line.fitting, line.least_bytes) != (0, 0, None):
         findings.add("certificate", f"{line.shape} was not searched, and has figures")
     left = beats(line.bound_s, cutoff, Tolerance.ROUNDING)
     if line.verdict is ShapeVerdict.BOUND and left:
@@ -124,12 +128,12 @@ def _check_searched(
     problem: LlmTrainingProblem,
     block: list[tuple[ShapeOutcome, Floats]],
     best: _BestTimes,
-    hopped: dict[StrategyShape, float] | None,
-) -> None:
-    """Shapes whose strategies were all evaluated.
+    slowest: tuple[float, float],
+) -> float:
+    """Shapes whose strategies were all gone through; their fastest where tokens take hops.
 
     Args:
-        hopped: gets the fastest of each that fits, where tokens take hops; None: nobody asks.
+        slowest: times beyond which strategies do not matter: on an ideal switch, and on direct links.
     """
     rows = np.concatenate([part for _, part in block])
     r = records_of(rows)
@@ -137,30 +141,35 @@ def _check_searched(
     held = np.asarray(sum(memory_of(problem, r, problem.batch.sequences / (r.d * r.b)).values()))
     fits = np.ones(len(rows), dtype=bool) if usable is None else held <= usable
     times = np.full(len(rows), np.inf)
-    own = records_of(rows[fits])
-    times[fits] = recomputed(problem, own).total
-    farther = times.copy()
-    if hopped is not None and problem.model.experts is not None:
-        farther[fits] = recomputed(problem, own, hopped_rates(problem, own)).total
+    times[fits] = _followed(problem, rows[fits], slowest[0])
+    hopped = _followed(problem, rows[fits], slowest[1], partial(hopped_rates, problem)) if slowest[1] > 0 else times
     begin = 0
     for line, part in block:
         here = slice(begin, begin + len(part))
         begin += len(part)
         fitting = int(fits[here].sum())
-        if hopped is not None and fitting and line.shape.expert * line.shape.expert_tensor > 1:
-            hopped[line.shape] = float(farther[here].min())
-        best.add(times[here][fits[here]])
+        best.add(times[here][np.isfinite(times[here])])
         due = ShapeOutcome(
             line.shape,
             ShapeVerdict.SEARCHED if fitting else ShapeVerdict.MEMORY,
             line.bound_s,
             len(part),
             fitting,
-            float(times[here].min()) if fitting else None,
             float(held[here].min()),
         )
         if not _same(line, due):
             findings.add("certificate", f"all strategies of {line.shape} give {due}, not {line}")
+    return float(hopped.min(initial=np.inf))
+
+
+def _followed(problem: LlmTrainingProblem, rows: Floats, slowest: float, rates: Rates | None = None) -> Floats:
+    """Times of strategies; inf of those whose bound is slower."""
+    found = np.full(len(rows), np.inf)
+    if len(rows):
+        open_ones = least_seconds(problem, records_of(rows), rates) <= slowest * (1.0 + RELATIVE)
+        if open_ones.any():
+            found[open_ones] = seconds_of(problem, records_of(rows[open_ones]), rates)
+    return found
 
 
 def _same(line: ShapeOutcome, due: ShapeOutcome) -> bool:
@@ -169,8 +178,7 @@ def _same(line: ShapeOutcome, due: ShapeOutcome) -> bool:
             return one is other
         return not differs(one, other, RELATIVE)
 
-    plain = replace(line, best_s=due.best_s, least_bytes=due.least_bytes) == due
-    return plain and near(line.best_s, due.best_s) and near(line.least_bytes, due.least_bytes)
+    return replace(line, least_bytes=due.least_bytes) == due and near(line.least_bytes, due.least_bytes)
 
 
 def _check_best(findings: ViolationLog, solution: LlmTrainingSolution, best: _BestTimes) -> None:

@@ -5,6 +5,8 @@ Groups are found rank by rank and bytes are laid on links path by path, with cod
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -12,10 +14,10 @@ from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES, FabricOutcome, Tr
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import ViolationLog, differs
+from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.llm_training.forms import check_form
 from topoopt.verify.llm_training.groups import MemberGroups, groups_of
-from topoopt.verify.llm_training.iteration import iteration_s, not_followed
+from topoopt.verify.llm_training.iteration import given_rates, seconds_of
 from topoopt.verify.llm_training.link_loads import FamilySeconds, family_seconds
 from topoopt.verify.llm_training.network_rates import as_rates, free, rates_alone, rates_shared
 from topoopt.verify.llm_training.reductions import (
@@ -70,13 +72,6 @@ def check_network(findings: ViolationLog, problem: LlmTrainingProblem, outcome: 
         shared = rates_shared(problem, strategy, loads, alone)
         rates = as_rates(problem, records_of([row_of(strategy)]), shared, loads)
         _check_loads(findings, problem, outcome, loads, alone, shared, rates)
-    why = not_followed(problem, strategy)
-    if why:
-        findings.leave_out(f"timeline_s on {where}", why)
-        return rates
-    own = iteration_s(problem, strategy, rates)
-    if differs(outcome.timeline_s, own, Tolerance.LONG_SUMS.relative):
-        findings.add("fabrics", f"by the order of its passes an iteration on {where} takes {own!r} s")
     return rates
 
 
@@ -91,12 +86,12 @@ def _check_loads(
 ) -> None:
     """What every family asks for and gets."""
     where, r = outcome.plan.network.fabric, records_of([row_of(outcome.plan.strategy)])
-    due = recomputed(problem, r, rates)
+    due = recomputed(problem, [outcome.plan.strategy], partial(given_rates, rates))
     total = float(due.total[0])
     for load in outcome.plan.network.loads:
         family = load.dimension
         sent = float(due.sent[BYTES_OF[family]][0])
-        hidden = float(recomputed(problem, r, free(rates, family, NO_TIME)).total[0])
+        hidden = float(seconds_of(problem, r, partial(given_rates, free(rates, family, NO_TIME)))[0])
         rows = (
             ("bytes_sent", load.bytes_sent, sent * loads[family].sent, 0.0),
             ("seconds", load.seconds, sent / alone[family], 0.0),

@@ -12,9 +12,9 @@ from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
-from topoopt.verify.llm_training.iteration import layer_exchange
 from topoopt.verify.llm_training.link_loads import BYTES_OF_GBIT, FamilySeconds
 from topoopt.verify.llm_training.space import Records, records_of, row_of
+from topoopt.verify.llm_training.stage_rows import stage_rows
 from topoopt.verify.llm_training.step import rank_passes
 from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates, sent_by
 
@@ -95,9 +95,9 @@ def rates_shared(
     busy = {family: float(seconds[0]) / whole for family, seconds in part.items()}
     hidden = problem.overlap.pipeline and strategy.pipeline > 1
     busy[F.PIPELINE] = min(1.0, 2.0 * strategy.chunks * float(moved.hop[0]) / whole) if hidden else 0.0
-    reduced, _ = layer_exchange(problem, strategy, rates)
-    layers = np.array([seconds * count for seconds, count in reduced])
-    long = float(layers.reshape(strategy.chunks, strategy.pipeline).sum(axis=0).max())
+    layers = np.array(strategy.stage_layers, dtype=np.float64)[:, None]
+    reduced = stage_rows(problem, r, layers, rates).reduced[:, 0] / problem.cluster.slowdown
+    long = float(reduced.reshape(strategy.chunks, strategy.pipeline).sum(axis=0).max())
     found = {}
     for family, load in loads.items():
         others: tuple[F, ...] = (F.PIPELINE,)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -12,16 +13,16 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.llm_training.drawn_passes import check_drawn
-from topoopt.verify.llm_training.pipeline_order import MOST_PASSES, RULED, makespan_s, near, passes
+from topoopt.verify.llm_training.iteration import alike, given_rates
 from topoopt.verify.llm_training.space import records_of, row_of
-from topoopt.verify.llm_training.step import rank_passes
-from topoopt.verify.llm_training.transfers import DimensionRates, sent_by
+from topoopt.verify.llm_training.stage_rows import stage_rows
+from topoopt.verify.llm_training.transfers import DimensionRates
 
 
 def check_stages(
     findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution, rates: DimensionRates
 ) -> None:
-    """Seconds of every stage of the plan, and the makespan where the order of the schedule is a rule.
+    """Seconds of every stage of the plan, and the makespan.
 
     Args:
         rates: on its network.
@@ -34,15 +35,10 @@ def check_stages(
     if differs(stated.hop_s, due.hop_s, Tolerance.ROUNDING.relative) or stated.blocking != due.blocking:
         findings.add("stages", f"a hop takes {due.hop_s!r} s, blocking {due.blocking}")
     findings.guard("passes", "the passes drawn", lambda: check_drawn(findings, solution, due))
-    p, v, m = strategy.pipeline, strategy.chunks, solution.micro_batches
-    if strategy.schedule not in RULED:
-        findings.leave_out("stages.makespan_s", f"the checker has no rule for the order of {strategy.schedule}")
-    elif passes(p, v, m, strategy.schedule) > MOST_PASSES:
-        findings.leave_out("stages.makespan_s", "too many passes to follow")
-    else:
-        value = makespan_s(strategy.schedule, p, v, m, due)
-        if differs(stated.makespan_s, value, Tolerance.LONG_SUMS.relative):
-            findings.add("stages", f"the passes take {value!r} s in their order, not {stated.makespan_s!r}")
+    group = next(alike(problem, records_of([row_of(strategy)]), partial(given_rates, rates), [strategy.stage_layers]))
+    value = float(group.ends()[0][0])
+    if differs(stated.makespan_s, value, Tolerance.LONG_SUMS.relative):
+        findings.add("stages", f"the passes take {value!r} s in their order, not {stated.makespan_s!r}")
 
 
 def stages_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: DimensionRates) -> StageSeconds:
@@ -51,23 +47,22 @@ def stages_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Di
     Args:
         rates: of the groups of this one strategy.
     """
-    loads = np.array(strategy.stage_layers, dtype=np.float64)
-    count = len(loads)
-    r = records_of([row_of(strategy)] * count)
-    r = replace(r, v=np.ones(count), first=loads, inner=loads, last=loads)
-    sent, slow = sent_by(problem, r, rates), problem.cluster.slowdown
-    plain = 0 if problem.model.experts is None else problem.model.experts.dense_layers
-    ends = np.cumsum(loads)
-    ranks = rank_passes(
-        problem, r, sent, (loads, loads, loads), np.minimum(ends, plain) - np.minimum(ends - loads, plain)
-    )
-    own = [ranks[0] if stage == 0 else ranks[2] if stage == count - 1 else ranks[1] for stage in range(count)]
-    weights = [slow * float(rank.compute.weights[stage]) for stage, rank in enumerate(own)]
+    layers = np.array(strategy.stage_layers, dtype=np.float64)[:, None]
+    rows = stage_rows(problem, records_of([row_of(strategy)]), layers, rates)
+    several = strategy.pipeline > 1
     return StageSeconds(
-        tuple(slow * float(rank.forward[stage]) for stage, rank in enumerate(own)),
-        tuple(slow * float(rank.backward[stage]) - weights[stage] for stage, rank in enumerate(own)),
-        tuple(weights),
-        slow * float(sent.hop[0]) if strategy.pipeline > 1 else 0.0,
-        strategy.pipeline > 1 and not problem.overlap.pipeline,
+        tuple(rows.forward[:, 0].tolist()),
+        tuple(rows.inputs[:, 0].tolist()),
+        tuple(rows.weights[:, 0].tolist()),
+        float(rows.hop[0]) if several else 0.0,
+        several and not problem.overlap.pipeline,
         0.0,
     )
+
+
+def near(one: Sequence[float], other: Sequence[float], relative: float) -> bool:
+    """Whether two lists of seconds are the same but for rounding."""
+    if len(one) != len(other):
+        return False
+    most = max(map(abs, (*one, *other)), default=0.0)
+    return all(abs(a - b) <= relative * most for a, b in zip(one, other, strict=True))
