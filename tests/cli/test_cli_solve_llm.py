@@ -26,7 +26,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_best_and_what_comes_next(few: Path, tmp_path: Path) -> None:
     """Of the strategies that `evaluate` gives one by one none that fits is faster; the next best are in order, and each
-    line of the certificate says the fastest of its shape."""
+    line of the certificate bounds its shape."""
     found = run("solve", few, "-o", tmp_path, "--json").json
     assert (found["status"], found["stopped_by"]) == ("optimal", "converged")
     assert found["gap"] == pytest.approx(0.0, abs=1e-12)
@@ -35,7 +35,7 @@ def test_the_best_and_what_comes_next(few: Path, tmp_path: Path) -> None:
     assert times == sorted(times)
     assert sum(found["breakdown_s"].values()) == pytest.approx(found["iteration_time_s"], rel=1e-12)
     lines = json.loads((tmp_path / "solution.json").read_text())["shapes"]
-    fastest = {tuple(line["shape"][:3:2]): line.get("best_s", float("inf")) for line in lines}
+    fastest = {tuple(line["shape"][:3:2]): line["bound_s"] for line in lines}
     assert set(fastest) == {(4, 4), (4, 8), (8, 4), (8, 8)}
     fits = 0
     for (tensor, pipeline), value in fastest.items():
@@ -46,7 +46,7 @@ def test_the_best_and_what_comes_next(few: Path, tmp_path: Path) -> None:
             if one["fits"]:
                 fits += 1
                 assert one["iteration_time_s"] >= value * (1 - 1e-12)
-                assert value >= found["iteration_time_s"] * (1 - 1e-12)
+                assert one["iteration_time_s"] >= found["iteration_time_s"] * (1 - 1e-12)
     assert fits > 0
 
 

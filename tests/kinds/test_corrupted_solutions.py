@@ -194,12 +194,10 @@ TOGETHER_SCHEDULE = {
     "value and bound": times(1.1, "objective.value", "bound.value"),
 }
 
-SHARES = ("ranked.*.breakdown", "objective.value", "fabrics.*.breakdown", "fabrics.*.timeline_s", "stages")
+SHARES = ("ranked.*.breakdown", "objective.value", "fabrics.*.breakdown", "stages")
 TOGETHER_TRAINING = {
     "all times": times(0.9, *SHARES),
-    "all times and bounds": times(
-        0.9, *SHARES, "bound.value", "shapes.*.bound_s", "shapes.*.best_s", "fabrics.*.bound_s"
-    ),
+    "all times and bounds": times(0.9, *SHARES, "bound.value", "shapes.*.bound_s", "fabrics.*.bound_s"),
     "memory": times(0.9, "ranked.*.memory", "fabrics.*.memory", "shapes.*.least_bytes"),
     "operations": times(1.1, "model_flops", "peak_flops"),
     "a smaller space": times(0, "shapes.*.records", "shapes.*.fitting"),

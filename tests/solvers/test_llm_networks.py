@@ -26,13 +26,12 @@ from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
 from topoopt.core.regular_graphs import torus_steps
 from topoopt.simulate.llm_training.estimate import estimate
+from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.network.explicit import explicit_s
 from topoopt.simulate.llm_training.network.groups import family_groups
 from topoopt.simulate.llm_training.network.links import FamilyLoad, LinkGraph
 from topoopt.simulate.llm_training.network.rates import max_min_parts
 from topoopt.simulate.llm_training.network.routing import torus_routes
-from topoopt.simulate.llm_training.network.timeline import iteration_timeline
-from topoopt.simulate.llm_training.roofline import roofline_columns
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.strategies import columns_of
 
@@ -210,7 +209,7 @@ def test_no_network_betters_the_bound() -> None:
         ranked = _ranked(problem, one)
         columns = columns_of([one], problem.model.layers)
         rates = optimistic_rates(problem, columns)
-        bound = float(roofline_columns(problem, problem.device, columns, rates).total[0])
+        bound = float(iteration_times(problem, problem.device, columns, rates)[0])
         assert bound >= ranked.iteration_time_s * (1 - 1e-12)
         for fabric in ("direct-connect", "torus-3d", "hypercube"):
             found = best_network(problem, fabric, ranked)
@@ -282,7 +281,7 @@ def test_representative_ranks_stand_for_all_servers(seed: int) -> None:
     assert found is not None
     placed = found.evaluated
     followed = explicit_s(problem, one, placed.network, found.groups, placed.found)
-    assert iteration_timeline(problem, one, placed.rates).total_s == pytest.approx(followed, rel=0.03)
+    assert placed.iteration_time_s == pytest.approx(followed, rel=0.03)
 
 
 def test_strategies_come_in_the_order_given() -> None:

@@ -12,10 +12,17 @@ from solvers.llm_training.shape_bounds import shape_bounds, shape_numbers
 from solvers.llm_training.shapes import strategy_shapes
 from tests.solvers.test_strategy_space import drawn_problem
 from tests.support.llm_cases import training
+from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, TrainingMemory
+from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import Overlap
-from topoopt.simulate.llm_training.roofline import roofline_columns
+from topoopt.simulate.llm_training.estimate import roofline_estimate
+from topoopt.simulate.llm_training.iteration_times import iteration_times
+from topoopt.simulate.llm_training.order_bound import order_bounds
+from topoopt.simulate.llm_training.stage_parts import stage_parts
+from topoopt.simulate.llm_training.transfers import GroupRates
 from topoopt.verify.llm_training.certificate import bounds_of
+from topoopt.verify.llm_training.iteration import least_seconds, seconds_of
 from topoopt.verify.llm_training.space import records_of, row_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.step import recomputed
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
@@ -44,6 +51,11 @@ def drawn(rng: np.random.Generator) -> LlmTrainingProblem:
     return replace(problem, formats=formats, overlap=overlap, space=space)
 
 
+def numbered(shape: StrategyShape, rows: Floats) -> tuple[Floats, Floats]:
+    """The shape beside each row."""
+    return np.array([shape_numbers(shape)] * len(rows)), rows
+
+
 def agree(seed: int, cases: int) -> None:
     """All shapes of random problems, and all strategies of a few of each."""
     rng = np.random.default_rng(seed)
@@ -60,13 +72,21 @@ def agree(seed: int, cases: int) -> None:
             assert sorted(spelled.tolist()) == sorted(own.tolist())
             if not len(rows):
                 continue
-            columns = columns_of_rows(problem, np.array([shape_numbers(shape)] * len(rows)), rows)
-            step, again = roofline_columns(problem, problem.device, columns), recomputed(problem, records_of(spelled))
+            columns = columns_of_rows(problem, *numbered(shape, rows))
+            rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+            least = order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
+            np.testing.assert_allclose(least_seconds(problem, records_of(spelled)), least, rtol=1e-10)
+            some = rng.choice(len(rows), min(20, len(rows)), replace=False)
+            followed = iteration_times(problem, problem.device, columns_of_rows(problem, *numbered(shape, rows[some])))
+            np.testing.assert_allclose(seconds_of(problem, records_of(spelled[some])), followed, rtol=1e-9)
+            assert (bounds[place] <= followed * (1 + 1e-10)).all()
+            one = strategy_of(problem, shape, rows[some[0]])
+            step, again = roofline_estimate(problem, one), recomputed(problem, [one])
             for part in fields(StepBreakdown):
-                np.testing.assert_allclose(again.seconds[part.name], getattr(step, part.name), rtol=1e-9, atol=1e-12)
+                due, slack = getattr(step.breakdown, part.name), 1e-9 * step.iteration_time_s
+                assert again.seconds[part.name][0] == pytest.approx(due, rel=1e-9, abs=slack), (part.name, one)
             for part in fields(TrainingMemory):
-                np.testing.assert_allclose(again.memory[part.name], getattr(step.memory, part.name), rtol=1e-9)
-            assert bounds[place] <= again.total.min() * (1 + 1e-12)
+                assert again.memory[part.name][0] == pytest.approx(getattr(step.memory, part.name), rel=1e-9)
 
 
 def test_both_time_models_agree() -> None:

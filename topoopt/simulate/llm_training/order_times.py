@@ -101,13 +101,15 @@ def order_times(
             here = slice(one, one + 1)
             orders = _planned(shape, known[:, :, one], float(known_hop[one]))
             program = pass_program(orders, blocking=not problem.overlap.pipeline)
-            passes[here], ends[here], _ = _followed(problem, shape, program, None, tables[:, :, here], hop[here])
+            passes[here], ends[here], _ = _followed(
+                problem, shape, program, None, np.ascontiguousarray(tables[:, :, here]), hop[here]
+            )
     else:
         left, period = np.arange(count), _period(shape)
         while len(left):
             few = shape.micro_batches if period is None else period.few
             program = _program(replace(shape, micro_batches=few, zero=0), not problem.overlap.pipeline)
-            found = _followed(problem, shape, program, period, tables[:, :, left], hop[left])
+            found = _followed(problem, shape, program, period, np.ascontiguousarray(tables[:, :, left]), hop[left])
             passes[left], ends[left] = found[:2]
             left, period = left[~found[2]], period and grown(period, shape.micro_batches)
     step, shown = _rank_costs(
@@ -192,7 +194,7 @@ def _followed(
         later = shift[0] * ((shape.micro_batches - orders.micro_batches) // period.batches)
     passes = (ends[:p].max(axis=0) + later) / scale
     of_stage = ends[p : p + stages].reshape(orders.copies, -1, 2 * count).max(axis=0)
-    done_s = ((of_stage + later) / scale)[:, count:]
+    done_s = np.ascontiguousarray(((of_stage + later) / scale)[:, count:])
     split = bool((orders.passes[:, 0] == LATE).any())
     reduced = _reduced(tables, done_s, shape.home(), split, problem.overlap.data, shape.zero)
     return passes[:count], np.maximum(passes[count:], reduced), proven

@@ -126,7 +126,8 @@ def stage_tables(problem: LlmTrainingProblem, parts: StageParts, layers: Ints) -
     Args:
         layers: int64[R, stages].
     """
-    return _tables(parts.seconds, parts.exchange, parts.hidden, layer_kinds(problem), layers)
+    own = np.ascontiguousarray(layers)  # kernels are compiled for each layout
+    return _tables(parts.seconds, parts.exchange, parts.hidden, layer_kinds(problem), own)
 
 
 @kernel
