@@ -121,7 +121,7 @@ def rank_costs(
     Rounds of ZeRO 3 have a pass each to hide in; of the first layer that is gathered or the last one that is reduced
     nothing is hidden.
     """
-    step = shown = 0.0
+    step, shown = 0.0, 0.0
     for rank in range(p):
         own = reduced = gathered = forward = back = layers = 0.0
         for chunk in range(v):
@@ -149,7 +149,7 @@ def _gpipe(t: Floats, ways: Floats, p: int, m: int, c: float, blocking: bool) ->
         longest = max(longest, t[FORWARD, r] + (sent if r < p - 1 else 0.0))
         back = max(back, t[INPUTS, r] + t[WEIGHTS, r] + (sent if r > 0 else 0.0))
     whole = ways[0, p] + ways[1, p] + ways[2, p] + 2.0 * c * (p - 1)
-    return ways[4, 0] + whole + (m - 1) * (longest + back) + ways[3, 0]
+    return float(ways[4, 0] + whole + (m - 1) * (longest + back) + ways[3, 0])
 
 
 @piece
