@@ -17,7 +17,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.solution_file import SOLUTION_FILE
-from topoopt.simulate.llm_training.network.timeline import optimizer_s
+from topoopt.simulate.llm_training.network.layer_sync import optimizer_s
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
 from topoopt.simulate.llm_training.rank_program import TrainingProgram
 from topoopt.workloads.llm_training.facts import end_weights, layer_weights

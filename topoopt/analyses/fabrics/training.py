@@ -50,7 +50,7 @@ class TrainingFabricRow:
 
     Attributes:
         fabric, form, strategy: in words.
-        iteration_time_s, bound_s, timeline_s: as of `FabricOutcome`.
+        iteration_time_s, bound_s: as of `FabricOutcome`.
         over_first: its time over that of the first row.
         breakdown_s: parts of the time.
     """
@@ -59,7 +59,6 @@ class TrainingFabricRow:
     iteration_time_s: float
     over_first: float
     bound_s: float
-    timeline_s: float
     form: str
     strategy: str
     breakdown_s: StepBreakdown
