@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli_cases import refusals, run, shared
+from tests.support.paths import INSTANCES
 
 
 @pytest.mark.parametrize("time_model", ["rounds", "hop", "flexnet", "fluid"])
@@ -37,6 +38,19 @@ def test_replay_on_the_links_of_the_file() -> None:
     text = run("replay", graph, "--fabric", "direct-connect").stdout
     assert " ".join(text.split()).startswith(result.json["answer"])
     assert text.splitlines()[-1].startswith(f"{result.json['iteration_time_ms']:.4f} ms, ")
+
+
+def test_order_of_arrival_is_an_option() -> None:
+    """CANDLE's transfers wait for whole rounds of AllReduces then, and arrive later; packets took 512.88 ms."""
+    instance = INSTANCES / "measured" / "candle-16-fixed-100gbps.yaml"
+    times = {}
+    for sharing in ("fair", "fifo"):
+        result = run("replay", instance, "--fabric", "ideal-switch", "--link-sharing", sharing, "--json")
+        times[sharing] = result.json["iteration_time_ms"]
+        assert times[sharing] == pytest.approx(512.88, rel=0.05)
+    assert times["fair"] < times["fifo"]
+    wrong = run("replay", instance, "--fabric", "ideal-switch", "--link-sharing", "lottery", "--json")
+    assert refusals(wrong.json)[0][2] == "unknown link sharing"
 
 
 @pytest.mark.parametrize("link_gbps", ["0", "-1", "nan", "inf"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.fabric_cases import ANY_SIZE
 from tests.support.paths import ROOT
 from tests.support.plain_events import plain_times
-from topoopt.core.cluster import Cluster
+from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
@@ -131,13 +131,14 @@ def random_cases(draw):
     return make_graph(servers, tasks, edges, groups), draw(st.sampled_from(ANY_SIZE))
 
 
+@pytest.mark.parametrize("sharing", LinkSharing)
 @pytest.mark.parametrize("model", ["rounds", "hop"])
 @settings(max_examples=60, deadline=None)
 @given(case=random_cases())
-def test_equal_to_the_plain_version(model, case):
+def test_equal_to_the_plain_version(model, sharing, case):
     """Compiled and plain-Python simulators agree to the last bit on random graphs and fabrics."""
     graph, fabric = case
-    cluster = Cluster(servers=graph.servers, gpus_per_server=1, degree=2, link_gbps=40.0)
+    cluster = Cluster(servers=graph.servers, gpus_per_server=1, degree=2, link_gbps=40.0, link_sharing=sharing)
     network = FABRICS[fabric].build(cluster, graph.groups, FabricOptions(seed=3))
     outcome = simulate(graph, network, model)
     plain = plain_times(graph, network, model)

@@ -1,4 +1,7 @@
-"""Plain-Python version of the `rounds` and `hop` time models, written from their description, with dicts and heapq."""
+"""Plain-Python version of the `rounds` and `hop` time models, written from their description, with dicts and heapq.
+
+Links are those of the checker, which are plain Python too.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,13 @@ import heapq
 import math
 from collections import defaultdict
 
+from topoopt.core.cluster import LinkSharing
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
+from topoopt.verify.job.simulation.links import SimulatedLinks
+
+SERVED = 2000
+"""In place of a hop: the chunks of a step should have crossed their links."""
 
 
 def plain_times(graph: TaskGraph, network: Network, model: str) -> dict[int, tuple[float, float]]:
@@ -19,7 +27,8 @@ def plain_times(graph: TaskGraph, network: Network, model: str) -> dict[int, tup
         waiting[task] += 1
     ready: dict[int, float] = defaultdict(float)
     device_free: dict[int, float] = defaultdict(float)
-    link_free: dict[int, float] = defaultdict(float)
+    fair = network.link_sharing is LinkSharing.FAIR
+    links = SimulatedLinks(network.link_rate.tolist(), segment)
     times: dict[int, list[float]] = {}
     heap: list[tuple[float, tuple[int, int, int, int], tuple]] = []
     first_flow = [0]  # flows are numbered task by task, one per path or ring
@@ -53,11 +62,6 @@ def plain_times(graph: TaskGraph, network: Network, model: str) -> dict[int, tup
         times[task][1] = max(times[task][1], end)
         if all(flow["done"] for flow in flows):
             finish(task, times[task][1])
-
-    def transmit(link: int, now: float, amount: float) -> tuple[float, float]:
-        began = max(now, link_free[link])
-        link_free[link] = began + amount / float(network.link_rate[link])
-        return began, link_free[link]
 
     def begin(task: int, now: float) -> None:
         kind = TaskKind(graph.kind[task])
@@ -100,6 +104,8 @@ def plain_times(graph: TaskGraph, network: Network, model: str) -> dict[int, tup
                 else:
                     steps, gap, tail = max(1, min(8, math.ceil(amount / segment))), 0.0, fixed
                 flow = {"members": members, "steps": steps, "chunk": amount / steps, "gap": gap, "tail": tail}
+                flow["links"] = [link for member in members for link in member]
+                flow["cut"] = fair and payload >= 9000 * k and amount / steps > segment
                 flows.append({**flow, "end": 0.0, "done": False})
             for flow in flows:
                 push(now + float(graph.duration_ms[task]), ("step", task, flows, flow, 0, 0))
@@ -115,7 +121,7 @@ def plain_times(graph: TaskGraph, network: Network, model: str) -> dict[int, tup
         name, task, flows, flow, step, hop = event
         if name == "segment":
             amount = flow["sizes"][step]
-            began, free = transmit(flow["links"][hop], now, amount)
+            began, free = links.serve_segment(flow["links"][hop], amount, now)
             if hop == 0 and step + 1 < len(flow["sizes"]):
                 push(free, ("segment", task, flows, flow, step + 1, 0))
             if hop + 1 < len(flow["links"]):
@@ -129,11 +135,32 @@ def plain_times(graph: TaskGraph, network: Network, model: str) -> dict[int, tup
                 flow["done"] = True
                 flow_done(task, flows, flow["end"])
             continue
-        sent = [transmit(member[hop], now, flow["chunk"]) for member in flow["members"] if hop < len(member)]
+        if hop == SERVED:
+            flow["end"] = max([flow["end"], *(put_off := [links.put_off(chunk) for chunk in flow["chunks"]])])
+            flow["chunks"] = [chunk for chunk, end in zip(flow["chunks"], put_off, strict=True) if end > now]
+            if flow["end"] + flow["gap"] > now:
+                push(flow["end"] + flow["gap"], (*event[:5], SERVED))
+            elif step + 1 < flow["steps"]:
+                push(now, ("step", task, flows, flow, step + 1, 0))
+            else:
+                links.end(flow["links"])
+                flow["done"] = True
+                flow_done(task, flows, now + flow["tail"])
+            continue
+        if flow["cut"] and hop == 0:
+            flow["chunks"] = []
+            if step == 0:
+                links.begin(flow["links"])
+        asked = [member[hop] for member in flow["members"] if hop < len(member)]
+        sent = [links.serve(link, flow["chunk"], now) for link in asked]
+        if flow["cut"]:
+            flow["chunks"] += [(link, end, links.gone_ahead[link]) for link, (_, end) in zip(asked, sent, strict=True)]
         flow["end"] = max([flow["end"], *(free for _, free in sent)])
         if any(hop + 1 < len(member) for member in flow["members"]):
             latest = max([now, *(began for began, _ in sent)])
             push(latest + network.hop_latency_ms, ("step", task, flows, flow, step, hop + 1))
+        elif flow["cut"]:
+            push(flow["end"] + flow["gap"], ("step", task, flows, flow, step, SERVED))
         elif step + 1 < flow["steps"]:
             push(flow["end"] + flow["gap"], ("step", task, flows, flow, step + 1, 0))
         else:

@@ -31,6 +31,17 @@ class LocalAllReduce(StrEnum):
     FLEXNET = "flexnet"
 
 
+class LinkSharing(StrEnum):
+    """How links are shared by what asks for them at the same time, in the time models that serve segments.
+
+    `fair`: flows take turns of one segment. `fifo`: each request is served whole, in order of arrival, be it a segment
+    or what a member of a ring sends in a round.
+    """
+
+    FAIR = "fair"
+    FIFO = "fifo"
+
+
 @dataclass(frozen=True)
 class Cluster:
     """n servers of g GPUs with d optical interfaces each (TopoOpt, NSDI'23, section 3).
@@ -47,6 +58,7 @@ class Cluster:
         intra_server_gbps: rate between the GPUs of a server, Gbit/s.
         local_allreduce: time model of the AllReduce inside a server.
         gpu_memory_bytes: memory of one GPU; None: memory is not checked.
+        link_sharing: how flows share a link.
     """
 
     servers: int
@@ -59,6 +71,7 @@ class Cluster:
     intra_server_gbps: float = 2400.0
     local_allreduce: LocalAllReduce = LocalAllReduce.RING
     gpu_memory_bytes: int | None = None
+    link_sharing: LinkSharing = LinkSharing.FAIR
 
     @property
     def link_bytes_per_ms(self) -> float:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.cluster import LinkSharing
 from topoopt.core.errors import InputError
 from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.routing import GroupRings, PathTable
@@ -40,6 +41,7 @@ class Network:
             ring_ptr[r]..ring_ptr[r+1] in member_ptr.
         member_ptr: int64[...+1]; member_link: int32[...], link ids of the path of one ring member to the next.
         schedules: of AllReduces that are not on rings.
+        link_sharing: how flows share a link.
     """
 
     servers: int
@@ -59,6 +61,7 @@ class Network:
     member_ptr: Ints
     member_link: Int32s
     schedules: ScheduleArrays
+    link_sharing: LinkSharing = LinkSharing.FAIR
 
     @property
     def links(self) -> int:
@@ -76,7 +79,7 @@ class Network:
 
 
 class NetworkArrays(NamedTuple):
-    """A network as kernels see it; fields as in `Network`."""
+    """A network as kernels see it; fields as in `Network`; `fair`: links serve segments in turn."""
 
     servers: int
     hop_latency: float
@@ -93,6 +96,7 @@ class NetworkArrays(NamedTuple):
     member_ptr: Ints
     member_link: Int32s
     schedules: ScheduleArrays
+    fair: bool
 
 
 def network_arrays(network: Network) -> NetworkArrays:
@@ -100,8 +104,8 @@ def network_arrays(network: Network) -> NetworkArrays:
     longest = int(np.diff(network.path_ptr).max(initial=0))
     longest = max(longest, int(np.diff(network.member_ptr).max(initial=0)))
     longest = max(longest, int(np.diff(network.schedules.hop_ptr).max(initial=0)))
-    if longest >= 1 << HOP_BITS:
-        raise ValueError(f"a path has {longest} hops, more than the simulator's {(1 << HOP_BITS) - 1}")
+    if longest >= (1 << HOP_BITS) - 1:  # the last number has a meaning of its own
+        raise ValueError(f"a path has {longest} hops, more than the simulator's {(1 << HOP_BITS) - 2}")
     steps = int(np.diff(network.schedules.step_ptr).max(initial=0))
     if steps >= 1 << STEP_BITS:
         raise ValueError(f"a schedule has {steps} steps, more than the simulator's {(1 << STEP_BITS) - 1}")
@@ -121,6 +125,7 @@ def network_arrays(network: Network) -> NetworkArrays:
         network.member_ptr,
         network.member_link,
         network.schedules,
+        network.link_sharing is LinkSharing.FAIR,
     )
 
 
@@ -147,6 +152,7 @@ def compile_network(
     routes: PathTable,
     rings: tuple[GroupRings, ...],
     schedules: Sequence[GroupSchedule] = (),
+    link_sharing: LinkSharing = LinkSharing.FAIR,
 ) -> Network:
     """Flatten routes, rings and schedules to link ids.
 
@@ -192,4 +198,5 @@ def compile_network(
         member_ptr=np.concatenate(([0], np.cumsum(member_hops))).astype(np.int64),
         member_link=_ids_of(member_nodes, table, member_starts),
         schedules=schedule_arrays(groups, schedules, table),
+        link_sharing=link_sharing,
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.verify_cases import dense, make_cluster, make_plan, sample_splits
+from topoopt.core.cluster import LinkSharing
 from topoopt.core.strategy import strided_groups
 from topoopt.core.workload import Split, Workload
 from topoopt.simulate.fabrics import direct_connect_network
@@ -84,6 +85,37 @@ def test_a_small_tensor_goes_in_one_round_and_a_round_waits_for_the_longest_way(
     assert run(tasks, ring)[0][1] == pytest.approx(HOP_MS + sent + 4 * ROUND_MS, rel=1e-12)
 
 
+def contended(fair, reductions):
+    """A transfer of 64 segments over a link of a ring of eight, on which AllReduces send 16 segments a round."""
+    tasks, members = IterationTasks(), tuple(range(8))
+    for _ in range(reductions):
+        tasks.add(ALLREDUCE, 0, members=members, size=8 * 16 * SEGMENT)
+    tasks.add(TRANSFER, 0, lane=0, target=1, size=64 * SEGMENT)
+    ring = {members: (RingOfGroup(1.0, tuple((i,) for i in range(8))),)}
+    return tasks, replace(network(8, {(0, 1): (0,)}, ring), fair=fair)
+
+
+@pytest.mark.parametrize("reductions", [1, 3, 8])
+def test_a_transfer_among_allreduces_has_its_turn(reductions):
+    """Of k AllReduces and one transfer each has every (k+1)-th segment: 12.08 ms for k = 8, as by max-min fairness."""
+    *_, (start, end) = run(*contended(fair=True, reductions=reductions))
+    share = 64 * (reductions + 1) * SEGMENT / RATE
+    assert (start, end) == (0.0, pytest.approx(share + HOP_MS, rel=1e-9))
+
+
+def test_a_transfer_among_allreduces_in_order_of_arrival():
+    """In 14 rounds each AllReduce sends 16 segments between two of the transfer, which then has the link."""
+    *_, (_, end) = run(*contended(fair=False, reductions=8))
+    assert end == pytest.approx((14 * 8 * 16 + 64) * SEGMENT / RATE, rel=1e-3)
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_links_carry_all_at_their_rate(fair):
+    """Turns only change who is served first: the last of all is done at the same time, fixed costs of rounds apart."""
+    ends = [end for _, end in run(*contended(fair, 8))]
+    assert max(ends) == pytest.approx((14 * 8 * 16 + 64) * SEGMENT / RATE, rel=3e-3)
+
+
 def test_a_server_computes_in_the_order_of_readiness():
     """The task that is ready later waits for the longer one that was ready first, and that is its cause."""
     tasks = IterationTasks()
@@ -105,7 +137,7 @@ def test_tasks_in_a_circle_are_refused():
         run(tasks, network(0))
 
 
-def drawn_case(rng):
+def drawn_case(rng, most_weight=2_000_000):
     """A chain with a branch of layers of all splits, placed at random, on a random circulant."""
     n = int(rng.choice([4, 6, 8, 12]))
     cluster = make_cluster(
@@ -118,7 +150,7 @@ def drawn_case(rng):
     layers = []
     for index in range(6):
         inputs = sorted(set(rng.integers(0, index, 2).tolist())) if index else ()
-        weights = rng.integers(1, 2_000_000, int(rng.integers(0, 3))).tolist()
+        weights = rng.integers(1, most_weight, int(rng.integers(0, 3))).tolist()
         layers.append(dense(f"layer{index}", int(rng.integers(3, 20_000)), inputs, splits, weights))
     placements = []
     for layer in layers:
@@ -171,10 +203,13 @@ def test_a_long_timeline_is_cut_as_the_engine_cuts_it(seed, most, monkeypatch):
     assert checked_bars(fewer, missing + 1, tasks, times, names)
 
 
+@pytest.mark.parametrize("sharing", LinkSharing)
+@pytest.mark.parametrize("most_weight", [2_000_000, 200_000_000])
 @pytest.mark.parametrize("seed", range(25))
-def test_equal_to_the_engine_on_drawn_plans(seed):
+def test_equal_to_the_engine_on_drawn_plans(seed, most_weight, sharing):
     """Every task starts and ends when the compiled engine says, and for the same cause."""
-    cluster, workload, plan = drawn_case(np.random.default_rng(seed))
+    cluster, workload, plan = drawn_case(np.random.default_rng(seed), most_weight)
+    cluster = replace(cluster, link_sharing=sharing)
     findings = ViolationLog()
     seen = inspect_plan(findings, cluster, workload, plan)
     assert findings.clean

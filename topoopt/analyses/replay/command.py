@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
+from topoopt.core.cluster import LinkSharing
 from topoopt.drawing.format import counted, milliseconds
 from topoopt.simulate.time_models import TIME_MODELS
 
@@ -23,6 +24,10 @@ def replay(
     ],
     link_gbps: Annotated[float | None, typer.Option(help="Gbit/s of one interface; default: as in the file.")] = None,
     time_model: Annotated[str, typer.Option(help=", ".join(TIME_MODELS) + ".")] = "rounds",
+    link_sharing: Annotated[
+        str | None,
+        typer.Option(help=", ".join(LinkSharing) + ", of rounds and hop; default: as in the file, or fair."),
+    ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Simulate one iteration of a task graph on a fabric."""
@@ -31,7 +36,7 @@ def replay(
     def command() -> int:
         from topoopt.analyses.replay.run import replay as run
 
-        result = run(taskgraph, fabric=fabric, link_gbps=link_gbps, time_model=time_model)
+        result = run(taskgraph, fabric=fabric, link_gbps=link_gbps, time_model=time_model, link_sharing=link_sharing)
         document: dict[str, Any] = {
             "iteration_time_ms": result.iteration_time_ms,
             "fabric": result.fabric,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.cluster import Cluster
+from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.routing import GroupRings, Ring
@@ -52,6 +52,7 @@ def replay(
     fabric: str,
     link_gbps: float | None = None,
     time_model: str = "rounds",
+    link_sharing: str | None = None,
 ) -> ReplayResult:
     """Iteration time of a task graph.
 
@@ -63,14 +64,19 @@ def replay(
         link_gbps: rate of one interface, Gbit/s: the one NIC of a server on a switched fabric, one link of the
             direct-connect topology. None: the rate in the file.
         time_model: a name in `TIME_MODELS`.
+        link_sharing: a value of `LinkSharing`; None: `fair`, or as in the instance.
 
     Raises:
         InputError: unreadable file, unknown name, rate not positive, or a fabric the file cannot provide.
     """
     problems = [
         Problem(f"unknown {what}", value=name, allowed=", ".join(table))
-        for what, name, table in (("fabric", fabric, REPLAY_FABRICS), ("time model", time_model, TIME_MODELS))
-        if name not in table
+        for what, name, table in (
+            ("fabric", fabric, REPLAY_FABRICS),
+            ("time model", time_model, TIME_MODELS),
+            ("link sharing", link_sharing, tuple(LinkSharing)),
+        )
+        if name is not None and name not in table
     ]
     if link_gbps is not None and not 0 < link_gbps < np.inf:
         problems.append(Problem("link rate must be positive", path="link_gbps", value=str(link_gbps)))
@@ -79,6 +85,7 @@ def replay(
     content = _read(source) if isinstance(source, str | Path) else source
     if isinstance(content, CoOptimisation):
         link_gbps = content.cluster.link_gbps if link_gbps is None else link_gbps
+        link_sharing = content.cluster.link_sharing if link_sharing is None else link_sharing
         content = pinned_graph(content)
     if link_gbps is None:
         if isinstance(content, TaskGraph):
@@ -86,6 +93,8 @@ def replay(
         link_gbps = content.link_gbps
     graph = content if isinstance(content, TaskGraph) else content.graph
     network = REPLAY_FABRICS[fabric](content, link_gbps)
+    if link_sharing is not None:
+        network = replace(network, link_sharing=LinkSharing(link_sharing))
     done = TIME_MODELS[time_model].run(graph, network)
     return ReplayResult(done.iteration_time_ms, done.start_ms, done.end_ms, fabric, time_model, link_gbps, graph)
 

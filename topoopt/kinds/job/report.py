@@ -109,6 +109,7 @@ def provenance(solution: JobSolution) -> tuple[tuple[str, str], ...]:
         ("time model", solution.evaluation.time_model),
         ("hop latency", f"{cluster.hop_latency_us:g} µs"),
         ("AllReduce ring round latency", f"{cluster.ring_round_latency_us:g} µs"),
+        ("link sharing", cluster.link_sharing.value),
         ("inside a server", f"{cluster.intra_server_gbps:g} Gbit/s, {cluster.local_allreduce.value} AllReduce"),
         ("memory of a GPU", memory_text(solution)),
         ("price book", prices),

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
+from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
 from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.files.fabric_section import FabricEntry
@@ -57,6 +57,10 @@ class ClusterFields(FilePart):
     intra_server_gbps: Rate = Field(2400.0, description="rate between the GPUs of a server, Gbit/s")
     local_allreduce: Annotated[LocalAllReduce, NameOf(LocalAllReduce)] = Field(
         LocalAllReduce.RING, description="time model of the AllReduce in a server"
+    )
+    link_sharing: Annotated[LinkSharing, NameOf(LinkSharing)] = Field(
+        LinkSharing.FAIR,
+        description="flows take turns of a segment on a link, or each request is served whole",
     )
 
 

@@ -24,7 +24,7 @@ from topoopt.kinds.shared_cluster.schema import JobClassFile, SharedClusterSecti
 ROUNDING = 1e-9
 
 
-OWN_KEYS = ("degree", "link_gbps", "links", "hop_latency_us", "ring_round_latency_us")
+OWN_KEYS = ("degree", "link_gbps", "links", "hop_latency_us", "ring_round_latency_us", "link_sharing")
 """What the cluster says instead of the plans of the classes."""
 
 OF_THE_FORMULA = (

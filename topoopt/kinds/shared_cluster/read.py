@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.cluster import Cluster, LinkDirection
+from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
 from topoopt.core.optical_layer import OpticalLayer, block_layer, staggered_layer
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
@@ -114,6 +114,7 @@ def _cluster(file: SharedClusterSection) -> Cluster:
         links=LinkDirection(file.links),
         hop_latency_us=file.hop_latency_us,
         ring_round_latency_us=file.ring_round_latency_us,
+        link_sharing=LinkSharing(file.link_sharing),
     )
 
 

@@ -36,6 +36,7 @@ def direct_connect_network(
         routes=routes,
         rings=tuple(rings),
         schedules=schedules,
+        link_sharing=cluster.link_sharing,
     )
 
 

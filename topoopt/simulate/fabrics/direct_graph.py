@@ -116,6 +116,7 @@ def graph_network(
         ring_round_latency_ms=_mean_ring_hops(rings) * cluster.ring_round_latency_us / US_PER_MS,
         routes=routes,
         rings=tuple(rings),
+        link_sharing=cluster.link_sharing,
     )
 
 

@@ -82,6 +82,7 @@ def tree_network(
         ring_round_latency_ms=RING_ROUND_HOPS * cluster.hop_latency_us / US_PER_MS,
         routes=routes,
         rings=list_order_rings(groups, routes),
+        link_sharing=cluster.link_sharing,
     )
 
 

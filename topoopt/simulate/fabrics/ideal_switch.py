@@ -43,6 +43,7 @@ def ideal_switch(cluster: Cluster, groups: Sequence[Group], options: FabricOptio
         ring_round_latency_ms=RING_ROUND_HOPS * cluster.hop_latency_us / US_PER_MS,
         routes=routes,
         rings=list_order_rings(groups, routes),
+        link_sharing=cluster.link_sharing,
     )
 
 

@@ -1,7 +1,8 @@
-"""Time models `rounds` (for figures) and `hop` (for proposals): links serve segments in order of arrival.
+"""Time models `rounds` (for figures) and `hop` (for proposals): links serve segments, of several flows in turn.
 
-Both process traffic hop by hop: a segment asks for a link when it gets there, and a link serves requests in order of
-arrival. This removes the error of the reference's segment model, which books all hops of a segment when it leaves.
+Both process traffic hop by hop: a segment asks for a link when it gets there, and a link serves what asks in order of
+arrival, but segments by turns with what is longer than one (`turns`; `LinkSharing.FIFO`: no turns). This removes the
+error of the reference's segment model, which books all hops of a segment when it leaves.
 
 * Compute tasks of a server run one after another, in order of readiness.
 * A transfer is cut into segments (65 535 at most). The next segment leaves when the first link is free of the previous
@@ -37,6 +38,7 @@ from topoopt.simulate.lower import TRANSFER, GraphArrays, graph_arrays
 from topoopt.simulate.network import HOP_BITS, Network, NetworkArrays, network_arrays
 from topoopt.simulate.schedule_rounds import schedule_of
 from topoopt.simulate.time_models.segments import (
+    END,
     HOP_SHIFT,
     KIND_BITS,
     MAX_STEPS,
@@ -51,12 +53,18 @@ from topoopt.simulate.time_models.segments import (
     cut_schedule,
     cut_transfer,
     new_flows,
+    slots_of_flows,
+    task_done,
+)
+from topoopt.simulate.time_models.serving import (
+    chunks_done,
     serve_scheduled,
     serve_segment,
     serve_step,
-    task_done,
+    step_is_over,
 )
 from topoopt.simulate.time_models.time_model import Simulation, TimeModel, require_paths, simulation_of, whole
+from topoopt.simulate.time_models.turns import new_turns
 
 
 @kernel
@@ -107,6 +115,13 @@ def _handle(x: Arrival, q: Queue, now: float, event: int) -> bool:
     step = (event >> STEP_SHIFT) & (MAX_STEPS - 1)
     if what == SEGMENT:
         return serve_segment(x, q, now, event, index, step, hop)
+    if hop == END:
+        if not step_is_over(x, q, now, event, index, step, what):
+            return False
+        if step + 1 == x.flows.steps[index]:
+            return chunks_done(x, q, index, now, what)
+        event += (1 << STEP_SHIFT) - (END << HOP_SHIFT)
+        step, hop = step + 1, 0
     if what == SCHEDULED:
         return serve_scheduled(x, q, now, event, index, step, hop)
     return serve_step(x, q, now, event, index, step, hop)
@@ -126,7 +141,8 @@ def simulate_events(
     k = new_tasks(g.successor, job_ptr, w.servers, 0.0)
     first = first_flows(g, w)
     free, carried, busy, latest = np.zeros(links), np.zeros(links), np.zeros(links), np.zeros(1)
-    x = Arrival(g, w, k, new_flows(first), free, carried, busy, latest, threshold, rounds, record, restart)
+    turns = new_turns(slots_of_flows(g, w, first), links)
+    x = Arrival(g, w, k, new_flows(first), turns, free, carried, busy, latest, threshold, rounds, record, restart)
     most = _most_new_events(g, first, restart)
     q = new_queue(len(g.kind) + 2 * first[-1] + most)
     announce_first(k, q, 0, len(g.kind), announce)
@@ -161,5 +177,5 @@ def _model(summary: str, *, rounds: bool) -> TimeModel:
     return TimeModel(summary, partial(_simulate, rounds=rounds), partial(_first_iterations, rounds=rounds))
 
 
-ROUNDS = _model("links serve segments in order of arrival, an AllReduce goes round by round; for figures", rounds=True)
+ROUNDS = _model("links serve segments of flows in turn, an AllReduce goes round by round; for figures", rounds=True)
 HOP = _model("as rounds, but an AllReduce sends the bytes of all rounds at once; fast, for proposals", rounds=False)

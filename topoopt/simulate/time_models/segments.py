@@ -1,4 +1,4 @@
-"""Segments that links serve in order of arrival: state, cutting of traffic, and the way of a segment over a link."""
+"""Segments and chunks that links serve: the state of a simulation of them, and how traffic is cut."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.units import KIB, MIB
 from topoopt.simulate.engine.flows import first_path, ring_bytes, rounds_ms
 from topoopt.simulate.engine.queue import DETAIL_BITS, Queue, add
 from topoopt.simulate.engine.tasks import Tasks, all_jobs_done, release
 from topoopt.simulate.jit import kernel, piece
-from topoopt.simulate.lower import GraphArrays
+from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays
 from topoopt.simulate.network import HOP_BITS, STEP_BITS, NetworkArrays
+from topoopt.simulate.schedule_rounds import schedule_of
+from topoopt.simulate.time_models.turns import Turns
 
 READY, SEGMENT, STEP, SCHEDULED = 0, 1, 2, 3
 KIND_BITS = 2
 HOP_SHIFT = KIND_BITS
 STEP_SHIFT = HOP_SHIFT + HOP_BITS
 MAX_STEPS = 1 << STEP_BITS
+END = (1 << HOP_BITS) - 1
+"""In place of a hop: the chunks of a step are served, if no segments have put them off."""
 assert STEP_SHIFT + STEP_BITS <= DETAIL_BITS
 ROUNDS_SEGMENT, HOP_SEGMENT = 256.0 * KIB, 1.0 * MIB
 SMALL_TENSOR_BYTES_PER_MEMBER = 9000
@@ -36,6 +40,7 @@ class Flows(NamedTuple):
         chunk, last_chunk: float64[F], bytes of a step, of the last one; of a schedule the payload.
         step_gap, tail: float64[F], fixed cost of each step and after the last one.
         slowest: float64[F], end of the latest step so far.
+        cut: bool[F], whether segments of others go between pieces of its chunks.
     """
 
     first: Ints
@@ -49,6 +54,7 @@ class Flows(NamedTuple):
     step_gap: Floats
     tail: Floats
     slowest: Floats
+    cut: Bools
 
 
 class Arrival(NamedTuple):
@@ -61,6 +67,7 @@ class Arrival(NamedTuple):
     w: NetworkArrays
     tasks: Tasks
     flows: Flows
+    turns: Turns
     free: Floats
     carried: Floats
     busy: Floats
@@ -87,7 +94,40 @@ def new_flows(first: Ints) -> Flows:
         np.empty(flows, dtype=np.float64),
         np.empty(flows, dtype=np.float64),
         np.empty(flows, dtype=np.float64),
+        np.zeros(flows, dtype=np.bool_),
     )
+
+
+@kernel
+def slots_of_flows(g: GraphArrays, w: NetworkArrays, first: Ints) -> Ints:
+    """int64[F+1]; the slots of flow f, one for each link that it asks in a step, are slots[f]..slots[f+1].
+
+    Only flows of chunks need any: none where links serve in order of arrival or there are no transfers, none of
+    transfers and small tensors.
+    """
+    slots = np.zeros(first[-1] + 1, dtype=np.int64)
+    if not w.fair or not (g.kind == TRANSFER).any():
+        return slots
+    for t in range(len(g.kind)):
+        if g.kind[t] != ALLREDUCE or first[t] == first[t + 1]:
+            continue
+        s = schedule_of(w.schedules, g.group[t], g.size[t])
+        for f in range(first[t], first[t + 1]):
+            if s >= 0:
+                loads = w.schedules.hop_ptr[w.schedules.step_ptr[s]], w.schedules.hop_ptr[w.schedules.step_ptr[s + 1]]
+                slots[f + 1] = w.schedules.load_ptr[loads[1]] - w.schedules.load_ptr[loads[0]]
+            elif g.size[t] >= SMALL_TENSOR_BYTES_PER_MEMBER * w.group_size[g.group[t]]:
+                ring = w.group_ptr[g.group[t]] + f - first[t]
+                slots[f + 1] = w.member_ptr[w.ring_ptr[ring + 1]] - w.member_ptr[w.ring_ptr[ring]]
+    for f in range(len(slots) - 1):
+        slots[f + 1] += slots[f]
+    return slots
+
+
+@piece
+def segment_bytes(x: Arrival) -> float:
+    """Most bytes of a turn."""
+    return ROUNDS_SEGMENT if x.rounds else HOP_SEGMENT
 
 
 @piece
@@ -140,6 +180,7 @@ def cut_ring(x: Arrival, t: int, f: int) -> None:
     x.flows.steps[f] = steps
     x.flows.left[f] = 1
     x.flows.chunk[f] = x.flows.last_chunk[f] = amount / steps
+    x.flows.cut[f] = x.turns.slots[f] < x.turns.slots[f + 1] and x.flows.chunk[f] > segment_bytes(x)
 
 
 @piece
@@ -150,96 +191,9 @@ def cut_schedule(x: Arrival, t: int, f: int, schedule: int) -> None:
     x.flows.left[f] = 1
     x.flows.chunk[f] = x.flows.last_chunk[f] = x.g.size[t]
     x.flows.step_gap[f] = x.w.round_latency
-
-
-@piece
-def _flow_done(x: Arrival, q: Queue, f: int, at: float) -> bool:
-    t = x.flows.task[f]
-    x.tasks.end[t] = max(x.tasks.end[t], at)
-    x.flows.under_way[t] -= 1
-    return x.flows.under_way[t] == 0 and task_done(x, q, t, x.tasks.end[t])
-
-
-@piece
-def _carry(x: Arrival, link: int, amount: float, now: float) -> float:
-    """Let a link carry so many bytes after those that came before; when it begins."""
-    began = max(now, x.free[link])
-    span = amount / x.w.link_rate[link]
-    x.free[link] = began + span
-    if x.record:
-        x.carried[link] += amount
-        x.busy[link] += span
-    return float(began)
-
-
-@piece
-def serve_segment(x: Arrival, q: Queue, now: float, event: int, f: int, step: int, hop: int) -> bool:
-    """A segment of a transfer asks for a link of its path."""
-    amount = x.flows.last_chunk[f] if step == x.flows.steps[f] - 1 else x.flows.chunk[f]
-    at = x.w.path_ptr[x.flows.route[f]] + hop
-    last = x.w.path_ptr[x.flows.route[f] + 1] - 1
-    link = x.w.path_link[at]
-    began = _carry(x, link, amount, now)
-    end = x.free[link]
-    if hop == 0 and step + 1 < x.flows.steps[f]:
-        add(q, end, (f << DETAIL_BITS) | ((step + 1) << STEP_SHIFT) | SEGMENT)
-    if at < last:
-        arrival = max(began, end - amount / x.w.link_rate[x.w.path_link[at + 1]]) + x.w.hop_latency
-        add(q, arrival, event + (1 << HOP_SHIFT))
-        return False
-    x.flows.slowest[f] = max(x.flows.slowest[f], end + x.w.hop_latency)
-    x.flows.left[f] -= 1
-    return x.flows.left[f] == 0 and _flow_done(x, q, f, x.flows.slowest[f])
-
-
-@piece
-def serve_step(x: Arrival, q: Queue, now: float, event: int, f: int, step: int, hop: int) -> bool:
-    """All members of a ring ask for the link at this hop of their paths."""
-    amount = x.flows.chunk[f]
-    first, last = x.w.ring_ptr[x.flows.route[f]], x.w.ring_ptr[x.flows.route[f] + 1]
-    low, high = x.w.member_ptr[first], x.w.member_ptr[last]
-    latest_start, latest_end, more = now, 0.0, False
-    if high - low == last - first and not x.record:  # one hop per member: their links stand in a row
-        for at in range(low, high):
-            link = x.w.member_link[at]
-            freed = max(now, x.free[link]) + amount / x.w.link_rate[link]
-            x.free[link] = freed
-            latest_end = max(latest_end, freed)
-    else:
-        for m in range(first, last):
-            at = x.w.member_ptr[m] + hop
-            if at < x.w.member_ptr[m + 1]:
-                more = more or at + 1 < x.w.member_ptr[m + 1]
-                link = x.w.member_link[at]
-                latest_start = max(latest_start, _carry(x, link, amount, now))
-                latest_end = max(latest_end, x.free[link])
-    slowest = x.flows.slowest[f] = max(x.flows.slowest[f], latest_end)
-    if more:
-        add(q, latest_start + x.w.hop_latency, event + (1 << HOP_SHIFT))
-        return False
-    if step + 1 < x.flows.steps[f]:
-        add(q, slowest + x.flows.step_gap[f], (f << DETAIL_BITS) | ((step + 1) << STEP_SHIFT) | STEP)
-        return False
-    return _flow_done(x, q, f, slowest + x.flows.step_gap[f] + x.flows.tail[f])
-
-
-@piece
-def serve_scheduled(x: Arrival, q: Queue, now: float, event: int, f: int, step: int, hop: int) -> bool:
-    """All messages of a step of a schedule ask for the links at this hop of their routes."""
     s = x.w.schedules
-    at = s.step_ptr[x.flows.route[f]] + step
-    latest_start, latest_end = now, now
-    hops = s.hop_ptr[at + 1] - s.hop_ptr[at]
-    if hop < hops:
-        for load in range(s.load_ptr[s.hop_ptr[at] + hop], s.load_ptr[s.hop_ptr[at] + hop + 1]):
-            began = _carry(x, s.link[load], x.flows.chunk[f] * s.share[load], now)
-            latest_start = max(latest_start, began)
-            latest_end = max(latest_end, x.free[s.link[load]])
-    slowest = x.flows.slowest[f] = max(x.flows.slowest[f], latest_end)
-    if hop + 1 < hops:
-        add(q, latest_start + x.w.hop_latency, event + (1 << HOP_SHIFT))
-        return False
-    if step + 1 < x.flows.steps[f]:
-        add(q, slowest + x.flows.step_gap[f], (f << DETAIL_BITS) | ((step + 1) << STEP_SHIFT) | SCHEDULED)
-        return False
-    return _flow_done(x, q, f, slowest + x.flows.step_gap[f])
+    low = s.load_ptr[s.hop_ptr[s.step_ptr[schedule]]]
+    most = 0.0
+    for slot in range(x.turns.slots[f], x.turns.slots[f + 1]):
+        most = max(most, s.share[low + slot - x.turns.slots[f]])
+    x.flows.cut[f] = most * x.g.size[t] > segment_bytes(x)

@@ -34,6 +34,12 @@ class Flow:
     steps: int
     gap_ms: float = 0.0
     tail_ms: float = 0.0
+    cut: bool = False
+
+    @property
+    def links(self) -> list[int]:
+        """Those that are asked in a segment or round, as often as they are."""
+        return [link for hop in self.loads for link, _ in hop]
 
     def at(self, step: int) -> Loads:
         """Loads of one segment or round."""
@@ -47,12 +53,18 @@ class Flow:
 
 @dataclass(frozen=True)
 class ScheduledFlow:
-    """What an AllReduce sends on a schedule: whose it is, loads by step, and the fixed cost after each."""
+    """What an AllReduce sends on a schedule: whose it is, loads by step, fixed cost after each; others as in `Flow`."""
 
     task: int
     by_step: tuple[Loads, ...]
     gap_ms: float
     tail_ms: float = 0.0
+    cut: bool = False
+
+    @property
+    def links(self) -> list[int]:
+        """Those that are asked in all steps, as often as they are."""
+        return [link for step in self.by_step for hop in step for link, _ in hop]
 
     def at(self, step: int) -> Loads:
         """Loads of one step."""
@@ -107,7 +119,8 @@ def _reduced(task: int, members: tuple[int, ...], payload: int, network: Simulat
 
 def _on_schedule(task: int, payload: int, own: ScheduleOfGroup, network: SimulatedNetwork) -> ScheduledFlow:
     steps = tuple(tuple(tuple((link, payload * share) for link, share in hop) for hop in step) for step in own.steps)
-    return ScheduledFlow(task, steps, network.round_ms)
+    most = max((size for step in steps for hop in step for _, size in hop), default=0.0)
+    return ScheduledFlow(task, steps, network.round_ms, cut=network.fair and most > SEGMENT_BYTES)
 
 
 def _on_rings(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[AnyFlow]:
@@ -121,7 +134,8 @@ def _on_rings(task: int, members: tuple[int, ...], payload: int, network: Simula
         together = tuple(tuple((way[hop], size) for way in ring.ways if hop < len(way)) for hop in range(hops))
         gap = 0.0 if small else network.round_ms
         tail = 2.0 * (k - 1) * network.round_ms if small else 0.0
-        flows.append(Flow(task, together, together, steps, gap, tail))
+        cut = network.fair and not small and size > SEGMENT_BYTES
+        flows.append(Flow(task, together, together, steps, gap, tail, cut))
     return flows
 
 

@@ -12,12 +12,14 @@
   of all.
 * An AllReduce on a schedule goes step by step likewise: what all messages of a step carry over a link at the same hop
   is one load, and each step costs the fixed time of a round. It is never put in one step.
-* Links serve in order of arrival (`SimulatedLinks`).
+* Links serve in order of arrival, fair ones by turns (`links`). On a fair network the bytes of a round of a ring are
+  chunks if they are more than a segment, as are all of a schedule of which any is: segments of others go between their
+  pieces, and the round or step ends when the last of what is left of them has crossed its link.
 
-What happens at the same time goes by the number of the task or flow, then by segment or round, by hop, and by what it
-is: a task that is ready, a segment, a round or step. Flows are numbered by task, those of a transfer by path, those of
-an AllReduce by ring; a schedule is one. Times are sums of doubles, added in the order of the events; equal ones are
-equal to the last bit.
+What happens at the same time goes by the number of the task or flow, then by segment or round, by hop (the end of a
+round after them), and by what it is: a task that is ready, a segment, a round or step. Flows are numbered by task,
+those of a transfer by path, those of an AllReduce by ring; a schedule is one. Times are sums of doubles, added in the
+order of the events; equal ones are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -27,10 +29,13 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from topoopt.verify.job.simulation.flows import AnyFlow
+from topoopt.verify.job.simulation.links import Chunk, SimulatedLinks
 from topoopt.verify.job.simulation.network import SimulatedNetwork
 from topoopt.verify.job.simulation.tasks import TRANSFER, IterationTasks
 
 READY, SEGMENT, ROUND = range(3)
+SERVED = 1 << 20
+"""In place of a hop, after all of them: the chunks of a round should have crossed their links."""
 TOLD_EVERY = 50_000
 """Events between two reports of progress."""
 
@@ -55,27 +60,13 @@ class Times:
         return max(self.end, default=0.0)
 
 
-class SimulatedLinks:
-    """Links that serve what asks for them in order of arrival, each piece as a whole."""
-
-    def __init__(self, rate: list[float]) -> None:
-        self.rate = rate
-        self.free_at = [0.0] * len(rate)
-
-    def serve(self, link: int, size: float, now: float) -> tuple[float, float]:
-        """Let a link carry so many bytes after those that asked before: from when to when."""
-        began = max(now, self.free_at[link])
-        ended = self.free_at[link] = began + size / self.rate[link]
-        return began, ended
-
-
 class _Iteration:
     """An iteration under way: what has happened, and the events to come."""
 
     def __init__(self, tasks: IterationTasks, flows: list[list[AnyFlow]], network: SimulatedNetwork) -> None:
         count = len(tasks)
         self.tasks, self.of_task, self.network = tasks, flows, network
-        self.links = SimulatedLinks(list(network.rate))
+        self.links = SimulatedLinks(network.rate)
         self.flows = [flow for of_task in flows for flow in of_task]
         self.first_flow = [0] * count
         for task in range(1, count):
@@ -83,6 +74,7 @@ class _Iteration:
         self.left = [len(of_task) for of_task in flows]
         self.steps_left = [flow.steps for flow in self.flows]
         self.latest = [0.0] * len(self.flows)
+        self.chunks: dict[int, list[Chunk]] = {}
         self.times = Times([0.0] * count, [0.0] * count, [-1] * count)
         self.ready_at = [0.0] * count
         self.waits_for = [0] * count
@@ -138,7 +130,7 @@ class _Iteration:
         flow, hop_ms = self.flows[number], self.network.hop_ms
         loads = flow.at(step)
         link, size = loads[hop][0]
-        began, ended = self.links.serve(link, size, now)
+        began, ended = self.links.serve_segment(link, size, now)
         if hop == 0 and step + 1 < flow.steps:
             heappush(self.events, (ended, number, step + 1, 0, SEGMENT))
         if hop + 1 < len(loads):
@@ -152,19 +144,45 @@ class _Iteration:
 
     def round(self, number: int, step: int, hop: int, now: float) -> None:
         """All members of a ring, or all messages of a step, ask for the links of this hop."""
-        flow, serve = self.flows[number], self.links.serve
+        flow, links = self.flows[number], self.links
         loads = flow.at(step)
+        if flow.cut and hop == 0:
+            self.chunks[number] = []
+            if step == 0:
+                links.begin(flow.links)
         last_start = last_end = now
         for link, size in loads[hop] if loads else ():
-            began, ended = serve(link, size, now)
+            began, ended = links.serve(link, size, now)
+            if flow.cut:
+                self.chunks[number].append((link, ended, links.gone_ahead[link]))
             last_start, last_end = max(last_start, began), max(last_end, ended)
         latest = self.latest[number] = max(self.latest[number], last_end)
         if hop + 1 < len(loads):
             heappush(self.events, (last_start + self.network.hop_ms, number, step, hop + 1, ROUND))
+        elif flow.cut:
+            heappush(self.events, (latest + flow.gap_ms, number, step, SERVED, ROUND))
         elif step + 1 < flow.steps:
             heappush(self.events, (latest + flow.gap_ms, number, step + 1, 0, ROUND))
         else:
             self.flow_done(number, latest + flow.gap_ms + flow.tail_ms)
+
+    def round_served(self, number: int, step: int, now: float) -> None:
+        """The chunks of a round should have crossed their links: go on, or wait if they were put off."""
+        flow, latest = self.flows[number], self.latest[number]
+        waiting = []
+        for chunk in self.chunks[number]:
+            served = self.links.put_off(chunk)
+            latest = max(latest, served)
+            if served > now:
+                waiting.append(chunk)
+        self.chunks[number], self.latest[number] = waiting, latest
+        if latest + flow.gap_ms > now:
+            heappush(self.events, (latest + flow.gap_ms, number, step, SERVED, ROUND))
+        elif step + 1 < flow.steps:
+            self.round(number, step + 1, 0, now)
+        else:
+            self.links.end(flow.links)
+            self.flow_done(number, now + flow.tail_ms)
 
 
 def simulate_rounds(
@@ -190,6 +208,8 @@ def simulate_rounds(
         now, number, step, hop, what = heappop(events)
         if what == SEGMENT:
             run.segment(number, step, hop, now)
+        elif what == ROUND and hop == SERVED:
+            run.round_served(number, step, now)
         elif what == ROUND:
             run.round(number, step, hop, now)
         else:
