@@ -15,7 +15,7 @@ from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays
 from topoopt.simulate.network import HOP_BITS, STEP_BITS, NetworkArrays
 from topoopt.simulate.schedule_rounds import schedule_of
-from topoopt.simulate.time_models.turns import Turns
+from topoopt.simulate.time_models.turns import LinkTurns
 
 READY, SEGMENT, STEP, SCHEDULED = 0, 1, 2, 3
 KIND_BITS = 2
@@ -67,7 +67,7 @@ class Arrival(NamedTuple):
     w: NetworkArrays
     tasks: Tasks
     flows: Flows
-    turns: Turns
+    turns: LinkTurns
     free: Floats
     carried: Floats
     busy: Floats

@@ -21,7 +21,7 @@ from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.simulate.jit import kernel, piece
 
 
-class Turns(NamedTuple):
+class LinkTurns(NamedTuple):
     """What links keep beside the time when they are free; a slot is what one link serves of a flow of chunks.
 
     Attributes:
@@ -47,9 +47,9 @@ class Turns(NamedTuple):
 
 
 @kernel
-def new_turns(slots: Ints, links: int) -> Turns:
+def new_turns(slots: Ints, links: int) -> LinkTurns:
     """Of links that serve nothing yet."""
-    return Turns(
+    return LinkTurns(
         np.zeros(links),
         np.zeros(links),
         np.zeros(links, dtype=np.int32),
@@ -64,7 +64,7 @@ def new_turns(slots: Ints, links: int) -> Turns:
 
 
 @piece
-def begin_chunks(k: Turns, link: int, free: float) -> None:
+def begin_chunks(k: LinkTurns, link: int, free: float) -> None:
     """A flow of chunks begins on a link that is free at that time: if it is the first, no segment waits for turns."""
     if k.flows[link] == 0:
         k.batch[link], k.batch_end[link] = 0.0, free
@@ -72,7 +72,7 @@ def begin_chunks(k: Turns, link: int, free: float) -> None:
 
 
 @piece
-def take_turn(k: Turns, link: int, span: float, turn: float, now: float, last: float) -> float:
+def take_turn(k: LinkTurns, link: int, span: float, turn: float, now: float, last: float) -> float:
     """When a segment is served on a link with flows of chunks.
 
     Args:
@@ -96,7 +96,7 @@ def take_turn(k: Turns, link: int, span: float, turn: float, now: float, last: f
 
 
 @piece
-def put_off(k: Turns, slot: int, link: int, now: float) -> float:
+def put_off(k: LinkTurns, slot: int, link: int, now: float) -> float:
     """When the last chunk of a slot is served, as far as is known now; -inf: it was by an earlier time.
 
     All that went ahead since it asked put it off, but the batch only if it begins before the chunk is served.
