@@ -73,6 +73,11 @@ class BoxLaws:
         np.add.at(volume, self.graph.channel // 2, self.graph.volume)
         return volume
 
+    def within(self, circuits: Ints) -> bool:
+        """Whether the ports suffice."""
+        used = np.bincount(self.ends.ravel(), np.repeat(circuits, 2), minlength=len(self.ports))
+        return bool((used <= self.ports).all())
+
     def narrowed(self, least: Ints, most: Ints, target: float) -> tuple[Ints, Ints] | None:
         """The part of a box that can be done before the target; None: no part of it.
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from solvers.dag_topology.box import BoxLaws
-from solvers.dag_topology.branching import CLOSED, SAME, Reached, fewest, nothing_before
+from solvers.dag_topology.branching import CLOSED, SAME, Reached, earliest, fewest
+from solvers.dag_topology.path_means import PathPool, PathProgram
+from solvers.dag_topology.paths import PathGraph
 from solvers.dag_topology.starts import dealt, exchanged, filled
-from solvers.stop import Stop
+from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Ints
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.dag_topology_solution import CircuitProof, Split
+from topoopt.core.dag_topology_solution import CircuitProof, PathMean, Split
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.dag.shared_circuits import makespan
 
@@ -23,8 +26,11 @@ MOST_BOXES = 40_000
 CLOSE = 1e-9
 """Relative gap that is none."""
 
-SMALLEST_STEP = 1 / 64
-"""Part of the gap below which a better bound is not tried for."""
+START_SHARE = 0.2
+"""Part of the time left for starts, and again for exchanges."""
+
+BOUND_SHARE = 0.8
+"""Part of the time left for the least makespan; the rest is for fewest circuits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,20 +58,32 @@ def search(
     """Least makespan, then fewest circuits within the slack; both with their proofs, as far as the limits allow."""
     laws = BoxLaws.of(problem)
     tell("circuits")
-    best = _start(laws, stop)
+    best = _start(laws, first_part(stop, START_SHARE, math.inf))
     tell("bound")
-    bound, tree = _proven(laws, best, stop, most_boxes)
+    pool = PathPool.of(PathGraph.of(problem, laws.graph))
+    own = first_part(stop, BOUND_SHARE, math.inf)
+    bound, tree, means = _proven(laws, pool, best, own, most_boxes)
     tell("fewest circuits")
     limit = best.value * (1 + problem.slack_percent / 100)
     few = Reached(float(best.circuits.sum()), best.circuits)
-    few_tree = fewest(laws, limit, few, stop, most_boxes)
-    whole = bound >= best.value * (1 - CLOSE) and few_tree is not None
+    program = PathProgram(laws, pool, limit, limit * (1 + SAME))
+    few_tree = fewest(laws, program, limit, few)
+    needed = few_tree.grow(lambda: few.value - 0.5, stop, most_boxes)
+    whole = bound >= best.value * (1 - CLOSE) and needed >= few.value
     stopped = StopReason.CONVERGED if whole else stop.reason() or StopReason.BUDGET
-    if few_tree is None:
-        proof = CircuitProof(tuple(tree), root_circuits(laws, limit), (CLOSED,))
-    else:
-        proof = CircuitProof(tuple(tree), int(few.value), tuple(few_tree))
+    few_splits = few_tree.written(means)
+    proof = _compact(CircuitProof(tree, int(min(needed, few.value)), few_splits, tuple(pool.paths), tuple(means)))
     return FoundCircuits(few.circuits, best.circuits, bound, proof, stopped)
+
+
+def _compact(proof: CircuitProof) -> CircuitProof:
+    """Without paths that no mean has."""
+    used = sorted({path for mean in proof.means for path, _ in mean.weights})
+    number = {path: k for k, path in enumerate(used)}
+    means = tuple(
+        PathMean(tuple((number[path], weight) for path, weight in mean.weights), mean.prices) for mean in proof.means
+    )
+    return replace(proof, paths=tuple(proof.paths[path] for path in used), means=means)
 
 
 def _start(laws: BoxLaws, stop: Stop) -> Reached:
@@ -99,18 +117,18 @@ def root_circuits(laws: BoxLaws, limit: float) -> int:
     return len(laws.most) if narrowed is None else int(narrowed[0].sum())
 
 
-def _proven(laws: BoxLaws, best: Reached, stop: Stop, most_boxes: int) -> tuple[float, list[Split]]:
-    """The largest time before which nothing is done that the limits let us prove, and the tree; betters `best`."""
-    low, tree = root_bound(laws, best.value), [CLOSED]
-    share = 1.0
-    while best.value - low > CLOSE * best.value and share >= SMALLEST_STEP and stop.reason() is None:
-        target = best.value if share == 1.0 else low + (best.value - low) * share
-        before = best.value
-        found = nothing_before(laws, target, best, stop, most_boxes)
-        if found is not None:
-            low, tree = target, found
-        elif best.value < before * (1 - SAME):
-            best.value, best.circuits = exchanged(laws, best.value, best.circuits, stop)
-        else:
-            share /= 2
-    return min(low, best.value), tree
+def _proven(
+    laws: BoxLaws, pool: PathPool, best: Reached, stop: Stop, most_boxes: int
+) -> tuple[float, tuple[Split, ...], list[PathMean]]:
+    """A time before which nothing is done, the tree that proves it, its means; betters `best`."""
+    by_windows = root_bound(laws, best.value)
+    if by_windows >= best.value * (1 - CLOSE):
+        return by_windows, (CLOSED,), []
+    tree = earliest(laws, PathProgram(laws, pool, best.value), best)
+    tree.grow(lambda: best.value * (1 - CLOSE), stop, 2)
+    best.value, best.circuits = exchanged(laws, best.value, best.circuits, first_part(stop, START_SHARE, math.inf))
+    bound = min(tree.grow(lambda: best.value * (1 - CLOSE), stop, most_boxes), best.value)
+    if by_windows >= bound:
+        return by_windows, (CLOSED,), []
+    means: list[PathMean] = []
+    return bound, tree.written(means), means

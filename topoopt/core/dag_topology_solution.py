@@ -9,7 +9,24 @@ from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
 
 Split = tuple[int, int]
-"""(pair, count): boxes with at most so many circuits of that pair follow first, then the others; (-1, 0): closed."""
+"""(pair, count): boxes with at most so many circuits of that pair follow first, then the others; (-1, k): closed, by
+windows of time for k = 0, else by the mean of paths number k - 1."""
+
+StepPath = tuple[tuple[int, ...], ...]
+"""Groups of steps, all of each before all of the next: a step, or transfers of one direction of a pair."""
+
+
+@dataclass(frozen=True)
+class PathMean:
+    """Paths with weights, and prices of ports, which together say what circuits can do at best.
+
+    Attributes:
+        weights: (number of a path, weight) of those that count.
+        prices: of a port of each pod.
+    """
+
+    weights: tuple[tuple[int, float], ...]
+    prices: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -51,11 +68,15 @@ class CircuitProof(Shown):
         makespan_tree: in no closed box is the job done before the bound.
         circuits_bound: no fewer circuits do the job within the slack.
         circuits_tree: every closed box needs so many, or takes longer.
+        paths: that means are of.
+        means: that boxes are closed by.
     """
 
     makespan_tree: tuple[Split, ...]
     circuits_bound: int
     circuits_tree: tuple[Split, ...]
+    paths: tuple[StepPath, ...] = ()
+    means: tuple[PathMean, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -11,19 +11,24 @@ import pytest
 
 from formulations.dag_topology.dag_topology import build_arrays, contracted
 from solvers.backends import SOLVERS, SolverLimits
+from solvers.dag_topology.box import BoxLaws
+from solvers.dag_topology.path_means import PathPool, PathProgram
+from solvers.dag_topology.paths import PathGraph
 from tests.support.cli_cases import run
 from tests.support.dag_jobs import choices, drawn, pipeline, problem
 from tests.support.paths import INSTANCES
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.dag_topology_solution import DagTopologySolution
+from topoopt.core.dag_topology_solution import DagTopologySolution, PathMean
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.verdict import Status
 from topoopt.kinds.dag_topology.report import render_dag_topology
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.dag.shared_circuits import StepGraph, followed
+from topoopt.verify.dag_topology.boxes import Boxes
 from topoopt.verify.dag_topology.check import check_dag_topology
 from topoopt.verify.dag_topology.follow import follow
+from topoopt.verify.dag_topology.means import Means
 from topoopt.verify.laws.findings import FULL
 
 EXAMPLE = INSTANCES / "dag-topology" / "two-stages.yaml"
@@ -129,6 +134,58 @@ def test_two_simulators(seed: int) -> None:
     ours = followed(StepGraph.of(job), counts, job.rate)
     for one, other in zip(ours, follow(job, counts.tolist()), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_means_by_hand() -> None:
+    """Before 2, 4 over x circuits, behind 2, beside a pair with one of 3 ports: 4/x + x - 2 is least at 2, so 6.
+
+    Two weights of it, 8/x + x, are 17/3 at 3: with one for the other pair and a limit of 6, 8/3 circuits at least.
+    """
+    job = problem(AHEAD, 3, 3)
+    path = ((2,), (0,), (3,))
+    means = Means(job, (path,), (PathMean(((0, 1.0),), (1.0, 0.0, 0.0)), PathMean(((0, 2.0),), (0.0,) * 3)))
+    whole = Boxes(job, 6.0).whole
+    assert means.makespan(0, whole) == pytest.approx(6.0)
+    assert means.circuits(1, whole, 6.0) == pytest.approx(8 / 3)
+    program = PathProgram(BoxLaws.of(job), PathPool.of(PathGraph.of(job, StepGraph.of(job))), 6.0)
+    said = program.relaxed(np.array([1, 1]), np.array([2, 2]))
+    assert said.bound == pytest.approx(6.0)
+
+
+def test_transfers_together_on_a_path() -> None:
+    """Volumes 2 and 4 between the same two tasks take 6 over one circuit, with the tasks 8."""
+    steps: Any = {"g": (1.0, []), "a": ((0, 1, 2.0), ["g"]), "b": ((0, 1, 4.0), ["g"]), "e": (1.0, ["a", "b"])}
+    job = problem(steps, 2, 1)
+    length, path = PathGraph.of(job, StepGraph.of(job)).longest(np.ones(1))
+    assert (length, path) == (8.0, ((2,), (0, 1), (3,)))
+    assert Means(job, (path,), (PathMean(((0, 1.0),), (0.0, 0.0)),)).makespan(0, Boxes(job, 8.0).whole) == 8.0
+
+
+@pytest.mark.parametrize(
+    ("path", "prices", "message"),
+    [
+        (((3,), (0,)), (0.0, 0.0, 0.0), "need not wait"),
+        (((0, 1),), (0.0, 0.0, 0.0), "not of one direction"),
+        (((0, 0),), (0.0, 0.0, 0.0), "not groups of steps"),
+        (((0,),), (0.0, -1.0, 0.0), "no number below zero"),
+        (((0,),), (0.0, 0.0), "a price for each pod"),
+    ],
+)
+def test_false_means(path: Any, prices: tuple[float, ...], message: str) -> None:
+    """What is no path, and prices that pay for circuits."""
+    job = problem(AHEAD, 3, 3)
+    with pytest.raises(ValueError, match=message):
+        Means(job, (path,), (PathMean(((0, 1.0),), prices),)).makespan(0, Boxes(job, 6.0).whole)
+
+
+def test_long_pipelines_are_proven() -> None:
+    """Eight stages: windows alone leave 12 % open; both proofs stand, and symmetric replicas have equal circuits."""
+    solution = found(pipeline(8, 2, 8, 6, 6))
+    assert solution.status is Status.OPTIMAL
+    assert solution.proof.means
+    spoilt = replace(solution.proof, means=tuple(replace(one, prices=(0.0,) * 16) for one in solution.proof.means))
+    job = pipeline(8, 2, 8, 6, 6)
+    assert check_dag_topology(job, replace(solution, proof=spoilt), FULL).violations
 
 
 def test_sharing_by_hand() -> None:

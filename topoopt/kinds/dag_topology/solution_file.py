@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from topoopt.core.dag_topology_solution import CircuitProof, DagTopologySolution, PairCircuits, StepSpan
+from topoopt.core.dag_topology_solution import CircuitProof, DagTopologySolution, PairCircuits, PathMean, StepSpan
 from topoopt.files.faults import Fault
 from topoopt.files.fields import Label
 from topoopt.files.file_part import FilePart, Listed, RowOf
@@ -19,9 +19,18 @@ MOST_SPLITS = 1_000_000
 Count = Annotated[int, Field(ge=1, le=MAX_PORTS)]
 NoPod = Annotated[int, Field(ge=-1, lt=MAX_PODS)]
 Split = Annotated[
-    tuple[Annotated[int, Field(ge=-1, lt=MOST_PAIRS)], Annotated[int, Field(ge=0, le=MAX_PORTS)]], Strict(False)
-]  # pair, count; -1: closed
+    tuple[Annotated[int, Field(ge=-1, lt=MOST_PAIRS)], Annotated[int, Field(ge=0, lt=MOST_SPLITS)]], Strict(False)
+]  # pair, count; -1: closed, by a mean from 1 on
 Tree = Annotated[Listed[Split], Field(min_length=1, max_length=MOST_SPLITS)]
+
+
+Steps = Annotated[Listed[Annotated[int, Field(ge=0, lt=2 * MAX_STEPS)]], Field(min_length=1, max_length=MAX_STEPS)]
+Path = Annotated[Listed[Steps], Field(min_length=1, max_length=2 * MAX_STEPS)]
+Weights = Annotated[
+    Listed[Annotated[tuple[Annotated[int, Field(ge=0, lt=MOST_SPLITS)], Amount], Strict(False)]],
+    Field(min_length=1, max_length=MOST_SPLITS),
+]  # path, weight
+Prices = Annotated[Listed[Amount], Field(min_length=1, max_length=MAX_PODS)]
 
 
 class CircuitProofPart(FilePart):
@@ -32,6 +41,10 @@ class CircuitProofPart(FilePart):
     makespan_tree: Tree
     circuits_bound: Annotated[int, Field(ge=0, le=MOST_PAIRS * MAX_PORTS)]
     circuits_tree: Tree
+    paths: Annotated[Listed[Path], Field(max_length=MOST_SPLITS)]
+    means: Annotated[
+        Listed[Annotated[PathMean, RowOf(PathMean, tuple[Weights, Prices])]], Field(max_length=MOST_SPLITS)
+    ]  # weights, prices
 
 
 class DagTopologySolutionFile(SolutionHeadFile):

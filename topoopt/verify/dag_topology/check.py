@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.dag_topology_solution import DagTopologySolution, Split
+from topoopt.core.dag_topology_solution import DagTopologySolution
 from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.dag_topology.boxes import Box, Boxes
 from topoopt.verify.dag_topology.follow import follow, without_transfers
+from topoopt.verify.dag_topology.means import Means
+from topoopt.verify.dag_topology.tree import BeyondDepthError, TreeWalk
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog, as_int, check_identity, differs
 
 RELATIVE = Tolerance.EVENTS.relative
-EVENTS_PER_STEP = 20
-"""What narrowing a box takes for each step of the graph, beside an event of a simulation."""
+WHOLE = 1e-7
+"""What a number of circuits must be above the whole one before it: rounding of sums."""
 
 SLACK_ROUNDING = 6e-9
 """Part of the time allowed by which a plan may be later: rounding."""
@@ -101,21 +101,34 @@ def _check_bounds(
     total = solution.circuits_total
     if not 0 <= proof.circuits_bound <= total:
         findings.add("bound", f"{total} circuits are fewer than the {proof.circuits_bound} said to be needed")
-    closed = sum(pair < 0 for pair, _ in (*proof.makespan_tree, *proof.circuits_tree))
-    work = closed * len(solution.steps) * EVENTS_PER_STEP
-    if work > depth.events:
-        text = f"{closed} boxes of {len(solution.steps)} steps are more than this check looks at"
-        findings.leave_out("bound", text)
-        findings.leave_out("proof.circuits_bound", text)
-        return
+    try:
+        _check_trees(findings, problem, solution, depth.events)
+    except BeyondDepthError as error:
+        findings.leave_out("bound", str(error))
+        findings.leave_out("proof.circuits_bound", str(error))
 
+
+def _check_trees(
+    findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution, events: int
+) -> None:
+    """Both trees of boxes.
+
+    Raises:
+        BeyondDepthError: they take more than so many events.
+    """
+    proof, bound = solution.proof, solution.bound
+    means = Means(problem, proof.paths, proof.means)
     boxes = Boxes(problem, bound.value)
+    walk = TreeWalk(len(solution.steps), events)
+
+    def late(box: Box) -> bool:
+        return box.point and max(follow(problem, box.least)[1]) >= boxes.late
 
     def makespan_bound() -> float:
-        _walk(boxes, proof.makespan_tree, lambda box: box.point and max(follow(problem, box.least)[1]) >= boxes.late)
+        walk(boxes, proof.makespan_tree, late, lambda number, box: means.makespan(number, box) >= boxes.late)
         return bound.value
 
-    check_stated(findings, bound, {Argument.CIRCUIT_BRANCHING: makespan_bound}, value)
+    check_stated(findings, bound, {Argument.CIRCUIT_BRANCHING: makespan_bound}, solution.objective.value)
     limit = max(follow(problem, solution.fastest)[1]) * (1 + problem.slack_percent / 100)
     later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
 
@@ -124,31 +137,11 @@ def _check_bounds(
             box.point and max(follow(problem, box.least)[1]) >= later.late
         )
 
+    def needed(number: int, box: Box) -> bool:
+        at_least = means.circuits(number, box, later.late)
+        return at_least > proof.circuits_bound - 1 + WHOLE or means.makespan(number, box) >= later.late
+
     try:
-        _walk(later, proof.circuits_tree, enough)
+        walk(later, proof.circuits_tree, enough, needed)
     except ValueError as error:
         findings.add("bound", f"fewer than {proof.circuits_bound} circuits are not excluded: {error}")
-
-
-def _walk(boxes: Boxes, tree: Sequence[Split], closes: Callable[[Box], bool]) -> None:
-    """Go through a tree.
-
-    Args:
-        closes: what is left of a box that can do the job in time -> whether it is closed all the same.
-
-    Raises:
-        ValueError: it is no tree of boxes, or one of them is not closed.
-    """
-    waiting = [boxes.whole]
-    for pair, count in tree:
-        if not waiting:
-            raise ValueError("more splits than boxes")
-        box = waiting.pop()
-        if pair >= 0:
-            waiting += reversed(box.split(pair, count))
-            continue
-        left = boxes.narrowed(box)
-        if left is not None and not closes(left):
-            raise ValueError(f"a box from {list(box.least)} to {list(box.most)} is open")
-    if waiting:
-        raise ValueError(f"{len(waiting)} boxes are not looked at")
