@@ -113,6 +113,11 @@ class LayerTimes:
         loss = self.tokens * share * 12.0 / self._memory_rate
         return ComputeTimes(product + loss, product + loss, product, np.zeros_like(product))
 
+    def attention(self) -> tuple[Column, Column]:
+        """Computing of a layer before its MLP or experts: forward, and gradients of the inputs."""
+        products, (core, core_back) = self._attention_products(), self._core()
+        return products + core, products + core_back
+
     def embedding(self) -> ComputeTimes:
         """Rows that are looked up, and gradients added to them."""
         moved = self.tokens * self._model.hidden * 2 * ELEMENT / self._memory_rate

@@ -81,6 +81,11 @@ class GpuSeconds:
             again = np.where(self.r.again(Recompute.SELECTIVE), here, again)
         return Seconds(forward, matrices + back + 1.5 * between + launch, matrices, again)
 
+    def attention(self) -> tuple[Floats, Floats]:
+        """What a layer computes before its MLP or experts: forward, and gradients of the inputs."""
+        here, back = self._core()
+        return self._attention() + here, self._attention() + back
+
     def ends(self) -> tuple[Seconds, Seconds]:
         """The embedding, and the head with the loss."""
         model, none = self.problem.model, np.zeros_like(self.tokens)

@@ -1,0 +1,1 @@
+"""Which ports serve what inside a step."""

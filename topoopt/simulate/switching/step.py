@@ -1,0 +1,304 @@
+"""One step of a job on given ports: gather weights, follow the passes, reduce gradients, take the step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.pipeline import PassKind, PipelineShape, StageCosts
+from topoopt.core.switching import Boundary, PortSplit, PortUse, RailJob, StagePorts, SwitchMode
+from topoopt.simulate.pipeline.orders import PassOrders
+from topoopt.simulate.pipeline.table import PipelineMemory, pass_orders
+from topoopt.simulate.pipeline.timeline import TickCosts
+from topoopt.simulate.switching.engine import END, IDLE, LAST, UNKNOWN, UP, follow_passes
+from topoopt.simulate.switching.ports import exchange_s, exchange_share, hop_share, plans_of, ring_share
+
+ENDS = (int(PassKind.BACKWARD), int(PassKind.WEIGHTS))
+AHEAD, BACK = int(PassKind.FORWARD), (int(PassKind.BACKWARD), int(PassKind.INPUTS))
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Seconds to set ports at each boundary."""
+
+    data_to_pipeline: float
+    inside_to_pipeline: float
+    pipeline_to_inside: float
+    pipeline_to_data: float
+
+    @staticmethod
+    def same(delay_s: float) -> Delays:
+        """Everywhere the same."""
+        return Delays(delay_s, delay_s, delay_s, delay_s)
+
+    @staticmethod
+    def only(boundary: Boundary, delay_s: float) -> Delays:
+        """At one boundary; elsewhere ports are set in no time."""
+        return Delays(*(delay_s if one is boundary else 0.0 for one in Boundary))
+
+
+@dataclass(frozen=True, eq=False)
+class RailOrders:
+    """The passes of a job with what they wait for.
+
+    Attributes:
+        orders: of the schedule.
+        links: int64[2, n]: the pass that each waits for, and the rank that gets what it makes; -1: none.
+    """
+
+    orders: PassOrders
+    links: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Rates over those of a GPU, of each rank.
+
+    Attributes:
+        hops: float64[p] to a neighbour.
+        rings: float64[p] of gradients and weights.
+        inside: float64[p] of what passes exchange.
+    """
+
+    hops: Floats
+    rings: Floats
+    inside: Floats
+
+    @staticmethod
+    def whole(ranks: int) -> Shares:
+        """Of a network that gives all of them at once."""
+        return Shares(*np.ones((3, ranks)))
+
+    @staticmethod
+    def of(job: RailJob, plan: Sequence[StagePorts | None]) -> Shares:
+        """On ports; a rank whose ports are left open has the best of each."""
+        return Shares(*np.array([_shares(job, rank, one) for rank, one in enumerate(plan)]).T)
+
+    @staticmethod
+    def forwarded(job: RailJob) -> Shares:
+        """On one ring through all servers of a rail, in which others forward.
+
+        Servers of a replica stand beside each other in the order of the stages: neighbouring stages are joined, and
+        rings of all p stages pass over every arc. Chunks that go back to the first stage share the arcs with these.
+        What is sent at the same time for different ends is counted as if it did not meet.
+        """
+        hop = min(1.0, job.ports // 2 * job.circuit_share) / min(job.chunks, 2)
+        rings = ring_share(max(job.data_servers, 3), job.ports, job.circuit_share / job.ranks)
+        inside = rings
+        if job.inside is PortUse.EXPERT:
+            inside = exchange_share(max(job.expert_servers, 3), job.ports, job.circuit_share / job.ranks)
+        return Shares(*(np.full(job.ranks, one) for one in (hop, rings, inside)))
+
+
+def _shares(job: RailJob, rank: int, one: StagePorts | None) -> tuple[float, ...]:
+    """Of hops, rings, and what passes exchange."""
+    if one is None:
+        return tuple(np.array([_shares(job, rank, each) for each in plans_of(job, rank)]).max(axis=0).tolist())
+    share, inside = job.circuit_share, 1.0
+    if job.inside is PortUse.EXPERT:
+        inside = exchange_share(job.expert_servers, one.inside.expert, share)
+    elif job.inside is PortUse.DATA:
+        inside = ring_share(job.data_servers, one.inside.data, share)
+    rings = ring_share(job.data_servers, one.data.data, share) if job.reduces else 1.0
+    return hop_share(job.neighbours(rank), one.pipeline.pipeline, share), rings, inside
+
+
+@dataclass(frozen=True, eq=False)
+class FollowedStep:
+    """One step.
+
+    Attributes:
+        step_s: seconds.
+        orders: passes.
+        times: float64[6, n] of them, as the rows of `engine` say.
+        up: float64[p]: when each rank has the first circuits of the pipeline; `UNKNOWN`: it had them.
+        gathered: float64[p]: when each rank has its weights; 0 where none are gathered.
+        data_set: float64[p]: when ports begin to be set for gradients; `UNKNOWN`: they are.
+        reducing: float64[2, p]: begin and end of reducing.
+    """
+
+    step_s: float
+    orders: PassOrders
+    times: Floats
+    up: Floats
+    gathered: Floats
+    data_set: Floats
+    reducing: Floats
+
+
+def rail_orders(job: RailJob) -> RailOrders:
+    """All passes.
+
+    Raises:
+        InputError: the schedule does not allow the shape.
+    """
+    shape = PipelineShape(job.ranks, job.micro_batches, job.chunks)
+    costs = StageCosts(np.array(job.forward_s), np.array(job.inputs_s), np.array(job.weights_s), sum(job.hop_s))
+    ticks = TickCosts.of(costs, job.micro_batches)
+    orders = pass_orders(job.schedule, shape, ticks, PipelineMemory.usual(shape.stages))
+    kind, batch, stage = (orders.passes[:, k].astype(np.int64) for k in range(3))
+    ahead, moving = kind == AHEAD, np.isin(kind, (AHEAD, *BACK))
+    place = np.full((2, len(orders.before), job.micro_batches), -1)
+    place[(~ahead).astype(int)[moving], stage[moving], batch[moving]] = np.flatnonzero(moving)
+    source = np.where(ahead, orders.before[stage], orders.after[stage])
+    target = np.where(ahead, orders.after[stage], orders.before[stage])
+    waits, sends = moving & (source >= 0), moving & (target >= 0)
+    sends &= orders.rank_of_stage[target] != orders.rank_of_stage[stage]
+    links = np.full((2, len(kind)), -1)
+    links[0, waits] = place[(~ahead).astype(int)[waits], source[waits], batch[waits]]
+    links[1, sends] = orders.rank_of_stage[target[sends]]
+    return RailOrders(orders, links)
+
+
+def follow(
+    job: RailJob,
+    known: RailOrders,
+    shares: Shares,
+    plan: Sequence[StagePorts | None] = (),
+    delays: Delays | None = None,
+    mode: SwitchMode = SwitchMode.PROVISIONED,
+) -> FollowedStep:
+    """Do the step as early as circuits allow.
+
+    Args:
+        plan: ports of each rank; None: those of the rank are left open, and set in no time. Empty: of all ranks.
+
+    Raises:
+        InfeasibleError: passes wait for each other.
+    """
+    delays = delays or Delays.same(0.0)
+    p, orders, demand = job.ranks, known.orders, mode is SwitchMode.ON_DEMAND
+    durations, lead = _durations(job, orders.passes, orders.rank_of_stage, shares)
+    floor, gathered = _gathering(job, orders, shares)
+    first, inside, apart = np.full(p, -1.0), np.full(p, -1.0), np.zeros(p, dtype=np.int64)
+    for rank, one in enumerate(plan):
+        if one is None:
+            continue
+        held = one.data if job.reduces else final_split(job, rank, one)
+        first[rank] = delays.data_to_pipeline if held != one.pipeline else -1.0
+        inside[rank] = delays.data_to_pipeline if held != one.inside else -1.0
+        apart[rank] = job.inside is not None and one.inside != one.pipeline
+    pair = np.minimum(shares.hops[:, None], shares.hops[None, :])
+    exchanged = (orders.passes[:, 0] != int(PassKind.WEIGHTS)) & (job.inside is not None)
+    times, state, done = follow_passes(
+        orders.start,
+        known.links,
+        durations,
+        exchanged.astype(np.int64),
+        lead,
+        floor,
+        job.hop_s[0] + job.hop_s[1] / pair,
+        np.where(gathered > 0.0, gathered, -job.optimizer_s),
+        first,
+        inside,
+        np.tile([[delays.inside_to_pipeline], [delays.pipeline_to_inside]], (1, p)),
+        apart,
+        demand,
+        job.blocking,
+    )
+    if not done:
+        raise InfeasibleError("passes wait for each other: ports that serve passes and stages in turn cannot do it")
+    data_set, reducing = _reducing(job, orders, times, state, shares, plan, delays.pipeline_to_data, demand)
+    end = max(float(times[END].max()), float(state[LAST].max()), float(reducing[1].max()))
+    return FollowedStep(end + job.optimizer_s, orders, times, state[UP], gathered, data_set, reducing)
+
+
+def final_split(job: RailJob, rank: int, one: StagePorts) -> PortSplit:
+    """What ports serve behind the last pass: the first stage sends nothing then."""
+    return one.inside if rank == 0 or job.inside is None else one.pipeline
+
+
+def electrical_s(job: RailJob, known: RailOrders) -> float:
+    """The step on a network that gives every exchange the whole rate of a GPU, all at once."""
+    return follow(job, known, Shares.whole(job.ranks)).step_s
+
+
+def _durations(job: RailJob, passes: Int32s, rank_of_stage: Ints, shares: Shares) -> tuple[Floats, Floats]:
+    """Seconds of each pass, and of what stands before and behind its exchange."""
+    kind, stage = passes[:, 0], passes[:, 2]
+    table = np.stack(
+        [
+            np.array(job.forward_s),
+            np.array(job.inputs_s) + np.array(job.weights_s),
+            np.array(job.inputs_s),
+            np.array(job.weights_s),
+        ]
+    )
+    lead = np.zeros((2, len(kind)))
+    if job.exchange is not None:
+        for at, one in enumerate(job.exchange):
+            share = float(shares.inside[rank_of_stage[at]])
+            for row, back in ((AHEAD, False), (BACK[0], True), (BACK[1], True)):
+                table[row, at] = exchange_s(one, float(table[row, at]), share, back=back)
+        lead[0] = np.where(kind == AHEAD, np.array([one.head_s for one in job.exchange])[stage], 0.0)
+        lead[1] = np.where(np.isin(kind, BACK), np.array([one.tail_s for one in job.exchange])[stage], 0.0)
+    return table[kind, stage], lead
+
+
+def _own(job: RailJob, rank: int) -> Ints:
+    return np.arange(rank, job.ranks * job.chunks, job.ranks)
+
+
+def _gathering(job: RailJob, orders: PassOrders, shares: Shares) -> tuple[Floats, Floats]:
+    """Earliest begin of each pass by the weights it needs, which come layer by layer, and when all are there."""
+    floor, gathered = np.zeros(len(orders.passes)), np.zeros(job.ranks)
+    if job.data_servers == 1 and not any(job.gathered_s):
+        return floor, gathered
+    kind, stage = orders.passes[:, 0], orders.passes[:, 2]
+    for rank in range(job.ranks):
+        came, share = 0.0, float(shares.rings[rank]) if job.reduces else 1.0
+        total = sum(job.gathered_s[one] * job.layers[one] for one in _own(job, rank)) / share
+        for one in _own(job, rank):
+            layers, each = job.layers[one], job.gathered_s[one] / share
+            ready = came + each * np.arange(1, layers + 1) - job.forward_s[one] * np.arange(layers) / layers
+            came += each * layers
+            firsts = np.flatnonzero((stage == one) & (kind == AHEAD))[:1]
+            floor[firsts] = max(0.0, float(ready.max())) if job.overlapped else total
+        gathered[rank] = total if job.reduces else 0.0
+    return floor, gathered
+
+
+def _reducing(
+    job: RailJob,
+    orders: PassOrders,
+    times: Floats,
+    state: Floats,
+    shares: Shares,
+    plan: Sequence[StagePorts | None],
+    delay_s: float,
+    demand: bool,
+) -> tuple[Floats, Floats]:
+    """When ports begin to be set for gradients, and when these are reduced: layer by layer, or behind the passes."""
+    kind, stage = orders.passes[:, 0], orders.passes[:, 2]
+    split = bool((kind == int(PassKind.WEIGHTS)).any())
+    back = np.array(job.weights_s) + (0.0 if split else np.array(job.inputs_s))
+    done = np.zeros(job.ranks * job.chunks)
+    last = np.isin(kind, ENDS)
+    np.maximum.at(done, stage[last], times[END, last])
+    begun, found = np.full(job.ranks, UNKNOWN), np.zeros((2, job.ranks))
+    for rank in range(job.ranks):
+        own = _own(job, rank)
+        found[:, rank] = done[own].max()
+        if not any(job.reduced_s[one] for one in own):
+            continue
+        own = own[np.argsort(done[own], kind="stable")]
+        layers = np.array(job.layers)[own]
+        each = np.repeat(np.array(job.reduced_s)[own], layers) / (float(shares.rings[rank]) if job.reduces else 1.0)
+        late = np.concatenate([np.arange(n - 1, -1, -1) / n for n in layers]) if job.overlapped else np.zeros(1)
+        ready = np.repeat(done[own], layers) - late * np.repeat(back[own], layers)
+        if not job.overlapped:
+            ready = np.full(len(each), done[own].max())
+        up = UNKNOWN
+        one = plan[rank] if plan else None
+        if one is not None and job.reduces and final_split(job, rank, one) != one.data:
+            idle = float(max(state[LAST, rank], state[IDLE, rank]))
+            begun[rank] = max(idle, float(ready.min())) if demand else idle
+            up = begun[rank] + delay_s
+        ready = np.maximum(ready, up)
+        found[0, rank] = ready.min()
+        found[1, rank] = (ready + np.cumsum(each[::-1])[::-1]).max()
+    return begun, found

@@ -1,0 +1,206 @@
+"""The checker of a step whose circuits are set anew: ports, dark circuits, precedence, time, and that no plan is faster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.switching import PortSplit, PortUse, RailEvent, RailJob, StagePorts, SwitchedStep, SwitchMode
+from topoopt.core.switching import SwitchSettings as Settings
+from topoopt.core.verdict import Tolerance
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs
+from topoopt.verify.llm_training.pipeline_order import RULED
+from topoopt.verify.switching.follow import Followed, Follower
+from topoopt.verify.switching.job import check_job
+from topoopt.verify.switching.ports import WHOLE, Rates, all_plans, fault, rates_of
+
+KINDS = {"forward": "F", "backward": "B", "inputs": "I", "weights": "W"}
+MOST_PASSES = 400_000
+"""Passes that are followed to show that no plan is faster; a bound that takes more is left out."""
+
+SLACK = Tolerance.LONG_SUMS.relative
+
+
+def check_switched(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: Settings, job: RailJob, step: SwitchedStep
+) -> CheckFindings:
+    """All figures of a step, and its events where there are any.
+
+    Args:
+        strategy: with the layers of its chunks.
+    """
+    findings = ViolationLog()
+    findings.guard("rails", "the job", lambda: check_job(findings, problem, strategy, settings, job))
+    if job.schedule not in RULED:
+        findings.leave_out("step_s", f"the checker has no rule for the order of {job.schedule}")
+        return findings.findings()
+    findings.guard("step", "the step", lambda: _check_step(findings, job, step))
+    return findings.findings()
+
+
+def _check_step(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> None:
+    for rank, one in enumerate(step.plan):
+        text = fault(job, rank, one)
+        if text is not None:
+            findings.add("ports", f"stage {rank}: {text}")
+    if len(step.plan) != job.ranks:
+        findings.add("ports", f"{len(step.plan)} plans of {job.ranks} stages")
+    if not findings.clean:
+        return
+    demand = step.mode is SwitchMode.ON_DEMAND
+    follower = Follower(job, step.plan, step.delay_s, demand=demand)
+    due = follower.step()
+    at_once = Follower(job, step.plan, 0.0, demand=demand).step().step_s
+    electrical = Follower(job, [None] * job.ranks, 0.0, demand=demand).step().step_s
+    for name, stated, value in (
+        ("step_s", step.step_s, due.step_s),
+        ("electrical_s", step.electrical_s, electrical),
+        ("exposed_s", step.step_s - step.exposed_s, at_once),
+    ):
+        if differs(stated, value, SLACK):
+            findings.add("figure", f"{name} comes to {value!r} s, not {stated!r}")
+    if step.bound_s > step.step_s * (1 + SLACK):
+        findings.add("bound", f"{step.step_s!r} s is better than its bound {step.bound_s!r}")
+    _check_bound(findings, job, step)
+    if step.events:
+        check_events(findings, follower, step, due)
+
+
+@dataclass
+class _Tree:
+    """Plans of the stages, gone through stage by stage."""
+
+    job: RailJob
+    step: SwitchedStep
+    menus: list[list[StagePorts]]
+    best: list[Rates]
+    room: int
+
+    def least(self, plan: list[StagePorts | None]) -> float:
+        """Seconds of the step with these ports, stages left open at the best rates of their plans, set in no time."""
+        self.room -= 2 * self.job.micro_batches * self.job.chunks * self.job.ranks
+        demand = self.step.mode is SwitchMode.ON_DEMAND
+        rates = [rate if one is None else None for one, rate in zip(plan, self.best, strict=True)]
+        try:
+            return Follower(self.job, plan, self.step.delay_s, demand=demand, rates=rates).step().step_s
+        except ValueError:
+            return float("inf")
+
+    def beaten(self, plan: list[StagePorts | None]) -> bool | None:
+        """Whether some plan that agrees with this one is faster than the bound; None: not found out."""
+        if self.room <= 0:
+            return None
+        if self.least(plan) >= self.step.bound_s * (1 - SLACK):
+            return False
+        if None not in plan:
+            return True
+        rank = max((r for r, one in enumerate(plan) if one is None), key=lambda r: (len(self.menus[r]), -r))
+        unsure: bool | None = False
+        for one in self.menus[rank]:
+            answer = self.beaten([*plan[:rank], one, *plan[rank + 1 :]])
+            if answer:
+                return True
+            unsure = None if answer is None else unsure
+        return unsure
+
+
+def _check_bound(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> None:
+    """No plan of ports is faster than the bound."""
+    menus = [all_plans(job, rank) for rank in range(job.ranks)]
+    best = []
+    for rank, menu in enumerate(menus):
+        rows = [rates_of(job, rank, one) for one in menu] or [WHOLE]
+        best.append(Rates(max(r.hop for r in rows), max(r.ring for r in rows), max(r.inside for r in rows)))
+    tree = _Tree(job, step, menus, best, MOST_PASSES)
+    answer = tree.beaten([None] * job.ranks)
+    if answer:
+        findings.add("bound", f"a plan of ports is faster than {step.bound_s!r} s")
+    elif answer is None:
+        findings.leave_out("bound_s", "too many plans of ports to go through again")
+
+
+def check_events(findings: ViolationLog, follower: Follower, step: SwitchedStep, due: Followed) -> None:
+    """Passes and what is sent when they are due; ports at all times; nothing on dark circuits."""
+    slack = SLACK * step.step_s
+    seen = 0
+    for event in step.events:
+        key = (KINDS.get(event.what, ""), event.micro_batch, event.stage)
+        if event.what in KINDS:
+            seen += 1
+            if key not in due.ends or abs(due.ends[key] - event.end_s) > slack:
+                findings.add("events", f"{event} is not due then")
+        elif event.what == "send" and not _due_send(event, due, slack):
+            findings.add("events", f"{event} is not due then")
+        elif event.what == "reduce" and not _near(due.reduces.get(event.rank), event, slack):
+            findings.add("events", f"{event} is not due then")
+        elif event.what == "gather" and not _near((0.0, due.gathered.get(event.rank, 0.0)), event, slack):
+            findings.add("events", f"{event} is not due then")
+    sends = sum(event.what == "send" for event in step.events)
+    if seen != len(due.ends) or sends != len(due.sends):
+        findings.add("events", f"{seen} passes and {sends} sent, {len(due.ends)} and {len(due.sends)} are due")
+    switches = [event for event in step.events if event.what == "switch"]
+    if len(switches) != step.switches:
+        findings.add("figure", f"ports are set {len(switches)} times, not {step.switches}")
+    for rank, one in enumerate(step.plan):
+        own = sorted((event for event in switches if event.rank == rank), key=lambda event: event.begin_s)
+        _check_ports(findings, follower, step, one, rank, own)
+
+
+def _near(times: tuple[float, float] | None, event: RailEvent, slack: float) -> bool:
+    return times is not None and abs(times[0] - event.begin_s) <= slack and abs(times[1] - event.end_s) <= slack
+
+
+def _due_send(event: RailEvent, due: Followed, slack: float) -> bool:
+    keys = [(kind, event.micro_batch, event.stage) for kind in KINDS.values()]
+    return any(_near(due.sends.get(key), event, slack) for key in keys)
+
+
+def _check_ports(
+    findings: ViolationLog, follower: Follower, step: SwitchedStep, one: StagePorts, rank: int, own: list[RailEvent]
+) -> None:
+    """The ports of a stage at all times: those being set are dark, and nothing is on them."""
+    slack = SLACK * step.step_s
+    held: PortSplit | None = own[0].before if own else one.pipeline
+    for place, event in enumerate(own):
+        if event.before != held or event.after is None or abs(event.end_s - event.begin_s - step.delay_s) > slack:
+            findings.add("ports", f"{event} does not follow from what the ports served, or takes another time")
+        if place and event.begin_s < own[place - 1].end_s - slack:
+            findings.add("ports", f"{event} begins while ports are being set")
+        held = event.after
+    if own and own[-1].after != own[0].before and own[0].begin_s < 0:
+        findings.add("ports", f"stage {rank} does not end a step as it begins one")
+    for event in step.events:
+        use, begin, end = _use(follower, event, rank)
+        if use is not None and not _lit(own or one, use, begin, end, slack):
+            findings.add("dark", f"{event} on circuits that are dark")
+
+
+def _use(follower: Follower, event: RailEvent, rank: int) -> tuple[PortUse | None, float, float]:
+    """What an event needs of the ports of a stage, and when."""
+    job = follower.job
+    if event.what == "send" and rank in (event.rank, event.peer):
+        return PortUse.PIPELINE, event.begin_s, event.end_s
+    if event.rank != rank or event.what in ("switch", "optimizer", "send", "weights"):
+        return None, 0.0, 0.0
+    if event.what in ("reduce", "gather"):
+        return PortUse.DATA if job.reduces else None, event.begin_s, event.end_s
+    kind = KINDS[event.what]
+    head, tail = follower.lead(kind, event.stage)
+    begun = event.end_s - follower.takes(kind, event.stage, follower.ranks[rank].rates)
+    return job.inside, begun + head, event.end_s - tail
+
+
+def _lit(ports: StagePorts | list[RailEvent], use: PortUse, begin: float, end: float, slack: float) -> bool:
+    """Whether ports serve a use all the time."""
+    if isinstance(ports, StagePorts):
+        return ports.pipeline.of(use) > 0
+    for event in ports:
+        assert event.before is not None and event.after is not None
+        kept = min(event.before.of(use), event.after.of(use)) > 0
+        if begin < event.end_s - slack and end > event.begin_s + slack and not kept:
+            return False
+    state = ports[0].before
+    for event in ports:
+        state = event.after if event.begin_s <= begin + slack else state
+    return state is not None and state.of(use) > 0
