@@ -10,13 +10,16 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from solvers.stop import Stop
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.switching import RailJob, StagePorts, SwitchMode
 from topoopt.simulate.switching import Delays, Shares, follow, plans_of
-from topoopt.simulate.switching.step import RailOrders
+from topoopt.simulate.switching.step import RailOrders, final_split, shares_of
 
-MOST_STEPS = 4000
+MOST_STEPS = 300
 """Steps that are followed at most; the bound is then that of the plans left."""
 
 ROUNDING = 1e-12
@@ -43,15 +46,21 @@ Partial = tuple[StagePorts | None, ...]
 
 
 class _Search:
-    def __init__(self, job: RailJob, known: RailOrders, delays: Delays, mode: SwitchMode) -> None:
+    def __init__(
+        self, job: RailJob, known: RailOrders, delays: Delays, mode: SwitchMode, menus: list[list[StagePorts]]
+    ) -> None:
         self._job, self._known, self._delays, self._mode = job, known, delays, mode
+        self._rates: list[dict[StagePorts | None, Floats]] = []
+        for rank, menu in enumerate(menus):
+            rates = [np.array(shares_of(job, rank, one)) for one in menu]
+            self._rates.append({None: np.max(rates, axis=0), **dict(zip(menu, rates, strict=True))})
         self.followed = 0
         self.best: tuple[float, tuple[StagePorts, ...]] | None = None
 
     def step(self, plan: Sequence[StagePorts | None]) -> float:
         """Seconds with a plan, or a bound for all that agree with it; infinite: passes wait for each other."""
         self.followed += 1
-        shares = Shares.of(self._job, plan)
+        shares = Shares(*np.array([rates[one] for rates, one in zip(self._rates, plan, strict=True)]).T)
         try:
             return follow(self._job, self._known, shares, plan, self._delays, self._mode).step_s
         except InfeasibleError:
@@ -63,9 +72,36 @@ class _Search:
         if value < (float("inf") if self.best is None else self.best[0]):
             self.best = value, plan
 
+    def improve(self, menus: list[list[StagePorts]], stop: Stop) -> None:
+        """Exchange the plan of one stage after another, as long as that helps."""
+        value = float("inf")
+        while self.best is not None and self.best[0] < value and self.followed < MOST_STEPS // 2:
+            value = self.best[0]
+            for rank, menu in enumerate(menus):
+                if len(menu) == 1 or stop.reason() is not None:
+                    continue
+                for one in menu:
+                    self.offer((*self.best[1][:rank], one, *self.best[1][rank + 1 :]))
+
     def worse(self, bound: float) -> bool:
         """Whether a bound rules out anything better."""
         return self.best is not None and bound >= self.best[0] * (1.0 - ROUNDING)
+
+
+def _worth_trying(job: RailJob, rank: int, *, kept: bool) -> list[StagePorts]:
+    """Plans of a stage but for those that another one betters: rates no less, and nothing set that it does not set."""
+    found: list[tuple[tuple[float, ...], StagePorts]] = []
+    for one in plans_of(job, rank):
+        if kept and not one.kept:
+            continue
+        held, last = one.data if job.reduces else final_split(job, rank, one), final_split(job, rank, one)
+        changes = (held == one.pipeline, held == one.inside, one.inside == one.pipeline, last == one.data)
+        merits = (*shares_of(job, rank, one), *map(float, changes))
+        if any(all(a >= b for a, b in zip(other, merits, strict=True)) for other, _ in found):
+            continue
+        found = [row for row in found if not all(a >= b for a, b in zip(merits, row[0], strict=True))]
+        found.append((merits, one))
+    return [one for _, one in found]
 
 
 def fastest_ports(
@@ -79,12 +115,13 @@ def fastest_ports(
     Returns:
         None: there is no such plan.
     """
-    menus = [[one for one in plans_of(job, rank) if one.kept or not kept] for rank in range(job.ranks)]
+    menus = [_worth_trying(job, rank, kept=kept) for rank in range(job.ranks)]
     if not all(menus):
         return None
-    search = _Search(job, known, Delays.same(delay_s), mode)
+    search = _Search(job, known, Delays.same(delay_s), mode, menus)
     for place in range(max(map(len, menus))):
         search.offer(tuple(menu[min(place, len(menu) - 1)] for menu in menus))
+    search.improve(menus, stop)
     several = sorted((rank for rank in range(job.ranks) if len(menus[rank]) > 1), key=lambda r: (-len(menus[r]), r))
     root: Partial = tuple(menu[0] if len(menu) == 1 else None for menu in menus)
     open_nodes = [(search.step(root), 0, root)]

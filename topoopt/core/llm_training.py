@@ -11,6 +11,7 @@ from topoopt.core.language_model import LanguageModel
 from topoopt.core.parallelism import Overlap, StrategySpace
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.stated import Stated
+from topoopt.core.switching import SwitchSettings
 
 END_SLOTS = 2
 """Runs of layers that may be empty, as the embedding or the head stands there."""
@@ -175,6 +176,7 @@ class LlmTrainingProblem(Stated):
         top: how many of the next best strategies to report.
         prove: search until the best is proven.
         rank_map, degree_split: what of a network is searched.
+        switching: how circuits of the rails are set anew inside a step; None: they are not.
     """
 
     name: str
@@ -195,6 +197,7 @@ class LlmTrainingProblem(Stated):
     rank_map: RankMap = RankMap.BEST
     degree_split: InterfaceSplit = InterfaceSplit.BEST
     notes: tuple[str, ...] = ()
+    switching: SwitchSettings | None = None
     kind: str = field(default="llm-training", init=False)
 
 

@@ -203,7 +203,7 @@ class RailEvent:
         begin_s, end_s: seconds from the begin of the step; those before it are of the step before.
         micro_batch, stage: of a pass, and of what is sent of it; -1 else.
         peer: the rank that it is sent to; -1 else.
-        before, after: what the ports serve, of a switch.
+        before, after, boundary: what the ports serve, of a switch, and where it stands.
     """
 
     rank: int
@@ -215,6 +215,26 @@ class RailEvent:
     peer: int = -1
     before: PortSplit | None = None
     after: PortSplit | None = None
+    boundary: Boundary | None = None
+
+
+class PortAction(StrEnum):
+    """What happens to the ports of a stage at a boundary."""
+
+    KEEP = "keep"
+    SPLIT = "split"  # they serve several uses then
+    PART = "switch part"
+    ALL = "switch all"
+
+
+def action(before: PortSplit, after: PortSplit) -> PortAction:
+    """Between two splits."""
+    if before == after:
+        return PortAction.KEEP
+    if sum(after.of(use) > 0 for use in PortUse) > 1:
+        return PortAction.SPLIT
+    stay = sum(min(before.of(use), after.of(use)) for use in PortUse)
+    return PortAction.PART if stay else PortAction.ALL
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -241,3 +261,49 @@ class SwitchedStep(Shown):
     switches: int
     exposed_s: float
     events: tuple[RailEvent, ...] = ()
+
+
+@dataclass(frozen=True)
+class BoundaryFigures:
+    """What setting ports at one boundary costs; at all others they are set in no time.
+
+    Attributes:
+        boundary: which.
+        action: what most stages do there.
+        switches: times that ports are set there in a step, over all stages.
+        window_s: the longest delay that costs nothing; infinite: any.
+        stall_s: what the delay of the instance costs.
+        break_even_s: the longest delay with which the step is faster than on one static topology; 0: none, infinite:
+            any.
+    """
+
+    boundary: Boundary
+    action: PortAction
+    switches: int
+    window_s: float
+    stall_s: float
+    break_even_s: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RailStudy(Shown):
+    """Switching inside the steps of one strategy.
+
+    Attributes:
+        ports, circuit_gbps: of a GPU, and of a circuit in each direction.
+        electrical_s: the step on a network that gives every exchange the whole rate of a GPU, all at once.
+        static_s: the step on the best topology that is never switched; infinite: there is none.
+        static: what that is.
+        steps: one for each mode and delay, without events.
+        shown: at the delay and in the mode of the instance, with its events.
+        boundaries: of that step.
+    """
+
+    ports: int
+    circuit_gbps: float
+    electrical_s: float
+    static_s: float
+    static: str
+    steps: tuple[SwitchedStep, ...]
+    shown: SwitchedStep
+    boundaries: tuple[BoundaryFigures, ...]

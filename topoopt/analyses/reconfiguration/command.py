@@ -16,9 +16,11 @@ from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation
+from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.optical_devices import delay_text, devices_text, parse_delay
 from topoopt.core.reconfiguration import ReconfigurationSweep
+from topoopt.core.switching import RailStudy
 from topoopt.files.table_and_plot import require_targets
 
 if TYPE_CHECKING:
@@ -40,7 +42,10 @@ DEVICES = devices_text()
 
 def reconfigure(
     instance: Annotated[
-        Path, typer.Argument(help="Instance of kind co-optimisation, or of kind topology or routing with step_ms.")
+        Path,
+        typer.Argument(
+            help="Instance of kind co-optimisation or llm-training, or of topology or routing with step_ms."
+        ),
     ],
     solution: Annotated[Path | None, typer.Option(help="Its solution.json; default: the instance is solved.")] = None,
     delays: Annotated[str, typer.Option(help=f"Reconfiguration delays, parted by commas, or devices: {DEVICES}.")] = (
@@ -50,7 +55,7 @@ def reconfigure(
         str | None,
         typer.Option(
             help="Schemes beside one-shot: per-phase, sip-ml, ocs-reconfig; of a trace of demands: rerouted, "
-            "every-step, best-sequence. Default: all."
+            "every-step, best-sequence; of llm-training: on-demand, provisioned. Default: all."
         ),
     ] = None,
     period: Annotated[
@@ -98,11 +103,16 @@ def reconfigure(
             if not isinstance(problem, CoOptimisation):
                 _refuse_options(period, iterations, budget)
             run.doing = "reconfigure"
-            sweep = run.part(lambda: _sweep(instance, problem, asked, run.timing, common, tell))
+            sweep, study = run.part(lambda: _sweep(instance, problem, asked, run.timing, common, tell))
             run.doing = "files"
-            written = _written(sweep, csv_file, plot)
-            document = {**_document(sweep), **written, "wall_s": round(time.monotonic() - run.began.at_s, 3)}
-            output.result(document, lambda console: _show(console, sweep, (csv_file, plot)), answer(sweep))
+            written = _written(sweep, study, csv_file, plot)
+            document = {
+                **_document(sweep),
+                **_rails(study),
+                **written,
+                "wall_s": round(time.monotonic() - run.began.at_s, 3),
+            }
+            output.result(document, lambda console: _show(console, sweep, study, (csv_file, plot)), answer(sweep))
         return EXIT_OF_STOP.get(sweep.stopped_by, 0)
 
     output.run(command)
@@ -127,8 +137,8 @@ def _sweep(
     timing: Timing,
     common: Common,
     tell: Callable[[str, float], None],
-) -> ReconfigurationSweep:
-    """The sweep of a job, or of a trace of demands.
+) -> tuple[ReconfigurationSweep, RailStudy | None]:
+    """The sweep of a job, of the rails of a training job, or of a trace of demands.
 
     Raises:
         InputError: neither.
@@ -137,7 +147,7 @@ def _sweep(
     from topoopt.analyses.reconfiguration.trace import TRACE_SCHEMES, trace_sweep
 
     if isinstance(problem, CoOptimisation):
-        return reconfiguration_sweep(
+        swept = reconfiguration_sweep(
             problem,
             _solution(problem, asked, timing).plan,
             schemes=SCHEMES if asked.schemes is None else asked.schemes,
@@ -146,10 +156,17 @@ def _sweep(
             progress=tell,
             **common,
         )
+        return swept, None
+    if isinstance(problem, LlmTrainingProblem):
+        from topoopt.analyses.reconfiguration.rails_command import rails_of
+
+        strategy = _solution(problem, asked, timing).plan.strategy
+        return rails_of(instance, problem, strategy, asked.schemes, common["delays_ms"], timing.stop, tell)
     if isinstance(problem, RoutingProblem | TopologyProblem):
         found = _solution(problem, asked, timing)
-        return trace_sweep(problem, found, schemes=TRACE_SCHEMES if asked.schemes is None else asked.schemes, **common)
-    text, allowed = "no job and no trace of demands", "co-optimisation, topology, routing"
+        names = TRACE_SCHEMES if asked.schemes is None else asked.schemes
+        return trace_sweep(problem, found, schemes=names, **common), None
+    text, allowed = "no job and no trace of demands", "co-optimisation, llm-training, topology, routing"
     raise InputError([Problem(text, file=str(instance), path="kind", value=problem.kind, allowed=allowed)])
 
 
@@ -209,7 +226,15 @@ def _document(sweep: ReconfigurationSweep) -> dict[str, Any]:
     return {"kind": "reconfiguration", **asdict(sweep), "versions": dict(sweep.versions), "notes": list(sweep.notes)}
 
 
-def _written(sweep: ReconfigurationSweep, csv_file: Path | None, plot: Path | None) -> dict[str, str | None]:
+def _rails(study: RailStudy | None) -> dict[str, Any]:
+    from topoopt.analyses.reconfiguration.rails_command import rails_document
+
+    return {} if study is None else {"rails": rails_document(study)}
+
+
+def _written(
+    sweep: ReconfigurationSweep, study: RailStudy | None, csv_file: Path | None, plot: Path | None
+) -> dict[str, str | None]:
     from topoopt.analyses.reconfiguration.report import sweep_html, sweep_svg
     from topoopt.files.table_and_plot import csv_text, write_targets
 
@@ -220,11 +245,14 @@ def _written(sweep: ReconfigurationSweep, csv_file: Path | None, plot: Path | No
         plot,
         text=lambda: csv_text(columns, rows),
         svg=lambda: sweep_svg(sweep),
-        html=lambda: sweep_html(sweep),
+        html=lambda: sweep_html(sweep, study),
     )
 
 
-def _show(console: Console, sweep: ReconfigurationSweep, files: tuple[Path | None, ...]) -> None:
+def _show(
+    console: Console, sweep: ReconfigurationSweep, study: RailStudy | None, files: tuple[Path | None, ...]
+) -> None:
+    from topoopt.analyses.reconfiguration.rails_command import boundary_lines
     from topoopt.analyses.reconfiguration.report import sweep_title, time_name, verdict_text
 
     title = f"{sweep.name}: {sweep_title(sweep)}, {time_name(sweep)} in ms"
@@ -246,6 +274,8 @@ def _show(console: Console, sweep: ReconfigurationSweep, files: tuple[Path | Non
             if scheme.break_even_rerouted is not None:
                 text += f"; than new routes alone: {verdict_text(scheme.break_even_rerouted)}"
             console.print(text, soft_wrap=True, highlight=False)
+    for line in () if study is None else boundary_lines(study):
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
     for note in sweep.notes:
         console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
     for file in files:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from topoopt.analyses.reconfiguration.answer import answer
+from topoopt.analyses.reconfiguration.rails_report import rails_section
 from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text
 from topoopt.core.reconfiguration import BreakEven, ReconfigurationSweep, Scheme, WhenBetter
+from topoopt.core.switching import RailStudy
 from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import HEIGHT, Point, Series, legend, xy_chart
@@ -104,7 +106,7 @@ def verdict_text(found: BreakEven) -> str:
     return found.verdict.value
 
 
-def sweep_html(sweep: ReconfigurationSweep) -> str:
+def sweep_html(sweep: ReconfigurationSweep, study: RailStudy | None = None) -> str:
     """Chart, break-even delays and all figures; names from the instance are escaped."""
     steps = {scheme.name: scheme.thetas for scheme in sweep.schemes if scheme.thetas}
     delays = sorted({point.delay_ms for scheme in sweep.schemes for point in scheme.points})
@@ -134,6 +136,7 @@ def sweep_html(sweep: ReconfigurationSweep) -> str:
             for scheme in sweep.schemes
         ],
         table=table,
+        rails=None if study is None else rails_section(study),
         time_name=time_name(sweep).capitalize(),
         thetas=[(str(k), *map(number, row)) for k, row in enumerate(zip(*steps.values(), strict=True))],
         stepped=list(steps),

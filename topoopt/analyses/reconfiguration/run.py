@@ -76,7 +76,7 @@ def reconfiguration_sweep(
         at, description = _scheme(job, name, strategies, notes)
         if at is None:
             continue
-        found.append(_swept(name, description, at, delays, one_shot.iteration_time_ms))
+        found.append(swept(name, description, at, delays, one_shot.iteration_time_ms))
     return ReconfigurationSweep(
         name=instance.name,
         servers=instance.cluster.servers,
@@ -175,7 +175,8 @@ def _by_demand(job: SweptJob, name: str, policy: CircuitPolicy, strategies: list
     return at
 
 
-def _swept(name: str, description: str, at: At, delays: Sequence[float], one_shot_ms: float) -> Scheme:
+def swept(name: str, description: str, at: At, delays: Sequence[float], one_shot_ms: float) -> Scheme:
+    """A scheme at all delays, as far as the time goes, and its break-even delay."""
     points: list[DelayPoint] = []
     try:
         for delay in delays:

@@ -29,6 +29,7 @@ from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.files.findings import Findings, fitting, within
 from topoopt.kinds.llm_training.read_model import model_of
+from topoopt.kinds.llm_training.read_switching import switching_faults, switching_of
 from topoopt.kinds.llm_training.schema import (
     BatchSection,
     GpuClusterSection,
@@ -36,6 +37,7 @@ from topoopt.kinds.llm_training.schema import (
     LlmTrainingFile,
     ModelSection,
     StrategySection,
+    SwitchingSection,
 )
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 
@@ -43,6 +45,7 @@ Choice = TypeVar("Choice")
 
 _MODEL: TypeAdapter[str | HuggingFaceModel | ModelSection] = TypeAdapter(str | HuggingFaceModel | ModelSection)
 _FABRICS: TypeAdapter[list[str]] = TypeAdapter(list[str])
+_SWITCHING: TypeAdapter[SwitchingSection | None] = TypeAdapter(SwitchingSection | None)
 
 
 def read_llm_training(document: Document) -> LlmTrainingProblem:
@@ -70,6 +73,10 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     findings.add(_fabric_faults(fabrics or (), calculon=raw.get("time_model") == "calculon"))
     if file is not None:
         findings.add(_calculon_faults(file, model))
+    rails = file.switching if file else fitting(_SWITCHING, raw.get("switching"))
+    switching = findings.attempt(lambda: switching_of(rails), ("switching", "delay"))
+    if cluster is not None:
+        findings.add(switching_faults(rails, cluster, raw.get("time_model")))
     file = findings.settled(document, file if model is not None else None)
     assert model is not None
     space = file.strategy
@@ -103,6 +110,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
         sha256=canonical_sha256({**file.model_dump(mode="json"), "model": asdict(model)}),
+        switching=switching,
     )
 
 

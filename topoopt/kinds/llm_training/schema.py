@@ -8,6 +8,7 @@ from pydantic import Field
 
 from topoopt.core.llm_training import InterfaceSplit, RankMap, ReachedRates
 from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.switching import PORTS
 from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
 from topoopt.files.file_part import FilePart, NameOf, is_none
 from topoopt.files.search_section import AllReduceField, SearchFile
@@ -202,6 +203,15 @@ class LlmSearchFile(SearchFile):
     top: int = Field(default=10, ge=1, le=1000, description="next best strategies that are reported")
 
 
+class SwitchingSection(FileModel):
+    """Circuits of the rails that are set anew inside a step."""
+
+    delay: str = Field(max_length=50, description="to set circuits: 10ms, 25us, or an optical device")
+    provisioned: bool = Field(default=True, description="circuits are asked for once those they cut are idle")
+    ports: int = Field(default=PORTS, ge=1, le=8, description="of a GPU on its rail")
+    port_gbps: Rate | None = Field(default=None, description="of a circuit; default: all that a GPU has")
+
+
 class LlmTrainingFile(FileModel):
     """Training a large language model on a cluster."""
 
@@ -222,4 +232,5 @@ class LlmTrainingFile(FileModel):
         description="networks that the strategy is searched for, each anew; the first is planned for, the others stand "
         "beside it. Default: direct-connect and ideal-switch, with time_model: calculon ideal-switch alone",
     )
+    switching: SwitchingSection | None = Field(default=None, description="rails through optical circuit switches")
     search: LlmSearchFile = LlmSearchFile()

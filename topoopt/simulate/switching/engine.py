@@ -32,10 +32,10 @@ def _circuits_up(
 ) -> float:  # pragma: no cover - compiled
     """When a rank has its circuits of the pipeline; `needed`: when something can be sent over them."""
     if apart[rank] == 1 and state[BEGUN, rank] > 0.0:
-        return (state[PASSED, rank] if demand else state[IDLE, rank]) + delay[0, rank]
+        return float((state[PASSED, rank] if demand else state[IDLE, rank]) + delay[0, rank])
     if first[rank] >= 0.0 and state[UP, rank] == UNKNOWN:
         state[UP, rank] = (max(state[IDLE, rank], needed) if demand else state[IDLE, rank]) + first[rank]
-    return state[UP, rank]
+    return float(state[UP, rank])
 
 
 @piece
@@ -158,8 +158,11 @@ def follow_passes(
                     ready = max(ready, times[ARRIVED, sent]) if blocking else ready
                     sender[rank] = -1
                 end = ready + durations[place]
+                needed = ready + lead[0, place]
+                if exchanged[place] == 1 and not waits:
+                    up = _circuits_up(rank, needed, apart, demand, state, first, delay)
+                    end += max(0.0, up - needed)
                 if waits:
-                    needed = ready + lead[0, place]
                     times[TO_INSIDE, place], up = _inside_up(rank, needed, used, demand, state, inside, delay)
                     end += max(0.0, up - needed)
                     times[TO_PIPELINE, place] = end if demand else end - lead[1, place]

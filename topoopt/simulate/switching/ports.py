@@ -59,15 +59,13 @@ def splits(job: RailJob, rank: int, use: PortUse) -> tuple[PortSplit, ...]:
 
 def plans_of(job: RailJob, rank: int) -> tuple[StagePorts, ...]:
     """All plans of a stage: a split for each thing that it exchanges, those that switch least first."""
-    carried = [use for use in job.uses if job.needs(rank, use)]
-    if not carried:
-        return (StagePorts(PortSplit(), PortSplit(), PortSplit()),)
-    first = PortUse.PIPELINE if PortUse.PIPELINE in carried else carried[0]
-    found = {
-        StagePorts(pipeline, inside, data)
-        for pipeline in splits(job, rank, first)
-        for inside in (splits(job, rank, job.inside) if job.inside in carried else (pipeline,))
-        for data in (splits(job, rank, PortUse.DATA) if job.reduces else (inside,))
-    }
+    found = set()
+    between = splits(job, rank, PortUse.PIPELINE) if job.ranks > 1 else (None,)
+    inside = splits(job, rank, job.inside) if job.inside is not None else (None,)
+    behind = splits(job, rank, PortUse.DATA) if job.reduces else (None,)
+    for row in product(between, inside, behind):
+        stated = [one for one in row if one is not None] or [PortSplit()]
+        first = row[0] or row[1] or stated[0]
+        second = row[1] or first
+        found.add(StagePorts(first, second, row[2] or second))
     return tuple(sorted(found, key=lambda one: (len({one.pipeline, one.inside, one.data}), one)))
-

@@ -14,8 +14,8 @@ from topoopt.core.switching import Boundary, PortSplit, PortUse, RailJob, StageP
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.table import PipelineMemory, pass_orders
 from topoopt.simulate.pipeline.timeline import TickCosts
-from topoopt.simulate.switching.engine import END, IDLE, LAST, UNKNOWN, UP, follow_passes
-from topoopt.simulate.switching.ports import exchange_s, exchange_share, hop_share, plans_of, ring_share
+from topoopt.simulate.switching.engine import END, IDLE, LAST, PASSED, UNKNOWN, UP, follow_passes
+from topoopt.simulate.switching.ports import exchange_s, exchange_share, hop_share, ring_share
 
 ENDS = (int(PassKind.BACKWARD), int(PassKind.WEIGHTS))
 AHEAD, BACK = int(PassKind.FORWARD), (int(PassKind.BACKWARD), int(PassKind.INPUTS))
@@ -29,6 +29,10 @@ class Delays:
     inside_to_pipeline: float
     pipeline_to_inside: float
     pipeline_to_data: float
+
+    def at(self, boundary: Boundary) -> float:
+        """At one of them."""
+        return float(getattr(self, boundary.name.lower()))
 
     @staticmethod
     def same(delay_s: float) -> Delays:
@@ -74,9 +78,9 @@ class Shares:
         return Shares(*np.ones((3, ranks)))
 
     @staticmethod
-    def of(job: RailJob, plan: Sequence[StagePorts | None]) -> Shares:
-        """On ports; a rank whose ports are left open has the best of each."""
-        return Shares(*np.array([_shares(job, rank, one) for rank, one in enumerate(plan)]).T)
+    def of(job: RailJob, plan: Sequence[StagePorts]) -> Shares:
+        """On ports."""
+        return Shares(*np.array([shares_of(job, rank, one) for rank, one in enumerate(plan)]).T)
 
     @staticmethod
     def forwarded(job: RailJob) -> Shares:
@@ -94,10 +98,8 @@ class Shares:
         return Shares(*(np.full(job.ranks, one) for one in (hop, rings, inside)))
 
 
-def _shares(job: RailJob, rank: int, one: StagePorts | None) -> tuple[float, ...]:
-    """Of hops, rings, and what passes exchange."""
-    if one is None:
-        return tuple(np.array([_shares(job, rank, each) for each in plans_of(job, rank)]).max(axis=0).tolist())
+def shares_of(job: RailJob, rank: int, one: StagePorts) -> tuple[float, float, float]:
+    """Rates of a rank over those of a GPU: of hops, rings, and what passes exchange."""
     share, inside = job.circuit_share, 1.0
     if job.inside is PortUse.EXPERT:
         inside = exchange_share(job.expert_servers, one.inside.expert, share)
@@ -202,7 +204,7 @@ def follow(
     )
     if not done:
         raise InfeasibleError("passes wait for each other: ports that serve passes and stages in turn cannot do it")
-    data_set, reducing = _reducing(job, orders, times, state, shares, plan, delays.pipeline_to_data, demand)
+    data_set, reducing = _reducing(job, orders, times, state, shares, plan, delays, demand)
     end = max(float(times[END].max()), float(state[LAST].max()), float(reducing[1].max()))
     return FollowedStep(end + job.optimizer_s, orders, times, state[UP], gathered, data_set, reducing)
 
@@ -269,7 +271,7 @@ def _reducing(
     state: Floats,
     shares: Shares,
     plan: Sequence[StagePorts | None],
-    delay_s: float,
+    delays: Delays,
     demand: bool,
 ) -> tuple[Floats, Floats]:
     """When ports begin to be set for gradients, and when these are reduced: layer by layer, or behind the passes."""
@@ -297,7 +299,9 @@ def _reducing(
         if one is not None and job.reduces and final_split(job, rank, one) != one.data:
             idle = float(max(state[LAST, rank], state[IDLE, rank]))
             begun[rank] = max(idle, float(ready.min())) if demand else idle
-            up = begun[rank] + delay_s
+            up = begun[rank] + delays.pipeline_to_data
+        elif one is not None and job.reduces and one.inside != one.pipeline and rank:
+            up = float(state[PASSED if demand else IDLE, rank]) + delays.inside_to_pipeline
         ready = np.maximum(ready, up)
         found[0, rank] = ready.min()
         found[1, rank] = (ready + np.cumsum(each[::-1])[::-1]).max()

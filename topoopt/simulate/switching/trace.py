@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from topoopt.core.pipeline import PassKind
-from topoopt.core.switching import PortSplit, RailEvent, RailJob, StagePorts
+from topoopt.core.switching import Boundary, PortSplit, RailEvent, RailJob, StagePorts
 from topoopt.simulate.switching.engine import ARRIVED, BEGIN, END, SENT, TO_INSIDE, TO_PIPELINE, UNKNOWN
 from topoopt.simulate.switching.step import Delays, FollowedStep, RailOrders, final_split
 
@@ -51,13 +51,14 @@ def _switches(
 ) -> Iterator[RailEvent]:
     """Ports of a stage that are set anew."""
 
-    def event(begin_s: float, delay_s: float, before: PortSplit, after: PortSplit) -> RailEvent:
-        return RailEvent(rank, "switch", begin_s, begin_s + delay_s, before=before, after=after)
+    def event(begin_s: float, where: Boundary, before: PortSplit, after: PortSplit) -> RailEvent:
+        end_s = begin_s + delays.at(where)
+        return RailEvent(rank, "switch", begin_s, end_s, before=before, after=after, boundary=where)
 
     held = one.data if job.reduces else final_split(job, rank, one)
     up = float(step.up[rank])
     if up > UNKNOWN:
-        yield event(up - delays.data_to_pipeline, delays.data_to_pipeline, held, one.pipeline)
+        yield event(up - delays.data_to_pipeline, Boundary.DATA_TO_PIPELINE, held, one.pipeline)
     places = range(int(known.orders.start[rank]), int(known.orders.start[rank + 1]))
     used = [place for place in places if known.orders.passes[place, 0] != int(PassKind.WEIGHTS)]
     owner = known.orders.rank_of_stage[known.orders.passes[:, 2]]
@@ -66,13 +67,14 @@ def _switches(
         back, there = (float(step.times[row, place]) for row in (TO_INSIDE, TO_PIPELINE))
         if back > UNKNOWN:
             first = at == 0 and up == UNKNOWN and not _takes(source, owner, place)
-            before, delay = (held, delays.data_to_pipeline) if first else (one.pipeline, delays.pipeline_to_inside)
-            yield event(back, delay, before, one.inside)
+            where = Boundary.DATA_TO_PIPELINE if first else Boundary.PIPELINE_TO_INSIDE
+            yield event(back, where, held if first else one.pipeline, one.inside)
         follows = known.links[1, place] >= 0 or (at + 1 < len(used) and _takes(source, owner, used[at + 1]))
         if there > UNKNOWN and follows:
-            yield event(there, delays.inside_to_pipeline, one.inside, one.pipeline)
+            yield event(there, Boundary.INSIDE_TO_PIPELINE, one.inside, one.pipeline)
     if step.data_set[rank] > UNKNOWN:
-        yield event(float(step.data_set[rank]), delays.pipeline_to_data, final_split(job, rank, one), one.data)
+        begin_s = float(step.data_set[rank])
+        yield event(begin_s, Boundary.PIPELINE_TO_DATA, final_split(job, rank, one), one.data)
 
 
 def _takes(source: np.ndarray, owner: np.ndarray, place: int) -> bool:

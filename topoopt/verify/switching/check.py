@@ -1,4 +1,4 @@
-"""The checker of a step whose circuits are set anew: ports, dark circuits, precedence, time, and that no plan is faster."""
+"""The checker of steps whose circuits are set anew: ports, dark circuits, precedence, time, and bounds."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ from dataclasses import dataclass
 
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.switching import PortSplit, PortUse, RailEvent, RailJob, StagePorts, SwitchedStep, SwitchMode
+from topoopt.core.switching import (
+    Boundary,
+    PortSplit,
+    PortUse,
+    RailEvent,
+    RailJob,
+    StagePorts,
+    SwitchedStep,
+    SwitchMode,
+)
 from topoopt.core.switching import SwitchSettings as Settings
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs
 from topoopt.verify.llm_training.pipeline_order import RULED
 from topoopt.verify.switching.follow import Followed, Follower
 from topoopt.verify.switching.job import check_job
-from topoopt.verify.switching.ports import WHOLE, Rates, all_plans, fault, rates_of
+from topoopt.verify.switching.ports import WHOLE, Rates, fault, rates_of, undominated
 
 KINDS = {"forward": "F", "backward": "B", "inputs": "I", "weights": "W"}
 MOST_PASSES = 400_000
@@ -107,7 +116,7 @@ class _Tree:
 
 def _check_bound(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> None:
     """No plan of ports is faster than the bound."""
-    menus = [all_plans(job, rank) for rank in range(job.ranks)]
+    menus = [undominated(job, rank) for rank in range(job.ranks)]
     best = []
     for rank, menu in enumerate(menus):
         rows = [rates_of(job, rank, one) for one in menu] or [WHOLE]
@@ -130,11 +139,11 @@ def check_events(findings: ViolationLog, follower: Follower, step: SwitchedStep,
             seen += 1
             if key not in due.ends or abs(due.ends[key] - event.end_s) > slack:
                 findings.add("events", f"{event} is not due then")
-        elif event.what == "send" and not _due_send(event, due, slack):
-            findings.add("events", f"{event} is not due then")
-        elif event.what == "reduce" and not _near(due.reduces.get(event.rank), event, slack):
-            findings.add("events", f"{event} is not due then")
-        elif event.what == "gather" and not _near((0.0, due.gathered.get(event.rank, 0.0)), event, slack):
+        elif (
+            (event.what == "send" and not _due_send(event, due, slack))
+            or (event.what == "reduce" and not _near(due.reduces.get(event.rank), event, slack))
+            or (event.what == "gather" and not _near((0.0, due.gathered.get(event.rank, 0.0)), event, slack))
+        ):
             findings.add("events", f"{event} is not due then")
     sends = sum(event.what == "send" for event in step.events)
     if seen != len(due.ends) or sends != len(due.sends):
@@ -168,6 +177,15 @@ def _check_ports(
         if place and event.begin_s < own[place - 1].end_s - slack:
             findings.add("ports", f"{event} begins while ports are being set")
         held = event.after
+        ways = {
+            Boundary.DATA_TO_PIPELINE: (one.data, (one.pipeline, one.inside)),
+            Boundary.PIPELINE_TO_DATA: (None, (one.data,)),
+            Boundary.INSIDE_TO_PIPELINE: (one.inside, (one.pipeline,)),
+            Boundary.PIPELINE_TO_INSIDE: (one.pipeline, (one.inside,)),
+        }
+        before, after = ways[event.boundary] if event.boundary else (None, ())
+        if event.after not in after or (before not in (None, event.before) and follower.job.reduces):
+            findings.add("ports", f"{event} is not the boundary that it says")
     if own and own[-1].after != own[0].before and own[0].begin_s < 0:
         findings.add("ports", f"stage {rank} does not end a step as it begins one")
     for event in step.events:
@@ -196,7 +214,8 @@ def _lit(ports: StagePorts | list[RailEvent], use: PortUse, begin: float, end: f
     if isinstance(ports, StagePorts):
         return ports.pipeline.of(use) > 0
     for event in ports:
-        assert event.before is not None and event.after is not None
+        assert event.before is not None
+        assert event.after is not None
         kept = min(event.before.of(use), event.after.of(use)) > 0
         if begin < event.end_s - slack and end > event.begin_s + slack and not kept:
             return False

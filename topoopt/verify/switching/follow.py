@@ -1,4 +1,4 @@
-"""A step on given ports, followed again pass by pass: every rank does the next pass as soon as what it waits for is known."""
+"""A step on given ports, followed again pass by pass: a rank goes on as soon as what it waits for is known."""
 
 from __future__ import annotations
 
@@ -165,8 +165,8 @@ class Follower:
                     self._send(key, self.ranks[before % job.ranks], one)
                 used = found.sends[key][1]
                 begin = max(begin, used)
-        exchanges = job.inside is not None and kind != "W" and one.apart
-        if one.waiting is not None and (exchanges or job.blocking):
+        exchanges = job.inside is not None and kind != "W"
+        if one.waiting is not None and ((exchanges and one.apart) or job.blocking):
             if one.waiting not in found.sends:
                 return False
             arrived = found.sends[one.waiting][1]
@@ -175,8 +175,8 @@ class Follower:
         head, tail = self.lead(kind, stage)
         end = begin + self.takes(kind, stage, one.rates)
         if exchanges:
-            end += max(0.0, self._lit_inside(one, used, begin + head) - begin - head)
-        if job.inside is not None and kind != "W":
+            lit = self._lit_inside(one, used, begin + head) if one.apart else self._lit_pipeline(one, begin + head)
+            end += max(0.0, lit - begin - head)
             one.idle, one.passed = end - tail, end
         found.begins[kind, batch, stage], found.ends[kind, batch, stage] = begin, end
         one.free = end
@@ -250,7 +250,11 @@ class Follower:
 
     def _lit_ring(self, one: _Rank, needed: float) -> float:
         """When the ring of the replicas is there: what it cuts has to be idle."""
-        if one.ports is None or not self.job.reduces or self._final(one.rank, one.ports) == one.ports.data:
+        if one.ports is None or not self.job.reduces:
             return NEVER
+        if self._final(one.rank, one.ports) == one.ports.data:
+            if not one.apart or one.rank == 0:
+                return NEVER
+            return (one.passed if self.demand else one.idle) + self.delay
         quiet = max(one.last_sent, one.idle)
         return (max(quiet, needed) if self.demand else quiet) + self.delay

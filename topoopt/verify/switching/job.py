@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy

@@ -77,8 +77,10 @@ def fault(job: RailJob, rank: int, one: StagePorts) -> str | None:
     ):
         if needed and not split.of(use):
             return f"no port serves {use.value}"
-    if job.inside is None and one.inside != one.pipeline:
-        return "ports change inside passes that exchange nothing"
+    if (job.inside is None or job.ranks == 1) and one.inside != one.pipeline:
+        return "ports change inside passes that exchange nothing, or between passes that send nothing"
+    if job.inside is None and job.ranks == 1 and job.reduces and one.pipeline != one.data:
+        return "ports change where nothing but gradients is exchanged"
     return None
 
 
@@ -88,12 +90,25 @@ def all_plans(job: RailJob, rank: int) -> list[StagePorts]:
     counts = [range(0, job.ports + 1, units[use]) if use in units else (0,) for use in PortUse]
     splits = [PortSplit(*row) for row in itertools.product(*counts) if sum(row) <= job.ports]
     splits = [one for one in splits if all(one.total + unit > job.ports for unit in units.values())]
-    between = splits if job.inside is not None else [None]
-    behind = splits if job.reduces else [None]
-    found = []
-    for first, second, third in itertools.product(splits, between, behind):
-        inside = first if second is None else second
-        one = StagePorts(first, inside, inside if third is None else third)
-        if fault(job, rank, one) is None:
-            found.append(one)
-    return found
+    apart = job.inside is not None and job.ranks > 1
+    rows = itertools.product(splits, splits if apart else [None], splits if job.reduces else [None])
+    plans = {StagePorts(one, second or one, third or second or one) for one, second, third in rows}
+    return [one for one in plans if fault(job, rank, one) is None]
+
+
+def undominated(job: RailJob, rank: int) -> list[StagePorts]:
+    """The plans of a stage that can be fastest: of two that set ports at the same places the one of higher rates."""
+    best: dict[tuple[bool, ...], list[tuple[Rates, StagePorts]]] = {}
+    for one in all_plans(job, rank):
+        last = one.pipeline if rank and job.inside is not None else one.inside
+        begin = one.data if job.reduces else last
+        sets = (begin != one.pipeline, begin != one.inside, one.inside != one.pipeline, last != one.data)
+        rates = rates_of(job, rank, one)
+        rows = best.setdefault(sets, [])
+        if not any(_no_slower(other, rates) for other, _ in rows):
+            best[sets] = [row for row in rows if not _no_slower(rates, row[0])] + [(rates, one)]
+    return [one for rows in best.values() for _, one in rows]
+
+
+def _no_slower(one: Rates, other: Rates) -> bool:
+    return one.hop >= other.hop and one.ring >= other.ring and one.inside >= other.inside

@@ -1,0 +1,37 @@
+"""The section of an instance that says how circuits are set anew inside a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from topoopt.core.optical_devices import parse_delay
+from topoopt.core.switching import SwitchSettings
+from topoopt.files.faults import Fault
+from topoopt.files.findings import within
+from topoopt.kinds.llm_training.schema import GpuClusterSection, SwitchingSection
+
+
+def switching_of(section: SwitchingSection | None) -> SwitchSettings | None:
+    """The settings; None without a section.
+
+    Raises:
+        InputError: the delay is none.
+    """
+    if section is None:
+        return None
+    delay_ms = within("switching.delay", lambda: parse_delay(section.delay))
+    return SwitchSettings(delay_ms / 1e3, section.provisioned, section.ports, section.port_gbps)
+
+
+def switching_faults(
+    section: SwitchingSection | None, cluster: GpuClusterSection, time_model: object
+) -> Iterator[Fault]:
+    """What rails need of the instance."""
+    if section is None:
+        return
+    if cluster.degree % cluster.gpus_per_server:
+        text = "with switching every GPU has interfaces of its own on its rail"
+        allowed = f"multiples of gpus_per_server {cluster.gpus_per_server}"
+        yield Fault(("cluster", "degree"), text, str(cluster.degree), allowed)
+    if time_model == "calculon":
+        yield Fault(("switching",), "plays no part with time_model: calculon", None, "left out")
