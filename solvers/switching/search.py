@@ -15,9 +15,11 @@ import numpy as np
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.switching import RailJob, StagePorts, SwitchMode
-from topoopt.simulate.switching import Delays, Shares, follow, plans_of
-from topoopt.simulate.switching.step import RailOrders, final_split, shares_of
+from topoopt.core.switched_step import SwitchMode
+from topoopt.core.switching import RailJob, StagePorts
+from topoopt.simulate.switching import Delays, RailShares, follow, plans_of
+from topoopt.simulate.switching.shares import shares_of
+from topoopt.simulate.switching.step import RailOrders, final_split
 
 MOST_STEPS = 300
 """Steps that are followed at most; the bound is then that of the plans left."""
@@ -60,7 +62,7 @@ class _Search:
     def step(self, plan: Sequence[StagePorts | None]) -> float:
         """Seconds with a plan, or a bound for all that agree with it; infinite: passes wait for each other."""
         self.followed += 1
-        shares = Shares(*np.array([rates[one] for rates, one in zip(self._rates, plan, strict=True)]).T)
+        shares = RailShares(*np.array([rates[one] for rates, one in zip(self._rates, plan, strict=True)]).T)
         try:
             return follow(self._job, self._known, shares, plan, self._delays, self._mode).step_s
         except InfeasibleError:

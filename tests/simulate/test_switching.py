@@ -11,22 +11,14 @@ import pytest
 from solvers.stop import Stop
 from solvers.switching.search import fastest_ports
 from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.switching import (
-    Boundary,
-    PortSplit,
-    PortUse,
-    RailExchange,
-    RailJob,
-    StagePorts,
-    SwitchedStep,
-    SwitchMode,
-)
-from topoopt.simulate.switching import Delays, Shares, electrical_s, events_of, follow, plans_of, rail_orders
+from topoopt.core.switched_step import Boundary, SwitchedStep, SwitchMode
+from topoopt.core.switching import PortSplit, PortUse, RailExchange, RailJob, StagePorts
+from topoopt.simulate.switching import Delays, RailShares, electrical_s, events_of, follow, plans_of, rail_orders
 from topoopt.simulate.switching.ports import exchange_share, hop_share, ring_share
 from topoopt.verify.laws.findings import ViolationLog
-from topoopt.verify.switching import check
-from topoopt.verify.switching.follow import Follower
-from topoopt.verify.switching.ports import all_plans
+from topoopt.verify.llm_training.switching import check
+from topoopt.verify.llm_training.switching.follow import Follower
+from topoopt.verify.llm_training.switching.ports import all_plans
 
 DENSE = RailJob(
     schedule=PipelineSchedule.ONE_F_ONE_B,
@@ -208,7 +200,7 @@ def switched_step(
     job: RailJob, plan: tuple[StagePorts, ...], delay_s: float, mode: SwitchMode, bound_s: float
 ) -> SwitchedStep:
     """With its events."""
-    known, shares, delays = rail_orders(job), Shares.of(job, plan), Delays.same(delay_s)
+    known, shares, delays = rail_orders(job), RailShares.of(job, plan), Delays.same(delay_s)
     step = follow(job, known, shares, plan, delays, mode)
     at_once = follow(job, known, shares, plan, Delays.same(0.0), mode).step_s
     events = events_of(job, known, plan, delays, step)
@@ -245,7 +237,7 @@ def test_the_checker_finds_what_is_wrong() -> None:
 def test_windows_of_the_boundaries() -> None:
     """1.25 s behind the step of the optimizer and the first pass; 2 s behind the last hop."""
     plan = (StagePorts(PortSplit(2), PortSplit(2), PortSplit(0, 2)),) * 2
-    known, shares = rail_orders(DENSE), Shares.of(DENSE, plan)
+    known, shares = rail_orders(DENSE), RailShares.of(DENSE, plan)
     for boundary, window in ((Boundary.DATA_TO_PIPELINE, 1.25), (Boundary.PIPELINE_TO_DATA, 2.0)):
         inside, beyond = (
             follow(DENSE, known, shares, plan, Delays.only(boundary, window + more), PROVISIONED).step_s

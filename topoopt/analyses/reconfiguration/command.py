@@ -20,7 +20,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.optical_devices import delay_text, devices_text, parse_delay
 from topoopt.core.reconfiguration import ReconfigurationSweep
-from topoopt.core.switching import RailStudy
+from topoopt.core.switched_step import RailStudy
 from topoopt.files.table_and_plot import require_targets
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _document(sweep: ReconfigurationSweep) -> dict[str, Any]:
 
 
 def _rails(study: RailStudy | None) -> dict[str, Any]:
-    from topoopt.analyses.reconfiguration.rails_command import rails_document
+    from topoopt.analyses.reconfiguration.rails_words import rails_document
 
     return {} if study is None else {"rails": rails_document(study)}
 
@@ -252,7 +252,7 @@ def _written(
 def _show(
     console: Console, sweep: ReconfigurationSweep, study: RailStudy | None, files: tuple[Path | None, ...]
 ) -> None:
-    from topoopt.analyses.reconfiguration.rails_command import boundary_lines
+    from topoopt.analyses.reconfiguration.rails_words import boundary_lines
     from topoopt.analyses.reconfiguration.report import sweep_title, time_name, verdict_text
 
     title = f"{sweep.name}: {sweep_title(sweep)}, {time_name(sweep)} in ms"

@@ -15,26 +15,16 @@ from topoopt.core.errors import CheckError, InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.reconfiguration import DelayPoint, ReconfigurationSweep, Scheme
-from topoopt.core.switching import (
-    Boundary,
-    BoundaryFigures,
-    PortUse,
-    RailJob,
-    RailStudy,
-    StagePorts,
-    SwitchedStep,
-    SwitchMode,
-    SwitchSettings,
-    action,
-)
+from topoopt.core.switched_step import Boundary, BoundaryFigures, RailStudy, SwitchedStep, SwitchMode, action
+from topoopt.core.switching import PortUse, RailJob, StagePorts, SwitchSettings
 from topoopt.core.verdict import StopReason
 from topoopt.core.versions import versions
 from topoopt.drawing.format import counted
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.strategies import stage_layers
-from topoopt.simulate.switching import Delays, Shares, electrical_s, events_of, follow, rail_job, rail_orders
+from topoopt.simulate.switching import Delays, RailShares, electrical_s, events_of, follow, rail_job, rail_orders
 from topoopt.simulate.switching.step import RailOrders
-from topoopt.verify.switching.check import check_switched
+from topoopt.verify.llm_training.switching.check import check_switched
 
 MODES = tuple(mode.value for mode in SwitchMode)
 """What may be compared with a static topology."""
@@ -45,7 +35,7 @@ MOST_CHECKED = 300_000
 HALVINGS = 50
 
 
-class Rails:
+class RailSteps:
     """A job on rails, and the steps followed so far."""
 
     def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings) -> None:
@@ -66,7 +56,7 @@ class Rails:
         if kept is not None:
             found.append((kept.step_s, "ports split for good"))
         if self.job.ports > 1:
-            ring = follow(self.job, self.known, Shares.forwarded(self.job))
+            ring = follow(self.job, self.known, RailShares.forwarded(self.job))
             found.append((ring.step_s, "one ring through all servers of a rail, which forward"))
         return min(found)
 
@@ -80,7 +70,7 @@ class Rails:
         if best is None:
             raise InfeasibleError("no plan of ports can do the step: passes wait for each other")
         delays = Delays.same(delay_s)
-        shares = Shares.of(self.job, best.plan)
+        shares = RailShares.of(self.job, best.plan)
         step = follow(self.job, self.known, shares, best.plan, delays, mode)
         at_once = follow(self.job, self.known, shares, best.plan, Delays.same(0.0), mode)
         found = events_of(self.job, self.known, best.plan, delays, step)
@@ -112,7 +102,7 @@ class Rails:
     def boundaries(self, step: SwitchedStep, static_s: float) -> tuple[BoundaryFigures, ...]:
         """Windows, stalls and break-even delays of a step with its events."""
         counts = Counter(one.boundary for one in step.events if one.boundary is not None)
-        shares = Shares.of(self.job, step.plan)
+        shares = RailShares.of(self.job, step.plan)
 
         def at(boundary: Boundary, delay_s: float) -> float:
             delays = Delays.only(boundary, delay_s)
@@ -186,7 +176,7 @@ def rail_study(
         CheckError: the checker finds something wrong.
     """
     _refuse(delays_ms, schemes)
-    stop, rails = stop or Stop(), Rails(problem, strategy, settings)
+    stop, rails = stop or Stop(), RailSteps(problem, strategy, settings)
     delays = sorted(set(delays_ms))
     static_s, static = rails.static(stop)
     made: dict[tuple[str, float], SwitchedStep] = {}
@@ -257,7 +247,7 @@ def _refuse(delays_ms: Sequence[float], schemes: Sequence[str]) -> None:
         raise InputError(problems)
 
 
-def _checked(rails: Rails, steps: Sequence[SwitchedStep], shown: SwitchedStep) -> list[str]:
+def _checked(rails: RailSteps, steps: Sequence[SwitchedStep], shown: SwitchedStep) -> list[str]:
     """Have the checker follow the steps again; what it did not."""
     each = 8 * rails.job.ranks * rails.job.micro_batches * rails.job.chunks
     room = MOST_CHECKED // each
@@ -266,7 +256,7 @@ def _checked(rails: Rails, steps: Sequence[SwitchedStep], shown: SwitchedStep) -
     return notes + [f"not checked: {text}" for text in sorted(left)]
 
 
-def _assumed(rails: Rails) -> list[str]:
+def _assumed(rails: RailSteps) -> list[str]:
     job = rails.job
     notes = [
         f"{job.ports} ports of a GPU on its rail; circuits of {job.circuit_share * rails.problem.cluster.gpu_gbps:g} "

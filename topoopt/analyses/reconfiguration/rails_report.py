@@ -7,8 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from topoopt.analyses.reconfiguration.rails_command import boundary_lines, boundary_rows
-from topoopt.core.switching import PortSplit, PortUse, RailEvent, RailStudy
+from topoopt.analyses.reconfiguration.rails_words import boundary_lines, boundary_rows
+from topoopt.core.switched_step import RailEvent, RailStudy
+from topoopt.core.switching import PortSplit, PortUse
 from topoopt.drawing.format import counted, number
 from topoopt.drawing.lanes import LanesDrawing
 from topoopt.drawing.svg import element, percentage, picture

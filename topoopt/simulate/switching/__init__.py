@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from topoopt.simulate.switching.job import rail_job
 from topoopt.simulate.switching.ports import plans_of
-from topoopt.simulate.switching.step import Delays, Shares, electrical_s, follow, rail_orders
+from topoopt.simulate.switching.shares import RailShares
+from topoopt.simulate.switching.step import Delays, electrical_s, follow, rail_orders
 from topoopt.simulate.switching.trace import events_of
 
-__all__ = ["Delays", "Shares", "electrical_s", "events_of", "follow", "plans_of", "rail_job", "rail_orders"]
+__all__ = ["Delays", "RailShares", "electrical_s", "events_of", "follow", "plans_of", "rail_job", "rail_orders"]

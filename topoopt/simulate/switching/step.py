@@ -10,12 +10,14 @@ import numpy as np
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.pipeline import PassKind, PipelineShape, StageCosts
-from topoopt.core.switching import Boundary, PortSplit, PortUse, RailJob, StagePorts, SwitchMode
+from topoopt.core.switched_step import Boundary, SwitchMode
+from topoopt.core.switching import PortSplit, RailJob, StagePorts
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.table import PipelineMemory, pass_orders
 from topoopt.simulate.pipeline.timeline import TickCosts
 from topoopt.simulate.switching.engine import END, IDLE, LAST, PASSED, UNKNOWN, UP, follow_passes
-from topoopt.simulate.switching.ports import exchange_s, exchange_share, hop_share, ring_share
+from topoopt.simulate.switching.ports import exchange_s
+from topoopt.simulate.switching.shares import RailShares
 
 ENDS = (int(PassKind.BACKWARD), int(PassKind.WEIGHTS))
 AHEAD, BACK = int(PassKind.FORWARD), (int(PassKind.BACKWARD), int(PassKind.INPUTS))
@@ -56,57 +58,6 @@ class RailOrders:
 
     orders: PassOrders
     links: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Rates over those of a GPU, of each rank.
-
-    Attributes:
-        hops: float64[p] to a neighbour.
-        rings: float64[p] of gradients and weights.
-        inside: float64[p] of what passes exchange.
-    """
-
-    hops: Floats
-    rings: Floats
-    inside: Floats
-
-    @staticmethod
-    def whole(ranks: int) -> Shares:
-        """Of a network that gives all of them at once."""
-        return Shares(*np.ones((3, ranks)))
-
-    @staticmethod
-    def of(job: RailJob, plan: Sequence[StagePorts]) -> Shares:
-        """On ports."""
-        return Shares(*np.array([shares_of(job, rank, one) for rank, one in enumerate(plan)]).T)
-
-    @staticmethod
-    def forwarded(job: RailJob) -> Shares:
-        """On one ring through all servers of a rail, in which others forward.
-
-        Servers of a replica stand beside each other in the order of the stages: neighbouring stages are joined, and
-        rings of all p stages pass over every arc. Chunks that go back to the first stage share the arcs with these.
-        What is sent at the same time for different ends is counted as if it did not meet.
-        """
-        hop = min(1.0, job.ports // 2 * job.circuit_share) / min(job.chunks, 2)
-        rings = ring_share(max(job.data_servers, 3), job.ports, job.circuit_share / job.ranks)
-        inside = rings
-        if job.inside is PortUse.EXPERT:
-            inside = exchange_share(max(job.expert_servers, 3), job.ports, job.circuit_share / job.ranks)
-        return Shares(*(np.full(job.ranks, one) for one in (hop, rings, inside)))
-
-
-def shares_of(job: RailJob, rank: int, one: StagePorts) -> tuple[float, float, float]:
-    """Rates of a rank over those of a GPU: of hops, rings, and what passes exchange."""
-    share, inside = job.circuit_share, 1.0
-    if job.inside is PortUse.EXPERT:
-        inside = exchange_share(job.expert_servers, one.inside.expert, share)
-    elif job.inside is PortUse.DATA:
-        inside = ring_share(job.data_servers, one.inside.data, share)
-    rings = ring_share(job.data_servers, one.data.data, share) if job.reduces else 1.0
-    return hop_share(job.neighbours(rank), one.pipeline.pipeline, share), rings, inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +110,7 @@ def rail_orders(job: RailJob) -> RailOrders:
 def follow(
     job: RailJob,
     known: RailOrders,
-    shares: Shares,
+    shares: RailShares,
     plan: Sequence[StagePorts | None] = (),
     delays: Delays | None = None,
     mode: SwitchMode = SwitchMode.PROVISIONED,
@@ -216,10 +167,10 @@ def final_split(job: RailJob, rank: int, one: StagePorts) -> PortSplit:
 
 def electrical_s(job: RailJob, known: RailOrders) -> float:
     """The step on a network that gives every exchange the whole rate of a GPU, all at once."""
-    return follow(job, known, Shares.whole(job.ranks)).step_s
+    return follow(job, known, RailShares.whole(job.ranks)).step_s
 
 
-def _durations(job: RailJob, passes: Int32s, rank_of_stage: Ints, shares: Shares) -> tuple[Floats, Floats]:
+def _durations(job: RailJob, passes: Int32s, rank_of_stage: Ints, shares: RailShares) -> tuple[Floats, Floats]:
     """Seconds of each pass, and of what stands before and behind its exchange."""
     kind, stage = passes[:, 0], passes[:, 2]
     table = np.stack(
@@ -245,7 +196,7 @@ def _own(job: RailJob, rank: int) -> Ints:
     return np.arange(rank, job.ranks * job.chunks, job.ranks)
 
 
-def _gathering(job: RailJob, orders: PassOrders, shares: Shares) -> tuple[Floats, Floats]:
+def _gathering(job: RailJob, orders: PassOrders, shares: RailShares) -> tuple[Floats, Floats]:
     """Earliest begin of each pass by the weights it needs, which come layer by layer, and when all are there."""
     floor, gathered = np.zeros(len(orders.passes)), np.zeros(job.ranks)
     if job.data_servers == 1 and not any(job.gathered_s):
@@ -269,7 +220,7 @@ def _reducing(
     orders: PassOrders,
     times: Floats,
     state: Floats,
-    shares: Shares,
+    shares: RailShares,
     plan: Sequence[StagePorts | None],
     delays: Delays,
     demand: bool,

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from topoopt.core.pipeline import PassKind
-from topoopt.core.switching import Boundary, PortSplit, RailEvent, RailJob, StagePorts
+from topoopt.core.switched_step import Boundary, RailEvent
+from topoopt.core.switching import PortSplit, RailJob, StagePorts
 from topoopt.simulate.switching.engine import ARRIVED, BEGIN, END, SENT, TO_INSIDE, TO_PIPELINE, UNKNOWN
 from topoopt.simulate.switching.step import Delays, FollowedStep, RailOrders, final_split
 

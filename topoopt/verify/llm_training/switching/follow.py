@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from topoopt.core.switching import PortSplit, RailJob, StagePorts
 from topoopt.verify.llm_training.pipeline_order import Pass, order_of
-from topoopt.verify.switching.ports import WHOLE, Rates, rates_of
+from topoopt.verify.llm_training.switching.ports import WHOLE, PortRates, rates_of
 
 NEVER = float("-inf")
 
@@ -22,7 +22,7 @@ class _Rank:
     rank: int
     order: list[Pass]
     ports: StagePorts | None
-    rates: Rates
+    rates: PortRates
     idle: float
     held: PortSplit | None
     at: int = 0
@@ -72,7 +72,7 @@ class Follower:
         delay_s: float,
         *,
         demand: bool,
-        rates: Sequence[Rates | None] = (),
+        rates: Sequence[PortRates | None] = (),
     ) -> None:
         self.job, self.delay, self.demand, self.found = job, delay_s, demand, Followed()
         self.last: dict[tuple[int, int], float] = {}
@@ -110,7 +110,7 @@ class Follower:
     def _final(self, rank: int, one: StagePorts) -> PortSplit:
         return one.pipeline if rank and self.job.inside is not None else one.inside
 
-    def _gather(self, rank: int, rate: Rates) -> float:
+    def _gather(self, rank: int, rate: PortRates) -> float:
         """Weights come chunk by chunk; since when the ports serve nothing of that."""
         job, came = self.job, 0.0
         share = rate.ring if job.reduces else 1.0
@@ -128,7 +128,7 @@ class Follower:
         self.found.gathered[rank] = came
         return came
 
-    def takes(self, kind: str, stage: int, rate: Rates) -> float:
+    def takes(self, kind: str, stage: int, rate: PortRates) -> float:
         """Seconds of a pass."""
         job = self.job
         if kind == "W":

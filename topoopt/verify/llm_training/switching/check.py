@@ -6,23 +6,15 @@ from dataclasses import dataclass
 
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.switching import (
-    Boundary,
-    PortSplit,
-    PortUse,
-    RailEvent,
-    RailJob,
-    StagePorts,
-    SwitchedStep,
-    SwitchMode,
-)
+from topoopt.core.switched_step import Boundary, RailEvent, SwitchedStep, SwitchMode
+from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
 from topoopt.core.switching import SwitchSettings as Settings
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs
 from topoopt.verify.llm_training.pipeline_order import RULED
-from topoopt.verify.switching.follow import Followed, Follower
-from topoopt.verify.switching.job import check_job
-from topoopt.verify.switching.ports import WHOLE, Rates, fault, rates_of, undominated
+from topoopt.verify.llm_training.switching.follow import Followed, Follower
+from topoopt.verify.llm_training.switching.job import check_job
+from topoopt.verify.llm_training.switching.ports import WHOLE, PortRates, fault, rates_of, undominated
 
 KINDS = {"forward": "F", "backward": "B", "inputs": "I", "weights": "W"}
 MOST_PASSES = 400_000
@@ -83,7 +75,7 @@ class _Tree:
     job: RailJob
     step: SwitchedStep
     menus: list[list[StagePorts]]
-    best: list[Rates]
+    best: list[PortRates]
     room: int
 
     def least(self, plan: list[StagePorts | None]) -> float:
@@ -120,7 +112,7 @@ def _check_bound(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> No
     best = []
     for rank, menu in enumerate(menus):
         rows = [rates_of(job, rank, one) for one in menu] or [WHOLE]
-        best.append(Rates(max(r.hop for r in rows), max(r.ring for r in rows), max(r.inside for r in rows)))
+        best.append(PortRates(max(r.hop for r in rows), max(r.ring for r in rows), max(r.inside for r in rows)))
     tree = _Tree(job, step, menus, best, MOST_PASSES)
     answer = tree.beaten([None] * job.ranks)
     if answer:

@@ -9,7 +9,7 @@ from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
 
 
 @dataclass(frozen=True)
-class Rates:
+class PortRates:
     """Of a stage, parts of the rate of a GPU: to a neighbour, round a ring, of what passes exchange."""
 
     hop: float
@@ -17,7 +17,7 @@ class Rates:
     inside: float
 
 
-WHOLE = Rates(1.0, 1.0, 1.0)
+WHOLE = PortRates(1.0, 1.0, 1.0)
 
 
 def carried(job: RailJob, rank: int) -> dict[PortUse, int]:
@@ -47,7 +47,7 @@ def crowded_ring(servers: int, ports: int, share: float) -> float:
     return min(1.0, ports // 2 * 2 * share / both_ways)
 
 
-def rates_of(job: RailJob, rank: int, one: StagePorts) -> Rates:
+def rates_of(job: RailJob, rank: int, one: StagePorts) -> PortRates:
     """On a plan of ports."""
     neighbours = carried(job, rank).get(PortUse.PIPELINE, 0)
     hop = min(1.0, one.pipeline.pipeline // neighbours * job.circuit_share) if neighbours else 1.0
@@ -58,7 +58,7 @@ def rates_of(job: RailJob, rank: int, one: StagePorts) -> Rates:
         inside = ring(job.data_servers, one.inside.data, job.circuit_share)
     else:
         inside = 1.0
-    return Rates(hop, reduced, inside)
+    return PortRates(hop, reduced, inside)
 
 
 def fault(job: RailJob, rank: int, one: StagePorts) -> str | None:
@@ -98,7 +98,7 @@ def all_plans(job: RailJob, rank: int) -> list[StagePorts]:
 
 def undominated(job: RailJob, rank: int) -> list[StagePorts]:
     """The plans of a stage that can be fastest: of two that set ports at the same places the one of higher rates."""
-    best: dict[tuple[bool, ...], list[tuple[Rates, StagePorts]]] = {}
+    best: dict[tuple[bool, ...], list[tuple[PortRates, StagePorts]]] = {}
     for one in all_plans(job, rank):
         last = one.pipeline if rank and job.inside is not None else one.inside
         begin = one.data if job.reduces else last
@@ -110,5 +110,5 @@ def undominated(job: RailJob, rank: int) -> list[StagePorts]:
     return [one for rows in best.values() for _, one in rows]
 
 
-def _no_slower(one: Rates, other: Rates) -> bool:
+def _no_slower(one: PortRates, other: PortRates) -> bool:
     return one.hop >= other.hop and one.ring >= other.ring and one.inside >= other.inside
