@@ -6,17 +6,20 @@ from dataclasses import dataclass
 
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.switched_step import Boundary, RailEvent, SwitchedStep, SwitchMode
 from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
 from topoopt.core.switching import SwitchSettings as Settings
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs
-from topoopt.verify.llm_training.pipeline_order import RULED
 from topoopt.verify.llm_training.switching.follow import Followed, Follower
 from topoopt.verify.llm_training.switching.job import check_job
 from topoopt.verify.llm_training.switching.ports import WHOLE, PortRates, fault, rates_of, undominated
 
 KINDS = {"forward": "F", "backward": "B", "inputs": "I", "weights": "W"}
+RULED = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.INTERLEAVED, PipelineSchedule.ZB_H1)
+"""Schedules whose order does not depend on what passes take."""
+
 MOST_PASSES = 400_000
 """Passes that are followed to show that no plan is faster; a bound that takes more is left out."""
 

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from topoopt.core.switching import PortSplit, RailJob, StagePorts
-from topoopt.verify.llm_training.pipeline_order import Pass, order_of
+from topoopt.verify.llm_training.pass_orders import Pass, rank_order
 from topoopt.verify.llm_training.switching.ports import WHOLE, PortRates, rates_of
 
 NEVER = float("-inf")
-
-Key = tuple[str, int, int]
-"""Of a pass: F, B, I or W; micro-batch; stage of the model."""
 
 
 @dataclass
@@ -29,7 +26,7 @@ class _Rank:
     free: float = 0.0
     passed: float = NEVER
     lit: float | None = None
-    waiting: Key | None = None
+    waiting: Pass | None = None
     last_sent: float = NEVER
 
     @property
@@ -49,9 +46,9 @@ class Followed:
         step_s: all of it.
     """
 
-    begins: dict[Key, float] = field(default_factory=dict)
-    ends: dict[Key, float] = field(default_factory=dict)
-    sends: dict[Key, tuple[float, float]] = field(default_factory=dict)
+    begins: dict[Pass, float] = field(default_factory=dict)
+    ends: dict[Pass, float] = field(default_factory=dict)
+    sends: dict[Pass, tuple[float, float]] = field(default_factory=dict)
     reduces: dict[int, tuple[float, float]] = field(default_factory=dict)
     gathered: dict[int, float] = field(default_factory=dict)
     step_s: float = float("inf")
@@ -82,7 +79,7 @@ class Follower:
             given = rates[rank] if rates else None
             rate = given or (WHOLE if one is None else rates_of(job, rank, one))
             held = None if one is None else one.data if job.reduces else self._final(rank, one)
-            order = order_of(job.schedule, rank, job.ranks, job.chunks, job.micro_batches)
+            order = rank_order(job.schedule, rank, job.ranks, job.chunks, job.micro_batches)
             self.ranks.append(_Rank(rank, order, one, rate, self._gather(rank, rate), held))
 
     def step(self) -> Followed:
@@ -151,8 +148,7 @@ class Follower:
     def _pass(self, one: _Rank) -> bool:
         """Do the next pass of a rank if what it waits for is known."""
         job, found = self.job, self.found
-        kind, batch, chunk = one.order[one.at]
-        stage = chunk * job.ranks + one.rank
+        kind, batch, stage = one.order[one.at]
         begin, used = max(one.free, self.needed[stage] if kind == "F" and batch == 0 else 0.0), NEVER
         before = stage - 1 if kind == "F" else stage + 1
         if kind != "W" and 0 <= before < job.ranks * job.chunks:
@@ -183,7 +179,7 @@ class Follower:
         self._hand_on(one, (kind, batch, stage))
         return True
 
-    def _hand_on(self, one: _Rank, key: Key) -> None:
+    def _hand_on(self, one: _Rank, key: Pass) -> None:
         """Send what a pass made, where the other rank needs no more to be known."""
         kind, _, stage = key
         after = stage + 1 if kind == "F" else stage - 1
@@ -213,7 +209,7 @@ class Follower:
             one.lit = (max(one.idle, needed) if self.demand else one.idle) + self.delay
         return one.lit
 
-    def _send(self, key: Key, one: _Rank, other: _Rank) -> None:
+    def _send(self, key: Pass, one: _Rank, other: _Rank) -> None:
         ready = self.found.ends[key]
         way = (one.rank, other.rank)
         lit = max(self._lit_pipeline(one, ready), self._lit_pipeline(other, ready))

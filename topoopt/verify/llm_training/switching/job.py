@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
@@ -11,10 +12,9 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.switching import PortUse, RailJob, SwitchSettings
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, differs
-from topoopt.verify.llm_training.iteration import layer_exchange, step_s
 from topoopt.verify.llm_training.layer import GpuSeconds
 from topoopt.verify.llm_training.space import Records, records_of, row_of
-from topoopt.verify.llm_training.stage_times import stages_of
+from topoopt.verify.llm_training.stage_rows import StageRows, stage_rows
 from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates, near, sent_by, servers_met
 
 
@@ -33,6 +33,7 @@ def check_job(
     r = records_of([row_of(strategy)])
     rates, (beside, experts) = ideal_rates(problem, r), near(problem, r)
     slow, p = problem.cluster.slowdown, strategy.pipeline
+    rows = stage_rows(problem, r, np.array(strategy.stage_layers, dtype=np.float64)[:, None], rates)
     for one in (D.TENSOR, D.CONTEXT):
         if float(beside[one][0]) < getattr(strategy, one.value) * (1 - 1e-9):
             findings.add("pods", f"rails split a {one.value} group")
@@ -54,24 +55,26 @@ def check_job(
         ("servers", (job.data_servers, job.expert_servers), (servers, own if inside is PortUse.EXPERT else 1)),
         ("ports", job.ports, settings.ports),
         ("overlap", (job.blocking, job.overlapped), (p > 1 and not problem.overlap.pipeline, problem.overlap.data)),
-        ("layers", job.layers, tuple(layers for _, layers in layer_exchange(problem, strategy, rates)[0])),
+        ("layers", job.layers, tuple(round(n) for n in rows.layers[:, 0].tolist())),
     )
     if differs(job.circuit_share, (settings.port_gbps or gpu_gbps) / gpu_gbps, Tolerance.ROUNDING.relative):
         findings.add("rails", f"a circuit has {job.circuit_share!r} of the rate of a GPU")
-    stages, sent = stages_of(problem, strategy, rates), sent_by(problem, r, rates)
+    sent = sent_by(problem, r, rates)
     away = [slow * n * float(sent.expert[0]) if inside is PortUse.EXPERT else 0.0 for n in routed]
     start = (problem.cluster.message_latency_us + rates.stage_hops * problem.cluster.hop_latency_us) / 1e6
     hop = float(sent.hop[0])
-    ends = 0.0 if strategy.zero == 3 else slow
-    reduced, gathered = layer_exchange(problem, strategy, rates)
-    _same(findings, "forward_s", job.forward_s, [a - b for a, b in zip(stages.forward_s, away, strict=True)])
-    _same(findings, "inputs_s", job.inputs_s, [a - b for a, b in zip(stages.inputs_s, away, strict=True)])
-    _same(findings, "weights_s", job.weights_s, stages.weights_s)
+    ends = 0.0 if strategy.zero == 3 else 1.0
+    step = (
+        max(float(rows.step[rank::p, 0].sum()) for rank in range(p)) + slow * problem.device.reached.iteration_ms / 1e3
+    )
+    _same(findings, "forward_s", job.forward_s, [a - b for a, b in zip(rows.forward[:, 0].tolist(), away, strict=True)])
+    _same(findings, "inputs_s", job.inputs_s, [a - b for a, b in zip(rows.inputs[:, 0].tolist(), away, strict=True)])
+    _same(findings, "weights_s", job.weights_s, rows.weights[:, 0].tolist())
     _same(findings, "hop_s", job.hop_s, (slow * start, slow * (hop - start)) if p > 1 else (0.0, 0.0))
-    _same(findings, "reduced_s", job.reduced_s, [ends * seconds for seconds, _ in reduced])
-    _same(findings, "gathered_s", job.gathered_s, [ends * seconds for seconds, _ in gathered])
-    _same(findings, "optimizer_s", (job.optimizer_s,), (slow * step_s(problem, strategy),))
-    _check_exchange(findings, problem, strategy, job, r, rates, routed)
+    _same(findings, "reduced_s", job.reduced_s, (ends * rows.reduced / rows.layers)[:, 0].tolist())
+    _same(findings, "gathered_s", job.gathered_s, (ends * rows.gathered / rows.layers)[:, 0].tolist())
+    _same(findings, "optimizer_s", (job.optimizer_s,), (step,))
+    _check_exchange(findings, problem, rows, job, r, rates, routed)
 
 
 def _same(findings: ViolationLog, name: str, stated: Sequence[float], due: Sequence[float]) -> None:
@@ -97,7 +100,7 @@ def _routed(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> list[int
 def _check_exchange(
     findings: ViolationLog,
     problem: LlmTrainingProblem,
-    strategy: ParallelStrategy,
+    rows: StageRows,
     job: RailJob,
     r: Records,
     rates: DimensionRates,
@@ -108,12 +111,12 @@ def _check_exchange(
         findings.add("rails", "passes exchange something that is not said, or nothing")
     if job.exchange is None:
         return
-    rows = [
+    given = [
         (one.crossing_s[0], one.crossing_s[1], one.within_s, one.fixed_s, one.head_s, one.tail_s)
         for one in job.exchange
     ]
-    due = _tokens(problem, r, rates, routed) if job.inside is PortUse.EXPERT else _weights(problem, strategy, rates)
-    for stage, (stated, own) in enumerate(zip(rows, due, strict=True)):
+    due = _tokens(problem, r, rates, routed) if job.inside is PortUse.EXPERT else _weights(rows)
+    for stage, (stated, own) in enumerate(zip(given, due, strict=True)):
         _same(findings, f"the exchange of stage {stage}", stated, own)
     hidden = job.inside is PortUse.DATA and problem.overlap.data
     if any(one.hidden != hidden for one in job.exchange):
@@ -138,11 +141,7 @@ def _tokens(problem: LlmTrainingProblem, r: Records, rates: DimensionRates, rout
     ]
 
 
-def _weights(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: DimensionRates) -> list[list[float]]:
+def _weights(rows: StageRows) -> list[list[float]]:
     """Weights come once in a forward pass, and in a backward one, where gradients go too."""
-    slow, found = problem.cluster.slowdown, []
-    reduced, gathered = layer_exchange(problem, strategy, rates)
-    for (out, layers), (back, _) in zip(reduced, gathered, strict=True):
-        once = slow * layers * back / 2.0
-        found.append([once, math.fsum((once, slow * layers * out)), 0.0, 0.0, 0.0, 0.0])
-    return found
+    reduced, gathered = rows.reduced[:, 0].tolist(), rows.gathered[:, 0].tolist()
+    return [[both / 2, both / 2 + out, 0.0, 0.0, 0.0, 0.0] for out, both in zip(reduced, gathered, strict=True)]
