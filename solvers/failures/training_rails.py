@@ -22,10 +22,10 @@ from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrainingPlan
 from topoopt.core.topology import Topology
-from topoopt.simulate.llm_training.network.links import LinkGraph, PlacedNetwork, RailSteps
+from topoopt.simulate.llm_training.network.links import LinkGraph, PlacedNetwork, Rails
 from topoopt.simulate.llm_training.network.routing import path_table, switch_routes
 
-RAIL_FABRICS = {"rail-fat-tree": RailSteps.SPINE, "rail-only": RailSteps.RELAYED}
+RAIL_FABRICS = {"rail-fat-tree": Rails.SPINE, "rail-only": Rails.RELAYED}
 
 
 def rail_topology(cluster: GpuCluster) -> Topology:
@@ -55,7 +55,7 @@ class RailEvaluator(TrainingFailures):
     @property
     def spine(self) -> bool:
         """What leaves on one rail may come in on another."""
-        return self._rails is RailSteps.SPINE
+        return self._rails is Rails.SPINE
 
     def ways(self, repair: TrainingRepair) -> Ways:
         """Over the rails by their numbers, a spine between two of them left out."""
@@ -115,7 +115,7 @@ class RailEvaluator(TrainingFailures):
         """
         cluster, (n, rails) = self.problem.cluster, links.shape
         source, target = sending_pairs(self.groups, self.places, self.orders)
-        if self._rails is RailSteps.SPINE:
+        if self._rails is Rails.SPINE:
             up = links.sum(axis=1)
             cut = np.flatnonzero(up[source] * up[target] == 0)
             table, hubs, parallel = switch_routes(n, source, target), np.full(n, n), up
@@ -143,10 +143,10 @@ class RailEvaluator(TrainingFailures):
         n = self._topology.hosts
         out, into = links[source] / links[source].sum(), links[target] / links[target].sum()
         common = np.minimum(links[source], links[target])
-        same = common / common.sum() if self._rails is RailSteps.RELAYED else np.minimum(out, into)
+        same = common / common.sum() if self._rails is Rails.RELAYED else np.minimum(out, into)
         ways: list[Way] = [((source, n + rail, target), float(same[rail])) for rail in np.flatnonzero(same).tolist()]
         out, into = out - same, into - same
-        if self._rails is RailSteps.SPINE and out.sum() > 1e-12:
+        if self._rails is Rails.SPINE and out.sum() > 1e-12:
             for one in np.flatnonzero(out > 0).tolist():
                 for other in np.flatnonzero(into > 0).tolist():
                     share = float(out[one] * into[other] / out.sum())
