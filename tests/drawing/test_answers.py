@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.cli_cases import run
@@ -156,9 +157,9 @@ def test_answers_of_the_other_kinds() -> None:
         "The pipeline finishes a micro-batch every 12.00 ms on 3 of 3 devices; "
         "no placement on these devices can be more than 1.20× faster (proven)."
     )
-    split = replace(
-        solution_of("hierarchical-bandwidth"), time_ns=2e6, equal_time_ns=3e6, cost_usd=1e6, equal_cost_usd=2e6
-    )
+    split = solution_of("hierarchical-bandwidth")
+    job = replace(split.jobs[0], weight=2.0, time_ns=1e6, equal_split_ns=1.5e6)
+    split = replace(split, jobs=(job,), cost_usd=1e6, equal_cost_usd=2e6)
     assert answer_of(split).startswith(
         "One iteration takes 2.000 ms on a network of 1.000 M USD, 1.50× faster than the same bandwidth split equally "
         "with 3.00× the performance per cost; "
@@ -166,13 +167,14 @@ def test_answers_of_the_other_kinds() -> None:
     assert "network of" not in answer_of(replace(split, cost_usd=None))
     shared = solution_of("shared-cluster")
     first = shared.runs[0]
-    completion = replace(first.metrics.completion_s, mean=2.5 * shared.objective.value)
-    other = replace(
-        first, fabric=replace(first.fabric, name="tree"), metrics=replace(first.metrics, completion_s=completion)
-    )
+    stays = first.stays
+    came = shared.jobs.arrival_s[stays.job]
+    later = replace(stays, work_to_s=came + 2.5 * (stays.work_to_s - came))
+    other = replace(first, fabric=replace(first.fabric, name="tree"), stays=later)
     assert ", on average, 2.50× faster than on tree; " in answer_of(replace(shared, runs=(first, other)))
     assert "than on" not in answer_of(replace(shared, runs=(first,))).split(";")[0]
-    assert "than on" not in answer_of(replace(shared, runs=(first, replace(other, whole=False)))).split(";")[0]
+    cut = replace(other, finished=np.arange(len(shared.jobs)) > 0)
+    assert "than on" not in answer_of(replace(shared, runs=(first, cut))).split(";")[0]
 
 
 def test_a_failure_that_seems_to_help_is_explained() -> None:

@@ -17,7 +17,6 @@ from tests.support import at_once_cases
 from tests.support.altered import altered_everywhere
 from topoopt.core.job_solution import Evaluation
 from topoopt.core.llm_training_solution import StrategyFigures
-from topoopt.core.shared_cluster_solution import LoadStatistics
 from topoopt.core.solution import Objective
 from topoopt.kinds import KINDS, kind_of
 from topoopt.kinds.instance_file import read_instance
@@ -38,11 +37,6 @@ def scaled(value: float) -> float:
 def scaled_field(name: str) -> Callable[[Any], Any]:
     """The same dataclass with 1 % more in one field."""
     return lambda found: replace(found, **{name: getattr(found, name) * WORSE})
-
-
-def scaled_mean(found: LoadStatistics) -> LoadStatistics:
-    """1 % more in the mean iteration time."""
-    return replace(found, iteration_ms=scaled_field("mean")(found.iteration_ms))
 
 
 def all_later(found: Times) -> Times:
@@ -181,14 +175,14 @@ CASES = {
     "jobs that arrive": Case(
         "shared-cluster",
         shipped("shared/trace-16"),
-        Side("topoopt.simulate.cluster.metrics:objective_of", scaled_field("value")),
+        Side("topoopt.core.shared_cluster_figures:objective_of", scaled_field("value")),
         Side("topoopt.verify.shared_cluster.arrivals:_objective", scaled_second),
     ),
     "jobs at once": Case(
         "shared-cluster",
         lambda: at_once_cases.read(at_once_cases.instance()),
-        Side("topoopt.simulate.cluster.metrics:load_objective", scaled_field("value")),
-        Side("topoopt.verify.shared_cluster.load_statistics:_statistics", scaled_mean),
+        Side("topoopt.core.shared_cluster_figures:load_objective", scaled_field("value")),
+        Side("topoopt.verify.shared_cluster.at_once_objective:_mean_ms", scaled),
     ),
 }
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.allocation_solution import AllocationSolution, DestinationRate, PriceCertificate, TransferRate
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.hierarchy import Block
+from topoopt.core.hierarchy import Block, Fleet
 from topoopt.core.hierarchy_solution import (
     BandwidthCertificate,
     CollectiveTime,
@@ -42,6 +42,7 @@ from topoopt.core.verdict import Status, StopReason
 
 amounts = st.floats(0, 1e30)
 numbers = st.floats(-1e30, 1e30)
+times = st.floats(1e-3, 1e9)
 positive = st.floats(1e-300, 1e30)
 texts = st.text(st.characters(blacklist_categories=("Cc", "Cs")), max_size=8)
 names = st.text("abcz.-_", min_size=1, max_size=8).map(lambda name: f"x{name}")
@@ -158,12 +159,11 @@ def hierarchies(draw: st.DrawFn) -> HierarchicalSolution:
             blocks=tuples(st.sampled_from(list(Block)), count, count),
             sizes=tuples(st.integers(1, 2**62), count, count),
             bandwidth_gbytes_per_s=rows,
-            # kept where their quotients, which the file states too, are in range
-            time_ns=st.floats(1e-3, 1e9),
             cost_usd=st.none() | st.floats(1e-3, 1e9),
-            equal_time_ns=st.floats(0, 1e9),
             equal_cost_usd=st.none() | st.floats(0, 1e9),
-            jobs=tuples(st.builds(JobTime, texts, amounts, amounts, numbers)),
+            fleet=st.sampled_from(Fleet),
+            # Kept where the quotients of their times are in range.
+            jobs=tuples(st.builds(JobTime, texts, times, times, amounts, times), 1),
             collectives=tuples(st.builds(CollectiveTime, texts, texts, collectives, amounts, rows)),
             gain_ns=rows,
             marginal_ns=st.none() | rows,

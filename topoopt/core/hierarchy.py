@@ -7,6 +7,7 @@ direct and halving-doubling collectives move the same bytes on their blocks, so 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -37,6 +38,10 @@ class Fleet(StrEnum):
 
     WEIGHTED_SUM = "weighted-sum"
     WORST_CASE = "worst-case"
+
+    def of(self, weighted: Collection[float]) -> float:
+        """Time of the fleet, from the weighted times of its workloads."""
+        return max(weighted) if self is Fleet.WORST_CASE else sum(weighted)
 
 
 @dataclass(frozen=True)

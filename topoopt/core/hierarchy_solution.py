@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from topoopt.core.hierarchy import Fleet
 from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.proofs import Bound
 from topoopt.core.shown import Shown
@@ -115,9 +116,14 @@ class ParetoPoint:
 
 @dataclass(frozen=True)
 class JobTime:
-    """Iteration time of one job, its compute alone, and its time under the equal split."""
+    """Iteration time of one job, its compute alone, and its time under the equal split.
+
+    Attributes:
+        weight: of its times in that of the fleet.
+    """
 
     name: str
+    weight: float
     time_ns: float
     compute_ns: float
     equal_split_ns: float
@@ -132,9 +138,9 @@ class HierarchicalSolution(SolutionHead):
         design, design_name, designs: position and name of the design chosen, and how many there were.
         dimensions, blocks, sizes: of its network, innermost first.
         bandwidth_gbytes_per_s: per NPU and dimension.
-        time_ns: of the fleet, as the objective counts it.
         cost_usd: of the network; None without prices.
-        equal_time_ns, equal_cost_usd: the same under the equal split of the same total.
+        equal_cost_usd: of the equal split of the same total.
+        fleet: what time means for several jobs.
         jobs: each job.
         collectives: what takes how long, and which dimension bounds it.
         gain_ns: time saved by one more GB/s in each dimension alone; 0 where another one holds up the same collectives
@@ -152,10 +158,9 @@ class HierarchicalSolution(SolutionHead):
     blocks: tuple[str, ...]
     sizes: tuple[int, ...]
     bandwidth_gbytes_per_s: tuple[float, ...]
-    time_ns: float
     cost_usd: float | None
-    equal_time_ns: float
     equal_cost_usd: float | None
+    fleet: Fleet
     jobs: tuple[JobTime, ...]
     collectives: tuple[CollectiveTime, ...]
     gain_ns: tuple[float, ...]
@@ -168,6 +173,16 @@ class HierarchicalSolution(SolutionHead):
     def bound_by(self, collective: CollectiveTime) -> tuple[str, ...]:
         """Names of the dimensions that it takes longest in."""
         return tuple(self.dimensions[place] for place in collective.slowest)
+
+    @property
+    def time_ns(self) -> float:
+        """Time of the fleet, as the objective counts it."""
+        return self.fleet.of([job.weight * job.time_ns for job in self.jobs])
+
+    @property
+    def equal_time_ns(self) -> float:
+        """The same under the equal split of the same total."""
+        return self.fleet.of([job.weight * job.equal_split_ns for job in self.jobs])
 
     @property
     def speedup_over_equal(self) -> float:

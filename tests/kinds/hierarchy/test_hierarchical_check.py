@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.hierarchical_cases import problem_of, random_instance, solved
+from topoopt.core.hierarchy import Fleet
 from topoopt.core.hierarchy_solution import BandwidthCertificate, GroupShare, HierarchicalSolution, PathWeight
 from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.proofs import Argument, Bound
@@ -32,6 +33,12 @@ def with_proof(solution: HierarchicalSolution, **changes: Any) -> HierarchicalSo
     return replace(solution, proofs=(replace(proof, certificate=replace(proof.certificate, **changes)),))
 
 
+def with_job(solution: HierarchicalSolution, **changes: Any) -> HierarchicalSolution:
+    """The solution with a changed first job."""
+    first, *rest = solution.jobs
+    return replace(solution, jobs=(replace(first, **changes), *rest))
+
+
 def with_point(solution: HierarchicalSolution, **changes: Any) -> HierarchicalSolution:
     """The solution with a changed second point of the front."""
     first, second, *rest = solution.pareto
@@ -46,9 +53,11 @@ CORRUPTIONS: list[tuple[str, Change]] = [
     ("identity", lambda s: replace(s, bandwidth_gbytes_per_s=(1.0,))),
     ("bandwidth", lambda s: replace(s, bandwidth_gbytes_per_s=(1.0, 2.0, 3.0))),
     ("bandwidth", lambda s: replace(s, bandwidth_gbytes_per_s=(float("nan"),) * 3)),
-    ("figure", lambda s: replace(s, time_ns=s.time_ns * 0.999)),
+    ("figure", lambda s: with_job(s, time_ns=s.jobs[0].time_ns * 0.999)),
     ("figure", lambda s: replace(s, cost_usd=None)),
-    ("figure", lambda s: replace(s, equal_time_ns=s.equal_time_ns * 1.01)),
+    ("figure", lambda s: with_job(s, equal_split_ns=s.jobs[0].equal_split_ns * 1.01)),
+    ("figure", lambda s: with_job(s, weight=0.5)),
+    ("identity", lambda s: replace(s, fleet=Fleet.WORST_CASE)),
     ("figure", lambda s: replace(s, objective=Objective("time", s.time_ns * 0.99, "ns"))),
     ("figure", lambda s: replace(s, gain_ns=(1e9, 0.0, 0.0))),
     ("figure", lambda s: replace(s, jobs=())),

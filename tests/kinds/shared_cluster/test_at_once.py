@@ -16,8 +16,10 @@ from tests.support import at_once_cases as cases
 from topoopt.core.errors import InputError, LimitError
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.shared_cluster import SharedCluster
+from topoopt.core.shared_cluster_figures import LoadStatistics, load_objective, load_statistics, tail_of
 from topoopt.core.shared_cluster_jobs import JobsAtOnce
-from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, LoadStatistics, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import ClassPlan, DrawnRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.solution import Objective
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.kind import SolveOptions
@@ -25,8 +27,6 @@ from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.plans import fabric_options
 from topoopt.kinds.shared_cluster.report import render_shared
 from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE, statistics_csv
-from topoopt.simulate.cluster import load_objective, load_statistics
-from topoopt.simulate.cluster.metrics import tail_of
 from topoopt.simulate.cluster.together import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
@@ -263,13 +263,6 @@ def time_set(solution: SharedClusterSolution, place: int, value: float) -> Share
     return changed_run(solution, times_ms=tuple(times))
 
 
-def tail_set(solution: SharedClusterSolution, place: int, **figures: float) -> SharedClusterSolution:
-    """With other figures of the times in a row of the statistics."""
-    rows = list(solution.statistics)
-    rows[place] = replace(rows[place], iteration_ms=replace(rows[place].iteration_ms, **figures))
-    return replace(solution, statistics=tuple(rows))
-
-
 BROKEN: dict[str, tuple[Callable[[SharedClusterSolution], SharedClusterSolution], str]] = {
     "other instance": (lambda s: replace(s, instance_sha256="0"), "instance-sha256"),
     "other fabric": (lambda s: replace(s, fabrics=s.fabrics[::-1]), "identity"),
@@ -287,9 +280,6 @@ BROKEN: dict[str, tuple[Callable[[SharedClusterSolution], SharedClusterSolution]
     "shard slowed": (lambda s: time_set(s, 0, s.draws[1].times_ms[0][0] * 1.5), "time-alone"),
     "switch slowed": (lambda s: time_set(s, 3, s.draws[1].times_ms[3][0] * 1.5), "time-alone"),
     "tree too fast": (lambda s: time_set(s, 1, 0.001), "time-bound"),
-    "mean made up": (lambda s: tail_set(s, 0, mean=1.0), "statistics"),
-    "row left out": (lambda s: replace(s, statistics=s.statistics[1:]), "statistics"),
-    "tail made up": (lambda s: tail_set(s, -1, p99=1.0), "statistics"),
     "objective made up": (lambda s: replace(s, objective=replace(s.objective, value=1.0)), "objective"),
     "bound of all made up": (lambda s: replace(s, bound=replace(s.bound, value=1.0)), "bound"),
     "time that is none": (lambda s: time_set(s, 1, float("nan")), "time-bound"),
@@ -317,7 +307,7 @@ def test_the_objective_is_found_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_checker_accepts_a_subset_of_the_draws() -> None:
-    """Fewer draws than asked for are right when the statistics are theirs."""
+    """Fewer draws than asked for are right."""
     problem, solution = cases.solved()
     assert check_shared_cluster(problem, solution).violations == ()
     assert np.isfinite(solution.gap)

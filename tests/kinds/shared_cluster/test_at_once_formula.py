@@ -12,7 +12,8 @@ import pytest
 from tests.support import at_once_cases as cases
 from topoopt.core.errors import InputError
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_cluster_solution import DrawnRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import DrawnRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.report import render_shared

@@ -13,7 +13,7 @@ from tests.support.shared_cases import PARTITIONED, plain_class, shared_cluster
 from topoopt.core.errors import InputError
 from topoopt.core.optical_layer import staggered_layer
 from topoopt.core.shared_cluster import QueueOrder, SharedCluster
-from topoopt.core.shared_cluster_solution import Decisions, FabricRun
+from topoopt.core.shared_cluster_runs import Decisions, FabricRun
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.arrivals import outside

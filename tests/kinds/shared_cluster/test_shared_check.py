@@ -18,12 +18,13 @@ from topoopt.core.shared_cluster import (
     QueueOrder,
     SharedCluster,
 )
-from topoopt.core.shared_cluster_jobs import JobClass
-from topoopt.core.shared_cluster_solution import Metrics, SharedClusterSolution
+from topoopt.core.shared_cluster_figures import objective_of
+from topoopt.core.shared_cluster_jobs import JobClass, JobTable
+from topoopt.core.shared_cluster_runs import FabricRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.solution import Objective
 from topoopt.core.verdict import Status
 from topoopt.kinds.pipeline import solve
-from topoopt.simulate.cluster import objective_of
 from topoopt.verify.shared_cluster.bounds import least_total_s
 from topoopt.verify.shared_cluster.check import check_shared_cluster
 
@@ -119,18 +120,6 @@ CHANGES: dict[str, tuple[str, Callable[[SharedClusterSolution], SharedClusterSol
     ),
     "no time for circuits": ("switching", lambda s: stays_changed(s, 0, work_from_s=s.runs[0].stays.held_from_s)),
     "a job left out": ("finished", lambda s: run_changed(s, 1, finished=s.runs[1].finished & (np.arange(14) > 0))),
-    "another metric": (
-        "metrics",
-        lambda s: run_changed(s, 2, metrics=replace(s.runs[2].metrics, utilisation=0.99)),  # type: ignore[type-var]
-    ),
-    "another tail": (
-        "metrics",
-        lambda s: run_changed(
-            s,
-            0,
-            metrics=replace(s.runs[0].metrics, waiting_s=replace(s.runs[0].metrics.waiting_s, p99=1.0)),  # type: ignore[type-var, union-attr]
-        ),
-    ),
     "another fabric": ("fabric", lambda s: run_changed(s, 1, fabric=replace(RANDOM, oversubscription=2.0))),
     "another objective": ("objective", lambda s: replace(s, objective=Objective("mean_completion_time", 1.0, "s"))),
     "another bound": ("bound", lambda s: replace(s, bound=Bound(0.5, Argument.ALONE))),
@@ -161,8 +150,8 @@ def test_the_objective_is_found_twice(problem: SharedCluster, monkeypatch: pytes
     problem = replace(problem, goal=goal)
     assert solve(problem).check.ok
 
-    def altered(goal: Goal, metrics: Metrics) -> Objective:
-        found = objective_of(goal, metrics)
+    def altered(goal: Goal, run: FabricRun, jobs: JobTable) -> Objective:
+        found = objective_of(goal, run, jobs)
         return replace(found, value=1.01 * found.value)
 
     monkeypatch.setattr("topoopt.kinds.shared_cluster.arrivals.objective_of", altered)

@@ -69,6 +69,8 @@ def test_names_are_escaped(solution: SharedClusterSolution) -> None:
         (("jobs", 0, 2), 5, "no such class"),
         (("groups",), [0], "wrong number of groups"),
         (("runs", 0, "unfinished"), [9], "no such job"),
+        (("stays",), [], "without job 0, which has no stay"),
+        (("runs", 0, "metrics"), {}, "unknown key"),
         (("colour",), "red", "unknown key"),
     ],
 )

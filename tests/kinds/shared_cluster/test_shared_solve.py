@@ -22,7 +22,8 @@ from topoopt.core.shared_cluster import (
     SharedCluster,
 )
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass
-from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import FabricRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.verdict import Status
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
@@ -53,16 +54,17 @@ def starts(run: FabricRun) -> dict[int, float]:
 
 def test_first_come_first_served_by_hand() -> None:
     """Eight servers: 6 for 10 s, then 4 must wait for them, and 2 behind it wait too."""
-    run = solved(shared_cluster([(0, 3, 10), (1, 2, 5), (2, 1, 5)], SIZES)).runs[0]
-    assert starts(run) == {0: 0.0, 1: 10.0, 2: 10.0}
-    assert run.metrics is not None
-    assert run.metrics.makespan_s == pytest.approx(15.0)
-    assert run.metrics.waiting_s.mean == pytest.approx(17 / 3)
-    assert run.metrics.utilisation == pytest.approx((6 * 10 + 4 * 5 + 2 * 5) / (8 * 15))
+    solution = solved(shared_cluster([(0, 3, 10), (1, 2, 5), (2, 1, 5)], SIZES))
+    assert starts(solution.runs[0]) == {0: 0.0, 1: 10.0, 2: 10.0}
+    metrics = solution.metrics[0]
+    assert metrics is not None
+    assert metrics.makespan_s == pytest.approx(15.0)
+    assert metrics.waiting_s.mean == pytest.approx(17 / 3)
+    assert metrics.utilisation == pytest.approx((6 * 10 + 4 * 5 + 2 * 5) / (8 * 15))
     # 2 servers are free while a job of 4 waits, from 1 s to 10 s: too few, so none is stranded.
-    assert run.metrics.waiting_free == pytest.approx(2 * 9 / 15)
-    assert run.metrics.stranded == 0.0
-    assert run.metrics.queue_length == pytest.approx((9 + 8) / 15)
+    assert metrics.waiting_free == pytest.approx(2 * 9 / 15)
+    assert metrics.stranded == 0.0
+    assert metrics.queue_length == pytest.approx((9 + 8) / 15)
 
 
 def test_backfilling_by_hand() -> None:
@@ -98,25 +100,26 @@ def test_moving_a_job_makes_room() -> None:
     """The move costs 3 + 2 s of one job and saves a wait of 980 s; the waiting job starts after the checkpoint."""
     still = solved(fragmented(switching_s=2.0, checkpoint_s=3.0))
     assert starts(still.runs[0])[4] == 1002.0
-    assert still.runs[0].metrics is not None
-    assert still.runs[0].metrics.stranded == pytest.approx(4 * 982 / 1054)
-    moved = solved(fragmented(switching_s=2.0, checkpoint_s=3.0, defragment=True)).runs[0]
+    assert still.metrics[0] is not None
+    assert still.metrics[0].stranded == pytest.approx(4 * 982 / 1054)
+    solution = solved(fragmented(switching_s=2.0, checkpoint_s=3.0, defragment=True))
+    moved, metrics = solution.runs[0], solution.metrics[0]
     assert starts(moved)[4] == 23.0
-    assert moved.metrics is not None
-    assert moved.metrics.moves == 1
-    assert moved.metrics.reconfigurations == 6
+    assert metrics is not None
+    assert metrics.moves == 1
+    assert metrics.reconfigurations == 6
     mover = np.flatnonzero(np.bincount(moved.stays.job) == 2)[0]
     own = np.flatnonzero(moved.stays.job == mover)
     # 1000 s of work after 2 s of circuits, a pause of 3 s to save and 2 s for the new circuits.
     assert moved.stays.held_to_s[own[-1]] == pytest.approx(1007.0)
-    assert moved.metrics.dark_s == pytest.approx(5 * 2 + 3 + 2)
+    assert metrics.dark_s == pytest.approx(5 * 2 + 3 + 2)
 
 
 def test_a_move_that_does_not_pay_is_not_made() -> None:
     """The pause is longer than the wait it saves."""
-    run = solved(fragmented(switching_s=2.0, checkpoint_s=990.0, defragment=True)).runs[0]
-    assert run.metrics is not None
-    assert run.metrics.moves == 0
+    metrics = solved(fragmented(switching_s=2.0, checkpoint_s=990.0, defragment=True)).metrics[0]
+    assert metrics is not None
+    assert metrics.moves == 0
 
 
 def test_look_ahead_hides_the_switching_time() -> None:
@@ -139,9 +142,9 @@ SENDING = JobClass("sending", 4, (100.0,), 60.0, allreduce_bytes=2e9)
 def test_a_job_alone_takes_its_time_everywhere() -> None:
     """On a fabric of the same rate without contention of its own."""
     fabrics = (PARTITIONED, IDEAL, fat_tree(), fat_tree("at aggregation", ratio=2.0, oversubscribed_at="aggregation"))
-    for run in solved(shared_cluster([(0.0, 0, 50)], [SENDING], fabrics=fabrics)).runs:
-        assert run.metrics is not None
-        assert run.metrics.iteration_ms.mean == pytest.approx(100.0)
+    for metrics in solved(shared_cluster([(0.0, 0, 50)], [SENDING], fabrics=fabrics)).metrics:
+        assert metrics is not None
+        assert metrics.iteration_ms.mean == pytest.approx(100.0)
 
 
 def test_a_ring_leaves_each_rack_at_full_rate() -> None:
@@ -286,7 +289,7 @@ def test_one_server_queue_as_pollaczek_and_khinchin_say() -> None:
     """Jobs of all servers and one length, Poisson arrivals at load 0.6: mean wait 0.6 S / (2 (1 - 0.6))."""
     problem = shared_cluster([], [replace(EIGHT, duration_s=100.0)])
     problem = replace(problem, jobs=DrawnJobs(20_000, ((0, 1.0),), load=0.6))
-    metrics = solved(problem, seed=1).runs[0].metrics
+    metrics = solved(problem, seed=1).metrics[0]
     assert metrics is not None
     assert metrics.waiting_s.mean == pytest.approx(75.0, rel=0.05)
     assert metrics.utilisation == pytest.approx(0.6, rel=0.02)
@@ -299,7 +302,7 @@ def test_many_server_queue_as_erlang_says() -> None:
     offered = 3.2
     top = offered**4 / math.factorial(4) / (1 - 0.8)
     waits = top / (sum(offered**k / math.factorial(k) for k in range(4)) + top)
-    metrics = solved(problem, seed=2).runs[0].metrics
+    metrics = solved(problem, seed=2).metrics[0]
     assert metrics is not None
     assert metrics.waiting_s.mean == pytest.approx(waits * 100.0 / (4 * 0.2), rel=0.05)
 
@@ -311,7 +314,7 @@ def test_the_published_mix_gives_the_published_figures() -> None:
     problem = replace(problem, fabrics=problem.fabrics[:1])
     means = []
     for seed in range(20):
-        metrics = solved(problem, seed=seed).runs[0].metrics
+        metrics = solved(problem, seed=seed).metrics[0]
         assert metrics is not None
         means.append(metrics.iteration_ms.mean)
         assert metrics.iteration_ms.p99 == pytest.approx(131.546)

@@ -18,6 +18,7 @@ from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.llm_training.check import check_llm_training
+from topoopt.verify.llm_training.drawn_links import check_drawn_links, expander_links
 from topoopt.verify.llm_training.forms import check_form
 
 DENSE = "{layers: 24, hidden: 2048, ffn_hidden: 8192, heads: 16, kv_heads: 4, vocabulary: 32000}"
@@ -136,6 +137,25 @@ def test_a_fabric_is_what_it_is_called() -> None:
             findings = ViolationLog()
             assert not check_form(findings, problem, renamed), (one.fabric, other)
             assert not findings.clean
+
+
+def test_an_expander_is_drawn_again() -> None:
+    """Any other links are rejected, those of another seed and of another regular graph; and so is another seed."""
+    problem, solution = solved("stages of chunks")
+    place, one = next((k, one) for k, one in enumerate(solution.fabrics) if one.fabric == "expander")
+    regular = next(one for one in solution.fabrics if one.fabric == "random-regular").plan.network.links
+    degree = problem.cluster.degree
+    drawn = [tuple((*ends, n) for ends, n in sorted(expander_links(8, degree, seed).items())) for seed in (1, 2)]
+    assert drawn[0] == one.plan.network.links
+    for links in (regular, drawn[1]):
+        fabrics = list(solution.fabrics)
+        fabrics[place] = _network(links=links)(one)
+        findings = ViolationLog()
+        check_drawn_links(findings, problem, replace(solution, fabrics=tuple(fabrics)))
+        assert not findings.clean
+    assert not check_llm_training(problem, replace(solution, seed=2)).ok
+    other = check_llm_training(problem, replace(solution, versions=(("numpy", "1.0.0"),)))
+    assert "links of expander" in {one.figure for one in other.not_recomputed}
 
 
 def test_strategies_on_fabrics_are_of_the_space() -> None:

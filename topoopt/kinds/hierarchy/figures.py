@@ -20,7 +20,6 @@ class Figures:
 
     time_ns: float
     cost_usd: float | None
-    equal_time_ns: float
     equal_cost_usd: float | None
     jobs: tuple[JobTime, ...]
     collectives: tuple[CollectiveTime, ...]
@@ -57,13 +56,18 @@ def figures_of(design: Design, plain: BandwidthProgram, bandwidth: Floats) -> Fi
     more = [plain.time_of(bandwidth + row) for row in np.eye(len(bandwidth))]
     endless = np.full(len(bandwidth), np.inf)
     jobs = tuple(
-        JobTime(workload.name, timeline.time_ns(bandwidth), timeline.time_ns(endless), timeline.time_ns(equal))
+        JobTime(
+            workload.name,
+            workload.weight,
+            timeline.time_ns(bandwidth),
+            timeline.time_ns(endless),
+            timeline.time_ns(equal),
+        )
         for workload, timeline in zip(design.workloads, plain.timelines, strict=True)
     )
     return Figures(
         time_ns=time,
         cost_usd=plain.cost_of(bandwidth) if priced else None,
-        equal_time_ns=plain.time_of(equal),
         equal_cost_usd=plain.cost_of(equal) if priced else None,
         jobs=jobs,
         collectives=tuple(_collectives(design, plain, bandwidth)),

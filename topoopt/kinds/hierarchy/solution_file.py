@@ -18,19 +18,24 @@ def _faults(file: HierarchicalSolutionFile) -> list[Fault]:
         "gain_ns": len(file.gain_ns),
         "marginal_ns": count if file.marginal_ns is None else len(file.marginal_ns),
     }
-    return [
-        Fault((key,), "not one entry for each dimension", str(got), str(count))
-        for key, got in rows.items()
-        if got != count
-    ] + [
-        Fault((key, index), "not one entry for each dimension", str(got), str(count))
-        for key, lengths in (
-            ("collectives", [len(one.times_ns) for one in file.collectives]),
-            ("pareto", [len(one.bandwidth_gbytes_per_s) for one in file.pareto]),
-        )
-        for index, got in enumerate(lengths)
-        if got != count
-    ]
+    still = [Fault(("jobs",), "no job takes any time")] if not any(job.time_ns for job in file.jobs) else []
+    return (
+        still
+        + [
+            Fault((key,), "not one entry for each dimension", str(got), str(count))
+            for key, got in rows.items()
+            if got != count
+        ]
+        + [
+            Fault((key, index), "not one entry for each dimension", str(got), str(count))
+            for key, lengths in (
+                ("collectives", [len(one.times_ns) for one in file.collectives]),
+                ("pareto", [len(one.bandwidth_gbytes_per_s) for one in file.pareto]),
+            )
+            for index, got in enumerate(lengths)
+            if got != count
+        ]
+    )
 
 
 SOLUTION_FILE: SolutionFormat[HierarchicalSolution] = SolutionFormat(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topoopt.core.hierarchy import Block
+from topoopt.core.hierarchy import Block, Fleet
 from topoopt.core.hierarchy_solution import (
     BandwidthCertificate,
     CollectiveTime,
@@ -75,9 +75,10 @@ class JobTimePart(FilePart):
     core = JobTime
 
     name: Text
+    weight: Annotated[float, Field(gt=0, le=1e12)]
     time_ns: Amount
     compute_ns: Amount
-    equal_split_ns: Number
+    equal_split_ns: Amount
 
 
 class CollectiveTimePart(FilePart):
@@ -119,16 +120,15 @@ class HierarchicalSolutionFile(SolutionHeadFile):
     blocks: Annotated[Listed[Annotated[Block, NameOf(Block)]], Field(max_length=MAX_DIMENSIONS)]
     sizes: Annotated[Listed[Annotated[int, Field(ge=1, le=2**62)]], Field(max_length=MAX_DIMENSIONS)]
     bandwidth_gbytes_per_s: Amounts
-    time_ns: Annotated[float, Field(gt=0, le=1e30)]
     cost_usd: Amount | None
-    equal_time_ns: Amount
     equal_cost_usd: Amount | None
     gain_ns: Amounts
     marginal_ns: Amounts | None
     instance_sha256: Sha256
     versions: Versions
     notes: Notes
-    jobs: Listed[JobTimePart]
+    fleet: Annotated[Fleet, NameOf(Fleet)]
+    jobs: Annotated[Listed[JobTimePart], Field(min_length=1)]
     collectives: Listed[CollectiveTimePart]
     pareto: Listed[ParetoPointPart]
     proofs: Listed[DesignProofPart]

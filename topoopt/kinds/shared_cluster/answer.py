@@ -38,9 +38,9 @@ def _arriving(solution: SharedClusterSolution) -> str:
     objective = solution.objective
     key = KEYS[objective.name]
     means = [
-        (run.fabric.name, float(getattr(run.metrics, key).mean))
-        for run in others
-        if run.whole and run.metrics is not None
+        (run.fabric.name, float(getattr(metrics, key).mean))
+        for run, metrics in zip(others, solution.metrics[1:], strict=True)
+        if run.whole and metrics is not None
     ]
     what = WHAT[objective.name].format(value=f"{number(objective.value)} {objective.unit}")
     part = "" if first.whole else " (cut short)"

@@ -14,14 +14,17 @@ from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
     MOST_EXACT_SERVERS,
     PARTITIONED,
+    Goal,
     QueueOrder,
     Scheduling,
     SharedCluster,
     server_groups,
     too_short,
 )
+from topoopt.core.shared_cluster_figures import objective_of, rounding_of
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobTable, TracedJob
-from topoopt.core.shared_cluster_solution import Decisions, FabricRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import Decisions, FabricRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.shared_plan import class_of_plan
 from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import StopReason, Tolerance, settle
@@ -30,7 +33,6 @@ from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.fabric_run import Keep, Progress, rated, run_fabric
 from topoopt.kinds.shared_cluster.methods import AS_STATED, BEST, SCHEDULING_METHODS
-from topoopt.simulate.cluster import objective_of
 from topoopt.verify.shared_cluster.bounds import shared_bound
 from topoopt.workloads.job_arrivals import job_table
 
@@ -86,12 +88,12 @@ def solve_arrivals(
         return _assemble(chosen, jobs, list(runs), stopped_by, said)
 
     def kept(name: str, runs: Sequence[FabricRun]) -> None:
-        if runs[0].metrics is not None:
+        if runs[0].finished.any():
             so_far = tuple(runs)
             keep(lambda: concluded(name, so_far))
 
     name, runs = _runs(problem, classes, jobs, search.method, search.seed, stop, progress, kept)
-    if not runs or runs[0].metrics is None:
+    if not runs or not runs[0].finished.any():
         raise LimitError("the limit came before any job had ended on the first fabric")
     return concluded(name, runs)
 
@@ -134,7 +136,7 @@ def rate_problems(problem: SharedCluster, classes: tuple[JobClass, ...]) -> list
 
 def _cut_short(run: FabricRun) -> str:
     return (
-        f"{run.fabric.name}: simulated until {run.simulated_s:.6g} s, {int(run.finished.sum())} of "
+        f"{run.fabric.name}: simulated until {run.until_s:.6g} s, {int(run.finished.sum())} of "
         f"{len(run.finished)} jobs have ended; the figures are of these"
     )
 
@@ -182,12 +184,10 @@ def _runs(
 
 def _best(problem: SharedCluster, jobs: JobTable, runs: dict[str, FabricRun]) -> str:
     """Least objective among the whole ones, ties by completion time, then by order; else the first."""
-    whole = {name: run for name, run in runs.items() if run.whole and run.metrics is not None}
+    whole = {name: run for name, run in runs.items() if run.whole}
 
-    def rank(name: str) -> tuple[float, float]:
-        metrics = whole[name].metrics
-        assert metrics is not None
-        return objective_of(problem.goal, metrics).value, metrics.completion_s.mean
+    def rank(name: str) -> tuple[float, ...]:
+        return tuple(objective_of(goal, whole[name], jobs).value for goal in (problem.goal, Goal.COMPLETION_TIME))
 
     return min(whole, key=rank) if whole else next(iter(runs))
 
@@ -197,10 +197,9 @@ def _assemble(
 ) -> SharedClusterSolution:
     """The solution, unchecked; `problem` has the classes and the method used."""
     first = runs[0]
-    assert first.metrics is not None
-    objective = objective_of(problem.goal, first.metrics)
+    objective = objective_of(problem.goal, first, jobs)
     proven = shared_bound(problem, first.fabric, jobs, first.finished)
-    rounding = first.rounding(objective.value)
+    rounding = rounding_of(objective.value, first, jobs)
     verdict = settle(objective.value, (proven,), Tolerance.ROUNDING, absolute=rounding, conclusive=first.whole)
     return SharedClusterSolution(
         name=problem.name,

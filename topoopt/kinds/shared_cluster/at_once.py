@@ -12,8 +12,10 @@ from solvers.stop import Stop
 from topoopt.core.errors import LimitError, Problem
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.shared_cluster import PARTITIONED, Contention, Fabric, SharedCluster
+from topoopt.core.shared_cluster_figures import load_objective, load_statistics
 from topoopt.core.shared_cluster_jobs import JobClass, JobsAtOnce
-from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import ClassPlan, DrawnRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import StopReason, Tolerance, settle
 from topoopt.core.versions import versions
@@ -21,7 +23,6 @@ from topoopt.kinds.shared_cluster.fabric_run import Keep, Progress
 from topoopt.kinds.shared_cluster.flows import JobFlows
 from topoopt.kinds.shared_cluster.formula import Formula
 from topoopt.kinds.shared_cluster.plans import Tell
-from topoopt.simulate.cluster.metrics import load_objective, load_statistics
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.chosen import settings_of
 from topoopt.simulate.time_models import for_several_jobs
@@ -169,8 +170,7 @@ def _assemble(
     """The solution, unchecked."""
     names = [fabric.name for fabric in problem.fabrics]
     plans = contender.plans()
-    statistics = load_statistics(names, [one.name for one in problem.classes], plans, draws)
-    objective = load_objective(statistics)
+    objective = load_objective(load_statistics(names, [one.name for one in problem.classes], plans, draws))
     fullest = max(run.load for run in draws)
     bounds = [plans[index].bound.value for run in draws if run.load == fullest for index in run.classes]
     mean = Bound(float(np.mean(bounds)), Argument.CLASS_BOUNDS)
@@ -196,7 +196,6 @@ def _assemble(
         fabrics=tuple((fabric.name, _described(problem, contender, fabric)) for fabric in problem.fabrics),
         plans=plans,
         draws=tuple(draws),
-        statistics=statistics,
         instance_sha256=problem.sha256,
         versions=versions(),
         notes=(*problem.notes, *contender.notes),

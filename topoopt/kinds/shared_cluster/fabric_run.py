@@ -10,12 +10,13 @@ import numpy as np
 from solvers.stop import Stop
 from topoopt.core.shared_cluster import ACROSS_GROUPS, PARTITIONED, Fabric, Scheduling, SharedCluster, server_groups
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
-from topoopt.core.shared_cluster_solution import Decisions, FabricRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import Decisions, FabricRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.verdict import StopReason
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.kinds.shared_cluster.exact import ExactPlacer
 from topoopt.kinds.shared_cluster.spread import SpreadPlacer
-from topoopt.simulate.cluster import metrics_of, simulate
+from topoopt.simulate.cluster import simulate
 from topoopt.simulate.cluster.loads import shared_links
 from topoopt.simulate.cluster.placers import PLACERS, Placer
 from topoopt.simulate.cluster.state import ClusterState, Switching
@@ -79,10 +80,7 @@ def run_fabric(
         fabric=fabric,
         queue=scheduling.queue.value,
         defragment=scheduling.defragment,
-        simulated_s=outcome.simulated_s,
-        whole=bool(outcome.finished.all()),
         finished=outcome.finished,
         stays=outcome.stays,
-        metrics=metrics_of(jobs, classes, outcome.stays, outcome.finished, group, switching.seconds),
         decisions=Decisions(placer.proven, placer.unproven) if isinstance(placer, ExactPlacer) else None,
     )

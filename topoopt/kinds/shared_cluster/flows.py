@@ -8,7 +8,7 @@ from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.shared_cluster import PARTITIONED, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass
-from topoopt.core.shared_cluster_solution import ClassPlan
+from topoopt.core.shared_cluster_runs import ClassPlan
 from topoopt.kinds.shared_cluster.plans import Planned, Tell, fabric_options, plan_class
 from topoopt.simulate.cluster.together import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS

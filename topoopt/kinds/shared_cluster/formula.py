@@ -9,7 +9,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.shared_cluster import PARTITIONED, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
-from topoopt.core.shared_cluster_solution import ClassPlan
+from topoopt.core.shared_cluster_runs import ClassPlan
 from topoopt.kinds.shared_cluster.arrivals import planned_classes, rate_problems
 from topoopt.kinds.shared_cluster.fabric_run import rated
 from topoopt.kinds.shared_cluster.plans import Tell

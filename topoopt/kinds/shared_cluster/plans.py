@@ -17,7 +17,7 @@ from topoopt.core.proofs import Argument, Bound
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_cluster import PARTITIONED, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass
-from topoopt.core.shared_cluster_solution import ClassPlan
+from topoopt.core.shared_cluster_runs import ClassPlan
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.cluster.together import first_iterations, job_view

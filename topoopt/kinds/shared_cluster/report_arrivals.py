@@ -6,7 +6,8 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.shared_cluster import FAT_TREE
-from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import FabricRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.axes import Axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
@@ -74,13 +75,13 @@ def cards(solution: SharedClusterSolution) -> tuple[Card, ...]:
 
 def comparison_cards(solution: SharedClusterSolution) -> tuple[Card, ...]:
     """Other fabrics against the first."""
-    first = solution.runs[0].metrics
+    first, *others = solution.metrics
     found = []
-    for run in solution.runs[1:]:
-        if run.metrics is None or first is None:
+    for run, own in zip(solution.runs[1:], others, strict=True):
+        if own is None or first is None:
             continue
-        mean = ratio(quotient(run.metrics.iteration_ms.mean, first.iteration_ms.mean))
-        tail = ratio(quotient(run.metrics.iteration_ms.p99, first.iteration_ms.p99))
+        mean = ratio(quotient(own.iteration_ms.mean, first.iteration_ms.mean))
+        tail = ratio(quotient(own.iteration_ms.p99, first.iteration_ms.p99))
         found.append(Card(f"{run.fabric.name}, mean iteration", mean, f"of {solution.runs[0].fabric.name}; p99 {tail}"))
     return tuple(found)
 
@@ -97,7 +98,7 @@ def _fabric_text(run: FabricRun) -> str:
 
 def metric_rows(solution: SharedClusterSolution) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The table of figures: name, and a value for each fabric with finished jobs."""
-    figures = [run.metrics for run in solution.runs if run.metrics is not None]
+    figures = [one for one in solution.metrics if one is not None]
     rows: list[tuple[str, tuple[str, ...]]] = []
     for title, key, unit in (
         ("iteration time", "iteration_ms", "ms"),
@@ -167,7 +168,7 @@ def class_rows(solution: SharedClusterSolution) -> tuple[tuple[str, ...], ...]:
 
 def sections(solution: SharedClusterSolution) -> dict[str, object]:
     """Values of the template of the sections."""
-    shown = [run for run in solution.runs if run.metrics is not None]
+    shown = [run for run in solution.runs if run.finished.any()]
     chart, single = server_chart(solution, solution.runs[0])
     return {
         "subtitle": f"{counted(len(solution.jobs), 'job')} on {counted(solution.servers, 'server')}, "

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from markupsafe import Markup
 
-from topoopt.core.shared_cluster_solution import LoadStatistics, SharedClusterSolution
+from topoopt.core.shared_cluster_figures import LoadStatistics
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.drawing.axes import number_axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import counted, milliseconds, ratio

@@ -11,7 +11,9 @@ from rich.markup import escape
 from topoopt.console.solution_tables import show_figures
 from topoopt.console.tables import TerminalTable
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
+from topoopt.core.shared_cluster_figures import Metrics
+from topoopt.core.shared_cluster_runs import FabricRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.drawing.format import number
 from topoopt.drawing.sentences import objective_text
 from topoopt.kinds.kind import Pages
@@ -22,9 +24,8 @@ from topoopt.kinds.shared_cluster.solution_file import statistics_csv
 STATISTICS_FILE = "statistics.csv"
 
 
-def _row(run: FabricRun) -> tuple[str, ...]:
+def _row(run: FabricRun, metrics: Metrics | None) -> tuple[str, ...]:
     name = run.fabric.name if run.whole else f"{run.fabric.name} (cut short)"
-    metrics = run.metrics
     if metrics is None:
         return name, *("-" for _ in range(6))
     return (
@@ -44,8 +45,8 @@ def arrivals_table(solution: SharedClusterSolution) -> TerminalTable:
     table.add_column("fabric", no_wrap=True)
     for head in ("ms", "p99", "queue s", "p99", "in all s", "in use"):
         table.add_column(head, justify="right")
-    for run in solution.runs:
-        table.add_row(*map(escape, _row(run)))
+    for run, metrics in zip(solution.runs, solution.metrics, strict=True):
+        table.add_row(*map(escape, _row(run, metrics)))
     return table
 
 
@@ -76,10 +77,10 @@ def at_once_tables(console: Console, solution: SharedClusterSolution) -> None:
     console.print(alone)
 
 
-def _figures(run: FabricRun) -> dict[str, Any]:
+def _figures(run: FabricRun, metrics: Metrics | None) -> dict[str, Any]:
     """Figures of one fabric, for JSON."""
     figures: dict[str, Any] = {"server_gbps": run.fabric.server_gbps, "whole": run.whole}
-    return figures if run.metrics is None else {**figures, **asdict(run.metrics)}
+    return figures if metrics is None else {**figures, **asdict(metrics)}
 
 
 def figures(problem: SharedCluster | None, solution: SharedClusterSolution) -> dict[str, Any]:
@@ -99,7 +100,8 @@ def figures(problem: SharedCluster | None, solution: SharedClusterSolution) -> d
             "draws": len(solution.draws),
         }
     else:
-        document |= {"jobs": len(solution.jobs), "fabrics": {run.fabric.name: _figures(run) for run in solution.runs}}
+        runs = zip(solution.runs, solution.metrics, strict=True)
+        document |= {"jobs": len(solution.jobs), "fabrics": {run.fabric.name: _figures(run, own) for run, own in runs}}
     return document
 
 

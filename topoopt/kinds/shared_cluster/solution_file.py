@@ -43,7 +43,7 @@ def _faults(file: SharedClusterSolutionFile) -> list[Fault]:
         for key in absent
         if key in file.model_fields_set
     ]
-    for key in ("statistics", "draws") if at_once else ("runs", "jobs"):
+    for key in ("draws",) if at_once else ("runs", "jobs"):
         if not getattr(file, key) and key in file.model_fields_set:
             faults.append(Fault((key,), "empty", allowed="one row at least"))
     return faults or (_at_once_faults(file) if at_once else _arrival_faults(file))
@@ -52,7 +52,6 @@ def _faults(file: SharedClusterSolutionFile) -> list[Fault]:
 def _at_once_faults(file: SharedClusterSolutionFile) -> list[Fault]:
     faults = []
     classes, fabrics = len(file.classes), len(file.fabrics)
-    names = {name for name, _ in file.fabrics}
     for place, run in enumerate(file.draws):
         if any(index >= classes for index in run.classes):
             faults.append(Fault(("draws", place, "classes"), "no such class", allowed=f"0 to {classes - 1}"))
@@ -61,10 +60,9 @@ def _at_once_faults(file: SharedClusterSolutionFile) -> list[Fault]:
             faults.append(Fault(("draws", place), "not a class, servers and a time on every fabric for each job"))
     if len(file.rates_gbps) != (0 if file.contention == "flows" else fabrics):
         faults.append(Fault(("rates_gbps",), "not a rate for every fabric where contention has a formula"))
-    for key in ("plans", "statistics"):
-        for place, row in enumerate(getattr(file, key)):
-            if row.fabric not in names:
-                faults.append(Fault((key, place, "fabric"), "no such fabric", row.fabric))
+    due = [(name, one.name) for name, _ in file.fabrics for one in file.classes]
+    if [(row.fabric, row.job_class) for row in file.plans] != due:
+        faults.append(Fault(("plans",), "not one for every fabric and class, in their order"))
     return faults
 
 
@@ -95,12 +93,18 @@ def _arrival_faults(file: SharedClusterSolutionFile) -> list[Fault]:
             faults.append(Fault(("stays", index), "no such servers", stay[6][:80], f"0 to {n - 1}"))
         elif any(b <= a for a, b in itertools.pairwise(servers)):
             faults.append(Fault(("stays", index), "servers out of order", stay[6][:80], "ascending"))
+    started = {stay[:2] for stay in file.stays}
+    for index, run in enumerate(file.runs):
+        ended = set(range(jobs)) - set(run.unfinished.tolist())
+        idle = min((job for job in ended if (index, job) not in started), default=None)
+        if idle is not None:
+            faults.append(Fault(("runs", index, "unfinished"), f"without job {idle}, which has no stay"))
     return faults
 
 
 SOLUTION_FILE: SolutionFormat[SharedClusterSolution] = SolutionFormat(
     SharedClusterSolutionFile,
     _faults,
-    rows=("classes", "runs", "jobs", "stays", "fabrics", "plans", "statistics", "draws"),
+    rows=("classes", "runs", "jobs", "stays", "fabrics", "plans", "draws"),
     limits=Limits(json_bytes=1024 * MIB, json_nodes=16_000_000),
 )

@@ -10,16 +10,7 @@ from pydantic import Field, Strict
 from topoopt.core.arrays import Ints
 from topoopt.core.shared_cluster import Fabric
 from topoopt.core.shared_cluster_jobs import JobClass
-from topoopt.core.shared_cluster_solution import (
-    ClassPlan,
-    Decisions,
-    DrawnRun,
-    FabricRun,
-    LoadStatistics,
-    Metrics,
-    Stays,
-    Tail,
-)
+from topoopt.core.shared_cluster_runs import ClassPlan, Decisions, DrawnRun, FabricRun, Stays
 from topoopt.core.strategy import Strategy
 from topoopt.files.fields import MAX_OPERATORS, MAX_SERVERS
 from topoopt.files.file_part import ArrayOf, FilePart, Listed, PairsOf, is_none
@@ -73,41 +64,6 @@ class FabricPart(FilePart):
     placement: Literal["best-fit", "first-fit", "spread", "exact", "random", "packed"]
 
 
-class TailPart(FilePart):
-    """See Tail."""
-
-    core = Tail
-
-    mean: Amount
-    p50: Amount
-    p90: Amount
-    p95: Amount
-    p99: Amount
-    largest: Amount
-
-
-class MetricsPart(FilePart):
-    """See Metrics."""
-
-    core = Metrics
-
-    finished: int = Field(ge=1)
-    iteration_ms: TailPart
-    waiting_s: TailPart
-    completion_s: TailPart
-    slowdown: TailPart
-    makespan_s: Amount
-    utilisation: Amount
-    goodput: Amount
-    queue_length: Amount
-    waiting_free: Amount
-    stranded: Amount
-    largest_share: Amount
-    reconfigurations: int = Field(ge=0)
-    moves: int = Field(ge=0)
-    dark_s: Amount
-
-
 class DecisionsPart(FilePart):
     """See Decisions."""
 
@@ -125,10 +81,7 @@ class RunPart(FilePart):
     fabric: FabricPart
     queue: Literal["fifo", "backfill", "reserve"]
     defragment: bool
-    simulated_s: Amount
-    whole: bool
     unfinished: Annotated[Ints, ArrayOf(JobIndex, np.int64, most=MAX_JOBS)]
-    metrics: MetricsPart | None
     decisions: DecisionsPart | None = Field(
         default=None, exclude_if=is_none, description="only of runs whose placement is exact"
     )
@@ -156,7 +109,7 @@ class ClassPlanPart(FilePart):
 
     fabric: Text
     job_class: Text
-    alone_ms: Amount
+    alone_ms: Positive
     bound: BoundFile
     topology: Text
     strategy: Annotated[Listed[PlacementRow], Field(max_length=MAX_OPERATORS)] | None
@@ -171,20 +124,6 @@ class ClassPlanPart(FilePart):
         return {**super().arguments(), "strategy": None if self.strategy is None else Strategy(self.strategy)}
 
 
-class StatisticsPart(FilePart):
-    """One fabric at one load."""
-
-    core = LoadStatistics
-
-    fabric: Text
-    load: int = Field(ge=1)
-    jobs: int = Field(ge=1)
-    iteration_ms: TailPart
-    over_alone: Amount
-    over_first: Amount
-    p99_over_first: Amount
-
-
 class DrawPart(FilePart):
     """One draw."""
 
@@ -194,5 +133,5 @@ class DrawPart(FilePart):
     repetition: int = Field(ge=0)
     classes: Annotated[Listed[ClassIndex], Field(max_length=MAX_SERVERS)]
     servers: Annotated[Listed[Listed[Server]], Field(max_length=MAX_SERVERS)]
-    times_ms: Annotated[Listed[Listed[Amount]], Field(max_length=MAX_FABRICS)]
+    times_ms: Annotated[Listed[Listed[Positive]], Field(max_length=MAX_FABRICS)]
     shard_ms: Annotated[Listed[Positive], Field(max_length=MAX_SERVERS)] = ()

@@ -9,12 +9,13 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from topoopt.core.arrays import Ints
 from topoopt.core.shared_cluster_jobs import JobTable
-from topoopt.core.shared_cluster_solution import NO_JOBS, SharedClusterSolution, Stays
+from topoopt.core.shared_cluster_runs import Stays
+from topoopt.core.shared_cluster_solution import NO_JOBS, SharedClusterSolution
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.file_part import ArrayOf, Listed
 from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, Versions
 from topoopt.kinds.shared_cluster.ranges import ranges_text, servers_of_text
-from topoopt.kinds.shared_cluster.schema import MAX_CLASSES, MAX_DRAWN_JOBS, MAX_FABRICS, MAX_JOBS, MAX_LOADS
+from topoopt.kinds.shared_cluster.schema import MAX_CLASSES, MAX_DRAWN_JOBS, MAX_FABRICS, MAX_JOBS
 from topoopt.kinds.shared_cluster.solution_parts import (
     ClassPart,
     ClassPlanPart,
@@ -24,12 +25,11 @@ from topoopt.kinds.shared_cluster.solution_parts import (
     Positive,
     RunPart,
     Server,
-    StatisticsPart,
     StayRow,
 )
 
 OF_ARRIVALS = ("look_ahead", "switching_time_s", "checkpoint_s", "groups", "runs", "jobs", "stays")
-OF_JOBS_AT_ONCE = ("time_model", "placement", "rank_order", "fabrics", "rates_gbps", "plans", "statistics", "draws")
+OF_JOBS_AT_ONCE = ("time_model", "placement", "rank_order", "fabrics", "rates_gbps", "plans", "draws")
 
 
 class SharedClusterSolutionFile(SolutionHeadFile):
@@ -65,7 +65,6 @@ class SharedClusterSolutionFile(SolutionHeadFile):
     fabrics: Annotated[Listed[FabricRow], Field(max_length=MAX_FABRICS)] = ()
     rates_gbps: Annotated[Listed[Positive], Field(max_length=MAX_FABRICS)] = ()
     plans: Annotated[Listed[ClassPlanPart], Field(max_length=MAX_CLASSES * MAX_FABRICS)] = ()
-    statistics: Annotated[Listed[StatisticsPart], Field(max_length=MAX_LOADS * MAX_FABRICS)] = ()
     draws: Annotated[Listed[DrawPart], Field(max_length=MAX_DRAWN_JOBS)] = ()
 
     @classmethod

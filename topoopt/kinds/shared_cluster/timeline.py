@@ -7,7 +7,8 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
 from topoopt.core.shared_cluster_jobs import JobTable
-from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import FabricRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import Point, Series, xy_chart
 from topoopt.drawing.format import number, percent
@@ -58,9 +59,9 @@ def held_share(run: FabricRun, servers: int, edges: Floats) -> Floats:
 
 def waiting_jobs(run: FabricRun, jobs: JobTable, edges: Floats) -> Floats:
     """Waiting jobs in each bin."""
-    start = np.full(len(jobs), run.simulated_s)
+    start = np.full(len(jobs), run.until_s)
     np.minimum.at(start, run.stays.job, run.stays.held_from_s)
-    arrived = jobs.arrival_s <= run.simulated_s
+    arrived = jobs.arrival_s <= run.until_s
     times = np.concatenate((jobs.arrival_s[arrived], start[arrived]))
     steps = np.ones(int(arrived.sum()))
     return mean_over_bins(times, np.concatenate((steps, -steps)), edges)
@@ -69,13 +70,13 @@ def waiting_jobs(run: FabricRun, jobs: JobTable, edges: Floats) -> Floats:
 def over_time(solution: SharedClusterSolution, what: str) -> Markup:
     """Lines of all fabrics: `held` servers in percent, or `waiting` jobs."""
     series = []
-    last = max(run.simulated_s for run in solution.runs)
+    last = max(run.until_s for run in solution.runs)
     unit, name = time_scale(last)
     highest = 0.0
     for run in solution.runs:
-        if run.simulated_s <= 0:
+        if run.until_s <= 0:
             continue
-        edges = np.linspace(0.0, run.simulated_s, BINS + 1)
+        edges = np.linspace(0.0, run.until_s, BINS + 1)
         held = what == "held"
         values = 100 * held_share(run, solution.servers, edges) if held else waiting_jobs(run, solution.jobs, edges)
         highest = max(highest, float(values.max()))
@@ -93,7 +94,7 @@ def server_chart(solution: SharedClusterSolution, run: FabricRun) -> tuple[Marku
     stays = run.stays
     breaks = np.flatnonzero(np.diff(stays.servers) != 1) + 1
     begins = np.union1d(np.union1d(stays.low[:-1], breaks), np.zeros(0, dtype=np.int64)).astype(np.int64)
-    last = max(run.simulated_s, 1e-9)
+    last = max(run.until_s, 1e-9)
     if len(begins) > MOST_BARS:
         return _bands(solution, run, last), False
     ends = np.append(begins[1:], len(stays.servers))

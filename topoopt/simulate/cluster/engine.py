@@ -13,7 +13,7 @@ import numpy as np
 
 from topoopt.core.arrays import Bools
 from topoopt.core.shared_cluster import QueueOrder
-from topoopt.core.shared_cluster_solution import Stays
+from topoopt.core.shared_cluster_runs import Stays
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.cluster.backfill import start_others
 from topoopt.simulate.cluster.defragment import make_room
@@ -31,13 +31,11 @@ class ClusterRun:
     Attributes:
         stays: of all jobs that started.
         finished: bool[J].
-        simulated_s: the last moment.
         stopped_by: None when every job has ended.
     """
 
     stays: Stays
     finished: Bools
-    simulated_s: float
     stopped_by: StopReason | None
 
 
@@ -95,4 +93,4 @@ def simulate(cluster: ClusterState, reason: Callable[[], StopReason | None]) -> 
             arrived += 1
         start_waiting(cluster)
         cluster.work.refresh()
-    return ClusterRun(cluster.record.stays(cluster.now), finished, cluster.now, stopped_by)
+    return ClusterRun(cluster.record.stays(cluster.now), finished, stopped_by)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.shared_cluster_solution import Stays
+from topoopt.core.shared_cluster_runs import Stays
 
 
 class Record:

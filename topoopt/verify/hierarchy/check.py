@@ -49,6 +49,7 @@ def _identity(findings: ViolationLog, problem: HierarchicalProblem, solution: Hi
         ("number of designs", solution.designs, len(problem.designs)),
         ("objective", solution.objective.name, problem.objective.value),
         ("unit", solution.objective.unit, UNITS[problem.objective]),
+        ("fleet", solution.fleet, problem.fleet),
     )
     if not 0 <= solution.design < len(problem.designs):
         findings.add("identity", f"there is no design {solution.design}")
@@ -96,13 +97,11 @@ def _figures(
         HierarchicalObjective.COST: math.nan if cost is None else cost,
     }[problem.objective]
     pairs: list[tuple[str, float | None, float | None]] = [
-        ("time_ns", solution.time_ns, time),
         ("cost_usd", solution.cost_usd, cost),
         ("objective", solution.objective.value, expected),
-        ("equal_time_ns", solution.equal_time_ns, fleet_time_ns(design, problem.fleet, equal)),
         ("equal_cost_usd", solution.equal_cost_usd, network_cost_usd(network, equal)),
     ]
-    if tuple(job.name for job in solution.jobs) != tuple(job.name for job in design.workloads):
+    if [(job.name, job.weight) for job in solution.jobs] != [(job.name, job.weight) for job in design.workloads]:
         findings.add("figure", "the jobs are not those of the instance")
         return
     endless = [math.inf] * len(bandwidth)

@@ -16,6 +16,7 @@ from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
+from topoopt.verify.llm_training.drawn_links import check_drawn_links
 from topoopt.verify.llm_training.fabric_bound import proven_bound
 from topoopt.verify.llm_training.iteration import given_rates
 from topoopt.verify.llm_training.lines import check_lines
@@ -40,6 +41,7 @@ def check_llm_training(problem: LlmTrainingProblem, solution: LlmTrainingSolutio
     if findings.clean:
         findings.guard("figures", "the figures", lambda: _check_figures(findings, problem, solution))
         findings.guard("fabrics", "the fabrics", lambda: _check_fabrics(findings, problem, solution))
+        findings.guard("fabrics", "drawn links", lambda: check_drawn_links(findings, problem, solution))
         findings.guard("certificate", "the certificate", lambda: _check_certificate(findings, problem, solution))
     return findings.findings()
 

@@ -158,9 +158,7 @@ def _wired(problem: LlmTrainingProblem, outcome: FabricOutcome, links: Links) ->
     if table is None:
         return "links of servers that there are not"
     rate = _rate_fault(network, own.link_gbps)
-    if (
-        network.fabric == "expander"
-    ):  # which cycles it is made of stands nowhere: any connected regular graph may be one
+    if network.fabric == "expander":  # drawn: see check_drawn_links
         return rate or unlawful(table, cluster) or dark_fault(table, cluster)
     return rate or fault_of(table, graph, AskedFabric(network.fabric, None, 1.0, RACK, None), cluster)
 

@@ -10,17 +10,18 @@ import numpy as np
 
 from topoopt.core.arrays import Ints
 from topoopt.core.shared_cluster import PARTITIONED, Goal, SharedCluster
+from topoopt.core.shared_cluster_figures import rounding_of
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobsAtOnce, JobTable
-from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import FabricRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.verdict import Status, Tolerance, beats, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.shared_cluster.bounds import shared_bound
 from topoopt.verify.shared_cluster.contention import check_contention
 from topoopt.verify.shared_cluster.draws import check_jobs_drawn
-from topoopt.verify.shared_cluster.metrics import check_metrics
 from topoopt.verify.shared_cluster.queue import check_decisions, check_settings
-from topoopt.verify.shared_cluster.stays import check_horizon, check_stays
+from topoopt.verify.shared_cluster.stays import check_stays
 
 
 def check_arrivals(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
@@ -119,16 +120,9 @@ def _check_run(
     group = _groups(problem) if partitioned else np.zeros(problem.servers, dtype=np.int64)
     if not check_stays(findings, problem, solution.jobs, run):
         return
-    check_horizon(findings, run)
     check_decisions(findings, problem, solution.jobs, run, group)
     if not partitioned:
         check_contention(findings, problem, solution.jobs, run, solution.seed)
-    if run.metrics is None:
-        if run.finished.any():
-            findings.add("metrics", f"{run.fabric.name}: no figures, though jobs have ended")
-        return
-    switching = problem.layer.switching_time_s if partitioned else 0.0
-    check_metrics(findings, problem, solution.jobs, run, group, switching)
 
 
 def _groups(problem: SharedCluster) -> Ints:
@@ -157,7 +151,7 @@ def _objective(problem: SharedCluster, jobs: JobTable, run: FabricRun) -> tuple[
 
 def _check_objective(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     first = solution.runs[0]
-    if first.metrics is None:
+    if not first.finished.any():
         findings.add("objective", "no job has ended on the first fabric")
         return
     name, value, unit = _objective(problem, solution.jobs, first)
@@ -167,7 +161,7 @@ def _check_objective(findings: ViolationLog, problem: SharedCluster, solution: S
     bound = shared_bound(problem, first.fabric, solution.jobs, first.finished)
     check_stated(findings, solution.bound, {bound.argument: partial(float, bound.value)}, found.value)
     check_claim(findings, solution, ())
-    rounding = first.rounding(found.value)
+    rounding = rounding_of(found.value, first, solution.jobs)
     if beats(found.value, bound.value, Tolerance.ROUNDING, absolute=rounding):
         findings.add("bound", f"{found.value!r} is better than the bound {bound.value!r}")
     optimal = first.whole and meets(found.value, bound.value, Tolerance.ROUNDING, absolute=rounding)

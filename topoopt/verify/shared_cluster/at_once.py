@@ -18,16 +18,17 @@ import numpy as np
 from topoopt.core.proofs import Argument
 from topoopt.core.shared_cluster import IDEAL_SWITCH, PARTITIONED, Contention, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder
-from topoopt.core.shared_cluster_solution import ClassPlan, DrawnRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import ClassPlan, DrawnRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.verdict import Status, StopReason, Tolerance
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.parts import check_strategy
 from topoopt.verify.laws.bounds import Derivations, check_stated
 from topoopt.verify.laws.findings import ViolationLog, differs
+from topoopt.verify.shared_cluster.at_once_objective import check_at_once_objective
 from topoopt.verify.shared_cluster.bounds import alone_ms
 from topoopt.verify.shared_cluster.contention import times_together
 from topoopt.verify.shared_cluster.draws import check_runs_drawn
-from topoopt.verify.shared_cluster.load_statistics import check_statistics
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures."""
@@ -37,7 +38,7 @@ ALONE_RELATIVE = Tolerance.EVENTS.relative
 
 
 def check_at_once(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
-    """Jobs at once: their draws, plans and times, the statistics, objective and bound."""
+    """Jobs at once: their draws, plans and times, objective and bound."""
     if problem.contention is not Contention.FLOWS:  # the rates and the times of planned classes are those stated
         rated = zip(problem.fabrics, solution.rates_gbps, strict=True)
         fabrics = tuple(replace(fabric, server_gbps=fabric.server_gbps or rate) for fabric, rate in rated)
@@ -55,7 +56,7 @@ def check_at_once(findings: ViolationLog, problem: SharedCluster, solution: Shar
     if findings.clean:
         findings.guard("draw", "the draws", lambda: check_runs_drawn(findings, problem, solution))
         findings.guard("runs", "the draws", lambda: _check_runs(findings, problem, solution, least))
-        findings.guard("statistics", "the statistics", lambda: check_statistics(findings, problem, solution))
+        findings.guard("objective", "the objective", lambda: check_at_once_objective(findings, solution))
 
 
 def _check_plans(

@@ -15,7 +15,7 @@ import numpy as np
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.shared_cluster import Contention, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
-from topoopt.core.shared_cluster_solution import FabricRun, Stays
+from topoopt.core.shared_cluster_runs import FabricRun, Stays
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog
@@ -138,7 +138,7 @@ def times_together(
         np.cumsum([0, *map(len, servers)], dtype=np.int64),
         np.array([server for own in servers for server in sorted(own)], dtype=np.int64),
     )
-    run = FabricRun(fabric, "", False, 0.0, True, np.ones(count, dtype=bool), stays, None)
+    run = FabricRun(fabric, "", False, np.ones(count, dtype=bool), stays)
     follower = _Follower(problem, jobs, run, seed)
     loads, capacity = follower.loads(range(count))
     return follower.iteration_ms(np.arange(count), np.ones(count, dtype=bool), loads, capacity)

@@ -1,7 +1,6 @@
 """Random draws of shared clusters, made again from the seed: jobs that arrive, and jobs at once with their servers.
 
-What is drawn is defined by the order of the calls of a generator of numpy (PCG64), whose streams may change from one
-version of numpy to the next: draws of another version are only held to be possible ones, and the check says so.
+Draws of another version of numpy are only held to be possible ones, and the check says so.
 """
 
 from __future__ import annotations
@@ -10,20 +9,13 @@ import numpy as np
 
 from topoopt.core.shared_cluster import Contention, SharedCluster
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder
-from topoopt.core.shared_cluster_solution import DrawnRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import DrawnRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.verdict import Tolerance
+from topoopt.verify.laws.draws import same_numpy
 from topoopt.verify.laws.findings import ViolationLog
 
 RELATIVE = Tolerance.ROUNDING.relative
-
-
-def same_numpy(findings: ViolationLog, solution: SharedClusterSolution, what: str) -> bool:
-    """Whether draws can be made again here; else that they are left out is noted."""
-    theirs, ours = dict(solution.versions).get("numpy", ""), np.__version__
-    if theirs.split(".")[:2] == ours.split(".")[:2]:
-        return True
-    findings.leave_out(what, f"drawn with numpy {theirs or 'of no stated version'}, this is {ours}")
-    return False
 
 
 def check_jobs_drawn(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:

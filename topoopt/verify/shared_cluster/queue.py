@@ -14,7 +14,8 @@ import numpy as np
 from topoopt.core.arrays import Bools, Ints
 from topoopt.core.shared_cluster import ACROSS_GROUPS, PARTITIONED, Fabric, QueueOrder, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
-from topoopt.core.shared_cluster_solution import FabricRun, SharedClusterSolution
+from topoopt.core.shared_cluster_runs import FabricRun
+from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.verify.laws.findings import ViolationLog
 
 AS_STATED = "auto"
@@ -72,11 +73,11 @@ def _sweep(
     for stay in range(len(stays)):
         begins[float(stays.held_from_s[stay])].append(stay)
         ends[float(stays.held_to_s[stay])].append(stay)
-    arrivals = jobs.arrival_s[jobs.arrival_s <= run.simulated_s]
+    arrivals = jobs.arrival_s[jobs.arrival_s <= run.until_s]
     free = np.ones(problem.servers, dtype=bool)
     waiting: list[int] = []
     arrived = 0
-    cut = set() if run.whole else {run.simulated_s}
+    cut = set() if run.whole else {run.until_s}
     for moment in sorted({*begins, *(end for end in ends if end not in cut), *arrivals.tolist()}):
         for stay in ends.get(moment, []):
             if moment not in cut:

@@ -8,7 +8,7 @@ import numpy as np
 
 from topoopt.core.shared_cluster import PARTITIONED, QueueOrder, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
-from topoopt.core.shared_cluster_solution import FabricRun
+from topoopt.core.shared_cluster_runs import FabricRun
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog
 
@@ -62,7 +62,7 @@ def _check_times(findings: ViolationLog, problem: SharedCluster, jobs: JobTable,
     stays = run.stays
     times = (stays.held_from_s, stays.work_from_s, stays.work_to_s, stays.held_to_s)
     ordered = np.all([a <= b for a, b in itertools.pairwise(times)], axis=0)
-    ordered &= (stays.held_from_s >= jobs.arrival_s[stays.job]) & (stays.held_to_s <= run.simulated_s)
+    ordered &= stays.held_from_s >= jobs.arrival_s[stays.job]
     ordered &= np.all(np.isfinite(times), axis=0)
     findings.add_each("times", np.flatnonzero(~ordered), lambda s: f"{_name(jobs, run, s)} has times out of order")
     if run.queue == QueueOrder.FIFO.value:
@@ -70,7 +70,7 @@ def _check_times(findings: ViolationLog, problem: SharedCluster, jobs: JobTable,
         np.minimum.at(first, stays.job, stays.held_from_s)
         # A job for which others are moved gets its servers that much after its turn.
         slack = problem.scheduling.checkpoint_s if run.defragment else 0.0
-        slack += SECONDS * max(1.0, run.simulated_s) if slack else 0.0
+        slack += SECONDS * max(1.0, run.until_s) if slack else 0.0
         late = np.flatnonzero(first[1:] < np.maximum.accumulate(first)[:-1] - slack) + 1
         late = late[np.isfinite(first[late])]
         findings.add_each("queue", late, lambda j: f"{run.fabric.name}: {jobs.names[j]} starts before an earlier job")
@@ -124,28 +124,17 @@ def _check_progress(findings: ViolationLog, jobs: JobTable, run: FabricRun) -> N
     np.maximum.at(last, stays.job, stays.held_to_s)
     idle = np.flatnonzero(run.finished & ~np.isfinite(last))
     findings.add_each("finished", idle, lambda j: f"{run.fabric.name}: {jobs.names[j]} has ended without a start")
-    gone = np.flatnonzero(~run.finished & np.isfinite(last) & (last < run.simulated_s))
+    gone = np.flatnonzero(~run.finished & np.isfinite(last) & (last < run.until_s))
     findings.add_each("finished", gone, lambda j: f"{run.fabric.name}: {jobs.names[j]} gave its servers up unfinished")
-    if run.whole != bool(run.finished.all()):
-        findings.add("finished", f"{run.fabric.name}: whole is {run.whole}")
     often = np.flatnonzero(np.bincount(stays.job, minlength=len(jobs)) > 1)
     if len(often) and not run.defragment:
         findings.add("moves", f"{run.fabric.name}: {jobs.names[often[0]]} was moved, which was not allowed")
 
 
-def check_horizon(findings: ViolationLog, run: FabricRun) -> None:
-    """It is simulated until the last stay ends; one that was cut short while all jobs waited, maybe longer."""
-    held = float(run.stays.held_to_s.max(initial=0.0))
-    settled = run.whole or bool((~run.finished[run.stays.job]).any())
-    if run.simulated_s < held or (settled and run.simulated_s > held):
-        text = f"{run.fabric.name}: simulated until {run.simulated_s!r} s, the last stay ends at {held!r}"
-        findings.add("simulated", text)
-
-
 def _check_partition(findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun) -> None:
     """Circuits take their time, moves theirs, and the work of every job is done."""
     stays = run.stays
-    slack = SECONDS * max(1.0, run.simulated_s)
+    slack = SECONDS * max(1.0, run.until_s)
     switching, checkpoint = problem.layer.switching_time_s, problem.scheduling.checkpoint_s
     taken = np.full(problem.servers, -np.inf)
     latest: dict[int, int] = {}
@@ -162,7 +151,7 @@ def _check_partition(findings: ViolationLog, problem: SharedCluster, jobs: JobTa
         if problem.look_ahead:
             dark = max(0.0, switching - max(0.0, begin - max(ready, float(taken[servers].max()))))
         taken[servers] = begin
-        expected = min(begin + dark, run.simulated_s)
+        expected = min(begin + dark, run.until_s)
         if abs(float(stays.work_from_s[stay]) - expected) > slack:
             findings.add("switching", f"{_name(jobs, run, stay)} works from {stays.work_from_s[stay]:.9g} s, "
                          f"its circuits are set at {expected:.9g} s")  # fmt: skip
