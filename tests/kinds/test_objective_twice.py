@@ -175,13 +175,13 @@ CASES = {
     "jobs that arrive": Case(
         "shared-cluster",
         shipped("shared/trace-16"),
-        Side("topoopt.core.shared_cluster_figures:objective_of", scaled_field("value")),
+        Side("topoopt.simulate.cluster.objective:objective_of", scaled_field("value")),
         Side("topoopt.verify.shared_cluster.arrivals:_objective", scaled_second),
     ),
     "jobs at once": Case(
         "shared-cluster",
         lambda: at_once_cases.read(at_once_cases.instance()),
-        Side("topoopt.core.shared_cluster_figures:load_objective", scaled_field("value")),
+        Side("topoopt.simulate.cluster.objective:load_objective", scaled_field("value")),
         Side("topoopt.verify.shared_cluster.at_once_objective:_mean_ms", scaled),
     ),
 }

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.shared_cluster import PARTITIONED, Goal
+from topoopt.core.shared_cluster import PARTITIONED
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.shared_cluster_runs import ClassPlan, DrawnRun, FabricRun, Stays
-from topoopt.core.solution import Objective
 
 MS = 1e-3
 
@@ -123,14 +122,6 @@ def finished_times(run: FabricRun, jobs: JobTable) -> FinishedTimes:
     return FinishedTimes(worked[done] / iterations / MS, start[done] - arrival, completion, completion / alone)
 
 
-def objective_of(goal: Goal, run: FabricRun, jobs: JobTable) -> Objective:
-    """The objective of a run in which a job has ended, to be small."""
-    times = finished_times(run, jobs)
-    if goal is Goal.ITERATION_TIME:
-        return Objective("mean_iteration_time", float(np.mean(times.iteration_ms)), "ms")
-    return Objective("mean_completion_time", float(np.mean(times.completion_s)), "s")
-
-
 def rounding_of(value: float, run: FabricRun, jobs: JobTable) -> float:
     """What may be rounding of a mean `value`: every time is a difference of two moments, each rounded."""
     mean_s = max(float(np.mean(finished_times(run, jobs).completion_s)), np.spacing(1.0))
@@ -155,12 +146,6 @@ def load_statistics(
             over_alone = float(np.mean(times / without))
             rows.append(LoadStatistics(fabric, load, len(times), tail, over_alone, over_first, p99_over_first))
     return tuple(rows)
-
-
-def load_objective(statistics: Sequence[LoadStatistics]) -> Objective:
-    """The objective of jobs at once: on the first fabric at the largest load."""
-    largest = max(row.load for row in statistics)
-    return Objective("mean_iteration_time", next(r.iteration_ms.mean for r in statistics if r.load == largest), "ms")
 
 
 def metrics_of(

@@ -16,7 +16,7 @@ from tests.support import at_once_cases as cases
 from topoopt.core.errors import InputError, LimitError
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_cluster_figures import LoadStatistics, load_objective, load_statistics, tail_of
+from topoopt.core.shared_cluster_figures import LoadStatistics, load_statistics, tail_of
 from topoopt.core.shared_cluster_jobs import JobsAtOnce
 from topoopt.core.shared_cluster_runs import ClassPlan, DrawnRun
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
@@ -27,6 +27,7 @@ from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.plans import fabric_options
 from topoopt.kinds.shared_cluster.report import render_shared
 from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE, statistics_csv
+from topoopt.simulate.cluster.objective import load_objective
 from topoopt.simulate.cluster.together import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph

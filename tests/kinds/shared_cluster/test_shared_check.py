@@ -18,13 +18,13 @@ from topoopt.core.shared_cluster import (
     QueueOrder,
     SharedCluster,
 )
-from topoopt.core.shared_cluster_figures import objective_of
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.shared_cluster_runs import FabricRun
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.solution import Objective
 from topoopt.core.verdict import Status
 from topoopt.kinds.pipeline import solve
+from topoopt.simulate.cluster.objective import objective_of
 from topoopt.verify.shared_cluster.bounds import least_total_s
 from topoopt.verify.shared_cluster.check import check_shared_cluster
 

@@ -21,7 +21,7 @@ from topoopt.core.shared_cluster import (
     server_groups,
     too_short,
 )
-from topoopt.core.shared_cluster_figures import objective_of, rounding_of
+from topoopt.core.shared_cluster_figures import rounding_of
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobTable, TracedJob
 from topoopt.core.shared_cluster_runs import Decisions, FabricRun
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
@@ -33,6 +33,7 @@ from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.fabric_run import Keep, Progress, rated, run_fabric
 from topoopt.kinds.shared_cluster.methods import AS_STATED, BEST, SCHEDULING_METHODS
+from topoopt.simulate.cluster.objective import objective_of
 from topoopt.verify.shared_cluster.bounds import shared_bound
 from topoopt.workloads.job_arrivals import job_table
 

@@ -12,7 +12,7 @@ from solvers.stop import Stop
 from topoopt.core.errors import LimitError, Problem
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.shared_cluster import PARTITIONED, Contention, Fabric, SharedCluster
-from topoopt.core.shared_cluster_figures import load_objective, load_statistics
+from topoopt.core.shared_cluster_figures import load_statistics
 from topoopt.core.shared_cluster_jobs import JobClass, JobsAtOnce
 from topoopt.core.shared_cluster_runs import ClassPlan, DrawnRun
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
@@ -23,6 +23,7 @@ from topoopt.kinds.shared_cluster.fabric_run import Keep, Progress
 from topoopt.kinds.shared_cluster.flows import JobFlows
 from topoopt.kinds.shared_cluster.formula import Formula
 from topoopt.kinds.shared_cluster.plans import Tell
+from topoopt.simulate.cluster.objective import load_objective
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.chosen import settings_of
 from topoopt.simulate.time_models import for_several_jobs
