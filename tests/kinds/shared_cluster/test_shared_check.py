@@ -120,6 +120,7 @@ CHANGES: dict[str, tuple[str, Callable[[SharedClusterSolution], SharedClusterSol
     ),
     "no time for circuits": ("switching", lambda s: stays_changed(s, 0, work_from_s=s.runs[0].stays.held_from_s)),
     "a job left out": ("finished", lambda s: run_changed(s, 1, finished=s.runs[1].finished & (np.arange(14) > 0))),
+    "a fabric left out": ("runs", lambda s: replace(s, runs=s.runs[:-1])),
     "another fabric": ("fabric", lambda s: run_changed(s, 1, fabric=replace(RANDOM, oversubscription=2.0))),
     "another objective": ("objective", lambda s: replace(s, objective=Objective("mean_completion_time", 1.0, "s"))),
     "another bound": ("bound", lambda s: replace(s, bound=Bound(0.5, Argument.ALONE))),

@@ -14,7 +14,7 @@ from topoopt.core.shared_cluster_figures import rounding_of
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobsAtOnce, JobTable
 from topoopt.core.shared_cluster_runs import FabricRun
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
-from topoopt.core.verdict import Status, Tolerance, beats, meets
+from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.shared_cluster.bounds import shared_bound
@@ -35,6 +35,9 @@ def check_arrivals(findings: ViolationLog, problem: SharedCluster, solution: Sha
     if not 1 <= len(solution.runs) <= len(problem.fabrics):
         findings.add("runs", f"{len(solution.runs)} fabrics, not 1 to {len(problem.fabrics)}")
         return
+    whole = len(solution.runs) == len(problem.fabrics) and all(run.whole for run in solution.runs)
+    if not whole and solution.stopped_by in (StopReason.BUDGET, StopReason.CONVERGED):
+        findings.add("runs", "not all jobs on all fabrics, though nothing stopped the run")
     for place, run in enumerate(solution.runs):
         step = partial(_check_run, findings, known, solution, run, place)
         findings.guard("run", run.fabric.name, step)
