@@ -118,6 +118,11 @@ COMMANDS: dict[str, Line] = {
         "Evaluate every single failure of a link, a server or an optical switch, and repair it at once and by "
         "re-wiring.",
     ),
+    "outages": Line(
+        "topoopt.analyses.outages.command",
+        "outages",
+        "Throughput of a language model in training over days on which servers are down, with spare servers.",
+    ),
     "reconfigure": Line(
         "topoopt.analyses.reconfiguration.command",
         "reconfigure",

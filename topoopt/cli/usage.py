@@ -43,6 +43,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "fabrics": ("topoopt fabrics candle-16.yaml --fabrics fat-tree,ideal-switch --budget 500",),
     "replay": ("topoopt replay graph.fbuf --fabric ideal-switch --link-gbps 100",),
     "resilience": ("topoopt resilience out/uniform-8-2/solution.json --csv failures.csv",),
+    "outages": ("topoopt outages out/llama3-70b-64/solution.json --spares 0,2,4",),
     "reconfigure": ("topoopt reconfigure candle-16.yaml --delays 10us,1ms,10ms",),
     "doctor": ("topoopt doctor", "topoopt doctor --compile"),
     "import flexnet-profile": ("topoopt import flexnet-profile profile.json --model dlrm -o job.yaml",),

@@ -19,6 +19,7 @@ from topoopt.costs.fat_trees import (
     oversubscribed_at_racks,
     rail_only,
     rail_optimised,
+    regional_circuits,
 )
 from topoopt.costs.ideal_switch import ideal_switch
 from topoopt.costs.rule import Counting, CountingRule, NetworkSize
@@ -63,6 +64,7 @@ FABRIC_COSTS: Mapping[str, FabricCost] = {
     ),
     "rail-fat-tree": FabricCost("rail-optimised fat-tree", rail_optimised, LINK),
     "rail-only": FabricCost("rails without a core", rail_only, LINK),
+    "regional-circuits": FabricCost("regional circuits, fat-tree of the other interfaces", regional_circuits, LINK),
     "ideal-switch": FabricCost("ideal switch", ideal_switch, LINK),
     "random-regular": FabricCost("random regular graph, wired directly", regular_graph, LINK),
     "generalized-kautz": FabricCost("generalized Kautz graph, wired directly", regular_graph, LINK),

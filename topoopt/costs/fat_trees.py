@@ -6,14 +6,25 @@ Oversubscription divides what is above it. By devices, the k-ary tree is built: 
 rack and pod in use has all its uplinks; equal to the former for n = k^3 / 4 servers.
 
 A rail-optimised fat-tree is the same tree of all interfaces. Rail-only (Wang et al., arXiv:2307.12169) leaves out its
-core, that joins rails: traffic between them passes the network inside a server.
+core, that joins rails: traffic between them passes the network inside a server. Regional circuits (Liao et al., MixNet,
+arXiv:2501.03905) have some interfaces in such a tree, and the others on ports of optical switches.
 """
 
 from __future__ import annotations
 
 from topoopt.core.fat_tree import fat_tree_count
-from topoopt.core.price_book import SWITCH_PORT, TRANSCEIVER, PriceBook
-from topoopt.costs.rule import Count, Counting, NetworkSize, PartCount, fibres, interfaces, together
+from topoopt.core.price_book import OCS_PORT, SWITCH_PORT, TRANSCEIVER, PriceBook
+from topoopt.costs.rule import (
+    Count,
+    Counting,
+    NetworkSize,
+    PartCount,
+    devices_needed,
+    fibres,
+    impossible,
+    interfaces,
+    together,
+)
 
 
 def _count(
@@ -93,3 +104,24 @@ def rail_optimised(size: NetworkSize, book: PriceBook, counting: Counting) -> Co
 def rail_only(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
     """The same without its core."""
     return _count(size, counting, 1.0, 1.0, size.degree, core=False)
+
+
+def regional_circuits(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
+    """A full-bisection tree of the interfaces that are not optical; an OCS port for each of the others.
+
+    Raises:
+        InputError: no interface is optical, or all are.
+    """
+    optical = size.optical_interfaces
+    if not 0 < optical < size.degree:
+        raise impossible("regional-circuits", "interfaces on both networks are needed", "cluster.optical_interfaces")
+    tree = _count(size, counting, 1.0, 1.0, size.degree - optical)
+    number = float(size.servers * optical)
+    ports, notes = number, tree.notes
+    device = book.device(OCS_PORT)
+    if counting is Counting.DEVICES and device is not None:
+        devices = devices_needed(size.servers, optical, device.ports)
+        notes = (*notes, f"{devices} optical switches of {device.ports} ports, of which {int(number)} are used")
+        ports = float(devices * device.ports)
+    circuits = (fibres(number, "server to optical switch"), PartCount(OCS_PORT, "regions", ports))
+    return Count(size.degree, together(tree.parts, interfaces(size, optical), circuits), notes)

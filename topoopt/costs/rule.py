@@ -30,11 +30,13 @@ class NetworkSize:
         servers: n.
         degree: d, interfaces of a server on direct-connect networks.
         oversubscription: downlinks over uplinks, for the networks that are oversubscribed.
+        optical_interfaces: of the d, those on the optical switch of a region; 0: none.
     """
 
     servers: int
     degree: int
     oversubscription: float = 2.0
+    optical_interfaces: int = 0
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ class Target:
         servers, degree, link_gbps: n, d, B.
         switches: int32[d, n], circuits of a solution, see `Topology`; None: not known.
         solved: whether it is a solution.
+        optical_interfaces: of the d, those on the optical switch of a region.
         iterations_s: of a language model in training, seconds of an iteration on the fabrics of its solution, by
             their names in the table of counting rules.
     """
@@ -50,6 +51,7 @@ class Target:
     switches: NDArray[np.int32] | None = None
     solved: bool = False
     iterations_s: Mapping[str, float] = field(default_factory=dict)
+    optical_interfaces: int = 0
 
 
 def target_of(file: Path | None, servers: int | None, degree: int | None, link_gbps: float | None) -> Target:
@@ -131,7 +133,8 @@ def _trained(file: Path) -> _Found:
 
 def _trained_on(problem: LlmTrainingProblem) -> _Found:
     cluster = problem.cluster
-    return _found(problem.name, cluster.servers, cluster.degree, cluster.link_gbps)
+    found, gbps = _found(problem.name, cluster.servers, cluster.degree, cluster.link_gbps)
+    return replace(found, optical_interfaces=cluster.optical_interfaces), gbps
 
 
 def _lit(topology: Topology) -> NDArray[np.int32] | None:

@@ -1,0 +1,68 @@
+"""Days of servers that are down: the statistics of the published trace, copies counted twice, the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.cli_cases import run
+from topoopt.verify.failures.outage_units import copies_up
+from topoopt.workloads.server_outages import TRACE_DAYS, TRACE_SERVERS, server_outages
+
+CASE = """
+schema_version: 1
+kind: llm-training
+name: outages
+model: {hidden: 1024, layers: 8, heads: 16, ffn_hidden: 4096, vocabulary: 32000}
+batch: {sequences: 64, length: 1024}
+cluster: {servers: 8, gpus_per_server: 8, device: h100, intra_server_gbps: 3600, degree: 8, link_gbps: 100}
+strategy: {tensor: 8, context: 1, pipeline: 2, data: 4, zero: 0, micro_batch: 1}
+fabrics: [ideal-switch]
+"""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_statistics_of_the_trace(seed: int) -> None:
+    """400 servers, 349 days: mean 2.31 %, 99th percentile 7.75 % to a server, 35 at most (arXiv:2502.03885)."""
+    down = server_outages(TRACE_SERVERS, TRACE_DAYS, np.random.default_rng(seed))
+    counts = down.sum(axis=1)
+    assert counts.mean() / 400 == pytest.approx(0.0231, abs=1e-4)
+    assert np.quantile(counts, 0.99) / 400 == pytest.approx(0.0775, abs=1 / 400)
+    assert counts.max() == 35
+    again = server_outages(TRACE_SERVERS, TRACE_DAYS, np.random.default_rng(seed))
+    assert (down == again).all()
+
+
+def test_servers_stay_down() -> None:
+    """No more servers change than their number does."""
+    down = server_outages(400, 349, np.random.default_rng(1))
+    counts = down.sum(axis=1)
+    assert ((down[1:] != down[:-1]).sum(axis=1) == np.abs(np.diff(counts))).all()
+
+
+def test_copies_by_hand() -> None:
+    """Two copies on two servers each and a spare one: the second server down, then the first and third."""
+    down = np.array([[0, 1, 0, 0, 0], [1, 0, 1, 0, 0], [0, 0, 0, 0, 1]], dtype=np.bool_)
+    assert copies_up(down, 2, 2, circuits=False) == [1, 0, 2]
+    assert copies_up(down, 2, 2, circuits=True) == [2, 1, 2]
+
+
+def test_at_the_command_line(tmp_path: Path) -> None:
+    """Four copies on two servers each; more spare servers never hurt, and enough of them leave nothing to lose."""
+    file = tmp_path / "case.yaml"
+    file.write_text(CASE)
+    assert run("solve", file, "--out", tmp_path).code == 0
+    said = run("outages", tmp_path / "solution.json", "--spares", "0,1,2,8", "--json").json
+    assert (said["copies"], said["servers_each"]) == (4, 2)
+    fixed, *others = said["rows"]
+    assert not fixed["circuits"]
+    assert fixed["mean"] <= others[0]["mean"] < 1.0
+    assert [row["mean"] for row in others] == sorted(row["mean"] for row in others)
+    assert others[-1]["worst"] == 1.0
+    assert others[-1]["worst_step_s"] == pytest.approx(others[-1]["p99_step_s"])
+    assert run("outages", tmp_path / "solution.json").code == 0
+    wrong = run("outages", tmp_path / "solution.json", "--spares", "two")
+    assert wrong.code == 2
+    assert "--spares" in wrong.stderr

@@ -1,0 +1,27 @@
+"""How many whole copies of a model servers that are up make on each day, counted server by server."""
+
+from __future__ import annotations
+
+from topoopt.core.arrays import Bools
+
+
+def copies_up(down: Bools, copies: int, servers_each: int, *, circuits: bool) -> list[int]:
+    """Of each day.
+
+    Args:
+        down: bool[days, servers]; those of the copies come first, spare ones last.
+        copies: of the plan.
+        servers_each: of a copy.
+        circuits: any servers make a copy; else each copy needs its own.
+    """
+    found = []
+    for day in down.tolist():
+        if circuits:
+            up = sum(not one for one in day)
+            found.append(min(copies, up // servers_each))
+            continue
+        whole = 0
+        for copy in range(copies):
+            whole += not any(day[copy * servers_each : (copy + 1) * servers_each])
+        found.append(whole)
+    return found
