@@ -197,7 +197,7 @@ def test_cost_equivalent_rate_by_hand() -> None:
 @settings(max_examples=80, deadline=None, derandomize=True)
 def test_any_fabric_against_any(fabric: str, other: str, counting: Counting, servers: int, gbps: float) -> None:
     """At the rate of equal cost both bills are equal; without one, the slowest listed rate costs more."""
-    size = NetworkSize(servers, 4)
+    size = NetworkSize(servers, 4, optical_interfaces=2)
     usd = bill_of(other, size, gbps, BOOK, counting).usd
     rate = equal_cost_gbps(fabric, size, usd, BOOK, counting)
     if rate is None:
