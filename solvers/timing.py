@@ -30,8 +30,8 @@ slower than measured."""
 CHECK_SPARE_S = 0.55
 """The same for a check: what comes after it is the file, as measured, and what is shown."""
 
-FIGURES_SPARE_S = 0.85
-"""The same for the figures, of which there may be none where nothing was measured."""
+FIGURES_SPARE_S, FIGURES_SHORT_S = 0.85, 0.5
+"""The same for the figures, which nobody measured where the first plan came late; what they may take at any time."""
 
 MEASURED_FROM, MEASURED_FROM_S = 0.1, 0.3
 """Part of the limit, and seconds, after which a search may well need all of it, and what comes after it is measured."""
@@ -143,9 +143,11 @@ class Timing:
             return True
         return self._signalled() or self._late(CHECK_SPARE_S - self.file_s, 0.02)
 
-    def figures_late(self) -> bool:
-        """Whether the figures of what was found are too late to be written in time; after an interrupt never."""
-        return not self.stop.interrupted.is_set() and self._late(FIGURES_SPARE_S, 0.04)
+    def figures_late(self, began: float) -> bool:
+        """Whether the figures of what was found, begun then, take too long to be written in time; after an interrupt,
+        or where only the search is to blame, they never do."""
+        own_s = self.stop.clock.now() - began
+        return not self.stop.interrupted.is_set() and own_s > FIGURES_SHORT_S and self._late(FIGURES_SPARE_S, 0.04)
 
     def unwritable(self) -> str | None:
         """Why what was found cannot be written in time, for people; a file of less than a second always is."""

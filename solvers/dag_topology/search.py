@@ -52,13 +52,19 @@ class FoundCircuits:
     stopped_by: StopReason
 
 
+Keep = Callable[[Callable[[], FoundCircuits]], None]
+"""Called with what makes the result, should the search have to be left from here on."""
+
+
 def search(
-    problem: DagTopologyProblem, stop: Stop, tell: Callable[[str], None], most_boxes: int = MOST_BOXES
+    problem: DagTopologyProblem, stop: Stop, tell: Callable[[str], None], keep: Keep, most_boxes: int = MOST_BOXES
 ) -> FoundCircuits:
     """Least makespan, then fewest circuits within the slack; both with their proofs, as far as the limits allow."""
     laws = BoxLaws.of(problem)
     tell("circuits")
     best = _start(laws, first_part(stop, START_SHARE, math.inf))
+    first = replace(best)
+    keep(lambda: _left(laws, problem, first, stop))
     tell("bound")
     pool = PathPool.of(PathGraph.of(problem, laws.graph))
     own = first_part(stop, BOUND_SHARE, math.inf)
@@ -84,6 +90,14 @@ def _compact(proof: CircuitProof) -> CircuitProof:
         PathMean(tuple((number[path], weight) for path, weight in mean.weights), mean.prices) for mean in proof.means
     )
     return replace(proof, paths=tuple(proof.paths[path] for path in used), means=means)
+
+
+def _left(laws: BoxLaws, problem: DagTopologyProblem, best: Reached, stop: Stop) -> FoundCircuits:
+    """What the start alone amounts to, with what the root proves of it."""
+    needed = root_circuits(laws, best.value * (1 + problem.slack_percent / 100))
+    proof = CircuitProof((CLOSED,), needed, (CLOSED,))
+    reason = stop.reason() or StopReason.TIME
+    return FoundCircuits(best.circuits, best.circuits, root_bound(laws, best.value), proof, reason)
 
 
 def _start(laws: BoxLaws, stop: Stop) -> Reached:

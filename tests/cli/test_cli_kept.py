@@ -46,6 +46,9 @@ CASES: dict[str, dict[str, Any]] = {
     "designs": shipped("hierarchical/gpt3-strategies.yaml"),
     "arrivals": shipped("shared/trace-16.yaml", jobs={"trace": str(ROOT / "instances/shared/trace-16.csv")}),
     "at once": at_once_cases.published(jobs={"repetitions": 2}),
+    "circuits": shipped("dag-topology/two-stages.yaml"),
+    "language model": shipped("llm-training/small-16.yaml"),
+    "collective": shipped("collectives/ring-5.yaml"),
     "front": shipped("hierarchical/gpt3-3d.yaml", pareto_points=5),
 }
 

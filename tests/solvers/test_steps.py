@@ -224,12 +224,13 @@ def test_what_cannot_be_written_in_time_is_not(monkeypatch: pytest.MonkeyPatch) 
     assert timing.unwritable() is None
     now[0] = 87.0
     assert "about 20 s more" in str(timing.unwritable())
-    assert not timing.figures_late()
+    assert not timing.figures_late(80.0)
     now[0] = 106.0
-    assert timing.figures_late()
+    assert timing.figures_late(80.0)
+    assert not timing.figures_late(105.9)  # the search was late, not they
     timing.stop.interrupted.set()
     assert timing.unwritable() is None
-    assert not timing.figures_late()
+    assert not timing.figures_late(80.0)
     timing.stop.interrupted.clear()
     timing.file_s = 0.5  # is as good as there
     assert timing.unwritable() is None

@@ -145,8 +145,9 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         timing.measure = None if solver.excerpt is None else partial(_afterwards_s, asked, effort)
         found = _found(solver, options.chosen or methods[search.method], asked, effort, timing)
         # Still inside: Ctrl-C after the search must not lose what was found.
+        began = stop.clock.now()
         try:
-            solution = step(lambda: judged(asked, found, effort), timing.figures_late)
+            solution = step(lambda: judged(asked, found, effort), lambda: timing.figures_late(began))
         except LateError:
             raise LimitError(FIGURES_LATE) from None
         late = timing.unwritable()

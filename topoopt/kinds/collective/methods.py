@@ -87,9 +87,17 @@ def _run(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) -> 
             unfit.append(f"{name} needs {found.schedule.steps} steps")
         elif best is None or found.score < best.score:
             best = found
+            effort.keep(partial(_found, problem, effort, best, tuple(points)))
     if best is None:
         raise _nothing(names, unfit, effort)
     effort.tell("what limits any schedule")
+    return _found(problem, effort, best, tuple(points))
+
+
+def _found(
+    problem: CollectiveProblem, effort: Effort, best: _Candidate, points: tuple[BestBySize, ...]
+) -> FoundCollective:
+    """What the best schedule amounts to, with what limits any."""
     proof = limiting(problem, effort.stop)
     reason = effort.stop.reason() or best.stopped_by
     return FoundCollective(best.schedule, best.timing, proof, best.name, reason, front(points))

@@ -31,7 +31,7 @@ def _refuse_crowded(problem: DagTopologyProblem) -> None:
 
 def _branching(problem: DagTopologyProblem, effort: Effort) -> FoundCircuits:
     _refuse_crowded(problem)
-    return search(problem, effort.stop, effort.tell)
+    return search(problem, effort.stop, effort.tell, effort.keep)
 
 
 def _by_matrix(name: str) -> Callable[[DagTopologyProblem, Effort], FoundCircuits]:
