@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from solvers.collective.plans import PlannedSchedule
@@ -65,7 +66,7 @@ def lines(problem: CollectiveProblem, planned: PlannedSchedule, method: str, pie
     return found
 
 
-def front(points: list[BestBySize]) -> tuple[BestBySize, ...]:
+def front(points: Sequence[BestBySize]) -> tuple[BestBySize, ...]:
     """Those that are best for some size, each from which bytes on."""
     kept: list[BestBySize] = []
     for point in sorted(points, key=lambda one: (one.latency_us, one.us_per_mbyte)):

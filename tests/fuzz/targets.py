@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from tests.fuzz import foreign, schedules
+from tests.fuzz import foreign, schedules, small_files
 from tests.support.paths import INSTANCES
 from tests.support.smallest import SMALLEST, problem_of, solution_of
 from tests.support.study_cases import routing, study
@@ -25,6 +25,10 @@ from topoopt.verify.laws.findings import CheckDepth
 
 SMALL = 40_000
 """Bytes of the largest instance file that is damaged."""
+
+
+FOLDERS = ("hierarchical", "placement", "measured", "collectives", "dag-topology", "llm-training", "published")
+"""Of instances of kinds that have one of their own."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,8 @@ def _export(exporter: Exporter, solution: object) -> None:
 
 
 SOLVED = ("networks/k4-4.yaml", "networks/uniform-5-2.yaml", "networks/parking-lot-5.yaml", "placement/branches-3.yaml",
-          "tiny-4.yaml", "hierarchical/resnet50-3d.yaml")  # fmt: skip
+          "tiny-4.yaml", "hierarchical/resnet50-3d.yaml", "dag-topology/two-stages.yaml", "collectives/ring-5.yaml",
+          "llm-training/small-16.yaml")  # fmt: skip
 """Instances that are solved after they were damaged."""
 
 
@@ -161,9 +166,9 @@ TARGETS: Mapping[str, Target] = {
     "instances": Target(partial(_files, "*.yaml"), _read, 270),
     "network instances": Target(partial(_files, "networks/*.yaml"), _read, 400),
     "other instances": Target(
-        lambda: {**_files("hierarchical/*.yaml"), **_files("placement/*.yaml"), **_files("measured/*.yaml")},
+        lambda: {name: content for folder in FOLDERS for name, content in _files(f"{folder}/*.yaml").items()},
         _read,
-        300,
+        400,
         lambda: {"operator-times.csv": (INSTANCES / "measured/operator-times.csv").read_bytes()},
     ),
     "shared clusters": Target(partial(_files, "shared/*.yaml"), _read, 200, _beside_clusters),
@@ -172,10 +177,11 @@ TARGETS: Mapping[str, Target] = {
         lambda: {Path(name).name: (INSTANCES / name).read_bytes() for name in SOLVED}, _solve, 30
     ),
     "studies": Target(partial(_files, "studies/*.yaml"), _study, 300, _all_instances),
-    "stores of studies": Target(_store, _collect, 600),
-    "matrices": Target(foreign.matrices, foreign.read_matrix, 500),
+    "stores of studies": Target(_store, _collect, 500),
+    "matrices": Target(foreign.matrices, foreign.read_matrix, 400),
     "traces of demand": Target(foreign.traces, foreign.read_demand_trace, 300),
-    "graphs": Target(foreign.graphs, foreign.read_any_graph, 400),
+    "graphs": Target(foreign.graphs, foreign.read_any_graph, 300),
+    "small files": Target(small_files.originals, small_files.read_any, 200),
     "price books": Target(foreign.price_books, foreign.read_any_price_book, 100),
     "foreign formats": Target(foreign.imports, foreign.import_any, 500),
     "foreign schedules": Target(schedules.originals, schedules.audit_any, 400),

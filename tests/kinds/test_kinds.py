@@ -177,3 +177,15 @@ def test_solvers_load_no_library_that_takes_a_second() -> None:
     )
     found = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["co-optimisation", "routing", "allocation"])
+def test_a_part_of_a_solution_stands_for_the_whole(name: str) -> None:
+    """What is written to measure how long the file takes is no more than all of it, and says at least as much of it."""
+    solution = solution_of(name)
+    kind = kind_named(solution.kind)
+    excerpt = kind.solver().excerpt
+    assert excerpt is not None
+    part, longer = excerpt(solution)
+    whole, some = (len(kind.files.solutions.text(each)) for each in (solution, part))
+    assert some <= whole <= longer * some

@@ -142,7 +142,8 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         if options.memory_bytes is not None:
             stop.memory.limit_bytes = options.memory_bytes
         effort = Effort(search, timing.for_search(solver.search_share), options, timing)
-        timing.measure = None if solver.excerpt is None else partial(_afterwards_s, asked, effort)
+        alone = solver.excerpt is not None and solver.search_share == 1.0  # else bounds and more come with the figures
+        timing.measure = partial(_afterwards_s, asked, effort) if alone else None
         found = _found(solver, options.chosen or methods[search.method], asked, effort, timing)
         # Still inside: Ctrl-C after the search must not lose what was found.
         began = stop.clock.now()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+
+import numpy as np
 
 from solvers.job.baselines import FabricSearch, compare_fabrics
 from solvers.job.loop import LoopResult
 from solvers.job.methods import METHODS, default_budget, run_method
+from solvers.job.realise import routes_of_pairs
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import Baseline, Evaluation, JobSolution, OperatorChoice
 from topoopt.core.plan import Plan
@@ -204,11 +207,36 @@ def _choices(instance: CoOptimisation, plan: Plan) -> list[OperatorChoice]:
     return choices
 
 
+PARTS = 16
+"""One route of so many is written to measure how long all take."""
+
+
+def _excerpt(solution: JobSolution) -> tuple[JobSolution, int]:
+    plan, routes, evaluation = solution.plan, solution.plan.routes, solution.evaluation
+    some = np.zeros((solution.cluster.servers,) * 2, dtype=np.bool_)
+    some[routes.source[::PARTS], routes.target[::PARTS]] = True
+    demand = np.where(some, solution.demand.model_parallel_bytes, 0.0)
+    part = replace(
+        solution,
+        plan=replace(plan, routes=routes_of_pairs(routes, some)),
+        operators=solution.operators[::PARTS],
+        demand=replace(solution.demand, model_parallel_bytes=demand),
+        evaluation=replace(
+            evaluation, link_bytes=evaluation.link_bytes[::PARTS], timeline=evaluation.timeline[::PARTS]
+        ),
+    )
+    return part, PARTS
+
+
 JOB_METHODS = table(
     Method("auto", "alternating; on small clusters it then asks the exact programs", partial(_found, "auto")),
     *(Method(name, line.summary, partial(_found, name)) for name, line in METHODS.items()),
 )
 
 SOLVER = Solver(
-    methods=lambda _: JOB_METHODS, assemble=assemble, tables=lambda _: (("", JOB_METHODS),), search_share=SEARCH_SHARE
+    methods=lambda _: JOB_METHODS,
+    assemble=assemble,
+    tables=lambda _: (("", JOB_METHODS),),
+    search_share=SEARCH_SHARE,
+    excerpt=_excerpt,
 )
