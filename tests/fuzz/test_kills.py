@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -216,3 +217,41 @@ def test_full_disk_of_solve(small_disk: Path) -> None:
         assert (small_disk / "out/solution.json").exists()
     finally:
         subprocess.run(["umount", "-l", str(small_disk)], check=False, capture_output=True)
+
+
+def test_full_disk_of_collect(small_disk: Path, tmp_path: Path) -> None:
+    """A table that finds no room leaves the old one, or none; with room the same command writes it."""
+    ballast, out = small_disk / "ballast", small_disk / "out"
+    try:
+        subprocess.run(["mount", "-o", "remount,size=1m", str(small_disk)], check=True)
+        words, calm = a_study(tmp_path), tmp_path / "calm"
+        finished(*words, calm)
+        finished("study", "collect", calm)
+        true = rows(calm / "results.parquet")
+        shutil.copytree(calm, out, ignore=shutil.ignore_patterns("results.*"))
+        for old in (False, True):
+            before = sorted(path.name for path in out.iterdir())
+            fill(ballast)
+            done = subprocess.run(
+                command("study", "collect", out),
+                cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+            )  # fmt: skip
+            assert done.returncode == 7, done.stderr
+            assert "No space left" in done.stderr
+            assert "Traceback" not in done.stderr
+            assert sorted(path.name for path in out.iterdir()) == before
+            if old:
+                same(rows(out / "results.parquet"), true)
+            ballast.unlink()
+            finished("study", "collect", out)
+            same(rows(out / "results.parquet"), true)
+            assert not leftovers(out)
+    finally:
+        subprocess.run(["umount", "-l", str(small_disk)], check=False, capture_output=True)
+
+
+def fill(ballast: Path) -> None:
+    """Write until the disk takes no more."""
+    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as stream:
+        while True:
+            stream.write(bytes(4096))
