@@ -31,7 +31,8 @@ CHECK_SPARE_S = 0.55
 """The same for a check: what comes after it is the file, as measured, and what is shown."""
 
 FIGURES_SPARE_S, FIGURES_SHORT_S = 0.85, 0.5
-"""The same for the figures, which nobody measured where the first plan came late; what they may take at any time."""
+"""The same for the figures, which nobody measured where the first plan came late; what they may take at any time, with
+a twentieth of the limit."""
 
 MEASURED_FROM, MEASURED_FROM_S = 0.1, 0.3
 """Part of the limit, and seconds, after which a search may well need all of it, and what comes after it is measured."""
@@ -146,8 +147,10 @@ class Timing:
     def figures_late(self, began: float) -> bool:
         """Whether the figures of what was found, begun then, take too long to be written in time; after an interrupt,
         or where only the search is to blame, they never do."""
-        own_s = self.stop.clock.now() - began
-        return not self.stop.interrupted.is_set() and own_s > FIGURES_SHORT_S and self._late(FIGURES_SPARE_S, 0.04)
+        if self.limit_s is None or self.stop.interrupted.is_set():
+            return False
+        short = self.stop.clock.now() - began <= FIGURES_SHORT_S + 0.05 * self.limit_s
+        return not short and self._late(FIGURES_SPARE_S, 0.04)
 
     def unwritable(self) -> str | None:
         """Why what was found cannot be written in time, for people; a file of less than a second always is."""

@@ -22,12 +22,24 @@ WORK = {
     "reconfigure": "topoopt.analyses.reconfiguration.run.reconfiguration_sweep",
     "resilience": "topoopt.analyses.resilience.run.study",
     "compare": "solvers.job.alternate.anneal",
+    "collective bound": "topoopt.analyses.collective.bounds.network_bounds",
+    "collective find": "topoopt.analyses.collective.find.find_front",
+    "pipeline": "topoopt.analyses.pipeline.best.against_best",
 }
 """What each command spends its time with."""
 
+WITH_MEMORY = [command for command in WORK if " " not in command and command != "pipeline"]
+"""Commands that take a limit of memory too."""
+
 
 def words_of(command: str, folder: Path) -> list[object]:
-    """A run of a small job."""
+    """A run of a small job, network or pipeline."""
+    if command == "pipeline":
+        return [command, "--stages", 2, "--micro-batches", 2, "--best"]
+    if command == "collective bound":
+        return ["collective", "bound", "preset: dgx-a100, boxes: 2"]
+    if command == "collective find":
+        return ["collective", "find", "--servers", 8, "--degree", 2]
     instance = write(folder, job(6, 2, chain(6)))
     if command == "resilience":
         assert run("solve", instance, "--out", folder / "out").code == 0
@@ -77,7 +89,7 @@ def test_work_that_looks_at_no_clock(tmp_path: Path, command: str, monkeypatch: 
     assert (result.code, result.json["error"]) == (5, "the time limit came before anything was found")
 
 
-@pytest.mark.parametrize("command", WORK)
+@pytest.mark.parametrize("command", WITH_MEMORY)
 def test_a_memory_limit_that_is_too_small(tmp_path: Path, command: str) -> None:
     """A megabyte is not enough for anything, and what is no size is refused."""
     words = words_of(command, tmp_path)

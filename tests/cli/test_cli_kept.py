@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -72,15 +73,21 @@ def test_what_was_found_is_kept(tmp_path: Path, name: str, monkeypatch: pytest.M
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_signal_keeps_what_was_found(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C as soon as there is something: exit code 130, and a solution that the checker takes."""
+SIGNALLED = list(zip(CASES, itertools.cycle((signal.SIGTERM, signal.SIGINT, signal.SIGHUP)), strict=False))
+"""Each case with one of the signals that ask a run to end."""
+
+
+@pytest.mark.parametrize(("name", "number"), SIGNALLED)
+def test_a_signal_keeps_what_was_found(
+    tmp_path: Path, name: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them as soon as there is something: exit code 130, and a solution that the checker takes."""
     original = Effort.keep
 
     def keep(effort: Effort, found: Any, rough: bool = False) -> None:
         original(effort, found, rough)
         if not effort.stop.interrupted.is_set():
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
             effort.stop.interrupted.wait(60.0)
 
     monkeypatch.setattr(Effort, "keep", keep)

@@ -74,11 +74,12 @@ def audit(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
+        from topoopt.analyses.collective.audit import Audit
         from topoopt.analyses.collective.audit import audit as examined
         from topoopt.analyses.collective.audit_answer import audit_answer
         from topoopt.analyses.collective.audit_speed import AuditSettings
         from topoopt.analyses.collective.networks import network_argument
+        from topoopt.console.attended import attended
         from topoopt.files.faults import nearest_text, value_text
         from topoopt.formats.schedules.reader import ScheduleOptions
         from topoopt.formats.schedules.states import NAMES, collective_named
@@ -98,11 +99,16 @@ def audit(
         stated = StatedFigures(size_of(vector), said.time_us, said.algbw_gbytes_per_s)
         network = None if topology is None else network_argument(topology)
         settings = AuditSettings(multicast, relaying, message_us, stated, root)
-        with stop_on_signals(time_limit) as stop, collection_halted():
-            program = SCHEDULES[form](schedule, ScheduleOptions(wanted, root))
-            if root >= len(program.ranks) or (network is not None and root >= len(network.ranks)):
-                raise InputError([Problem("no such rank", path="--root", value=str(root))])
-            found = examined(program, network, settings, stop)
+        with attended(output, time_limit) as run, collection_halted():
+            run.doing, stop = "audit", run.timing.stop
+
+            def judged() -> Audit:
+                program = SCHEDULES[form](schedule, ScheduleOptions(wanted, root))
+                if root >= len(program.ranks) or (network is not None and root >= len(network.ranks)):
+                    raise InputError([Problem("no such rank", path="--root", value=str(root))])
+                return examined(program, network, settings, stop)
+
+            found = run.part(judged)
             reason = stop.reason() or StopReason.CONVERGED
 
         def show(console: Console) -> None:

@@ -45,10 +45,10 @@ def bound(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
         from topoopt.analyses.collective.bounds import breadth_first_figures, network_bounds
         from topoopt.analyses.collective.bounds_answer import bounds_answer
         from topoopt.analyses.collective.networks import network_argument
+        from topoopt.console.attended import attended
         from topoopt.core.errors import InputError, Problem
 
         if method not in ("optimum", "bfb"):
@@ -57,9 +57,10 @@ def bound(
             allowed = ", ".join(BOUNDED)
             raise InputError([Problem("no bound for it", path="--collective", value=collective, allowed=allowed)])
         network = network_argument(topology)
-        with stop_on_signals(time_limit) as stop:
-            pairs = None if collective is None else collective == "all-to-all"
-            found = network_bounds(network, stop, all_to_all=pairs, allreduce=collective in (None, "allreduce"))
+        pairs, reduced = None if collective is None else collective == "all-to-all", collective in (None, "allreduce")
+        with attended(output, time_limit) as run:
+            run.doing, stop = "bounds", run.timing.stop
+            found = run.part(lambda: network_bounds(network, stop, all_to_all=pairs, allreduce=reduced))
         document = {"ranks": len(network.ranks), **found.document()}
         if method == "bfb":
             document |= breadth_first_figures(network)

@@ -53,7 +53,6 @@ def find(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
         from topoopt.analyses.collective.find import (
             PREFERENCES,
             find_front,
@@ -64,6 +63,7 @@ def find(
         from topoopt.analyses.collective.find_answer import answer
         from topoopt.analyses.collective.find_report import front_html
         from topoopt.analyses.collective.scores import Wanted
+        from topoopt.console.attended import attended
         from topoopt.files.atomic import write_text_atomically
 
         _require(links, prefer, vector, network, csv_file, report)
@@ -72,8 +72,9 @@ def find(
         preference = PREFERENCES["bandwidth" if cost and prefer == "time" else prefer]
         if cost and prefer == "time":
             preference = lambda one: cost.time_us(wanted, one)  # noqa: E731
-        with stop_on_signals(time_limit) as stop:
-            found = find_front(wanted, stop, visits=visits, seed=seed, preference=preference)
+        with attended(output, time_limit) as run:
+            run.doing, stop = "topologies", run.timing.stop
+            found = run.part(lambda: find_front(wanted, stop, visits=visits, seed=seed, preference=preference))
             reason = stop.reason() or StopReason.CONVERGED
         if network is not None:
             write_network(network, found.preferred, link_gbytes_per_s)
@@ -182,8 +183,8 @@ def rebuild(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
         from topoopt.analyses.collective.atlas import DEGREES, SIZES, atlas, atlas_text, rebuilt
+        from topoopt.console.attended import attended
         from topoopt.files.atomic import write_text_atomically
         from topoopt.files.existing import new_file
 
@@ -193,10 +194,10 @@ def rebuild(
                 [Problem("cannot be written", path="--out", value=str(place), allowed="a file in a folder")]
             )
         chosen = SIZES if sizes is None else _numbers(sizes)
-        with stop_on_signals(time_limit) as stop, output.remarks.status("") as status:
-            made = rebuilt(
-                chosen, DEGREES, stop, known={} if fresh else atlas(), visits=visits, seed=seed, tell=status.update
-            )
+        known = {} if fresh else atlas()
+        with attended(output, time_limit) as run, output.remarks.status("") as status:
+            run.doing, stop, tell = "topologies", run.timing.stop, status.update
+            made = run.part(lambda: rebuilt(chosen, DEGREES, stop, known=known, visits=visits, seed=seed, tell=tell))
             reason = stop.reason()
         write_text_atomically(place, atlas_text(made))
         entries = sum(map(len, made.values()))

@@ -22,8 +22,8 @@ def job(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
         from topoopt.analyses.collective.job import answer, job_collectives
+        from topoopt.console.attended import attended
         from topoopt.core.errors import InputError, Problem
         from topoopt.core.job import CoOptimisation
         from topoopt.drawing.format import byte_size, server_set
@@ -33,8 +33,10 @@ def job(
         problem = read_instance(instance)
         if not isinstance(problem, CoOptimisation):
             raise InputError([Problem("not an instance of a job", str(instance), None, "kind", problem.kind)])
-        with stop_on_signals(time_limit) as stop:
-            found = job_collectives(problem, read_solution(solution, ["co-optimisation"]), stop)
+        plan = read_solution(solution, ["co-optimisation"])
+        with attended(output, time_limit) as run:
+            run.doing = "schedules"
+            found = run.part(lambda: job_collectives(problem, plan, run.timing.stop))
 
         def show(console: Console) -> None:
             for group in found.groups:

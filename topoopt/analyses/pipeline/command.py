@@ -66,7 +66,7 @@ def pipeline(
         loads = None if layers is None else _layers(shape, costs, layers, (layer_state, activations, room))
         names = chosen_schedules(schedule)
         question = PipelineQuestion(names, schedule != ALL, shape, costs, loads, drawn=out is not None)
-        rows, left_out = _rows(question, best, method, time_limit)
+        rows, left_out = _rows(output, question, best, method, time_limit)
         if out is not None:
             title = f"{stages} ranks, {micro_batches} micro-batches" + (f", {chunks} chunks" if chunks > 1 else "")
             write_text_atomically(out, pipeline_html(title, rows))
@@ -77,18 +77,19 @@ def pipeline(
     output.run(command)
 
 
-def _rows(question: PipelineQuestion, best: bool, method: str, time_limit: float) -> Rows:
+def _rows(output: Output, question: PipelineQuestion, best: bool, method: str, time_limit: float) -> Rows:
     from topoopt.analyses.pipeline.run import schedule_rows
 
     if not best:
         return schedule_rows(question)
-    from solvers.stop import stop_on_signals
     from topoopt.analyses.pipeline.best import against_best, require_tiny
+    from topoopt.console.attended import attended
 
     require_tiny(question, method)
     rows, left_out = schedule_rows(question)
-    with stop_on_signals(time_limit) as stop:
-        return against_best(question, rows, stop, method), left_out
+    with attended(output, time_limit) as run:
+        run.doing = "best orders"
+        return run.part(lambda: against_best(question, rows, run.timing.stop, method)), left_out
 
 
 def _check(out: Path | None, passes: int) -> None:
