@@ -144,12 +144,12 @@ class Timing:
             return True
         return self._signalled() or self._late(CHECK_SPARE_S - self.file_s, 0.02)
 
-    def figures_late(self, began: float) -> bool:
-        """Whether the figures of what was found, begun then, take too long to be written in time; after an interrupt,
-        or where only the search is to blame, they never do."""
+    def figures_late(self, cpu_began_s: float) -> bool:
+        """Whether the figures of what was found, begun at this `time.process_time()`, take too long to be written in
+        time; after an interrupt, or where something else is to blame, they never do."""
         if self.limit_s is None or self.stop.interrupted.is_set():
             return False
-        short = self.stop.clock.now() - began <= FIGURES_SHORT_S + 0.05 * self.limit_s
+        short = time.process_time() - cpu_began_s <= FIGURES_SHORT_S + 0.05 * self.limit_s
         return not short and self._late(FIGURES_SPARE_S, 0.04)
 
     def unwritable(self) -> str | None:

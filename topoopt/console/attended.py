@@ -85,6 +85,17 @@ class AttendedRun:
                 self.timing.out_of_memory()
             raise LimitError(self.timing.nothing()) from None
 
+    def patient(self, work: Callable[[], Result]) -> Result:
+        """Do work that ends by itself soon after the limit, with what it has then; only the second signal leaves it.
+
+        Raises:
+            KeyboardInterrupt: that came.
+        """
+        try:
+            return step(work, self.timing.stop.hurry.is_set)
+        except LateError:
+            raise KeyboardInterrupt from None
+
 
 @contextmanager
 def attended(

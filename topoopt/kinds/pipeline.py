@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -146,7 +147,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         timing.measure = partial(_afterwards_s, asked, effort) if alone else None
         found = _found(solver, options.chosen or methods[search.method], asked, effort, timing)
         # Still inside: Ctrl-C after the search must not lose what was found.
-        began = stop.clock.now()
+        began = time.process_time()
         try:
             solution = step(lambda: judged(asked, found, effort), lambda: timing.figures_late(began))
         except LateError:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import solvers.stop
 from solvers.stop import Stop
 from tests.support import written_schedules as written
 from topoopt.cli.app import app
@@ -40,7 +39,7 @@ def pressed(monkeypatch: pytest.MonkeyPatch) -> None:
         stop.interrupted.set()
         yield stop
 
-    monkeypatch.setattr(solvers.stop, "stop_on_signals", early)
+    monkeypatch.setattr("topoopt.console.attended.stop_on_signals", early)
 
 
 def test_bounds_without_time_are_bounds() -> None:

@@ -108,7 +108,7 @@ def audit(
                     raise InputError([Problem("no such rank", path="--root", value=str(root))])
                 return examined(program, network, settings, stop)
 
-            found = run.part(judged)
+            found = run.patient(judged)
             reason = stop.reason() or StopReason.CONVERGED
 
         def show(console: Console) -> None:

@@ -60,7 +60,7 @@ def bound(
         pairs, reduced = None if collective is None else collective == "all-to-all", collective in (None, "allreduce")
         with attended(output, time_limit) as run:
             run.doing, stop = "bounds", run.timing.stop
-            found = run.part(lambda: network_bounds(network, stop, all_to_all=pairs, allreduce=reduced))
+            found = run.patient(lambda: network_bounds(network, stop, all_to_all=pairs, allreduce=reduced))
         document = {"ranks": len(network.ranks), **found.document()}
         if method == "bfb":
             document |= breadth_first_figures(network)

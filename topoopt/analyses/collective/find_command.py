@@ -74,7 +74,7 @@ def find(
             preference = lambda one: cost.time_us(wanted, one)  # noqa: E731
         with attended(output, time_limit) as run:
             run.doing, stop = "topologies", run.timing.stop
-            found = run.part(lambda: find_front(wanted, stop, visits=visits, seed=seed, preference=preference))
+            found = run.patient(lambda: find_front(wanted, stop, visits=visits, seed=seed, preference=preference))
             reason = stop.reason() or StopReason.CONVERGED
         if network is not None:
             write_network(network, found.preferred, link_gbytes_per_s)
@@ -197,7 +197,7 @@ def rebuild(
         known = {} if fresh else atlas()
         with attended(output, time_limit) as run, output.remarks.status("") as status:
             run.doing, stop, tell = "topologies", run.timing.stop, status.update
-            made = run.part(lambda: rebuilt(chosen, DEGREES, stop, known=known, visits=visits, seed=seed, tell=tell))
+            made = run.patient(lambda: rebuilt(chosen, DEGREES, stop, known=known, visits=visits, seed=seed, tell=tell))
             reason = stop.reason()
         write_text_atomically(place, atlas_text(made))
         entries = sum(map(len, made.values()))

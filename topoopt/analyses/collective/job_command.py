@@ -36,7 +36,7 @@ def job(
         plan = read_solution(solution, ["co-optimisation"])
         with attended(output, time_limit) as run:
             run.doing = "schedules"
-            found = run.part(lambda: job_collectives(problem, plan, run.timing.stop))
+            found = run.patient(lambda: job_collectives(problem, plan, run.timing.stop))
 
         def show(console: Console) -> None:
             for group in found.groups:

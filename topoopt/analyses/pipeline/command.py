@@ -89,7 +89,7 @@ def _rows(output: Output, question: PipelineQuestion, best: bool, method: str, t
     rows, left_out = schedule_rows(question)
     with attended(output, time_limit) as run:
         run.doing = "best orders"
-        return run.part(lambda: against_best(question, rows, run.timing.stop, method)), left_out
+        return run.patient(lambda: against_best(question, rows, run.timing.stop, method)), left_out
 
 
 def _check(out: Path | None, passes: int) -> None:
