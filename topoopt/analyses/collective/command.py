@@ -11,6 +11,7 @@ from topoopt.analyses.collective.audit_command import audit
 from topoopt.analyses.collective.early_end import early_end
 from topoopt.analyses.collective.find_command import find, rebuild
 from topoopt.analyses.collective.job_command import job
+from topoopt.analyses.collective.switch_command import switch
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 
 BOUNDED = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
@@ -95,3 +96,4 @@ app.command("audit")(audit)
 app.command("job")(job)
 app.command("find")(find)
 app.command("atlas")(rebuild)
+app.command("switch")(switch)
