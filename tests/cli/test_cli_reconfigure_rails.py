@@ -82,6 +82,15 @@ def test_refusals_name_file_line_and_value(tmp_path: Path, switching: str, tenso
         assert word in " ".join(result.stderr.split()), result.stderr
 
 
+def test_evaluate_says_what_a_step_takes(tmp_path: Path) -> None:
+    """The step of `reconfigure` at the delay and in the mode of the instance."""
+    file = written(tmp_path, "{delay: 10ms, provisioned: false}")
+    one = run("evaluate", file, "--json").json["switching"]
+    assert (one["mode"], one["switches"]) == ("on-demand", 4)
+    assert one["step_s"] == pytest.approx(one["electrical_s"] + 0.02, rel=1e-9)
+    assert "ports are set 4 times" in " ".join(run("evaluate", file).stdout.split())
+
+
 def test_an_unknown_scheme_is_refused(tmp_path: Path) -> None:
     result = run("reconfigure", written(tmp_path), "--delays", "1ms", "--fabrics", "sip-ml")
     assert result.code == 2

@@ -72,12 +72,36 @@ def evaluate(
         strategy = chosen_strategy(problem, given)
         ideal = estimate(problem, strategy)
         document = estimate_document(problem, strategy, ideal)
+        if problem.switching is not None:
+            document["switching"] = _switched(file, problem, strategy)
         if fabric or follow:
             document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric or [], follow=follow)
         output.result(document, lambda console: _show(console, document), answer(problem, document))
         return 0
 
     output.run(command)
+
+
+def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
+    """The step with circuits set anew inside it, as the instance says, checked."""
+    from solvers.stop import stop_on_signals
+    from topoopt.analyses.reconfiguration.rails import RailSteps
+    from topoopt.analyses.reconfiguration.rails_command import placed
+    from topoopt.analyses.reconfiguration.rails_words import step_document
+    from topoopt.core.errors import InputError
+    from topoopt.core.switched_step import SwitchMode
+
+    settings = problem.switching
+    mode = SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
+    try:
+        rails = RailSteps(problem, strategy, settings)
+    except InputError as error:
+        raise placed(file, error) from None
+    with stop_on_signals(None) as stop:
+        step = rails.switched(settings.delay_s, mode, stop, events=True)
+        static_s, _ = rails.static(stop)
+    rails.check(step)
+    return step_document(step, static_s)
 
 
 def _on_fabrics(problem: Any, strategy: Any, ideal: Any, fabrics: list[str], *, follow: bool) -> list[dict[str, Any]]:
@@ -123,6 +147,12 @@ def _show(console: Console, document: dict[str, Any]) -> None:
         f"(causal attention, without recomputation); {document['tokens_per_s_per_gpu']:.6g} tokens/s a GPU",
         *(_fabric_text(one) for one in document.get("fabrics", ())),
     ]
+    if "switching" in document:
+        one = document["switching"]
+        lines.append(
+            f"circuits set anew inside the step, {one['mode']}, {1e3 * one['delay_s']:.6g} ms: {one['step_s']:.6g} s; "
+            f"electrical network {one['electrical_s']:.6g} s; ports are set {one['switches']} times"
+        )
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from topoopt.core.optical_devices import delay_text
-from topoopt.core.switched_step import BoundaryFigures, RailStudy
+from topoopt.core.switched_step import BoundaryFigures, RailStudy, SwitchedStep
 from topoopt.drawing.format import percent
 
 
@@ -23,9 +23,7 @@ def rails_document(study: RailStudy) -> dict[str, Any]:
         {**asdict(one), **{name: _figure(getattr(one, name)) for name in ("window_s", "stall_s", "break_even_s")}}
         for one in study.boundaries
     ]
-    steps = [{**asdict(one), "events": None} for one in study.steps]
-    for one in steps:
-        del one["events"]
+    steps = [step_document(one, study.static_s) for one in study.steps]
     return {
         "ports": study.ports,
         "circuit_gbps": study.circuit_gbps,
@@ -36,6 +34,13 @@ def rails_document(study: RailStudy) -> dict[str, Any]:
         "shown": asdict(study.shown),
         "boundaries": boundaries,
     }
+
+
+def step_document(step: SwitchedStep, static_s: float) -> dict[str, Any]:
+    """A step for programs, without its events."""
+    found = asdict(replace(step, events=()))
+    del found["events"]
+    return {**found, "static_s": _figure(static_s)}
 
 
 def boundary_lines(study: RailStudy) -> list[str]:

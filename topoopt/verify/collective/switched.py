@@ -77,7 +77,8 @@ def _pass_on(load: dict[tuple[int, int], float], rank: int, target: int, size: f
     """Send bytes along the shorter way; False: there is none."""
     ways = []
     for step in (circuits, -circuits):
-        at, way = rank, []
+        at = rank
+        way: list[tuple[int, int]] = []
         while at != target and len(way) < n:
             way.append((at, step))
             at = (at + step) % n
