@@ -144,7 +144,7 @@ def split_of(least: Ints, most: Ints, circuits: Floats, weight: Floats) -> Split
     return pair, int(np.clip(count, least[pair], most[pair] - 1))
 
 
-def earliest(laws: BoxLaws, program: PathProgram, best: Reached) -> BoxTree:
+def earliest(laws: BoxLaws, program: PathProgram, best: Reached, stop: Stop) -> BoxTree:
     """The tree of boxes by the time before which none of their plans is done; better plans replace `best`."""
 
     def offer(circuits: Ints) -> float:
@@ -160,7 +160,7 @@ def earliest(laws: BoxLaws, program: PathProgram, best: Reached) -> BoxTree:
         least, most = narrowed
         if (least == most).all():
             return offer(least), None, None
-        said = program.relaxed(least, most)
+        said = program.relaxed(least, most, stop)
         low = np.clip(np.floor(said.circuits + 1e-6), least, most).astype(np.int64)
         offer(dealt(laws, low, most, laws.pair_volume))
         return said.bound, said.mean, split_of(least, most, said.circuits, program.weights(said.mean))
@@ -168,7 +168,7 @@ def earliest(laws: BoxLaws, program: PathProgram, best: Reached) -> BoxTree:
     return BoxTree(laws, judge)
 
 
-def fewest(laws: BoxLaws, program: PathProgram, limit: float, best: Reached) -> BoxTree:
+def fewest(laws: BoxLaws, program: PathProgram, limit: float, best: Reached, stop: Stop) -> BoxTree:
     """The tree of boxes by the circuits that plans done by the limit need; plans with fewer replace `best`."""
     after = limit * (1 + SAME)
 
@@ -187,7 +187,7 @@ def fewest(laws: BoxLaws, program: PathProgram, limit: float, best: Reached) -> 
             return float(least.sum()), None, None
         if (least == most).all():
             return math.inf, None, None
-        said = program.relaxed(least, most)
+        said = program.relaxed(least, most, stop)
         rounded = np.clip(np.ceil(said.circuits - 1e-6), least, most).astype(np.int64)
         if laws.within(rounded):
             in_time(rounded)

@@ -12,6 +12,7 @@ import numpy as np
 
 from solvers.dag_topology.box import BoxLaws
 from solvers.dag_topology.paths import PathGraph
+from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.dag_topology_solution import PathMean, StepPath
 
@@ -100,8 +101,8 @@ class PathProgram:
         self._chords: set[tuple[int, int]] = set()
         self._handed = 0
 
-    def relaxed(self, least: Ints, most: Ints) -> BoxRelaxation:
-        """Of a box; rows that it needs are added."""
+    def relaxed(self, least: Ints, most: Ints, stop: Stop) -> BoxRelaxation:
+        """Of a box; rows that it needs are added. Left in the middle it says less, and no less true."""
         solver, pairs = self._solver, self.pairs
         for p in range(pairs):
             solver.changeColBounds(1 + p, float(least[p]), float(most[p]))
@@ -110,7 +111,7 @@ class PathProgram:
             self._hand_over()
             solver.run()
             x = np.array(solver.getSolution().col_value)
-            if not self._extended(x, least, most):
+            if not self._extended(x, least, most) or stop.reason() is not None:
                 break
         return self._said(x, least, most)
 

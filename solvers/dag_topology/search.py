@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.dag_topology.box import BoxLaws
+from solvers.dag_topology.box import MARGIN, BoxLaws
 from solvers.dag_topology.branching import CLOSED, SAME, Reached, earliest, fewest
 from solvers.dag_topology.path_means import PathPool, PathProgram
 from solvers.dag_topology.paths import PathGraph
-from solvers.dag_topology.starts import dealt, exchanged, filled
+from solvers.dag_topology.starts import dealt, exchanged, filled, thinned
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Ints
 from topoopt.core.dag_topology import DagTopologyProblem
@@ -71,9 +71,10 @@ def search(
     bound, tree, means = _proven(laws, pool, best, own, most_boxes)
     tell("fewest circuits")
     limit = best.value * (1 + problem.slack_percent / 100)
-    few = Reached(float(best.circuits.sum()), best.circuits)
+    thin = thinned(laws, best.circuits, limit * (1 + SAME) * (1 - MARGIN), first_part(stop, START_SHARE, math.inf))
+    few = Reached(float(thin.sum()), thin)
     program = PathProgram(laws, pool, limit, limit * (1 + SAME))
-    few_tree = fewest(laws, program, limit, few)
+    few_tree = fewest(laws, program, limit, few, stop)
     needed = few_tree.grow(lambda: few.value - 0.5, stop, most_boxes)
     whole = bound >= best.value * (1 - CLOSE) and needed >= few.value
     stopped = StopReason.CONVERGED if whole else stop.reason() or StopReason.BUDGET
@@ -138,7 +139,7 @@ def _proven(
     by_windows = root_bound(laws, best.value)
     if by_windows >= best.value * (1 - CLOSE):
         return by_windows, (CLOSED,), []
-    tree = earliest(laws, PathProgram(laws, pool, best.value), best)
+    tree = earliest(laws, PathProgram(laws, pool, best.value), best, stop)
     tree.grow(lambda: best.value * (1 - CLOSE), stop, 2)
     best.value, best.circuits = exchanged(laws, best.value, best.circuits, first_part(stop, START_SHARE, math.inf))
     bound = min(tree.grow(lambda: best.value * (1 - CLOSE), stop, most_boxes), best.value)

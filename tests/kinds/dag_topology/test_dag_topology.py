@@ -14,6 +14,7 @@ from solvers.backends import SOLVERS, SolverLimits
 from solvers.dag_topology.box import BoxLaws
 from solvers.dag_topology.path_means import PathPool, PathProgram
 from solvers.dag_topology.paths import PathGraph
+from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.dag_jobs import choices, drawn, pipeline, problem
 from tests.support.paths import INSTANCES
@@ -148,7 +149,7 @@ def test_means_by_hand() -> None:
     assert means.makespan(0, whole) == pytest.approx(6.0)
     assert means.circuits(1, whole, 6.0) == pytest.approx(8 / 3)
     program = PathProgram(BoxLaws.of(job), PathPool.of(PathGraph.of(job, StepGraph.of(job))), 6.0)
-    said = program.relaxed(np.array([1, 1]), np.array([2, 2]))
+    said = program.relaxed(np.array([1, 1]), np.array([2, 2]), Stop())
     assert said.bound == pytest.approx(6.0)
 
 
