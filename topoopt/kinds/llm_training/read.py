@@ -39,6 +39,7 @@ from topoopt.kinds.llm_training.schema import (
     StrategySection,
     SwitchingSection,
 )
+from topoopt.simulate.llm_training.calculon_estimate import covers_model
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 
 Choice = TypeVar("Choice")
@@ -217,11 +218,9 @@ def _calculon_faults(file: LlmTrainingFile, model: LanguageModel | None) -> Iter
             yield Fault(("overlap", key), text, f"{getattr(file.overlap, key):g}", "0")
     if file.overlap.pipeline:
         yield Fault(("overlap", "pipeline"), text, "true", "false")
-    if model is not None:
-        plain = model.experts is None and model.latent is None and not model.gated
-        if not plain or model.kv_heads != model.heads:
-            allowed = "dense, an MLP of two matrices, as many heads of keys as of queries"
-            yield Fault(("model",), text, None, allowed)
+    if model is not None and not covers_model(model):
+        allowed = "dense, an MLP of two matrices, as many heads of keys as of queries"
+        yield Fault(("model",), text, None, allowed)
     if file.calculon is not None:
         for key in ("tensor_network", "pipeline_network", "data_network"):
             place = getattr(file.calculon, key)

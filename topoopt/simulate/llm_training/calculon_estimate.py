@@ -6,6 +6,7 @@ import numpy as np
 
 from topoopt.core.calculon import CalculonSettings, TensorTransfers
 from topoopt.core.errors import Problem
+from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, StepEstimate, TrainingMemory
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule
@@ -70,6 +71,11 @@ def _record(problem: LlmTrainingProblem, settings: CalculonSettings, strategy: P
         np.array([settings.transfers.value]),
         (np.array([flag]) for flag in (strategy.zero == 1, settings.redo, problem.overlap.data and strategy.data > 1)),
     )
+
+
+def covers_model(model: LanguageModel) -> bool:
+    """Whether it has words for a model: dense, an MLP of two matrices, as many heads of keys as of queries."""
+    return model.experts is None and model.latent is None and not model.gated and model.kv_heads == model.heads
 
 
 def calculon_problems(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> list[Problem]:
