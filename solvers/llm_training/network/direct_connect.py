@@ -2,7 +2,8 @@
 
 Groups that pass bytes round get rings by the distances of TotientPerms (TopoOpt, NSDI'23, section 4.3), within the
 group; groups whose servers all send to each other all links between them, or distances that keep ways short; stages
-links to the next one. Families without links of their own go over those of others, servers forward for each other.
+links to the next one. Families without links of their own go over those of others, servers forward for each other;
+gradients then go round the groups that exchange tokens.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.llm_training.network.borrowed_rings import borrowed_rings
 from solvers.llm_training.network.direct_routes import direct_routes
 from solvers.llm_training.network.rings import both_ways, rank_rings
 from solvers.network.constructions.selection import Selection, select_distances
@@ -30,10 +32,11 @@ Split = Mapping[F, int]
 
 @dataclass(frozen=True, eq=False)
 class _Made:
-    """Links of one family: rows (tail, head), and the rings of its groups by class."""
+    """Links of one family: rows (tail, head), the rings of its groups by class, and the steps of an exchange."""
 
     arcs: list[Ints]
     orders: tuple[Ints, ...]
+    steps: tuple[int, ...] = ()
 
 
 def least_interfaces(groups: FamilyGroups, links: LinkDirection) -> dict[F, int]:
@@ -103,6 +106,8 @@ def direct_network(
     n, links = cluster.servers, cluster.links
     places, arcs = np.arange(n), []
     orders: dict[F, tuple[Ints, ...]] = {}
+    laid: list[F] = []
+    steps: tuple[int, ...] = ()
     leaders = ring_leaders(groups)
     for family, classes in groups.collectives.items():
         if leaders[family] is not family:
@@ -114,11 +119,27 @@ def direct_network(
         arcs += [part for one in made for part in one.arcs]
         if ring:
             orders[family] = tuple(one.orders[0] for one in made)
+            laid += [family] if any(one.arcs for one in made) else []
+        elif len(made) == 1:
+            steps = made[0].steps
+    for family in _borrowing(groups, laid) if steps else ():
+        exchange, replicas = groups.collectives[F.EXPERT][0], [part for own in laid for part in orders[own]]
+        both = links is LinkDirection.BIDIRECTIONAL
+        found = [borrowed_rings(one, exchange, steps, replicas, n, both=both) for one in groups.collectives[family]]
+        if all(one is not None for one in found):
+            orders[family] = tuple(both_ways(one) if both else one for one in found if one is not None)
     if split.get(F.PIPELINE, 0) and len(groups.hops.source):
         edges = _stage_edges(groups, links)
         arcs.append(_lit(np.repeat(edges, split[F.PIPELINE] // _most_neighbours(groups, links), axis=0), links))
     graph = _graph(cluster, arcs)
     return PlacedNetwork(graph, places, orders, direct_routes(graph, groups, orders, volume, seed=seed))
+
+
+def _borrowing(groups: FamilyGroups, laid: list[F]) -> list[F]:
+    """Families that reduce gradients and have no links of their own."""
+    leaders = ring_leaders(groups)
+    wanting = (F.DATA, F.EXPERT_DATA)
+    return [family for family in wanting if family in groups.collectives and leaders[family] not in laid]
 
 
 def _lit(edges: Ints, links: LinkDirection) -> Ints:
@@ -155,7 +176,8 @@ def _mesh_links(groups: BlockGroups, interfaces: int, links: LinkDirection, seed
         steps = [step for one in found for step in ({one, k - one} if both and 2 * one != k else {one})]
     tail = np.tile(np.arange(k), len(steps))
     head = (tail + np.repeat(steps, k)) % k if steps else tail
-    return _Made([np.column_stack([servers[:, tail].ravel(), servers[:, head].ravel()])] if steps else [], ())
+    arcs = [np.column_stack([servers[:, tail].ravel(), servers[:, head].ravel()])] if steps else []
+    return _Made(arcs, (), tuple(steps))
 
 
 def _graph(cluster: GpuCluster, arcs: list[Ints]) -> LinkGraph:

@@ -1,7 +1,8 @@
 """Routes of pairs on a direct-connect network: the link between them, exchanges inside their group, else short paths.
 
-What a group exchanges over links of its own is routed once for all groups of the same form: by a linear program where
-it is small, else in rounds of shortest paths that keep off full links.
+What a group exchanges over links of its own is routed once for all groups of the same form: on a circulant the same
+seen from every server, with the least load there is; else by a linear program where it is small, or in rounds of
+shortest paths that keep off full links.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from solvers.llm_training.network.circulant_routes import circulant_routes
 from solvers.llm_training.network.evaluation import sending_pairs
 from solvers.network.constructions.split_routes import split_routes_lp
+from solvers.network.routing.circulant import classes_of
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.routing import PathTable
@@ -122,6 +125,9 @@ def group_routes(graph: LinkGraph, seed: int) -> PathTable:
     """Routes of all pairs of a group that send each other equally much."""
     n = graph.servers
     source, target = (side.ravel() for side in np.nonzero(~np.eye(n, dtype=bool)))
+    classes = classes_of(n, graph.tail, graph.head, graph.parallel.astype(np.float64))
+    if classes is not None and len(graph.tail) < len(source):
+        return circulant_routes(n, *classes)
     if n <= LARGEST_PROGRAM and len(graph.tail) < len(source):
         arcs = np.repeat(np.column_stack([graph.tail, graph.head]), graph.parallel, axis=0)
         return split_routes_lp(Topology.of_arcs(n, arcs), seed=seed)

@@ -243,7 +243,7 @@ def _ring_links(
             found.update({(a, b): own, (b, a): own})
             continue
         due = own // 2 * 2 if both else own  # a ring both ways is two
-        if len(rings) != (due or 1):
+        if due and len(rings) != due:
             return None
         for ring in rings if due else ():
             found.update(zip(ring, ring[1:] + ring[:1], strict=True))
