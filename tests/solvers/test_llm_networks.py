@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from itertools import islice, pairwise, permutations
 
 import numpy as np
 import pytest
 
+from solvers.llm_training.network.circulant_routes import circulant_routes
+from solvers.llm_training.network.direct_connect import direct_network
 from solvers.llm_training.network.direct_routes import group_routes
 from solvers.llm_training.network.evaluation import evaluated
 from solvers.llm_training.network.fabric_bound import optimistic_rates
@@ -25,6 +28,7 @@ from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
 from topoopt.core.regular_graphs import torus_steps
+from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.network.explicit import explicit_s
@@ -121,6 +125,51 @@ def test_splits_use_no_more_interfaces_than_there_are() -> None:
     graph = found.evaluated.network.graph
     assert np.bincount(graph.tail, graph.parallel).max() <= sum(found.split.values()) <= 8
     assert np.bincount(graph.head, graph.parallel).max() <= 8
+
+
+def _fullest(table: PathTable) -> float:
+    load: Counter[tuple[int, int]] = Counter()
+    for path in range(len(table.share)):
+        for step in pairwise(table.path(path)):
+            load[step] += float(table.share[path])
+    return max(load.values())
+
+
+@pytest.mark.parametrize(
+    ("servers", "steps", "fullest"), [(8, (1, 3), 2.5), (8, (1, 2, 3), 4 / 3), (32, (1, 7), 21.0), (6, (1, 2), 1.5)]
+)
+def test_exchanges_on_circulants_fill_all_links_alike(servers: int, steps: tuple[int, ...], fullest: float) -> None:
+    """A server reaches the others in so many hops in sum, by hand: 8 by steps 1, 3: 4 in one, 3 in two, 10 hops over 4
+    links; by 1, 2, 3: 6 + 2 over 6; 32 by 1, 7: 4, 8, 12, 7 in one to four hops, 84 over 4; 6 by 1, 2 (4 in one, the
+    opposite one in two, by one step of each kind): 6 hops over 4 links is 1.5, all links alike."""
+    offsets = np.array(sorted({side for step in steps for side in (step, servers - step)}))
+    table = circulant_routes(servers, offsets, np.ones(len(offsets)))
+    assert len(table.source) == servers * (servers - 1)
+    for place, ends in enumerate(zip(table.source.tolist(), table.target.tolist(), strict=True)):
+        paths = range(int(table.pair_ptr[place]), int(table.pair_ptr[place + 1]))
+        assert sum(float(table.share[path]) for path in paths) == pytest.approx(1.0)
+        for path in map(table.path, paths):
+            assert (path[0], path[-1]) == ends
+            assert all((b - a) % servers in offsets for a, b in pairwise(path))
+    assert _fullest(table) == pytest.approx(fullest, rel=1e-5)
+
+
+def test_gradients_go_round_over_links_of_exchanges() -> None:
+    """Experts over 8 of 16 servers with six links each, their replicas joined by two: rings of all 16 servers by steps
+    1 and 3 inside the groups of eight cross where replicas are joined, so that every edge of them is a link."""
+    problem, one = _plain(training("deepseek-v3", 128, 128, 4096)), strategy(data=128, expert=64, zero=1, pipeline=1)
+    groups, volume = family_groups(one, 8), dict.fromkeys(F, 1.0)
+    split = {F.EXPERT: 6, F.EXPERT_DATA: 2, F.DATA: 0}
+    network = direct_network(problem.cluster, groups, split, volume, seed=0)
+    links = set(zip(network.graph.tail.tolist(), network.graph.head.tolist(), strict=True))
+    (orders,) = network.orders[F.DATA]
+    assert orders.shape == (1, 4, 16)
+    for ring in orders[0].tolist():
+        assert sorted(ring) == list(range(16))
+        assert set(pairwise([*ring, ring[0]])) <= links
+    own = evaluated(problem, one, network, groups)
+    # Eight GPUs of a server follow each other in a ring, and one of them sends out of it: four rings, links of 50 GB/s.
+    assert own.found.alone[F.DATA] / problem.device.reached.network == pytest.approx(4 * 50e9)
 
 
 def test_even_splits_and_ranks_in_order_when_asked_for() -> None:
