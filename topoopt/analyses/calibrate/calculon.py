@@ -9,8 +9,8 @@ from typing import Any
 
 from topoopt.analyses.calibrate.fit import RunError, summary
 from topoopt.analyses.calibrate.runs import MeasuredRun
-from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.formats.calculon.system import on_system
+from topoopt.kinds.llm_training.calculon_schema import CalculonSection
 from topoopt.simulate.llm_training.calculon_estimate import calculon_estimate, calculon_problems, covers_model
 
 
@@ -29,7 +29,8 @@ def _error(run: MeasuredRun, system: Path) -> RunError | None:
     found = []
     for strategy in run.strategies:
         whole = replace(strategy, stage_layers=())
-        problem: LlmTrainingProblem = on_system(run.problem, whole, system)
+        settings = CalculonSection(**on_system(run.problem, whole, system)).build()
+        problem = replace(run.problem, time_model="calculon", calculon=settings)
         if not calculon_problems(problem, whole):
             found.append(calculon_estimate(problem, whole).iteration_time_s)
     if not found:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.formats.calculon.read import ExecutionJson, system_section
-from topoopt.kinds.llm_training.calculon_schema import CalculonSection
 
 Again = Literal["none", "attn_only", "full"]
 
@@ -18,8 +16,8 @@ RECOMPUTED: dict[Recompute, Again] = {Recompute.NONE: "none", Recompute.SELECTIV
 
 def on_system(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, system: str | os.PathLike[str]
-) -> LlmTrainingProblem:
-    """The instance by the Calculon model: tensors on the first network of the machine, all else on the last one.
+) -> dict[str, Any]:
+    """The section `calculon` of the instance: tensors on the first network of the machine, all else on the second.
 
     Sequence parallelism gathers anew what it keeps split; activation functions are not fused.
 
@@ -52,4 +50,4 @@ def on_system(
         training=True,
     )
     _, section = system_section(system, execution)
-    return replace(problem, time_model="calculon", calculon=CalculonSection(**section).build())
+    return section
