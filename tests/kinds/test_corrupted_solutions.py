@@ -141,6 +141,8 @@ CIRCUITS = (
     *LESS,
     *WITNESSES,
     Harmless("proof.*_tree*", "a witness: another tree may prove the same"),
+    Harmless("proof.paths*", "a witness: what no mean has proves nothing"),
+    Harmless("proof.means*", "a witness: other weights and prices may prove the same"),
     Harmless("proof.circuits_bound", "fewer is the weaker statement, and its page says so", "x0*"),
     Harmless("proof.circuits_bound", "the same", "-1"),
     Harmless("proof.circuits_bound", "the same", "zero"),

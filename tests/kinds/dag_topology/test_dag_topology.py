@@ -14,6 +14,7 @@ from solvers.backends import SOLVERS, SolverLimits
 from solvers.dag_topology.box import BoxLaws
 from solvers.dag_topology.path_means import PathPool, PathProgram
 from solvers.dag_topology.paths import PathGraph
+from solvers.dag_topology.starts import thinned
 from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.dag_jobs import choices, drawn, pipeline, problem
@@ -151,6 +152,13 @@ def test_means_by_hand() -> None:
     program = PathProgram(BoxLaws.of(job), PathPool.of(PathGraph.of(job, StepGraph.of(job))), 6.0)
     said = program.relaxed(np.array([1, 1]), np.array([2, 2]), Stop())
     assert said.bound == pytest.approx(6.0)
+
+
+def test_thinned_by_hand() -> None:
+    """5 circuits for 4 beside tasks of 4: within 6 two of them do, within 5 four; the other pair keeps its one."""
+    laws = BoxLaws.of(problem(AHEAD, 3, 6))
+    for limit, kept in ((6.0, [2, 1]), (5.0, [4, 1])):
+        assert thinned(laws, np.array([5, 1]), limit * (1 + 1e-9), Stop()).tolist() == kept
 
 
 def test_transfers_together_on_a_path() -> None:
