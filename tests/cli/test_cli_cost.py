@@ -53,7 +53,7 @@ def test_every_fabric_of_a_size() -> None:
     document = found.json
     assert found.code == 0
     assert {*document["fabrics"], *document["unavailable"]} == set(FABRIC_COSTS)
-    assert set(document["unavailable"]) == {"hypercube", "torus-3d"}
+    assert set(document["unavailable"]) == {"hypercube", "regional-circuits", "torus-3d"}
     for fabric in document["fabrics"].values():
         assert fabric["usd"] == pytest.approx(sum(line["usd"] for line in fabric["bill"]))
         assert fabric["usd_per_server"] == pytest.approx(fabric["usd"] / 128)
