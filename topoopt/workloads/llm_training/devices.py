@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 from topoopt.core.llm_training import ReachedRates, TrainingDevice
 
-_A100 = ReachedRates(0.7461, 0.6, 3.286, 0.4682, 0.8541, 0.7919, 0.9089, 35.03, 300.0, 156.6, 112.8)
-_H100 = ReachedRates(0.5989, 0.515, 2.261, 0.523, 0.814, 0.694, 0.95, 33.61, 346.3, 147.1, 76.66)
+_A100 = ReachedRates(0.7388, 0.6, 2.984, 0.4736, 0.8575, 0.7902, 0.8697, 34.29, 300.0, 143.9, 107.9)
+_H100 = ReachedRates(0.6, 0.517, 2.244, 0.5094, 0.8144, 0.6915, 0.95, 33.33, 344.4, 143.9, 76.01)
 
 TRAINING_DEVICES: Mapping[str, TrainingDevice] = MappingProxyType(
     {
