@@ -17,7 +17,7 @@ from topoopt.core.parallelism import Recompute
 from topoopt.verify.llm_training.iteration import least_seconds
 from topoopt.verify.llm_training.space import RECOMPUTES, records_of, strategies_of
 
-BLOCK = 1 << 15
+BLOCK = 1 << 17
 """Rows that are evaluated together."""
 
 ZERO, RECOMPUTED = 8, 11

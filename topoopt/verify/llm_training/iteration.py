@@ -29,6 +29,9 @@ DIGITS = 9
 EQUAL = 1e-9
 """Ranks whose work differs by no more have as much to do."""
 
+MOST_STAGES = 1_000_000
+"""Stages of strategies that are bounded together."""
+
 Rates = Callable[[Records], DimensionRates]
 """Of the groups of strategies."""
 
@@ -164,11 +167,17 @@ def least_seconds(problem: LlmTrainingProblem, r: Records, rates: Rates | None =
     Args:
         free: gradients, weights and the step take no time.
     """
-    found = np.empty(len(r.t))
-    for group in alike(problem, r, rates):
-        rows = group.rows.without_exchange() if free else group.rows
-        every = np.full(len(group.places), float(group.m)), np.full(len(group.places), group.zero3)
-        found[group.places] = OrderBounds(problem, group.schedule, group.p, rows, *every).seconds()
+    found, m = np.empty(len(r.t)), problem.batch.sequences / (r.d * r.b)
+    keys, group = np.unique(np.stack([r.schedule, r.p, r.v], axis=1), axis=0, return_inverse=True)
+    for number, (schedule, p, v) in enumerate(keys.astype(np.int64).tolist()):
+        every = np.flatnonzero(group.ravel() == number)
+        for places in np.array_split(every, 1 + len(every) * p * v // MOST_STAGES):
+            own = Records(*(getattr(r, part.name)[places] for part in fields(Records)))
+            layers = dealt(problem.model.layers, p, v, own.first, own.last)
+            rows = stage_rows(problem, own, layers, ideal_rates(problem, own) if rates is None else rates(own))
+            rows = rows.without_exchange() if free else rows
+            bounds = OrderBounds(problem, SCHEDULES[schedule], p, rows, m[places], own.zero == 3)
+            found[places] = bounds.seconds()
     return found + _fixed(problem)
 
 

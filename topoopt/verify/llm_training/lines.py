@@ -23,7 +23,7 @@ from topoopt.verify.llm_training.iteration import Rates, least_seconds, seconds_
 from topoopt.verify.llm_training.memory import memory_of
 from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
 
-BLOCK = 1 << 14
+BLOCK = 1 << 17
 """Strategies that are evaluated together."""
 
 RELATIVE = Tolerance.ROUNDING.relative

@@ -118,13 +118,12 @@ class OrderBounds:
 
     def _passes(self, r: int, count: Floats, *, ahead: bool) -> Floats:
         """So many turns of a rank: p of each chunk, from chunk 0 on."""
-        p, stages, found = self.p, self.p * self.v, np.zeros_like(self.m)
-        for chunk in range(self.v):
-            s = chunk * p + r
-            end = stages - 1 if ahead else 0
-            own = (self.rows.forward if ahead else self.rows.back)[s] + (self.wait if s != end else 0.0)
-            found = found + own * (np.floor(count / stages) * p + np.clip(count % stages - chunk * p, 0, p))
-        return found
+        p, stages = self.p, self.p * self.v
+        chunk = np.arange(self.v)[:, None]
+        sent = chunk * p + r != (stages - 1 if ahead else 0)
+        own = (self.rows.forward if ahead else self.rows.back)[r::p] + sent * self.wait
+        times = np.floor(count / stages) * p + np.clip(count % stages - chunk * p, 0, p)
+        return np.asarray((own * times).sum(axis=0))
 
     def _interleaved(self) -> Floats:
         p, v, m, best = self.p, self.v, self.m, np.zeros_like(self.m)
