@@ -71,7 +71,7 @@ class Cluster:
     intra_server_gbps: float = 2400.0
     local_allreduce: LocalAllReduce = LocalAllReduce.RING
     gpu_memory_bytes: int | None = None
-    link_sharing: LinkSharing = LinkSharing.FAIR
+    link_sharing: LinkSharing = LinkSharing.FIFO
 
     @property
     def link_bytes_per_ms(self) -> float:

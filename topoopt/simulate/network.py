@@ -61,7 +61,7 @@ class Network:
     member_ptr: Ints
     member_link: Int32s
     schedules: ScheduleArrays
-    link_sharing: LinkSharing = LinkSharing.FAIR
+    link_sharing: LinkSharing = LinkSharing.FIFO
 
     @property
     def links(self) -> int:
@@ -152,7 +152,7 @@ def compile_network(
     routes: PathTable,
     rings: tuple[GroupRings, ...],
     schedules: Sequence[GroupSchedule] = (),
-    link_sharing: LinkSharing = LinkSharing.FAIR,
+    link_sharing: LinkSharing = LinkSharing.FIFO,
 ) -> Network:
     """Flatten routes, rings and schedules to link ids.
 

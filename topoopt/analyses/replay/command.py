@@ -26,7 +26,7 @@ def replay(
     time_model: Annotated[str, typer.Option(help=", ".join(TIME_MODELS) + ".")] = "rounds",
     link_sharing: Annotated[
         str | None,
-        typer.Option(help=", ".join(LinkSharing) + ", of rounds and hop; default: as in the file, or fair."),
+        typer.Option(help=", ".join(LinkSharing) + ", of rounds and hop; default: as in the file, or fifo."),
     ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:

@@ -64,7 +64,7 @@ def replay(
         link_gbps: rate of one interface, Gbit/s: the one NIC of a server on a switched fabric, one link of the
             direct-connect topology. None: the rate in the file.
         time_model: a name in `TIME_MODELS`.
-        link_sharing: a value of `LinkSharing`; None: `fair`, or as in the instance.
+        link_sharing: a value of `LinkSharing`; None: `fifo`, or as in the instance.
 
     Raises:
         InputError: unreadable file, unknown name, rate not positive, or a fabric the file cannot provide.

@@ -59,7 +59,7 @@ class ClusterFields(FilePart):
         LocalAllReduce.RING, description="time model of the AllReduce in a server"
     )
     link_sharing: Annotated[LinkSharing, NameOf(LinkSharing)] = Field(
-        LinkSharing.FAIR,
+        LinkSharing.FIFO,
         description="flows take turns of a segment on a link, or each request is served whole",
     )
 

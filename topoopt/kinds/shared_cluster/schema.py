@@ -48,7 +48,7 @@ class SharedClusterSection(FileModel):
     hop_latency_us: LatencyUs = Field(default=1.0, description="latency of one hop, microseconds")
     ring_round_latency_us: LatencyUs = Field(default=2.1, description="of one ring round on direct links, microseconds")
     link_sharing: Literal["fair", "fifo"] = Field(
-        default="fair",
+        default="fifo",
         description="with time_model: rounds: flows take turns of a segment on a link, or each request is served whole",
     )
     rack_servers: Annotated[int, Field(ge=1, le=MAX_SERVERS)] | None = Field(
