@@ -14,7 +14,7 @@ Variables: time >= 0; count[p,k] in {0,1}, whether p has k circuits; carried[i,j
 minimise time
 1. one[p]:          sum_k count[p,k] = 1
 2. ports[i]:        sum_{p at i} sum_k k count[p,k] <= ports[i]
-3. chosen[i,j,k]:   carried[i,j,k] <= demand[i,j] count[p,k]   (= without splitting), k >= 1
+3. chosen[i,j,k]:   carried[i,j,k] <= demand[i,j] count[p,k], with equality without splitting, k >= 1
 4. served[i,j,k]:   carried[i,j,k] <= circuit k time, k >= 1
 5. leaving[i]:      sum_j (demand[i,j] - sum_k carried[i,j,k]) <= electrical time
 6. reaching[j]:     sum_i (demand[i,j] - sum_k carried[i,j,k]) <= electrical time
