@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import combinations, islice, product
 
 import numpy as np
@@ -81,13 +81,13 @@ def regional_networks(cluster: GpuCluster, groups: FamilyGroups) -> Iterator[tup
             yield _graph(cluster, made), _routes(n, demand, made)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _alone(demand: bytes, servers: int, optical: int, other: int) -> Region:
     """Circuits alone for the pairs that have some."""
     return _matched(demand, servers, optical, other, split=False)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _split(demand: bytes, servers: int, optical: int, other: int) -> Region:
     """The other interfaces too, where circuits take longer."""
     return _matched(demand, servers, optical, other, split=True)
@@ -109,7 +109,7 @@ def _matched(demand: bytes, servers: int, optical: int, other: int, *, split: bo
     return Region(circuits, ways)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _forwarded(demand: bytes, servers: int, optical: int, other: int) -> Region | None:
     """A circulant graph of circuits; pairs without one by a third server, as far as the other interfaces are full.
 
