@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import networkx as nx
 import numpy as np
 
 from solvers.dag_topology.box import BoxLaws
@@ -46,6 +45,8 @@ def _proportional(laws: BoxLaws) -> Ints:
 
 def _matchings(laws: BoxLaws) -> Ints:
     """Again and again one circuit for each pair of the heaviest matching of the volume a circuit."""
+    import networkx as nx  # takes a while
+
     circuits, volume = np.ones_like(laws.most), laws.pair_volume
     place = {(int(a), int(b)): p for p, (a, b) in enumerate(laws.ends)}
     while True:

@@ -63,7 +63,7 @@ def prepared(target: Target, folder: Path) -> Path:
     inner = folder / "files"
     inner.mkdir(exist_ok=True)
     for other, content in target.beside().items():
-        (inner / other).parent.mkdir(exist_ok=True)
+        (inner / other).parent.resolve().mkdir(parents=True, exist_ok=True)
         (inner / other).write_bytes(content)
     return inner
 

@@ -80,7 +80,7 @@ def test_tokens_cross_when_experts_are_apart() -> None:
 def test_the_search_goes_through_all_orders() -> None:
     """With none named the best of six that begin with tensor; many hops over slow interfaces are not for the usual."""
     problem = training("llama3-70b", 64, 8192, 4096)
-    problem = replace(problem, cluster=replace(problem.cluster, link_gbps=25.0, gpu_memory_bytes=None))
+    problem = replace(problem, cluster=replace(problem.cluster, link_gbps=5.0, gpu_memory_bytes=None))
     schedule = (PipelineSchedule.ONE_F_ONE_B,)
     space = replace(problem.space, tensor=(1,), pipeline=(8,), context=(1,), micro_batch=(1,), schedule=schedule)
 

@@ -40,6 +40,9 @@ ZB_HELD, ZB_LATE = 34.0, 32.0
 PLANNED_DIGITS = 9
 """Of the times that an order is planned with: as many as rounding leaves alone."""
 
+FINEST_BITS = 1000.0
+"""Ticks are no finer than this power of two, where nothing takes any time."""
+
 
 @dataclass(frozen=True)
 class OrderShape:
@@ -173,7 +176,7 @@ def _followed(
     ready = np.concatenate([np.zeros_like(ready), ready], axis=1)
     both, twice = np.concatenate([tables[: WEIGHTS + 1]] * 2, axis=2), np.concatenate([hop, hop])
     total = (both.sum(axis=(0, 1)) + 2.0 * shape.stages * twice) * shape.micro_batches + ready.sum(axis=0)
-    scale = 10.0 ** np.minimum(np.floor(np.log10(MOST_TICKS / total)), 22.0)
+    scale = np.exp2(np.minimum(np.floor(np.log2(MOST_TICKS / total)), FINEST_BITS))
     ticks, first_ready, hops = np.rint(both * scale), np.rint(ready * scale), np.rint(twice * scale)
     last, windows = orders.start[1:] - 1, np.zeros((2, 0), dtype=np.int64)
     final = np.flatnonzero(np.isin(orders.passes[:, 0], (BACKWARD, LATE)))
