@@ -164,6 +164,7 @@ REGION = (
     *WITNESSES,
     Harmless("proofs*", "a witness: another one may prove the same"),
     Harmless("topologies.*.*.[012]", "other circuits that no step is slower with, within ports"),
+    Harmless("topologies.*", "the same without circuits that no step needs", "entry dropped"),
 )
 TOGETHER_REGION = {
     "faster": times(0.9, "objective.value", "bound.value", "steps.*.2"),
