@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from topoopt.simulate.llm_training.network.rates import NetworkRates, network_ra
 from topoopt.simulate.llm_training.network.sharing import shared_rates
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.traffic import iteration_traffic
-from topoopt.simulate.llm_training.transfers import GroupRates
+from topoopt.simulate.llm_training.transfers import GroupHops, GroupRates
 
 RATE_OF = {
     F.TENSOR: "tensor",
@@ -72,6 +72,13 @@ def evaluated(
     found = network_rates(problem, strategy, network, groups)
     rates = shared_rates(problem, strategy, found)
     return EvaluatedNetwork(network, found, rates, iteration_s(problem, strategy, rates))
+
+
+def no_faster(rates: GroupRates, than: GroupRates) -> bool:
+    """Whether no group has more than at other rates, nor fewer hops, so that no iteration takes less."""
+    slower = all(bool(np.all(getattr(rates, name) <= getattr(than, name))) for name in set(RATE_OF.values()))
+    farther = all(getattr(rates.hops, each.name) >= getattr(than.hops, each.name) for each in fields(GroupHops))
+    return slower and farther
 
 
 def family_bytes(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[F, float]:

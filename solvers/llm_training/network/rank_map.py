@@ -7,7 +7,7 @@ from itertools import chain, combinations, permutations
 
 import numpy as np
 
-from solvers.llm_training.network.evaluation import EvaluatedNetwork, evaluated
+from solvers.llm_training.network.evaluation import EvaluatedNetwork, evaluated, iteration_s, no_faster
 from solvers.llm_training.network.fabrics import FabricNetwork
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
@@ -15,6 +15,8 @@ from topoopt.core.llm_training import LlmTrainingProblem, RankMap
 from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
 from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.network.groups import FamilyGroups, rank_coordinates
+from topoopt.simulate.llm_training.network.rates import network_rates
+from topoopt.simulate.llm_training.network.sharing import shared_rates
 
 MOST_PERMUTED = 7
 """Servers up to which all maps are tried."""
@@ -39,9 +41,16 @@ class _Maps:
         source, target = np.nonzero(~np.eye(n, dtype=bool))
         return self._fabric.routes(source, target)
 
-    def at(self, places: Ints) -> EvaluatedNetwork:
+    def faster(self, places: Ints, best: EvaluatedNetwork) -> EvaluatedNetwork | None:
+        """The map, if it is faster than the best; of most the rates alone tell that they are not."""
         network = self._fabric.placed(self._groups, places, self._table)
-        return evaluated(self._problem, self._strategy, network, self._groups)
+        found = network_rates(self._problem, self._strategy, network, self._groups)
+        rates = shared_rates(self._problem, self._strategy, found)
+        if no_faster(rates, best.rates):
+            return None
+        seconds = iteration_s(self._problem, self._strategy, rates)
+        faster = seconds < best.iteration_time_s * (1.0 - 1e-9)
+        return EvaluatedNetwork(network, found, rates, seconds) if faster else None
 
     def final(self, places: Ints) -> EvaluatedNetwork:
         """With routes of the pairs that send alone."""
@@ -71,8 +80,8 @@ def best_map(
         if stop.reason() is not None:
             break
         moved = map_ if n <= MOST_PERMUTED else places[map_]
-        one = maps.at(moved)
-        if one.iteration_time_s < best.iteration_time_s * (1.0 - 1e-9):
+        one = maps.faster(moved, best)
+        if one is not None:
             best, places = one, moved
     return maps.final(places)
 
