@@ -14,7 +14,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.dag_topology_solution import StepPath
-from topoopt.simulate.dag.shared_circuits import StepGraph
+from topoopt.simulate.dag.shared_circuits import StepGraph, in_order
 from topoopt.simulate.jit import kernel
 
 SOURCE, SINK = -1, -2
@@ -71,7 +71,7 @@ class PathGraph:
         fixed[:steps] = graph.duration
         of_run = np.full(nodes, -1, dtype=np.int64)
         of_run[steps:] = grouped
-        order = _order(first, successor, np.bincount(head, minlength=nodes).astype(np.int64))
+        order = in_order(first, successor, np.bincount(head, minlength=nodes).astype(np.int64))
         return PathGraph(first, successor, order, fixed, moved, pair, of_run)
 
     def longest(self, slowness: Floats) -> tuple[float, StepPath]:
@@ -130,17 +130,6 @@ def _runs(problem: DagTopologyProblem, graph: StepGraph) -> list[Run]:
             run.append((gate, transfer, user))
         found.append(run)
     return [run for run in found if len(run) > 1]
-
-
-def _order(first: Ints, successor: Ints, waits: Ints) -> Ints:
-    left = waits.tolist()
-    found = [node for node, count in enumerate(left) if not count]
-    for node in found:
-        for later in successor[first[node] : first[node + 1]].tolist():
-            left[later] -= 1
-            if not left[later]:
-                found.append(later)
-    return np.array(found, dtype=np.int64)
 
 
 @kernel

@@ -25,11 +25,11 @@ class WarmProgram:
         self._scaling = scaling_of(program)
         self._solver = _loaded(program, self._scaling)
 
-    def solve(self, allowed: Bools | None = None) -> tuple[float, Floats, Floats] | None:
+    def solve(self, allowed: Bools) -> tuple[float, Floats, Floats] | None:
         """Least value, the integer columns, and duals of the rows; None where there is no optimum.
 
         Args:
-            allowed: of each integer column whether it may be above 0; None: all may.
+            allowed: of each integer column whether it may be above 0.
         """
         found = self._solved(allowed)
         if found is None and self._scaling is not None:
@@ -39,11 +39,10 @@ class WarmProgram:
             found = self._solved(allowed)
         return found
 
-    def _solved(self, allowed: Bools | None) -> tuple[float, Floats, Floats] | None:
+    def _solved(self, allowed: Bools) -> tuple[float, Floats, Floats] | None:
         import highspy
 
-        upper = self._program.upper[self._integers]
-        upper = upper if allowed is None else np.where(allowed, upper, 0.0)
+        upper = np.where(allowed, self._program.upper[self._integers], 0.0)
         self._solver.changeColsBounds(len(upper), self._integers, np.zeros(len(upper)), upper)
         self._solver.run()
         solution = self._solver.getSolution()

@@ -161,7 +161,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.SERVERS_LEFT: "jobs that fit alone, and free servers counted (a knapsack)",
     Argument.REGIONS_LEFT: "jobs that fit alone, and each region filled as if it had all of them (knapsacks)",
     Argument.SHARD_BRANCHING: "HiGHS branch and bound over the shards",
-    Argument.ALL_SHAPES: "bounds of all ways to divide the GPUs, or all their strategies evaluated",
+    Argument.ALL_SHAPES: "bounds of all ways to divide the GPUs, or of all their strategies, those left open followed",
     Argument.CIRCUIT_BRANCHING: "branch and bound over circuits, windows of time and longest paths for every box",
     Argument.CIRCUIT_PRICES: "branch and bound over circuits, prices of ports and interfaces for every box",
 }

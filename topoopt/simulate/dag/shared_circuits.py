@@ -53,10 +53,16 @@ class StepGraph:
         backwards = np.array([m.source > m.target for m in problem.transfers], dtype=np.int64)
         duration = np.array([0.0] * len(problem.transfers) + [task.duration for task in problem.tasks])
         channel = 2 * problem.pair_of + backwards
-        return StepGraph(first, successor, waits, duration, problem.volume, channel, _in_order(first, successor, waits))
+        return StepGraph(first, successor, waits, duration, problem.volume, channel, in_order(first, successor, waits))
 
 
-def _in_order(first: Ints, successor: Ints, waits: Ints) -> Ints:
+def in_order(first: Ints, successor: Ints, waits: Ints) -> Ints:
+    """int64[nodes]: nodes of a graph, each behind all that it waits for.
+
+    Args:
+        first, successor: of each node, CSR, those that wait for it.
+        waits: how many nodes each one waits for.
+    """
     left = waits.tolist()
     found = [step for step, count in enumerate(left) if not count]
     for step in found:
