@@ -24,6 +24,7 @@ class WarmProgram:
         self._integers = np.flatnonzero(program.is_integer).astype(np.int32)
         self._scaling = scaling_of(program)
         self._solver = _loaded(program, self._scaling)
+        self._suits = False
 
     def solve(self, allowed: Bools) -> tuple[float, Floats, Floats] | None:
         """Least value, the integer columns, and duals of the rows; None where there is no optimum.
@@ -32,11 +33,12 @@ class WarmProgram:
             allowed: of each integer column whether it may be above 0.
         """
         found = self._solved(allowed)
-        if found is None and self._scaling is not None:
+        if found is None and self._scaling is not None and not self._suits:
             # No units suit numbers that lie too far apart; as they are given they may do.
             self._scaling = None
             self._solver = _loaded(self._program, None)
             found = self._solved(allowed)
+        self._suits = self._suits or found is not None
         return found
 
     def _solved(self, allowed: Bools) -> tuple[float, Floats, Floats] | None:
