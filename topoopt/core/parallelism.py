@@ -81,6 +81,21 @@ class ParallelStrategy:
         """N."""
         return self.tensor * self.context * self.pipeline * self.data
 
+    @property
+    def copies(self) -> int:
+        """Of the model along the ranks of a pipeline: DualPipe holds one each way (arXiv:2412.19437, 3.2.1)."""
+        return 2 if self.schedule is PipelineSchedule.DUALPIPE else 1
+
+    @property
+    def replicas(self) -> int:
+        """Ranks that hold the same weights, but for experts."""
+        return self.copies * self.context * self.data
+
+    @property
+    def expert_replicas(self) -> int:
+        """Ranks that hold the same experts."""
+        return self.replicas * self.tensor // (self.expert * self.expert_tensor)
+
 
 @dataclass(frozen=True)
 class StrategySpace:

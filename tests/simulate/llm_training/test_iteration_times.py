@@ -15,6 +15,7 @@ from topoopt.core.pipeline import PipelineShape, StageCosts
 from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.rank_times import rank_times
+from topoopt.simulate.llm_training.step import strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.transfers import GroupRates
 from topoopt.simulate.pipeline.closed_forms import closed_form_s
@@ -82,3 +83,23 @@ def test_no_gpu_computes_faster_than_its_peak() -> None:
         found = estimate(problem, one)
         assert 0.02 < found.model_flops / found.iteration_time_s / 1024 / found.peak_flops < 0.7
         assert np.isfinite(found.memory.total)
+
+
+@pytest.mark.parametrize(("zero", "passes"), [(0, 2.0), (1, 1.0)])
+def test_both_copies_of_dualpipe_reduce_their_gradients(zero: int, passes: float) -> None:
+    """Two ranks hold both stages: 2 x 8 replicas pass all gradients of the model round, which nothing hides here."""
+    problem = training("llama3-70b", 16, 64, 4096)
+    problem = replace(problem, overlap=Overlap(data=False))
+    one = strategy(pipeline=2, data=8, schedule="dualpipe", zero=zero)
+    cluster, reached = problem.cluster, problem.device.reached
+    rate = min(cluster.intra_server_gbps * reached.scale_up, 8 * cluster.gpu_gbps * reached.network) * 1.25e8
+    parameters = 70_553_706_496  # of the published checkpoint
+    reduced = passes * problem.formats.gradient_bytes * parameters * 15 / 16 / rate
+    gathered = 0.0 if zero == 0 else 2.0 * parameters * 15 / 16 / rate
+    times = strategy_times(problem, one)[0]
+    assert times.exchanged[0] == pytest.approx(reduced + gathered, rel=1e-9)
+    memory = estimate(problem, one).memory
+    assert memory.gradients == problem.formats.gradient_bytes * parameters
+    assert memory.weights == 2 * parameters
+    each = 1 if zero == 0 else 16
+    assert memory.optimizer == pytest.approx((4 + 2 * problem.formats.moment_bytes) * parameters / each)

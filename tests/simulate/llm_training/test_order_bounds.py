@@ -67,7 +67,7 @@ def test_no_order_is_below_its_bound(schedule: PipelineSchedule) -> None:
         assert bound <= time * (1 + 1e-10)
         if problem.cluster.link_gbps == 400.0:
             near.append(time / bound - 1)
-    assert np.median(near) < 0.05
+    assert np.median(near) < 0.06
 
 
 @pytest.mark.parametrize("schedule", tuple(PipelineSchedule)[:5])

@@ -94,11 +94,8 @@ def ledger(
     micro_batches: Column,
 ) -> LedgerColumns:
     """Bytes of the rank that holds most."""
-    replicas = columns.data * columns.context
-    of_experts = columns.tensor * replicas / (columns.expert * columns.expert_tensor)
     held = in_flight(columns, micro_batches)
     layer = layer_activations(model, formats, columns, length, expert_layer=model.experts is not None)
-    twice = np.where(columns.scheduled(PipelineSchedule.DUALPIPE), 2.0, 1.0)
     tokens = columns.micro_batch * length / columns.context
     logits = tokens * model.vocabulary * LOGIT_BYTES / columns.tensor
     loads = (columns.first_layers, columns.inner_layers, columns.last_layers)
@@ -107,11 +104,14 @@ def ledger(
     best: LedgerColumns | None = None
     for rank in range(3):
         dense, experts = (_both_ends(columns, kind, rank) for kind in (weights.dense, weights.experts))
-        states = [_state(dense, replicas, formats, columns.zero), _state(experts, of_experts, formats, columns.zero)]
+        states = [
+            _state(columns.copies * own, replicas, formats, columns.zero)
+            for own, replicas in ((dense, columns.replicas), (experts, columns.expert_replicas))
+        ]
         parts = [one + other for one, other in zip(*states, strict=True)]
         kept = held[rank] * loads[rank] * layer + whole
         kept = kept + np.where((rank == 2) | (columns.pipeline == 1), logits, 0.0)
-        own = LedgerColumns(twice * parts[0], twice * parts[1], parts[2], kept)
+        own = LedgerColumns(parts[0], parts[1], parts[2], kept)
         best = own if best is None else _fuller(best, own, (rank != 1) | (columns.pipeline > 2))
     assert best is not None
     return best

@@ -87,7 +87,7 @@ def _bounds(
             value = _zb_2p(t, ways, p, m, c, overlap[1])
         else:
             value = _both_ends(t, ways, p, m, c, schedule == FOLDED)
-        found[one] = value + rank_costs(t, p, v, m, zero, overlap[0], schedule == FOLDED)
+        found[one] = value + rank_costs(t, p, v, m, zero, overlap[0], schedule >= DUAL)
     return found
 
 
@@ -114,29 +114,31 @@ def _ways(
 
 @piece
 def rank_costs(
-    t: Floats, p: int, v: int, m: int, zero: int, hiding: bool, folded: bool
+    t: Floats, p: int, v: int, m: int, zero: int, hiding: bool, paired: bool
 ) -> float:  # pragma: no cover - compiled
-    """The step of the optimizer on the fullest rank, and with ZeRO 3 what passes do not hide of gathering and reducing.
+    """The step of the optimizer on the fullest rank, and with ZeRO 3 what passes do not hide of gathering and reducing;
+    `paired` ranks hold a stage of either half, of DualPipe two of them the same ones.
 
     Rounds of ZeRO 3 have a pass each to hide in; of the first layer that is gathered or the last one that is reduced
     nothing is hidden.
     """
-    step, shown = 0.0, 0.0
-    for rank in range(p):
+    step, shown, stages = 0.0, 0.0, p * v
+    met = m / 2 if paired and v == 1 else float(m)  # micro-batches of a stage on a rank
+    for rank in range(stages // 2 if paired else p):
         own = reduced = gathered = forward = back = layers = 0.0
-        for chunk in range(v):
-            s = chunk * p + rank if not folded or chunk == 0 else 2 * p - 1 - rank
+        for chunk in range(2 if paired else v):
+            s = stages - 1 - rank if paired and chunk == 1 else chunk * p + rank
             own += t[STEP, s]
-            reduced += m * t[REDUCED, s]
-            gathered += m * t[GATHERED, s]
-            forward += m * t[FORWARD, s]
-            back += m * (t[INPUTS, s] + t[WEIGHTS, s])
+            reduced += met * t[REDUCED, s]
+            gathered += met * t[GATHERED, s]
+            forward += met * t[FORWARD, s]
+            back += met * (t[INPUTS, s] + t[WEIGHTS, s])
             layers += t[LAYERS, s]
         step = max(step, own)
         if zero >= 3:
             if hiding:
-                reduced = max(reduced / (layers * m), reduced - (1.0 - 1.0 / layers) * back)
-                gathered = max(gathered / (layers * m), gathered - (1.0 - 1.0 / layers) * forward)
+                reduced = max(reduced / (layers * met), reduced - (1.0 - 1.0 / layers) * back)
+                gathered = max(gathered / (layers * met), gathered - (1.0 - 1.0 / layers) * forward)
             shown = max(shown, reduced + gathered)
     return float(step + shown)
 

@@ -20,11 +20,12 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.core.pipeline import PipelineShape, StageCosts
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.llm_training.order_bound import rank_costs
-from topoopt.simulate.llm_training.stage_parts import FORWARD, GATHERED, INPUTS, REDUCED, WEIGHTS
+from topoopt.simulate.llm_training.stage_parts import BOTH_ENDS, FORWARD, GATHERED, INPUTS, REDUCED, WEIGHTS
 from topoopt.simulate.llm_training.stage_table import LAYERS, late_weights, reduced_at
 from topoopt.simulate.pipeline.orders import BACKWARD, PassOrders
 from topoopt.simulate.pipeline.orders import WEIGHTS as LATE
@@ -59,10 +60,15 @@ class OrderShape:
         """Of the model."""
         return self.pipeline * self.chunks
 
+    @property
+    def paired(self) -> bool:
+        """Whether ranks hold one stage of either half: of two copies of the model (DualPipe), or in the V shape."""
+        return self.schedule in BOTH_ENDS
+
     def home(self) -> Ints:
-        """int64[stages]: the rank of each."""
+        """int64[stages]: the rank of each; of DualPipe, where two ranks hold the same two, the first of them."""
         stage = np.arange(self.stages)
-        return np.minimum(stage, self.stages - 1 - stage) if self.schedule is S.DUALPIPE_V else stage % self.pipeline
+        return np.minimum(stage, self.stages - 1 - stage) if self.paired else stage % self.pipeline
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +123,7 @@ def order_times(
             left, period = left[~found[2]], period and grown(period, shape.micro_batches)
     step, shown = _rank_costs(
         tables, shape.pipeline, shape.chunks, shape.micro_batches, shape.zero, problem.overlap.data,
-        shape.schedule is S.DUALPIPE_V,
+        shape.paired,
     )  # fmt: skip
     return OrderTimes(passes, np.maximum(ends - passes, 0.0) + shown, step)
 
@@ -148,6 +154,12 @@ def _planned(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
     ticks, sizes = TickCosts.of(costs, shape.micro_batches), PipelineShape(shape.pipeline, shape.micro_batches)
     held = np.full(shape.stages, ZB_HELD)
     return pass_orders(S.ZB_2P, sizes, ticks, PipelineMemory(held, np.full(shape.stages, ZB_LATE)))
+
+
+def shape_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> OrderShape:
+    """Of the order of the passes of a strategy."""
+    m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
+    return OrderShape(strategy.schedule, strategy.pipeline, strategy.chunks, m, strategy.zero)
 
 
 def orders_of(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
@@ -242,11 +254,11 @@ def _reduced(
 
 @kernel
 def _rank_costs(
-    tables: Floats, p: int, v: int, m: int, zero: int, hiding: bool, folded: bool
+    tables: Floats, p: int, v: int, m: int, zero: int, hiding: bool, paired: bool
 ) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
     count = tables.shape[2]
     step, shown = np.empty(count), np.empty(count)
     for one in range(count):
-        step[one] = rank_costs(tables[:, :, one], p, v, m, 0, hiding, folded)
-        shown[one] = rank_costs(tables[:, :, one], p, v, m, zero, hiding, folded) - step[one]
+        step[one] = rank_costs(tables[:, :, one], p, v, m, 0, hiding, paired)
+        shown[one] = rank_costs(tables[:, :, one], p, v, m, zero, hiding, paired) - step[one]
     return step, shown

@@ -141,5 +141,5 @@ class TrainingPasses:
 
     def _replicas(self) -> Iterator[tuple[str, np.ndarray, int]]:
         s = self._strategy
-        yield DATA, self.stages.dense_weights, s.data * s.context
-        yield REPLICAS, self.stages.expert_weights, s.gpus // s.pipeline // (s.expert * s.expert_tensor)
+        yield DATA, self.stages.dense_weights, s.replicas
+        yield REPLICAS, self.stages.expert_weights, s.expert_replicas

@@ -93,13 +93,12 @@ def _of_weights(
     problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns, rates: GroupRates, seconds: Floats
 ) -> None:
     """Reducing, gathering and the step: of ZeRO 3, which does both in every pass, of one micro-batch."""
-    replicas = columns.data * columns.context
-    of_experts = columns.tensor * replicas / (columns.expert * columns.expert_tensor)
     moving = device.memory_gbytes_per_s * device.reached.memory * 1e9
     slow, gradient = problem.cluster.slowdown, problem.formats.gradient_bytes
     none, shared = columns.zero == 0, columns.zero >= 1
     weights = part_weights(problem, columns)
-    for place, (ranks, rate) in enumerate(((replicas, rates.data), (of_experts, rates.expert_data))):
+    shared_out = (columns.replicas, rates.data), (columns.expert_replicas, rates.expert_data)
+    for place, (ranks, rate) in enumerate(shared_out):
         ring = slow * (ranks - 1) / np.maximum(ranks, 1.0) / rate
         reduced = np.where(none, 2.0, 1.0) * gradient * ring
         gathered = np.where(none, 0.0, np.where(columns.zero >= 3, 2.0, 1.0)) * ELEMENT * ring

@@ -16,7 +16,7 @@ from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.simulate.llm_training.network.stages import StagePasses, stage_times
-from topoopt.simulate.llm_training.order_times import OrderShape, OrderTimes, order_times, orders_of
+from topoopt.simulate.llm_training.order_times import OrderShape, OrderTimes, order_times, orders_of, shape_of
 from topoopt.simulate.llm_training.stage_parts import stage_parts
 from topoopt.simulate.llm_training.stage_table import stage_tables
 from topoopt.simulate.llm_training.strategies import columns_of
@@ -65,12 +65,6 @@ def strategy_orders(
     return orders_of(shape, stage_tables(problem, parts, columns.stages)[:, :, 0], float(parts.hop[0]))
 
 
-def shape_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> OrderShape:
-    """Of the order of its passes."""
-    m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
-    return OrderShape(strategy.schedule, strategy.pipeline, strategy.chunks, m, strategy.zero)
-
-
 def step_breakdown(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates | None = None
 ) -> StepBreakdown:
@@ -113,6 +107,6 @@ def _busiest(shape: OrderShape, stages: StagePasses) -> Floats:
     load = costs.forward_s + costs.inputs_s + costs.weights_s
     met = (shape.home() == np.arange(p)[:, None]).astype(np.float64)
     if shape.schedule is S.DUALPIPE:
-        met = (met + met[::-1]) / 2.0
+        met = met / 2.0
     of_rank = met @ load
     return np.asarray(met[int(np.argmax(of_rank >= of_rank.max() * (1.0 - EQUAL)))])

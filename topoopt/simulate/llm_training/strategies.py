@@ -50,6 +50,21 @@ class StrategyColumns:
     order: Column
     stages: Ints | None = None
 
+    @property
+    def copies(self) -> Column:
+        """Of the model along the ranks of a pipeline: DualPipe holds two."""
+        return np.where(self.scheduled(PipelineSchedule.DUALPIPE), 2.0, 1.0)
+
+    @property
+    def replicas(self) -> Column:
+        """Ranks that hold the same weights, but for experts."""
+        return self.copies * self.data * self.context
+
+    @property
+    def expert_replicas(self) -> Column:
+        """Ranks that hold the same experts."""
+        return self.tensor * self.replicas / (self.expert * self.expert_tensor)
+
     def scheduled(self, *schedules: PipelineSchedule) -> NDArray[np.bool_]:
         """Whether the schedule is one of these."""
         found = np.zeros(len(self.schedule), dtype=bool)

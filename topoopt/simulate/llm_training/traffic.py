@@ -148,16 +148,15 @@ def iteration_traffic(
     moe = m * expert_layers(model) / columns.pipeline
     directions = np.where(columns.pipeline > 1, 2.0 * m * columns.chunks, 0.0)
     dense, experts = matrix_weights(model)
-    routed = experts / (columns.expert * columns.expert_tensor)
-    replicas = columns.data * columns.context
-    of_experts = columns.tensor * replicas / (columns.expert * columns.expert_tensor)
-    rest = (columns.zero, formats.gradient_bytes, m)
+    held = columns.copies / columns.pipeline
+    routed = held * experts / (columns.expert * columns.expert_tensor)
+    rest = (columns.zero, formats.gradient_bytes, m / columns.copies)
     return IterationTraffic(
         tensor=passes * (sum(layer.tensor) + layer.tensor_again),
         context=passes * sum(layer.context),
         pipeline=directions * layer.hop,
         expert=2.0 * moe * layer.expert,
         expert_crossing=2.0 * moe * layer.expert_crossing,
-        data_dense=np.asarray(sum(data_bytes(dense / columns.tensor / columns.pipeline, replicas, *rest))),
-        data_expert=np.asarray(sum(data_bytes(routed / columns.pipeline, of_experts, *rest))),
+        data_dense=np.asarray(sum(data_bytes(held * dense / columns.tensor, columns.replicas, *rest))),
+        data_expert=np.asarray(sum(data_bytes(routed, columns.expert_replicas, *rest))),
     )

@@ -79,15 +79,16 @@ class GroupRates:
             return np.where(beside >= WHOLE * ranks, inside, np.minimum(inside, outside * sending))
 
         one = np.ones_like(columns.tensor)
-        group, of_data = columns.context * columns.data, near.context * near.data
-        replicas = columns.tensor * group / (columns.expert * columns.expert_tensor)
+        # The other copy of DualPipe stands on the server where the whole pipeline does.
+        inner = np.where(near.pipeline >= WHOLE * columns.pipeline, columns.copies, 1.0)
+        of_data, of_experts = inner * near.context * near.data, inner * near.replicas
         return GroupRates(
             tensor=rate(near.tensor, columns.tensor, one),
             context=rate(near.context, columns.context, near.context),
             expert=outside * one,
             hop=rate(near.pipeline, columns.pipeline, near.pipeline),
-            data=rate(of_data, group, of_data),
-            expert_data=rate(near.replicas, replicas, np.maximum(1.0, near.replicas)),
+            data=rate(of_data, columns.replicas, of_data),
+            expert_data=rate(of_experts, columns.expert_replicas, np.maximum(1.0, of_experts)),
             inside=inside,
         )
 

@@ -63,10 +63,11 @@ def _members(strategy: ParallelStrategy) -> dict[F, list[list[int]]]:
         place = t + strategy.tensor * (c + strategy.context * d)
         members[F.TENSOR][c, d, p].append(rank)
         members[F.CONTEXT][t, d, p].append(rank)
-        members[F.DATA][t, p].append(rank)
+        pair = p if strategy.schedule is not PipelineSchedule.DUALPIPE else frozenset((p, strategy.pipeline - 1 - p))
+        members[F.DATA][t, pair].append(rank)
         if strategy.expert > 1:
             members[F.EXPERT][place // whole, p].append(rank)
-            members[F.EXPERT_DATA][place % whole, p].append(rank)
+            members[F.EXPERT_DATA][place % whole, pair].append(rank)
     return {family: list(rows.values()) for family, rows in members.items() if rows}
 
 

@@ -68,9 +68,8 @@ class AlikeStrategies:
         return OrderBounds(self.problem, self.schedule, self.p, self.rows, *every)
 
     def home(self) -> list[list[int]]:
-        """Stages of every rank, of a model that is held once."""
-        bounds = self.bounds
-        return [bounds.stages_of(rank) for rank in range(self.p)]
+        """Stages of every rank, or of every pair of ranks that hold the same two."""
+        return self.bounds.held()
 
     def ends(self) -> tuple[Floats, Floats]:
         """Seconds until the last pass ends, weights being there, and until the last gradient is reduced."""
@@ -205,9 +204,8 @@ def parts_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Rat
     )  # fmt: skip
     without_hops = float(near.ends()[0][0])
     load = rows.forward + rows.back
-    shares = [dict.fromkeys(own, 1.0) for own in group.home()]
-    if group.schedule is S.DUALPIPE:
-        shares = [{rank: 0.5, group.p - 1 - rank: 0.5} for rank in range(group.p)]
+    each = 0.5 if group.schedule is S.DUALPIPE else 1.0  # of the micro-batches meet a stage on a rank
+    shares = [dict.fromkeys(own, each) for own in group.home()]
     work = [sum(share * float(load[s, 0]) for s, share in own.items()) for own in shares]
     busiest = next(rank for rank, own in enumerate(work) if own >= max(work) * (1.0 - EQUAL))
     found = {

@@ -90,24 +90,22 @@ def memory_of(problem: LlmTrainingProblem, r: Records, m: Floats) -> dict[str, F
     """Bytes by what they hold, of the rank that holds most."""
     formats = problem.formats
     both = r.runs(*TWO_WAY)
-    group = r.d * r.c
-    shares = (np.maximum(1.0, group), np.maximum(1.0, group * r.t / (r.x * r.y)))
     tokens = r.b * problem.batch.length / r.c
     logits = 6.0 * tokens * problem.model.vocabulary / r.t
     plain = _plain_layer(problem, r)
     inputs = 2.0 * tokens * problem.model.hidden / np.where(r.split > 0, r.t, 1.0)
     layer = np.where(r.again(Recompute.FULL), inputs, kept_of_layer(problem, r))
-    copies = np.where(r.runs(S.DUALPIPE), 2.0, 1.0)
     best: dict[str, Floats] = {}
     kinds = weights_of(problem, r)
     ranks = (np.zeros_like(m), np.minimum(1.0, r.p - 1.0), r.p - 1.0)
     for place, (rank, load) in enumerate(zip(ranks, (r.first, r.inner, r.last), strict=True)):
         own = dict.fromkeys(("weights", "gradients", "optimizer"), np.zeros_like(m))
-        for kind, n in zip(kinds, shares, strict=True):
+        for kind, n in zip(kinds, r.sharers, strict=True):
             held = kind[place] if place == 1 else np.where(both, (kind[0] + kind[2]) / 2.0, kind[place])
-            own["weights"] = own["weights"] + copies * 2.0 * held / np.where(r.zero == 3, n, 1.0)
+            held = r.copies * held
+            own["weights"] = own["weights"] + 2.0 * held / np.where(r.zero == 3, n, 1.0)
             gradients = held * formats.gradient_bytes / np.where(r.zero >= 2, n, 1.0)
-            own["gradients"] = own["gradients"] + copies * gradients
+            own["gradients"] = own["gradients"] + gradients
             states = held * (4.0 + 2.0 * formats.moment_bytes)
             own["optimizer"] = own["optimizer"] + states / np.where(r.zero >= 1, n, 1.0)
         activations = held_micro_batches(r, m, rank) * load * layer + plain

@@ -74,21 +74,22 @@ class OrderBounds:
     def around(self) -> Floats:
         """The step, and what ZeRO 3 exposes: rounds of a rank hide behind its passes, but for the first layer."""
         rows, step, shown = self.rows, np.zeros_like(self.m), np.zeros_like(self.m)
-        for rank in range(self.p):
-            own = self.stages_of(rank)
+        for own in self.held():
             step = np.maximum(step, rows.step[own].sum(axis=0))
             n, sums = rows.layers[own].sum(axis=0), []
+            m = self.m / 2.0 if self.schedule is S.DUALPIPE else self.m  # that a stage meets on a rank
             for moved, hiding in ((rows.reduced, rows.back), (rows.gathered, rows.forward)):
-                whole, busy = self.m * moved[own].sum(axis=0), self.m * hiding[own].sum(axis=0)
-                sums.append(np.maximum(whole / n / self.m, whole - (1.0 - 1.0 / n) * busy) if self.hides else whole)
+                whole, busy = m * moved[own].sum(axis=0), m * hiding[own].sum(axis=0)
+                sums.append(np.maximum(whole / n / m, whole - (1.0 - 1.0 / n) * busy) if self.hides else whole)
             shown = np.maximum(shown, sums[0] + sums[1])
         return step + np.where(self.zero3, shown, 0.0)
 
-    def stages_of(self, rank: int) -> list[int]:
-        """Those that a rank holds, of a model that is held once."""
-        if self.schedule is S.DUALPIPE_V:
-            return [rank, 2 * self.p - 1 - rank]
-        return list(range(rank, self.p * self.v, self.p))
+    def held(self) -> list[list[int]]:
+        """Stages of every rank; of DualPipe, where two ranks hold the same two, of every pair."""
+        stages = self.p * self.v
+        if self.schedule in (S.DUALPIPE, S.DUALPIPE_V):
+            return [[s, stages - 1 - s] for s in range(stages // 2)]
+        return [list(range(rank, stages, self.p)) for rank in range(self.p)]
 
     def _sends(self, rank: int) -> Floats:
         """Seconds for which a rank waits for what it sends of a micro-batch in one chunk, there and back."""

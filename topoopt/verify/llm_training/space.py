@@ -44,6 +44,17 @@ class Records:
     last: Floats
     order: Floats
 
+    @property
+    def copies(self) -> np.ndarray:
+        """Of the model along the ranks of a pipeline."""
+        return np.where(self.runs(S.DUALPIPE), 2.0, 1.0)
+
+    @property
+    def sharers(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ranks that hold the same dense weights, and the same experts."""
+        group = self.copies * self.d * self.c
+        return group, group * self.t / (self.x * self.y)
+
     def runs(self, *schedules: S) -> np.ndarray:
         """Whether the schedule is one of these."""
         return np.isin(self.schedule, [SCHEDULES.index(one) for one in schedules])

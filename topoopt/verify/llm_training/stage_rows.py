@@ -127,8 +127,7 @@ def _of_weights(
     dense = dense + routed * ((sizes.attention + sizes.met) / r.t + sizes.small_expert)
     dense = dense + ends[0] * (sizes.embedding / r.t) + ends[1] * ((sizes.head + copied) / r.t)
     experts = routed * (sizes.expert * (0 if model.experts is None else model.experts.count) / (r.x * r.y))
-    group = r.d * r.c
-    of_experts, once = group * r.t / (r.x * r.y), np.ones_like(r.t)
+    (group, of_experts), once = r.sharers, np.ones_like(r.t)
     one = gradient_bytes(problem, dense, group, r.zero, once)
     other = gradient_bytes(problem, experts, of_experts, r.zero, once)
     reduced, gathered = (slow * (a / rates.data + b / rates.expert_data) for a, b in zip(one, other, strict=True))

@@ -97,12 +97,15 @@ def ideal_rates(problem: LlmTrainingProblem, r: Records) -> DimensionRates:
         return np.where(own > size * (1 - 1e-9), inside, np.minimum(inside, outside * np.maximum(1.0, own)))
 
     stage = here[D.TENSOR] * here[D.CONTEXT] * here[D.DATA]
+    # With a whole pipeline on a server the other copy of a stage is there too.
+    both = np.where(here[D.PIPELINE] > r.p * (1 - 1e-9), r.copies, 1.0)
+    group, of_experts = r.sharers
     return DimensionRates(
         inside,
         np.where(here[D.TENSOR] > r.t * (1 - 1e-9), inside, min(inside, outside)),
         rate(here[D.CONTEXT], r.c),
-        rate(here[D.CONTEXT] * here[D.DATA], r.c * r.d),
-        rate(stage / experts, r.t * r.c * r.d / (r.x * r.y)),
+        rate(both * here[D.CONTEXT] * here[D.DATA], group),
+        rate(both * stage / experts, of_experts),
         np.full_like(r.t, outside),
         rate(here[D.PIPELINE], r.p),
     )
@@ -165,16 +168,16 @@ def sent_by(problem: LlmTrainingProblem, r: Records, rates: DimensionRates) -> D
     dense = sizes.dense_layers * (sizes.attention + sizes.mlp) + sizes.expert_layers * (sizes.attention + sizes.met)
     count = 0 if model.experts is None else model.experts.count
     routed = sizes.expert_layers * sizes.expert * count / (r.x * r.y) / r.p
-    group = r.d * r.c
-    expert_group = group * r.t / (r.x * r.y)
+    group, expert_group = r.sharers
+    of_one = m / r.copies  # micro-batches that a stage meets on a rank
     totals = {
         "tensor_sent_bytes": m * layers * (4 * ring + np.where(split, ring, 0.0) + repeated),
         "context_sent_bytes": 3.0 * m * layers * passed,
         "pipeline_sent_bytes": np.where(r.p > 1, 2.0 * m * r.v * hop, 0.0),
         "expert_sent_bytes": 2.0 * m * sizes.expert_layers / r.p * whole,
         "expert_crossing_sent_bytes": 2.0 * m * sizes.expert_layers / r.p * crossing,
-        "data_dense_sent_bytes": sum(gradient_bytes(problem, dense / r.t / r.p, group, r.zero, m)),
-        "data_expert_sent_bytes": sum(gradient_bytes(problem, routed, expert_group, r.zero, m)),
+        "data_dense_sent_bytes": sum(gradient_bytes(problem, r.copies * dense / r.t / r.p, group, r.zero, of_one)),
+        "data_expert_sent_bytes": sum(gradient_bytes(problem, r.copies * routed, expert_group, r.zero, of_one)),
     }
     return DimensionTransfers(
         (tensor[0], tensor[1], tensor[2]),

@@ -72,9 +72,7 @@ class ReplicaSync:
         self._build = build
         strategy, stages, problem = build.strategy, build.stages, build.problem
         self._inside = layer_sync(problem, strategy, stages, build.rates)
-        replicas = np.array([float(strategy.data * strategy.context)])
-        of_stage = strategy.gpus / strategy.pipeline
-        of_experts = np.array([of_stage / (strategy.expert * strategy.expert_tensor)])
+        replicas, of_experts = np.array([float(strategy.replicas)]), np.array([float(strategy.expert_replicas)])
         zero, size = np.array([float(strategy.zero)]), problem.formats.gradient_bytes
         layers = self._inside.layers
         self._bytes = {

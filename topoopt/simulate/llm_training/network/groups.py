@@ -77,15 +77,16 @@ def family_groups(strategy: ParallelStrategy, gpus_per_server: int) -> FamilyGro
     t, c, d, p = (at[one] for one in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
     place = t + s.tensor * (c + s.context * d)
     whole = s.expert * s.expert_tensor
+    held = np.minimum(p, s.pipeline - 1 - p) if s.copies > 1 else p  # stages whose weights these ranks share out
     keys = {
         TrafficFamily.TENSOR: (s.tensor, c + s.context * (d + s.data * p)),
         TrafficFamily.CONTEXT: (s.context, t + s.tensor * (d + s.data * p)),
-        TrafficFamily.DATA: (s.context * s.data, t + s.tensor * p),
+        TrafficFamily.DATA: (s.replicas, t + s.tensor * held),
     }
     if s.expert > 1:
         of_stage = s.gpus // s.pipeline
         keys[TrafficFamily.EXPERT] = (whole, place // whole + of_stage // whole * p)
-        keys[TrafficFamily.EXPERT_DATA] = (of_stage // whole, place % whole + whole * p)
+        keys[TrafficFamily.EXPERT_DATA] = (s.expert_replicas, place % whole + whole * held)
     collectives = {}
     for family, (ranks, key) in keys.items():
         found = _collective(key, ranks, g) if ranks > 1 else ()

@@ -10,6 +10,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.network.stages import StagePasses
+from topoopt.simulate.llm_training.order_times import shape_of
 from topoopt.simulate.llm_training.stage_parts import OPTIMIZER_BYTES
 from topoopt.simulate.llm_training.traffic import data_bytes
 from topoopt.simulate.llm_training.transfers import GroupRates
@@ -28,9 +29,7 @@ def layer_sync(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses, rates: GroupRates
 ) -> LayerSync:
     """What replicas exchange for one layer of each stage, embedding and head shared out among the layers of theirs."""
-    replicas = np.array([float(strategy.data * strategy.context)])
-    of_stage = strategy.gpus / strategy.pipeline
-    of_experts = np.array([of_stage / (strategy.expert * strategy.expert_tensor)])
+    replicas, of_experts = np.array([float(strategy.replicas)]), np.array([float(strategy.expert_replicas)])
     zero, size = np.array([float(strategy.zero)]), problem.formats.gradient_bytes
     dense = data_bytes(stages.dense_weights, replicas, zero, size, np.ones(1))
     experts = data_bytes(stages.expert_weights, of_experts, zero, size, np.ones(1))
@@ -41,12 +40,10 @@ def layer_sync(
 
 def optimizer_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses) -> float:
     """The step on the fullest rank, and what an iteration costs anyway."""
-    replicas = strategy.data * strategy.context
-    of_experts = strategy.gpus / strategy.pipeline / (strategy.expert * strategy.expert_tensor)
     shared = strategy.zero >= 1
-    own = stages.dense_weights / (replicas if shared else 1.0)
-    own = own + stages.expert_weights / (max(of_experts, 1.0) if shared else 1.0)
-    rank = own.reshape(strategy.chunks, strategy.pipeline).sum(axis=0).max()
+    own = stages.dense_weights / (strategy.replicas if shared else 1.0)
+    own = own + stages.expert_weights / (strategy.expert_replicas if shared else 1.0)
+    rank = np.bincount(shape_of(problem, strategy).home(), own).max()
     device = problem.device
     rate = device.memory_gbytes_per_s * device.reached.memory * 1e9
     return float(rank * OPTIMIZER_BYTES / rate) + device.reached.iteration_ms * 1e-3
