@@ -208,11 +208,11 @@ TOGETHER_SCHEDULE = {
 SHARES = ("ranked.*.breakdown", "objective.value", "fabrics.*.breakdown", "stages")
 TOGETHER_TRAINING = {
     "all times": times(0.9, *SHARES),
-    "all times and bounds": times(0.9, *SHARES, "bound.value", "shapes.*.bound_s", "fabrics.*.bound_s"),
+    "all times and bounds": times(0.9, *SHARES, "bound.value", "shapes.*.bound_s", "other_bounds_s"),
     "memory": times(0.9, "ranked.*.memory", "fabrics.*.memory", "shapes.*.least_bytes"),
     "operations": times(1.1, "model_flops", "peak_flops"),
     "a smaller space": times(0, "shapes.*.records", "shapes.*.fitting"),
-    "lower bounds": times(0.5, "bound.value", "shapes.*.bound_s", "fabrics.*.bound_s"),
+    "lower bounds": times(0.5, "bound.value", "shapes.*.bound_s", "other_bounds_s"),
 }
 
 SPANS = tuple(f"evaluation.{name}.*.{column}" for name in ("timeline", "critical_path") for column in (3, 4))

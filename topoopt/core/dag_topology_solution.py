@@ -88,7 +88,7 @@ class DagTopologySolution(SolutionHead):
         pods, ports, slack_percent: of the instance.
         compute_time: the job if transfers took no time, in the unit of time of the instance.
         circuits: by pair, ascending.
-        fastest: counts of the plan that is done first, in the order of `circuits`; the same where there is no slack.
+        fastest: counts of a plan that is done earlier, in the order of `circuits`; None: none is known.
         steps: transfers first, in the order of the instance.
         proof: what limits any circuits.
     """
@@ -98,7 +98,7 @@ class DagTopologySolution(SolutionHead):
     slack_percent: float
     compute_time: float
     circuits: tuple[PairCircuits, ...]
-    fastest: tuple[int, ...]
+    fastest: tuple[int, ...] | None
     steps: tuple[StepSpan, ...]
     proof: CircuitProof
 
@@ -108,6 +108,11 @@ class DagTopologySolution(SolutionHead):
     def communication_time(self) -> float:
         """What the job takes longer than if transfers took no time."""
         return max(0.0, self.objective.value - self.compute_time)
+
+    @property
+    def fastest_circuits(self) -> tuple[int, ...]:
+        """Counts of the plan known that is done first."""
+        return tuple(each.count for each in self.circuits) if self.fastest is None else self.fastest
 
     @property
     def circuits_total(self) -> int:

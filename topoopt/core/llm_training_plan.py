@@ -219,7 +219,6 @@ class FabricOutcome:
         plan: the best found, with its network.
         breakdown: of the time of an iteration, by the time model at the rates that the network gives.
         memory: of the fullest GPU.
-        bound_s: no strategy of the space, wherever its ranks stand, is faster on any network of this fabric.
         note: what the figures leave out, for people.
         tried: strategies for which a network was made; 0: on an ideal switch.
         next: the fastest others of them, ranks in their order; empty on an ideal switch.
@@ -228,7 +227,6 @@ class FabricOutcome:
     plan: TrainingPlan
     breakdown: StepBreakdown
     memory: TrainingMemory
-    bound_s: float
     note: str = ""
     tried: int = 0
     next: tuple[StrategyFigures, ...] = ()

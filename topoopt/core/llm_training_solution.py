@@ -107,6 +107,8 @@ class LlmTrainingSolution(SolutionHead):
         shapes: the certificate: for every way to divide the GPUs why none of its strategies is faster on an ideal
             switch, which no fabric betters.
         fabrics: the instance on each of its fabrics; the first is planned for.
+        other_bounds_s: of each fabric after the first: no strategy of the space, wherever its ranks stand, is faster on
+            any network of it. That of the first is `bound`.
     """
 
     setting: TrainingSetting
@@ -117,8 +119,14 @@ class LlmTrainingSolution(SolutionHead):
     ranked: tuple[StrategyFigures, ...]
     shapes: tuple[ShapeOutcome, ...]
     fabrics: tuple[FabricOutcome, ...]
+    other_bounds_s: tuple[float, ...] = ()
 
     kind: str = field(default="llm-training", init=False)
+
+    @property
+    def fabric_bounds_s(self) -> tuple[float, ...]:
+        """Of every fabric, in their order, seconds."""
+        return (self.bound.value, *self.other_bounds_s)
 
     @property
     def plan(self) -> TrainingPlan:

@@ -172,12 +172,8 @@ def figures_of(problem: LlmTrainingProblem, one: StrategyNetwork) -> StrategyFig
     return StrategyFigures(one.ranked.strategy, step.breakdown, step.memory)
 
 
-def outcome_of(problem: LlmTrainingProblem, found: FoundOnFabric, bound_s: float) -> FabricOutcome:
-    """What was found in plain numbers, for solution files.
-
-    Args:
-        bound_s: no strategy is faster on this fabric.
-    """
+def outcome_of(problem: LlmTrainingProblem, found: FoundOnFabric) -> FabricOutcome:
+    """What was found in plain numbers, for solution files."""
     best = found.best
     strategy, one = best.ranked.strategy, best.evaluated
     loads = dimension_loads(problem, strategy, one)
@@ -187,7 +183,6 @@ def outcome_of(problem: LlmTrainingProblem, found: FoundOnFabric, bound_s: float
         plan=TrainingPlan(strategy, network),
         breakdown=own.breakdown,
         memory=own.memory,
-        bound_s=min(bound_s, own.iteration_time_s),
         note=best.fabric.note,
         tried=found.tried,
         next=tuple(figures_of(problem, other) for other in found.next),

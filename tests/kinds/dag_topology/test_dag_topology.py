@@ -212,6 +212,20 @@ def test_slack_saves_circuits() -> None:
     allowed = [sum(counts) for counts, time in times.items() if time <= 23.5 * 1.05]
     assert solution.circuits_total == solution.proof.circuits_bound == min(allowed) < 15
     assert solution.objective.value <= 23.5 * 1.05
+    assert solution.fastest is not None
+    assert max(follow(job, solution.fastest)[1]) == pytest.approx(23.5)
+
+
+def test_the_fastest_plan_stands_in_the_file_once() -> None:
+    """Without slack the plan is that one; with slack a check without the fastest plan allows too much time."""
+    job = pipeline(3, 2, 4, 6, 6)
+    assert found(job).fastest is None
+    slack = replace(job, slack_percent=5.0)
+    solution = found(slack)
+    shorter = replace(solution, fastest=None)
+    assert check_dag_topology(slack, shorter, FULL).violations
+    wrong = replace(solution, fastest=(*solution.fastest_circuits[:-1], 100))
+    assert {law.code for law in check_dag_topology(slack, wrong, FULL).violations} == {"ports"}
 
 
 def test_limits_keep_what_there_is() -> None:

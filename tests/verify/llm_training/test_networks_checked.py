@@ -103,7 +103,6 @@ CHANGES: dict[str, Callable[[FabricOutcome], FabricOutcome]] = {
     "seconds": _changed(-1, seconds=0.999),
     "hops": _changed(0, hops=2),
     "the time": lambda one: replace(one, breakdown=replace(one.breakdown, forward=0.999 * one.breakdown.forward)),
-    "a bound that is not proven": lambda one: replace(one, bound_s=1.001 * one.bound_s),
     "another note": lambda one: replace(one, note="2 x 2 x 3 torus"),
     "no load": _network(loads=()),
     "a split": _network(degree_split=(("data", 3),)),
@@ -123,6 +122,20 @@ def test_a_changed_network_is_rejected(case: str, change: str) -> None:
         assert fabrics[place] != one
         findings = check_llm_training(problem, replace(solution, fabrics=tuple(fabrics)))
         assert not findings.ok, (one.fabric, change)
+
+
+def test_bounds_on_other_fabrics_are_proven() -> None:
+    """A larger one, a smaller one, and one too few; that of the first fabric is the bound of the solution."""
+    problem, solution = solved("experts")
+    assert solution.fabric_bounds_s == (solution.bound.value, *solution.other_bounds_s)
+    assert len(solution.other_bounds_s) == len(problem.fabrics) - 1
+    for place, bound in enumerate(solution.other_bounds_s):
+        for factor in (0.999, 1.001):
+            bounds = list(solution.other_bounds_s)
+            bounds[place] = factor * bound
+            findings = check_llm_training(problem, replace(solution, other_bounds_s=tuple(bounds)))
+            assert {law.code for law in findings.violations} == {"bound"}
+    assert not check_llm_training(problem, replace(solution, other_bounds_s=solution.other_bounds_s[1:])).ok
 
 
 def test_a_fabric_is_what_it_is_called() -> None:

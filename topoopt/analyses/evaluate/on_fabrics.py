@@ -45,7 +45,7 @@ def on_fabrics(
             has = "1 interface of a server does" if degree == 1 else f"{degree} interfaces of a server do"
             raise InfeasibleError(f"{fabric}: {has} not join all that send to each other")
         best = mapped(problem, fabric, one, stop)
-        outcome = outcome_of(problem, FoundOnFabric(fabric, best, (), 1), ranked.iteration_time_s)
+        outcome = outcome_of(problem, FoundOnFabric(fabric, best, (), 1))
         network = outcome.plan.network
         found.append(
             {

@@ -50,7 +50,7 @@ class TrainingFabricRow:
 
     Attributes:
         fabric, form, strategy: in words.
-        iteration_time_s, bound_s: as of `FabricOutcome`.
+        iteration_time_s, bound_s: of the solution on it.
         over_first: its time over that of the first row.
         breakdown_s: parts of the time.
     """
@@ -101,12 +101,12 @@ def fabric_rows_of(solution: LlmTrainingSolution) -> tuple[TrainingFabricRow, ..
             fabric=one.fabric,
             iteration_time_s=one.iteration_time_s,
             over_first=one.iteration_time_s / solution.objective.value,
-            bound_s=one.bound_s,
+            bound_s=bound_s,
             form=one.note,
             strategy=strategy_words(one.plan.strategy),
             breakdown_s=one.breakdown,
         )
-        for one in solution.fabrics
+        for one, bound_s in zip(solution.fabrics, solution.fabric_bounds_s, strict=True)
     )
 
 

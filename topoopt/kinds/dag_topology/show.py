@@ -28,7 +28,7 @@ def figures(problem: DagTopologyProblem | None, solution: DagTopologySolution) -
         "circuits_bound": solution.proof.circuits_bound,
         "ports_used": list(solution.ports_used),
         "ports_saved": solution.ports_saved,
-        "fastest_circuits": list(solution.fastest),
+        "fastest_circuits": list(solution.fastest_circuits),
     }
 
 

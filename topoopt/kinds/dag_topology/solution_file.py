@@ -9,7 +9,7 @@ from pydantic import Field, Strict
 from topoopt.core.dag_topology_solution import CircuitProof, DagTopologySolution, PairCircuits, PathMean, StepSpan
 from topoopt.files.faults import Fault
 from topoopt.files.fields import Label
-from topoopt.files.file_part import FilePart, Listed, RowOf
+from topoopt.files.file_part import FilePart, Listed, RowOf, is_none
 from topoopt.files.solution_format import SolutionFormat
 from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Versions
 from topoopt.kinds.dag_topology.schema import MAX_PODS, MAX_PORTS, MAX_STEPS, Pod, Ports
@@ -64,7 +64,9 @@ class DagTopologySolutionFile(SolutionHeadFile):
         Listed[Annotated[PairCircuits, RowOf(PairCircuits, tuple[Pod, Pod, Count])]],
         Field(min_length=1, max_length=MOST_PAIRS),
     ]  # one, other, count
-    fastest: Annotated[Listed[Count], Field(min_length=1, max_length=MOST_PAIRS)]
+    fastest: Annotated[Listed[Count], Field(min_length=1, max_length=MOST_PAIRS)] | None = Field(
+        default=None, exclude_if=is_none, description="counts of a plan that is done earlier, by pair"
+    )
     proof: CircuitProofPart
     steps: Annotated[
         Listed[Annotated[StepSpan, RowOf(StepSpan, tuple[Label, NoPod, NoPod, Amount, Amount])]],
@@ -80,7 +82,7 @@ def _faults(file: DagTopologySolutionFile) -> list[Fault]:
     if any(not each.one < each.other < file.pods for each in file.circuits):
         allowed = f"0 to {file.pods - 1}, the smaller one first"
         faults.append(Fault(("circuits",), "between pods that do not exist, or not in order", allowed=allowed))
-    if len(file.fastest) != len(file.circuits):
+    if file.fastest is not None and len(file.fastest) != len(file.circuits):
         faults.append(Fault(("fastest",), "wrong number", str(len(file.fastest)), f"{len(file.circuits)}"))
     if any(max(each.source, each.target) >= file.pods for each in file.steps):
         faults.append(Fault(("steps",), "a pod that does not exist", allowed=f"0 to {file.pods - 1}"))

@@ -13,10 +13,15 @@ from topoopt.kinds.dag_topology.methods import DAG_TOPOLOGY_METHODS
 from topoopt.kinds.kind import Effort, Solver
 from topoopt.simulate.dag.shared_circuits import StepGraph, followed
 
+SAME = 1e-12
+"""Part of a time that is rounding."""
+
 
 def assemble(problem: DagTopologyProblem, found: FoundCircuits, effort: Effort) -> DagTopologySolution:
     """The solution that circuits amount to."""
-    start, end = followed(StepGraph.of(problem), found.circuits, problem.rate)
+    graph = StepGraph.of(problem)
+    start, end = followed(graph, found.circuits, problem.rate)
+    earlier = float(followed(graph, found.fastest, problem.rate)[1].max()) < float(end.max()) * (1 - SAME)
     ends = [(m.source, m.target) for m in problem.transfers] + [(-1, -1)] * len(problem.tasks)
     objective = Objective("makespan", float(end.max()), problem.time_unit)
     bound = Bound(found.bound, Argument.CIRCUIT_BRANCHING)
@@ -41,7 +46,7 @@ def assemble(problem: DagTopologyProblem, found: FoundCircuits, effort: Effort) 
             PairCircuits(one, other, count)
             for (one, other), count in zip(problem.pairs, found.circuits.tolist(), strict=True)
         ),
-        fastest=tuple(found.fastest.tolist()),
+        fastest=tuple(found.fastest.tolist()) if earlier else None,
         steps=tuple(
             StepSpan(name, *pods, *times)
             for name, pods, *times in zip(problem.names, ends, start.tolist(), end.tolist(), strict=True)

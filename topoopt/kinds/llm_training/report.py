@@ -104,13 +104,13 @@ def fabric_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:
             one.fabric,
             seconds(one.iteration_time_s),
             f"{one.iteration_time_s / solution.objective.value:.3f}",
-            seconds(one.bound_s),
+            seconds(bound_s),
             gib(one.memory.total),
             strategy_words(one.plan.strategy),
             reduction_words(one.plan.network) or "rings",
             one.note,
         )
-        for one in solution.fabrics
+        for one, bound_s in zip(solution.fabrics, solution.fabric_bounds_s, strict=True)
     )
 
 

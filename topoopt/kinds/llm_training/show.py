@@ -66,11 +66,11 @@ def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -
                 "iteration_time_s": one.iteration_time_s,
                 "memory_gib": one.memory.total / GIB,
                 "strategy": strategy_words(one.plan.strategy),
-                "bound_s": one.bound_s,
+                "bound_s": bound_s,
                 "allreduce": {load.dimension.value: load.method for load in one.plan.network.loads if load.method},
                 "note": one.note,
             }
-            for one in solution.fabrics
+            for one, bound_s in zip(solution.fabrics, solution.fabric_bounds_s, strict=True)
         ],
     }
 
@@ -117,9 +117,9 @@ def _fabrics(solution: LlmTrainingSolution) -> TerminalTable:
     table = TerminalTable(title="time by fabric")
     for name in ("fabric", "iteration", "over the plan", "bound", "strategy"):
         table.add_column(name, justify="left" if name in ("fabric", "strategy") else "right")
-    for one in solution.fabrics:
+    for one, bound_s in zip(solution.fabrics, solution.fabric_bounds_s, strict=True):
         ratio = number(one.iteration_time_s / solution.objective.value)
-        times = seconds(one.iteration_time_s), ratio, seconds(one.bound_s)
+        times = seconds(one.iteration_time_s), ratio, seconds(bound_s)
         table.add_row(one.fabric, *times, escape(strategy_words(one.plan.strategy)))
     return table
 

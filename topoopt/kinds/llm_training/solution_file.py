@@ -28,6 +28,9 @@ def _faults(file: LlmTrainingSolutionFile) -> list[Fault]:
         for which, family in enumerate(outcome.plan.network.schedules):
             where: Path = ("fabrics", place, "plan", "network", "schedules", which, "schedules")
             faults += group_schedule_faults(family.schedules, setting.servers, where)
+    if len(file.other_bounds_s) != len(file.fabrics) - 1:
+        allowed = f"{len(file.fabrics) - 1}, one for each fabric after the first"
+        faults.append(Fault(("other_bounds_s",), "wrong number", str(len(file.other_bounds_s)), allowed))
     return faults
 
 

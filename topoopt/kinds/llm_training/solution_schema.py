@@ -237,7 +237,6 @@ class FabricOutcomePart(FilePart):
     plan: TrainingPlanPart
     breakdown: StepBreakdownPart
     memory: TrainingMemoryPart
-    bound_s: Amount = Field(description="no strategy is faster on any network of the fabric")
     note: Text
     tried: Count = Field(description="strategies that got a network")
     next: Annotated[Listed[FiguresPart], Field(max_length=1000)] = Field(
@@ -267,6 +266,11 @@ class LlmTrainingSolutionFile(SolutionHeadFile):
     )
     fabrics: Annotated[Listed[FabricOutcomePart], Field(min_length=1, max_length=100)] = Field(
         description="the first one is planned for"
+    )
+    other_bounds_s: Annotated[Listed[Amount], Field(max_length=100)] = Field(
+        default=(),
+        exclude_if=is_empty,
+        description="of each fabric after the first: no strategy is faster on any network of it",
     )
 
     def arguments(self) -> dict[str, Any]:

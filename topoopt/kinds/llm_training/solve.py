@@ -5,7 +5,7 @@ from __future__ import annotations
 from solvers.llm_training.network.fabric_bound import fabric_bound_s
 from solvers.llm_training.network.plan import FoundOnFabric, outcome_of
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, StrategyFigures, TrainingPlan
+from topoopt.core.llm_training_plan import FabricOutcome, StrategyFigures, TrainingPlan
 from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Argument, Bound
@@ -22,11 +22,15 @@ from topoopt.simulate.llm_training.estimate import estimate
 def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) -> LlmTrainingSolution:
     """The solution that strategies and networks amount to."""
     ranked = tuple(_figures(problem, one.strategy) for one in found.space.ranked)
-    fabrics = tuple(_outcome(problem, found, one, ranked[0]) for one in found.networks)
+    fabrics = tuple(_outcome(problem, one, ranked[0]) for one in found.networks)
+    bounds = [
+        fabric_bound_s(problem, one.fabric, found.space.shapes, ranked[0].iteration_time_s, one.iteration_time_s)
+        for one in fabrics
+    ]
     first, network = fabrics[0], found.networks[0]
     strategy = first.plan.strategy
     own = estimate(problem, strategy)
-    verdict = settle(first.iteration_time_s, (Bound(first.bound_s, Argument.ALL_SHAPES),), Tolerance.ROUNDING)
+    verdict = settle(first.iteration_time_s, (Bound(bounds[0], Argument.ALL_SHAPES),), Tolerance.ROUNDING)
     return LlmTrainingSolution(
         name=problem.name,
         status=verdict.status,
@@ -47,19 +51,15 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
         ranked=ranked,
         shapes=found.space.shapes,
         fabrics=fabrics,
+        other_bounds_s=tuple(bounds[1:]),
     )
 
 
-def _outcome(
-    problem: LlmTrainingProblem, found: FoundTraining, one: FoundOnFabric | None, ideal: StrategyFigures
-) -> FabricOutcome:
-    """One fabric, with its bound by the certificate."""
-    fabric = IDEAL_SWITCH if one is None else one.fabric
-    value = ideal.iteration_time_s if one is None else one.best.evaluated.iteration_time_s
-    bound = fabric_bound_s(problem, fabric, found.space.shapes, ideal.iteration_time_s, value)
+def _outcome(problem: LlmTrainingProblem, one: FoundOnFabric | None, ideal: StrategyFigures) -> FabricOutcome:
+    """One fabric."""
     if one is None:
-        return FabricOutcome(TrainingPlan(ideal.strategy), ideal.breakdown, ideal.memory, bound)
-    return outcome_of(problem, one, bound)
+        return FabricOutcome(TrainingPlan(ideal.strategy), ideal.breakdown, ideal.memory)
+    return outcome_of(problem, one)
 
 
 def _figures(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StrategyFigures:

@@ -19,7 +19,7 @@ MAX_FLOW_CELLS = 1 << 27
 def _faults(file: NetworkSolutionFile) -> list[Fault]:
     """What the schema cannot state: indices in range, tables of fitting length."""
     n, m = file.topology.servers, len(file.topology.arcs)
-    faults = topology_faults(file.topology)
+    faults = [*topology_faults(file.topology), *_bound_faults(file)]
     if m == 0:
         return [*faults, Fault(("topology", "arcs"), "no links", allowed="at least one")]
     if isinstance(file.routing, CommonPart):
@@ -48,6 +48,14 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
             if any(len(row) != n for row in table)
         ]
     return faults
+
+
+def _bound_faults(file: NetworkSolutionFile) -> list[Fault]:
+    chosen = file.kind == "topology-solution"
+    if chosen == (file.routing_bound is not None):
+        return []
+    allowed = "a number" if chosen else "left out: it is the bound"
+    return [Fault(("routing_bound",), "missing" if chosen else "stated twice", allowed=allowed)]
 
 
 def _robustness_faults(part: RobustnessPart | None, n: int, m: int) -> list[Fault]:

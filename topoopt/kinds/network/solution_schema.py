@@ -206,7 +206,11 @@ class RobustnessPart(FilePart):
 class RoutingBoundFile(ReachedFile):
     """What is proven on this topology alone."""
 
-    routing_bound: Number
+    routing_bound: Number | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="of kind topology: no routing of these links is better; of a given topology that is the bound",
+    )
 
 
 class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
@@ -240,6 +244,7 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
         return {
             **super().attributes(value),
             **{name: getattr(value.network, name) for name in _NETWORK},
+            "routing_bound": value.network.routing_bound if value.kind == "topology" else None,
             "routing": shortened(value.network.routing, value.network.topology),
             "enumeration": None if rows is None else [{"heads": heads, "lengths": lengths} for heads, lengths in rows],
         }
@@ -254,7 +259,8 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
             proof = EnumerationProof(heads.reshape(shape), lengths.reshape(shape))
         parts = {name: built(getattr(self, name)) for name in _NETWORK}
         routing = lengthened(parts["routing"], parts["topology"])
-        network = RoutedNetwork(**{**parts, "routing": routing, "enumeration": proof})
+        bound = self.bound.value if self.routing_bound is None else self.routing_bound
+        network = RoutedNetwork(**{**parts, "routing": routing, "routing_bound": bound, "enumeration": proof})
         return {**super().arguments(), "network": network}
 
 

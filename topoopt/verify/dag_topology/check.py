@@ -49,10 +49,9 @@ def _check_circuits(findings: ViolationLog, problem: DagTopologyProblem, solutio
     if joined != problem.pairs:
         findings.add("circuits", "not once every pair that something is transferred between, in ascending order")
         return
-    plans = {
-        "circuits": [each.count for each in solution.circuits],
-        "circuits of the fastest plan": list(solution.fastest),
-    }
+    plans = {"circuits": [each.count for each in solution.circuits]}
+    if solution.fastest is not None:
+        plans["circuits of the fastest plan"] = list(solution.fastest)
     for name, counts in plans.items():
         wrong = [count for count in counts if as_int(count) is None or count < 1]
         if wrong or len(counts) != len(joined):
@@ -86,7 +85,7 @@ def _check_steps(findings: ViolationLog, problem: DagTopologyProblem, solution: 
         if not (abs(each.start - start[k]) <= noise and abs(each.end - end[k]) <= noise)
     ]
     findings.add_each("steps", wrong, lambda k: f"{problem.names[k]!r} runs from {start[k]!r} to {end[k]!r}")
-    fastest = max(follow(problem, solution.fastest)[1])
+    fastest = max(follow(problem, solution.fastest_circuits)[1])
     if makespan > fastest * (1 + problem.slack_percent / 100) * (1 + RELATIVE):
         findings.add("slack", f"the job takes {makespan!r}, the fastest plan {fastest!r}")
 
@@ -129,7 +128,7 @@ def _check_trees(
         return bound.value
 
     check_stated(findings, bound, {Argument.CIRCUIT_BRANCHING: makespan_bound}, solution.objective.value)
-    limit = max(follow(problem, solution.fastest)[1]) * (1 + problem.slack_percent / 100)
+    limit = max(follow(problem, solution.fastest_circuits)[1]) * (1 + problem.slack_percent / 100)
     later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
 
     def enough(box: Box) -> bool:
