@@ -23,6 +23,7 @@ from topoopt.core.shared_cluster_runs import FabricRun
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.core.solution import Objective
 from topoopt.core.verdict import Status
+from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.cluster.objective import objective_of
 from topoopt.verify.shared_cluster.bounds import least_total_s
@@ -119,6 +120,10 @@ CHANGES: dict[str, tuple[str, Callable[[SharedClusterSolution], SharedClusterSol
         lambda s: stays_changed(s, 0, held_from_s=s.runs[0].stays.held_from_s - 0.1),
     ),
     "no time for circuits": ("switching", lambda s: stays_changed(s, 0, work_from_s=s.runs[0].stays.held_from_s)),
+    "servers kept after the work": (
+        "held",
+        lambda s: stays_changed(s, 1, held_to_s=shifted(s.runs[1].stays.held_to_s, -1, 0.1)),
+    ),
     "a job left out": ("finished", lambda s: run_changed(s, 1, finished=s.runs[1].finished & (np.arange(14) > 0))),
     "a fabric left out": ("runs", lambda s: replace(s, runs=s.runs[:-1])),
     "another fabric": ("fabric", lambda s: run_changed(s, 1, fabric=replace(RANDOM, oversubscription=2.0))),
@@ -143,6 +148,16 @@ def test_a_changed_solution_is_rejected(problem: SharedCluster, solution: Shared
     """Each change is told by the code of the law it breaks."""
     code, change = CHANGES[name]
     assert code in {violation.code for violation in check_shared_cluster(problem, change(solution)).violations}
+
+
+def test_fabrics_that_are_not_there_are_named(problem: SharedCluster, solution: SharedClusterSolution) -> None:
+    """The first fabric alone, as a search for the objective leaves it, is no whole solution: the check says so."""
+    alone = solve(problem, SolveOptions(objective_only=True))
+    for one in (alone, replace(solution, runs=solution.runs[:1])):
+        findings = check_shared_cluster(problem, one)
+        assert findings.ok
+        assert "jobs on thin, tree" in {each.figure for each in findings.not_recomputed}
+    assert not any(each.figure.startswith("jobs on") for each in check_shared_cluster(problem, solution).not_recomputed)
 
 
 @pytest.mark.parametrize("goal", Goal)

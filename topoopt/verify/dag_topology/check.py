@@ -97,6 +97,8 @@ def _check_bounds(
     check_claim(findings, solution, ())
     if solution.status is Status.OPTIMAL and not meets(value, bound.value, Tolerance.EVENTS):
         findings.add("status", f"optimal, where {value!r} is reached and {bound.value!r} proven")
+    if not 0 <= bound.value <= value * (1 + RELATIVE):
+        findings.add("bound", f"a makespan of {value!r} and a bound of {bound.value!r}")
     total = solution.circuits_total
     if not 0 <= proof.circuits_bound <= total:
         findings.add("bound", f"{total} circuits are fewer than the {proof.circuits_bound} said to be needed")

@@ -130,7 +130,9 @@ def _check_most(
             findings.add("rates", text)
         if load.shared_gbytes_per_s > load.gbytes_per_s * (1.0 + RELATIVE):
             findings.add("rates", f"{network.fabric}: {family} gets more beside others than alone")
-    figures = "bytes_sent, seconds, exposed_s, shared_gbytes_per_s"
+        if family in loads and load.hops != loads[family].hops:
+            findings.add("loads", f"{network.fabric}: the longest way of {family} has {loads[family].hops} hops")
+    figures = "bytes_sent, seconds, exposed_s, gbytes_per_s, shared_gbytes_per_s"
     findings.leave_out(
         f"{figures} on {network.fabric}", "of families beside schedules of AllReduces only limits are known"
     )

@@ -32,11 +32,15 @@ def check_arrivals(findings: ViolationLog, problem: SharedCluster, solution: Sha
     known = replace(problem, classes=solution.classes)
     findings.guard("draw", "the draws", lambda: check_jobs_drawn(findings, known, solution))
     _check_groups(findings, known, solution)
-    if not 1 <= len(solution.runs) <= len(problem.fabrics):
-        findings.add("runs", f"{len(solution.runs)} fabrics, not 1 to {len(problem.fabrics)}")
+    there, asked = len(solution.runs), len(problem.fabrics)
+    if not 1 <= there <= asked:
+        findings.add("runs", f"{there} fabrics, not 1 to {asked}")
         return
+    if there < asked:
+        left = ", ".join(fabric.name for fabric in problem.fabrics[there:])
+        findings.leave_out(f"jobs on {left}", "the solution does not hold them: it is of the objective, not whole")
     # The first fabric alone is what is simulated where nothing but the objective was asked for.
-    whole = len(solution.runs) in (1, len(problem.fabrics)) and all(run.whole for run in solution.runs)
+    whole = there in (1, asked) and all(run.whole for run in solution.runs)
     if not whole and solution.stopped_by in (StopReason.BUDGET, StopReason.CONVERGED):
         findings.add("runs", "not all jobs on all fabrics, though nothing stopped the run")
     for place, run in enumerate(solution.runs):

@@ -126,6 +126,10 @@ def _check_progress(findings: ViolationLog, jobs: JobTable, run: FabricRun) -> N
     findings.add_each("finished", idle, lambda j: f"{run.fabric.name}: {jobs.names[j]} has ended without a start")
     gone = np.flatnonzero(~run.finished & np.isfinite(last) & (last < run.until_s))
     findings.add_each("finished", gone, lambda j: f"{run.fabric.name}: {jobs.names[j]} gave its servers up unfinished")
+    end = {int(job): stay for stay, job in enumerate(stays.job)}  # by held_from_s: the last one of each job
+    beyond = stays.held_to_s - stays.work_to_s > SECONDS * max(1.0, run.until_s)
+    kept = [stay for job, stay in end.items() if run.finished[job] and beyond[stay]]
+    findings.add_each("held", kept, lambda s: f"{_name(jobs, run, s)} keeps its servers after its work")
     often = np.flatnonzero(np.bincount(stays.job, minlength=len(jobs)) > 1)
     if len(often) and not run.defragment:
         findings.add("moves", f"{run.fabric.name}: {jobs.names[often[0]]} was moved, which was not allowed")
