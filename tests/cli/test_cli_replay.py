@@ -44,11 +44,12 @@ def test_order_of_arrival_is_an_option() -> None:
     """CANDLE's transfers wait for whole rounds of AllReduces then, and arrive later; packets took 512.88 ms."""
     instance = INSTANCES / "measured" / "candle-16-fixed-100gbps.yaml"
     times = {}
-    for sharing in ("fair", "fifo"):
+    for sharing in ("transfers-first", "fair", "fifo"):
         result = run("replay", instance, "--fabric", "ideal-switch", "--link-sharing", sharing, "--json")
         times[sharing] = result.json["iteration_time_ms"]
-        assert times[sharing] == pytest.approx(512.88, rel=0.05)
-    assert times["fair"] < times["fifo"]
+        if sharing != "transfers-first":  # nor do the packets have two classes
+            assert times[sharing] == pytest.approx(512.88, rel=0.05)
+    assert times["transfers-first"] < times["fair"] < times["fifo"]
     wrong = run("replay", instance, "--fabric", "ideal-switch", "--link-sharing", "lottery", "--json")
     assert refusals(wrong.json)[0][2] == "unknown link sharing"
 

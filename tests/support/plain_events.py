@@ -27,8 +27,9 @@ def plain_times(graph: TaskGraph, network: Network, model: str) -> dict[int, tup
         waiting[task] += 1
     ready: dict[int, float] = defaultdict(float)
     device_free: dict[int, float] = defaultdict(float)
-    fair = network.link_sharing is LinkSharing.FAIR
-    links = SimulatedLinks(network.link_rate.tolist(), segment)
+    cut = network.link_sharing is not LinkSharing.FIFO
+    turn = 0.0 if network.link_sharing is LinkSharing.TRANSFERS_FIRST else segment
+    links = SimulatedLinks(network.link_rate.tolist(), turn)
     times: dict[int, list[float]] = {}
     heap: list[tuple[float, tuple[int, int, int, int], tuple]] = []
     first_flow = [0]  # flows are numbered task by task, one per path or ring
@@ -105,7 +106,7 @@ def plain_times(graph: TaskGraph, network: Network, model: str) -> dict[int, tup
                     steps, gap, tail = max(1, min(8, math.ceil(amount / segment))), 0.0, fixed
                 flow = {"members": members, "steps": steps, "chunk": amount / steps, "gap": gap, "tail": tail}
                 flow["links"] = [link for member in members for link in member]
-                flow["cut"] = fair and payload >= 9000 * k and amount / steps > segment
+                flow["cut"] = cut and payload >= 9000 * k and amount / steps > segment
                 flows.append({**flow, "end": 0.0, "done": False})
             for flow in flows:
                 push(now + float(graph.duration_ms[task]), ("step", task, flows, flow, 0, 0))

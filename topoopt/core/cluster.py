@@ -35,11 +35,18 @@ class LinkSharing(StrEnum):
     """How links are shared by what asks for them at the same time, in the time models that serve segments.
 
     `fair`: flows take turns of one segment. `fifo`: each request is served whole, in order of arrival, be it a segment
-    or what a member of a ring sends in a round.
+    or what a member of a ring sends in a round. `transfers-first`: two classes of traffic; segments of transfers go
+    before what AllReduces send.
     """
 
     FAIR = "fair"
     FIFO = "fifo"
+    TRANSFERS_FIRST = "transfers-first"
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether segments of transfers go between the pieces of what AllReduces send at once."""
+        return self is not LinkSharing.FIFO
 
 
 @dataclass(frozen=True)

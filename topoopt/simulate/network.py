@@ -79,7 +79,8 @@ class Network:
 
 
 class NetworkArrays(NamedTuple):
-    """A network as kernels see it; fields as in `Network`; `fair`: links serve segments in turn."""
+    """A network as kernels see it; fields as in `Network`; `cut`: segments of transfers go between
+    the pieces of what AllReduces send at once; `turns`: after a turn of each of these."""
 
     servers: int
     hop_latency: float
@@ -96,7 +97,8 @@ class NetworkArrays(NamedTuple):
     member_ptr: Ints
     member_link: Int32s
     schedules: ScheduleArrays
-    fair: bool
+    cut: bool
+    turns: bool
 
 
 def network_arrays(network: Network) -> NetworkArrays:
@@ -125,6 +127,7 @@ def network_arrays(network: Network) -> NetworkArrays:
         network.member_ptr,
         network.member_link,
         network.schedules,
+        network.link_sharing.gives_way,
         network.link_sharing is LinkSharing.FAIR,
     )
 

@@ -85,34 +85,41 @@ def test_a_small_tensor_goes_in_one_round_and_a_round_waits_for_the_longest_way(
     assert run(tasks, ring)[0][1] == pytest.approx(HOP_MS + sent + 4 * ROUND_MS, rel=1e-12)
 
 
-def contended(fair, reductions):
+def contended(sharing, reductions):
     """A transfer of 64 segments over a link of a ring of eight, on which AllReduces send 16 segments a round."""
     tasks, members = IterationTasks(), tuple(range(8))
     for _ in range(reductions):
         tasks.add(ALLREDUCE, 0, members=members, size=8 * 16 * SEGMENT)
     tasks.add(TRANSFER, 0, lane=0, target=1, size=64 * SEGMENT)
     ring = {members: (RingOfGroup(1.0, tuple((i,) for i in range(8))),)}
-    return tasks, replace(network(8, {(0, 1): (0,)}, ring), fair=fair)
+    return tasks, replace(network(8, {(0, 1): (0,)}, ring), sharing=sharing)
 
 
 @pytest.mark.parametrize("reductions", [1, 3, 8])
 def test_a_transfer_among_allreduces_has_its_turn(reductions):
     """Of k AllReduces and one transfer each has every (k+1)-th segment: 12.08 ms for k = 8, as by max-min fairness."""
-    *_, (start, end) = run(*contended(fair=True, reductions=reductions))
+    *_, (start, end) = run(*contended(LinkSharing.FAIR, reductions))
     share = 64 * (reductions + 1) * SEGMENT / RATE
     assert (start, end) == (0.0, pytest.approx(share + HOP_MS, rel=1e-9))
 
 
 def test_a_transfer_among_allreduces_in_order_of_arrival():
     """In 14 rounds each AllReduce sends 16 segments between two of the transfer, which then has the link."""
-    *_, (_, end) = run(*contended(fair=False, reductions=8))
+    *_, (_, end) = run(*contended(LinkSharing.FIFO, 8))
     assert end == pytest.approx((14 * 8 * 16 + 64) * SEGMENT / RATE, rel=1e-3)
 
 
-@pytest.mark.parametrize("fair", [False, True])
-def test_links_carry_all_at_their_rate(fair):
+@pytest.mark.parametrize("reductions", [1, 3, 8])
+def test_a_transfer_among_allreduces_goes_first(reductions):
+    """As if it were alone: 64 segments of its own, whatever the AllReduces send."""
+    *_, (start, end) = run(*contended(LinkSharing.TRANSFERS_FIRST, reductions))
+    assert (start, end) == (0.0, pytest.approx(64 * SEGMENT / RATE + HOP_MS, rel=1e-9))
+
+
+@pytest.mark.parametrize("sharing", LinkSharing)
+def test_links_carry_all_at_their_rate(sharing):
     """Turns only change who is served first: the last of all is done at the same time, fixed costs of rounds apart."""
-    ends = [end for _, end in run(*contended(fair, 8))]
+    ends = [end for _, end in run(*contended(sharing, 8))]
     assert max(ends) == pytest.approx((14 * 8 * 16 + 64) * SEGMENT / RATE, rel=3e-3)
 
 

@@ -60,7 +60,8 @@ class ClusterFields(FilePart):
     )
     link_sharing: Annotated[LinkSharing, NameOf(LinkSharing)] = Field(
         LinkSharing.FIFO,
-        description="flows take turns of a segment on a link, or each request is served whole",
+        description="flows take turns of a segment on a link, each request is served whole, or transfers go before "
+        "AllReduces",
     )
 
 

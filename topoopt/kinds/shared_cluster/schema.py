@@ -47,9 +47,10 @@ class SharedClusterSection(FileModel):
     links: Literal["bidirectional", "unidirectional"] = "bidirectional"
     hop_latency_us: LatencyUs = Field(default=1.0, description="latency of one hop, microseconds")
     ring_round_latency_us: LatencyUs = Field(default=2.1, description="of one ring round on direct links, microseconds")
-    link_sharing: Literal["fair", "fifo"] = Field(
+    link_sharing: Literal["fair", "fifo", "transfers-first"] = Field(
         default="fifo",
-        description="with time_model: rounds: flows take turns of a segment on a link, or each request is served whole",
+        description="with time_model: rounds: flows take turns of a segment on a link, each request is served whole, "
+        "or transfers go before AllReduces",
     )
     rack_servers: Annotated[int, Field(ge=1, le=MAX_SERVERS)] | None = Field(
         default=None, description="servers of a rack, for rack-local placement; null: those of a fat-tree of this size"

@@ -106,7 +106,7 @@ def slots_of_flows(g: GraphArrays, w: NetworkArrays, first: Ints) -> Ints:
     transfers and small tensors.
     """
     slots = np.zeros(first[-1] + 1, dtype=np.int64)
-    if not w.fair or not (g.kind == TRANSFER).any():
+    if not w.cut or not (g.kind == TRANSFER).any():
         return slots
     for t in range(len(g.kind)):
         if g.kind[t] != ALLREDUCE or first[t] == first[t + 1]:

@@ -49,7 +49,8 @@ def serve_segment(x: Arrival, q: Queue, now: float, event: int, f: int, step: in
     began = _carry(x, link, amount, now)
     span = amount / x.w.link_rate[link]
     if x.turns.flows[link] > 0:
-        began = take_turn(x.turns, link, span, max(span, segment_bytes(x) / x.w.link_rate[link]), now, began)
+        turn = max(span, segment_bytes(x) / x.w.link_rate[link]) if x.w.turns else 0.0
+        began = take_turn(x.turns, link, span, turn, now, began)
     end = began + span
     if hop == 0 and step + 1 < x.flows.steps[f]:
         add(q, end, (f << DETAIL_BITS) | ((step + 1) << STEP_SHIFT) | SEGMENT)

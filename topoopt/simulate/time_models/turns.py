@@ -8,6 +8,8 @@ after them. When the batch begins is known when its first segment comes, hence n
 chunk: the link adds up the time of the segments that went ahead of what waited, and a step of chunks looks there, when
 it should be over, how far it has been put off (`put_off`).
 
+Where transfers go first, chunks have no turns, and nothing else changes.
+
 AllReduces among themselves are served in order of arrival: the link is as busy either way.
 """
 
@@ -79,7 +81,7 @@ def take_turn(k: LinkTurns, link: int, span: float, turn: float, now: float, las
         k: of all links.
         link: which.
         span: ms that the segment takes.
-        turn: ms of the turn of a chunk.
+        turn: ms of the turn of a chunk; 0 where transfers go first.
         now: when the segment asks.
         last: when it would be served after all that came before.
     """

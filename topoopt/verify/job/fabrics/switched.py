@@ -13,7 +13,7 @@ from math import ceil
 
 import numpy as np
 
-from topoopt.core.cluster import Cluster, LinkSharing
+from topoopt.core.cluster import Cluster
 from topoopt.core.price_book import PriceBook
 from topoopt.verify.job.fabrics.asked import RACK, AskedFabric
 from topoopt.verify.job.fabrics.parts_list import equal_cost_gbps
@@ -109,5 +109,5 @@ def _network(
     paths = {pair: (PathOfPair(1.0, way(*pair)),) for pair in pairs}
     rings = {group: (RingOfGroup(1.0, tuple(way(a, b) for a, b in pairwise((*group, group[0])))),) for group in groups}
     round_ms = round_hops * cluster.hop_latency_us / US_PER_MS
-    fair = cluster.link_sharing is LinkSharing.FAIR
-    return SimulatedNetwork(rate, cluster.hop_latency_us / US_PER_MS, round_ms, paths, rings, fair=fair)
+    hop_ms = cluster.hop_latency_us / US_PER_MS
+    return SimulatedNetwork(rate, hop_ms, round_ms, paths, rings, sharing=cluster.link_sharing)

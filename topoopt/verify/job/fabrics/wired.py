@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.cluster import Cluster, LinkSharing
+from topoopt.core.cluster import Cluster
 from topoopt.core.job_solution import FabricGraph
 from topoopt.verify.job.simulation.network import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork, links_along
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
@@ -84,5 +84,5 @@ def wired_network(cluster: Cluster, links: Ints, graph: FabricGraph, seed: int) 
             group: tuple(RingOfGroup(1.0 / len(of_group), ring) for ring in of_group)
             for group, of_group in rings.items()
         },
-        fair=cluster.link_sharing is LinkSharing.FAIR,
+        sharing=cluster.link_sharing,
     )

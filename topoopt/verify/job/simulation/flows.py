@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from topoopt.core.cluster import LinkSharing
 from topoopt.verify.job.simulation.network import ScheduleOfGroup, SimulatedNetwork
 from topoopt.verify.job.simulation.tasks import ALLREDUCE, TRANSFER, IterationTasks
 
@@ -120,7 +121,9 @@ def _reduced(task: int, members: tuple[int, ...], payload: int, network: Simulat
 def _on_schedule(task: int, payload: int, own: ScheduleOfGroup, network: SimulatedNetwork) -> ScheduledFlow:
     steps = tuple(tuple(tuple((link, payload * share) for link, share in hop) for hop in step) for step in own.steps)
     most = max((size for step in steps for hop in step for _, size in hop), default=0.0)
-    return ScheduledFlow(task, steps, network.round_ms, cut=network.fair and most > SEGMENT_BYTES)
+    return ScheduledFlow(
+        task, steps, network.round_ms, cut=network.sharing is not LinkSharing.FIFO and most > SEGMENT_BYTES
+    )
 
 
 def _on_rings(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[AnyFlow]:
@@ -134,7 +137,7 @@ def _on_rings(task: int, members: tuple[int, ...], payload: int, network: Simula
         together = tuple(tuple((way[hop], size) for way in ring.ways if hop < len(way)) for hop in range(hops))
         gap = 0.0 if small else network.round_ms
         tail = 2.0 * (k - 1) * network.round_ms if small else 0.0
-        cut = network.fair and not small and size > SEGMENT_BYTES
+        cut = network.sharing is not LinkSharing.FIFO and not small and size > SEGMENT_BYTES
         flows.append(Flow(task, together, together, steps, gap, tail, cut))
     return flows
 

@@ -4,6 +4,7 @@ Links that share by order of arrival serve each request whole, after all that ca
 transfers go between the pieces of what AllReduces send at once, where that is longer, the chunks:
 
 * AllReduces are served in order of arrival.
+* Where transfers go first, AllReduces have no turns before them.
 * The segments of transfers that wait on a link over which AllReduces with chunks are under way form a batch, which is
   served without a gap. It begins when the segments before it are done and each of these AllReduces has had a turn, of
   one segment's bytes or of those of the batch's first segment where that has more; or when the link would be free, if
@@ -63,7 +64,7 @@ class SimulatedLinks:
         began = min(latest, max(now, last))
         if now >= first:
             if began < latest:
-                turn = max(size / self.rate[link], self.turn_bytes / self.rate[link])
+                turn = max(size, self.turn_bytes) / self.rate[link] if self.turn_bytes else 0.0
                 began = min(latest, began + self.under_way[link] * turn)
             first = began
             self.before_batch[link] = self.gone_ahead[link]

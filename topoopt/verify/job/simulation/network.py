@@ -57,7 +57,7 @@ class SimulatedNetwork:
         paths: of ordered pairs of servers.
         rings: of AllReduce groups, by their members in ascending order.
         schedules: of those that do not run on rings, likewise.
-        fair: whether flows share links by turns; otherwise links serve in order of arrival.
+        sharing: how links are shared.
     """
 
     rate: Sequence[float]
@@ -66,7 +66,7 @@ class SimulatedNetwork:
     paths: Mapping[tuple[int, int], tuple[PathOfPair, ...]]
     rings: Mapping[tuple[int, ...], tuple[RingOfGroup, ...]]
     schedules: Mapping[tuple[int, ...], tuple[ScheduleOfGroup, ...]] = field(default_factory=dict)
-    fair: bool = True
+    sharing: LinkSharing = LinkSharing.FAIR
 
 
 def paths_of(routes: PathTable, link: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], tuple[PathOfPair, ...]]:
@@ -132,5 +132,5 @@ def plan_network(cluster: Cluster, plan: Plan, schedules: Iterable[ScheduleLoads
         paths=paths_of(plan.routes, link),
         rings=rings_of(plan.rings, link),
         schedules=schedules_of(schedules, link),
-        fair=cluster.link_sharing is LinkSharing.FAIR,
+        sharing=cluster.link_sharing,
     )

@@ -28,8 +28,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+from topoopt.core.cluster import LinkSharing
 from topoopt.verify.job.simulation.flows import AnyFlow
-from topoopt.verify.job.simulation.links import Chunk, SimulatedLinks
+from topoopt.verify.job.simulation.links import TURN_BYTES, Chunk, SimulatedLinks
 from topoopt.verify.job.simulation.network import SimulatedNetwork
 from topoopt.verify.job.simulation.tasks import TRANSFER, IterationTasks
 
@@ -66,7 +67,8 @@ class _Iteration:
     def __init__(self, tasks: IterationTasks, flows: list[list[AnyFlow]], network: SimulatedNetwork) -> None:
         count = len(tasks)
         self.tasks, self.of_task, self.network = tasks, flows, network
-        self.links = SimulatedLinks(network.rate)
+        turn = 0.0 if network.sharing is LinkSharing.TRANSFERS_FIRST else TURN_BYTES
+        self.links = SimulatedLinks(network.rate, turn)
         self.flows = [flow for of_task in flows for flow in of_task]
         self.first_flow = [0] * count
         for task in range(1, count):
