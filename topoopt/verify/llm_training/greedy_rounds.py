@@ -7,6 +7,7 @@ for it. Three switches; of the eight orders the first whose slowest rank is done
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 from topoopt.verify.llm_training.pass_orders import Pass
@@ -16,7 +17,7 @@ HELD = {"F": 34, "I": -2, "W": -32}
 
 
 class _Rounds:
-    def __init__(self, cost: dict[str, list[int]], hop: int, m: int, switches: tuple[bool, bool, bool]) -> None:
+    def __init__(self, cost: Mapping[str, Sequence[int]], hop: int, m: int, switches: tuple[bool, bool, bool]) -> None:
         self.cost, self.hop, self.m, self.p = cost, hop, m, len(cost["F"])
         self.early, self.backward_first, self.greedy = switches
         p = self.p
@@ -132,7 +133,7 @@ class _Rounds:
         return True
 
 
-def greedy_order(cost: dict[str, list[int]], hop: int, m: int) -> list[list[Pass]]:
+def greedy_order(cost: Mapping[str, Sequence[int]], hop: int, m: int) -> list[list[Pass]]:
     """Passes of every rank.
 
     Args:

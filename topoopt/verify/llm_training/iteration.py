@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 
@@ -31,6 +32,13 @@ EQUAL = 1e-9
 
 MOST_STAGES = 1_000_000
 """Stages of strategies that are bounded together."""
+
+
+@lru_cache(maxsize=8)
+def _greedy(cost: tuple[tuple[int, ...], ...], hop: int, m: int, blocking: bool) -> Levels:
+    """The order of ZB-2P for F, I and W of every rank; one strategy is followed several times in a solution."""
+    return levelled(greedy_order(dict(zip("FIW", cost, strict=True)), hop, m), len(cost[0]), blocking=blocking)
+
 
 Rates = Callable[[Records], DimensionRates]
 """Of the groups of strategies."""
@@ -98,9 +106,8 @@ class AlikeStrategies:
         hop = float(rows.hop[place])
         most = max(hop, *(float(table.max()) for table in own.values()))
         unit = 10.0 ** (DIGITS - 1 - int(np.floor(np.log10(most))))
-        cost = {kind: [round(value) for value in (table * unit).tolist()] for kind, table in own.items()}
-        order = greedy_order(cost, round(hop * unit), self.m)
-        return levelled(order, self.p, blocking=not self.problem.overlap.pipeline)
+        cost = tuple(tuple(round(value) for value in (table * unit).tolist()) for table in own.values())
+        return _greedy(cost, round(hop * unit), self.m, not self.problem.overlap.pipeline)
 
     def _ready(self) -> Floats:
         """Before when no pass of a stage begins."""

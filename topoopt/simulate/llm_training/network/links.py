@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 
 import numpy as np
 
@@ -168,8 +169,8 @@ def family_loads(
     Raises:
         InfeasibleError: a pair that sends has no route.
     """
-    usual = RouteLookup(network.graph, network.routes)
-    tokens = usual if network.token_routes is None else RouteLookup(network.graph, network.token_routes)
+    usual = _lookup(network.graph, network.routes)
+    tokens = usual if network.token_routes is None else _lookup(network.graph, network.token_routes)
     relayed = {family: _mean_relayed(classes) for family, classes in groups.collectives.items()}
     relayed[TrafficFamily.PIPELINE] = groups.hops.relayed
     relayed[TrafficFamily.EXPERT] = 0.0  # a token crosses to the GPU of the same place, and goes on inside the server
@@ -222,6 +223,12 @@ def _off_their_rails(graph: LinkGraph, flows: FamilyFlows, parts: Floats) -> Flo
         for ends, own in ((flows.source, sent), (flows.target, met))
     )
     return np.asarray(leaving + coming)
+
+
+@lru_cache(maxsize=2)
+def _lookup(graph: LinkGraph, routes: PathTable) -> RouteLookup:
+    """Thousands of maps of ranks are tried on the same routes, one after the other."""
+    return RouteLookup(graph, routes)
 
 
 class RouteLookup:
