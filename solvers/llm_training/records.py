@@ -13,8 +13,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from solvers.llm_training.shapes import divisors
+from topoopt.core.arrays import Bools
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
-from topoopt.core.llm_training_plan import StrategyShape
+from topoopt.core.llm_training_plan import PHOTONIC_RAILS, StrategyShape
 from topoopt.core.parallelism import (
     RANK_ORDER,
     RANK_ORDERS,
@@ -24,6 +25,7 @@ from topoopt.core.parallelism import (
     Recompute,
 )
 from topoopt.core.pipeline import PipelineSchedule
+from topoopt.simulate.llm_training.stage_parts import BOTH_ENDS
 from topoopt.simulate.llm_training.strategies import (
     RECOMPUTE_CODES,
     SCHEDULE_CODES,
@@ -39,6 +41,9 @@ ONE_CHUNK = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSched
 PARTS = ("chunks", "zero", "micro_batch", "schedule", "recompute", "sequence", "first_less", "last_less", "order")
 """What strategies of a shape differ in; a row of a table has them in this order."""
 
+ALL_SHARED = 3
+"""ZeRO of weights that are gathered in every pass."""
+
 EVEN = -1.0
 """In place of how many layers fewer the ends have: layers are spread evenly."""
 
@@ -51,7 +56,8 @@ def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape, *, free: bo
     """
     tables = []
     space, batch = problem.space, problem.batch
-    zeros = [0.0] if free else _zeros(problem, shape)
+    zeros = _zeros(problem, shape)
+    zeros = [min(zeros)] if free else zeros
     orders = orders_of_shape(problem, shape)
     recomputed = [Recompute.NONE] if free else _recomputations(problem)
     again = [float(RECOMPUTE_CODES[one]) for one in recomputed]
@@ -69,19 +75,48 @@ def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape, *, free: bo
         chunks, schedule, first, last = np.array(ways, dtype=np.float64)[way.astype(np.int64)].T
         parts = [chunks, zero, np.full_like(zero, b), schedule, recompute, sequence, first, last, order]
         tables.append(np.stack(parts, axis=1))
-    return np.concatenate(tables) if tables else np.zeros((0, len(PARTS)))
+    rows = np.concatenate(tables) if tables else np.zeros((0, len(PARTS)))
+    if PHOTONIC_RAILS in problem.fabrics:
+        rows = rows[_standing_on_rails(problem, shape, rows)]
+    if free:
+        rows[:, PARTS.index("zero")] = 0.0
+    return rows
+
+
+def _standing_on_rails(problem: LlmTrainingProblem, shape: StrategyShape, rows: Column) -> Bools:
+    """bool[records]: tensor and context groups lie inside servers, which hold one stage each; ranks hold the model
+    once; passes gather no weights over the rail; and circuits have ports. Experts lie on no more servers than replicas.
+    """
+    found = np.zeros(len(rows), dtype=bool)
+    ports = 0 if problem.switching is None else problem.switching.ports
+    zero, schedule, order = (rows[:, PARTS.index(name)] for name in ("zero", "schedule", "order"))
+    twice = np.isin(schedule, [SCHEDULE_CODES[one] for one in BOTH_ENDS])
+    for code in np.unique(order):
+        tensor, context, data, pipeline = _beside(problem, shape, RANK_ORDERS[int(code)])
+        servers = shape.data * shape.context / (data * context)
+        fits = max(min(shape.pipeline - 1, 2), min(servers - 1, 2)) <= ports
+        if fits and (tensor, context) == (shape.tensor, shape.context) and pipeline == 1:
+            found |= (order == code) & ~twice & ((zero < ALL_SHARED) | (servers == 1))
+    return found
+
+
+def _beside(
+    problem: LlmTrainingProblem, shape: StrategyShape, order: tuple[ParallelDimension, ...]
+) -> tuple[float, ...]:
+    """Ranks of each dimension on a server, in the usual order of the dimensions."""
+    sizes: dict[ParallelDimension, int] = {one: getattr(shape, one.value) for one in RANK_ORDER}
+    beside, stride = dict.fromkeys(RANK_ORDER, 1.0), 1
+    for dimension in order:
+        beside[dimension] = min(max(problem.cluster.gpus_per_server / stride, 1.0), float(sizes[dimension]))
+        stride *= sizes[dimension]
+    return tuple(beside.values())
 
 
 def orders_of_shape(problem: LlmTrainingProblem, shape: StrategyShape) -> list[float]:
     """Orders of the ranks, as codes; of those that put the same groups on a server the first one."""
-    sizes: dict[ParallelDimension, int] = {one: getattr(shape, one.value) for one in RANK_ORDER}
     found: dict[tuple[float, ...], float] = {}
     for order in problem.space.order or TENSOR_FIRST:
-        beside, stride = dict.fromkeys(RANK_ORDER, 1.0), 1
-        for dimension in order:
-            beside[dimension] = min(max(problem.cluster.gpus_per_server / stride, 1.0), float(sizes[dimension]))
-            stride *= sizes[dimension]
-        found.setdefault(tuple(beside.values()), float(RANK_ORDERS.index(order)))
+        found.setdefault(_beside(problem, shape, order), float(RANK_ORDERS.index(order)))
     return list(found.values())
 
 

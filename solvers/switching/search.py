@@ -56,7 +56,7 @@ class _Search:
         for rank, menu in enumerate(menus):
             rates = [np.array(shares_of(job, rank, one)) for one in menu]
             self._rates.append({None: np.max(rates, axis=0), **dict(zip(menu, rates, strict=True))})
-        self.followed = 0
+        self.followed, self.cutoff = 0, float("inf")
         self.best: tuple[float, tuple[StagePorts, ...]] | None = None
 
     def step(self, plan: Sequence[StagePorts | None]) -> float:
@@ -87,7 +87,7 @@ class _Search:
 
     def worse(self, bound: float) -> bool:
         """Whether a bound rules out anything better."""
-        return self.best is not None and bound >= self.best[0] * (1.0 - ROUNDING)
+        return self.best is not None and bound >= min(self.best[0], self.cutoff) * (1.0 - ROUNDING)
 
 
 def _worth_trying(job: RailJob, rank: int, *, kept: bool) -> list[StagePorts]:
@@ -107,12 +107,20 @@ def _worth_trying(job: RailJob, rank: int, *, kept: bool) -> list[StagePorts]:
 
 
 def fastest_ports(
-    job: RailJob, known: RailOrders, delay_s: float, mode: SwitchMode, stop: Stop, *, kept: bool = False
+    job: RailJob,
+    known: RailOrders,
+    delay_s: float,
+    mode: SwitchMode,
+    stop: Stop,
+    *,
+    kept: bool = False,
+    cutoff_s: float = float("inf"),
 ) -> FoundPorts | None:
     """The fastest plan of ports of all stages.
 
     Args:
         kept: only plans that never switch.
+        cutoff_s: no plan that takes as long is asked for; the one that is found may.
 
     Returns:
         None: there is no such plan.
@@ -121,12 +129,14 @@ def fastest_ports(
     if not all(menus):
         return None
     search = _Search(job, known, Delays.same(delay_s), mode, menus)
+    search.cutoff = cutoff_s
     for place in range(max(map(len, menus))):
         search.offer(tuple(menu[min(place, len(menu) - 1)] for menu in menus))
-    search.improve(menus, stop)
-    several = sorted((rank for rank in range(job.ranks) if len(menus[rank]) > 1), key=lambda r: (-len(menus[r]), r))
     root: Partial = tuple(menu[0] if len(menu) == 1 else None for menu in menus)
     open_nodes = [(search.step(root), 0, root)]
+    if not search.worse(open_nodes[0][0]):
+        search.improve(menus, stop)
+    several = sorted((rank for rank in range(job.ranks) if len(menus[rank]) > 1), key=lambda r: (-len(menus[r]), r))
     while open_nodes and not search.worse(open_nodes[0][0]):
         if search.followed >= MOST_STEPS or stop.reason() is not None:
             break
@@ -142,5 +152,5 @@ def fastest_ports(
     if search.best is None:
         return None
     value, plan = search.best
-    bound = min([value, *(node[0] for node in open_nodes)])
+    bound = min([value, cutoff_s, *(node[0] for node in open_nodes)])
     return FoundPorts(plan, value, bound, search.followed)

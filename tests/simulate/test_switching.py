@@ -135,7 +135,8 @@ def test_rates_of_rings_and_hops() -> None:
 def random_job(draw: random.Random) -> RailJob:
     """A small job with anything in it."""
     ranks = draw.choice([1, 2, 3, 4])
-    schedules = [PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.GPIPE, PipelineSchedule.ZB_H1]
+    names = PipelineSchedule
+    schedules = [names.ONE_F_ONE_B, names.GPIPE, names.ZB_H1, names.ZB_2P]
     inside = draw.choice([None, None, PortUse.EXPERT, PortUse.DATA])
 
     def seconds() -> tuple[float, ...]:
@@ -180,7 +181,12 @@ def test_the_search_finds_what_enumeration_does_and_the_checker_agrees() -> None
         known, menus = rail_orders(job), [plans_of(job, rank) for rank in range(job.ranks)]
         assert [set(menu) for menu in menus] == [set(all_plans(job, rank)) for rank in range(job.ranks)]
         found = fastest_ports(job, known, delay_s, mode, Stop())
-        assert found is not None
+        if found is None:  # ports in turn, where greedy rounds let neighbours send to each other at once
+            assert job.schedule is PipelineSchedule.ZB_2P
+            for plan in itertools.product(*menus):
+                with pytest.raises(ValueError, match="wait for each other"):
+                    Follower(job, plan, delay_s, demand=mode is ON_DEMAND).step()
+            continue
         assert 0.95 * found.step_s < found.bound_s <= found.step_s
         proven += found.bound_s > found.step_s * (1 - 1e-9)
         plans = list(itertools.product(*menus))

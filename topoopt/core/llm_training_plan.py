@@ -8,6 +8,7 @@ from enum import StrEnum
 from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.llm_training import StepBreakdown, TrainingMemory
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.switched_step import RailPlan
 
 IDEAL_SWITCH = "ideal-switch"
 """Every dimension has the whole rate of the interfaces to itself: no network of the same interfaces is faster."""
@@ -19,6 +20,9 @@ DIRECT_FABRICS = (
 """Networks whose servers are joined to each other, and pass on what others send."""
 
 REGIONAL = "regional-circuits"
+
+PHOTONIC_RAILS = "photonic-rails"
+"""One optical circuit switch a rail, whose circuits are set anew inside a step."""
 
 SWITCHED_FABRICS = (IDEAL_SWITCH, "rail-fat-tree", "rail-only", "fat-tree", REGIONAL)
 """Networks whose servers all reach each other over switches."""
@@ -221,7 +225,8 @@ class FabricOutcome:
         memory: of the fullest GPU.
         note: what the figures leave out, for people.
         tried: strategies for which a network was made; 0: on an ideal switch.
-        next: the fastest others of them, ranks in their order; empty on an ideal switch.
+        next: the fastest others of them, ranks in their order; empty on an ideal switch and on rails.
+        rails: what circuits set anew make of it; `breakdown` is then of the same strategy on an ideal switch.
     """
 
     plan: TrainingPlan
@@ -230,6 +235,7 @@ class FabricOutcome:
     note: str = ""
     tried: int = 0
     next: tuple[StrategyFigures, ...] = ()
+    rails: RailPlan | None = None
 
     @property
     def fabric(self) -> str:
@@ -239,4 +245,4 @@ class FabricOutcome:
     @property
     def iteration_time_s(self) -> float:
         """Seconds, which fabrics are compared by."""
-        return self.breakdown.total
+        return self.breakdown.total if self.rails is None else self.rails.step_s

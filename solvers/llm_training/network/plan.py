@@ -76,6 +76,16 @@ class FoundOnFabric:
     next: tuple[StrategyNetwork, ...]
     tried: int
 
+    @property
+    def ranked(self) -> RankedStrategy:
+        """The best strategy."""
+        return self.best.ranked
+
+    @property
+    def iteration_time_s(self) -> float:
+        """Seconds, of the best strategy."""
+        return self.best.evaluated.iteration_time_s
+
 
 def best_on_fabric(
     problem: LlmTrainingProblem, fabric: str, candidates: Iterable[RankedStrategy], stop: Stop, count: int = 1

@@ -85,7 +85,8 @@ def evaluate(
 def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
     """The step with circuits set anew inside it, as the instance says, checked."""
     from solvers.stop import stop_on_signals
-    from topoopt.analyses.reconfiguration.rails import RailSteps
+    from solvers.switching.rail_steps import RailSteps
+    from topoopt.analyses.reconfiguration.rails import check_step
     from topoopt.analyses.reconfiguration.rails_command import placed
     from topoopt.analyses.reconfiguration.rails_words import step_document
     from topoopt.core.errors import InputError
@@ -100,7 +101,7 @@ def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
     with stop_on_signals(None) as stop:
         step = rails.switched(settings.delay_s, mode, stop, events=True)
         static_s, _ = rails.static(stop)
-    rails.check(step)
+    check_step(rails, step)
     return step_document(step, static_s)
 
 

@@ -8,22 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from solvers.stop import Stop
-from solvers.switching.search import fastest_ports
+from solvers.switching.rail_steps import RailSteps
 from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress
 from topoopt.analyses.reconfiguration.run import swept
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.reconfiguration import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.switched_step import Boundary, BoundaryFigures, RailStudy, SwitchedStep, SwitchMode, action
-from topoopt.core.switching import PortUse, RailJob, StagePorts, SwitchSettings
+from topoopt.core.switching import PortUse, SwitchSettings
 from topoopt.core.verdict import StopReason
 from topoopt.core.versions import versions
 from topoopt.drawing.format import counted
-from topoopt.simulate.llm_training.rules import strategy_problems
-from topoopt.simulate.llm_training.strategies import stage_layers
-from topoopt.simulate.switching import Delays, RailShares, electrical_s, events_of, follow, rail_job, rail_orders
-from topoopt.simulate.switching.step import RailOrders
+from topoopt.kinds.llm_training.words import ports_words
+from topoopt.simulate.switching import Delays, RailShares, follow
 from topoopt.verify.llm_training.switching.check import check_switched
 
 MODES = tuple(mode.value for mode in SwitchMode)
@@ -35,98 +33,48 @@ MOST_CHECKED = 300_000
 HALVINGS = 50
 
 
-class RailSteps:
-    """A job on rails, and the steps followed so far."""
+def check_step(rails: RailSteps, step: SwitchedStep) -> tuple[str, ...]:
+    """What the checker leaves out of a step.
 
-    def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings) -> None:
-        layers = stage_layers(problem.model.layers, strategy.pipeline, strategy.chunks)
-        self.problem, self.settings = problem, settings
-        self.strategy = strategy if strategy.stage_layers else replace(strategy, stage_layers=layers)
-        problems = strategy_problems(problem, self.strategy)
-        if problems:
-            raise InputError(problems)
-        self.job: RailJob = rail_job(problem, self.strategy, settings)
-        self.known: RailOrders = rail_orders(self.job)
-        self.electrical_s = electrical_s(self.job, self.known)
+    Raises:
+        CheckError: it finds something wrong.
+    """
+    settings = replace(rails.settings, delay_s=step.delay_s)
+    findings = check_switched(rails.problem, rails.strategy, settings, rails.job, step)
+    if not findings.ok:
+        lines = "\n".join(map(str, findings.violations))
+        raise CheckError("the checker rejects a step with switching:\n" + lines)
+    return tuple(f"{one.figure}: {one.reason}" for one in findings.not_recomputed)
 
-    def static(self, stop: Stop) -> tuple[float, str]:
-        """The step on the best topology that is never switched, and what that is."""
-        found = [(math.inf, "none")]
-        kept = fastest_ports(self.job, self.known, 0.0, SwitchMode.PROVISIONED, stop, kept=True)
-        if kept is not None:
-            found.append((kept.step_s, "ports split for good"))
-        if self.job.ports > 1:
-            ring = follow(self.job, self.known, RailShares.forwarded(self.job))
-            found.append((ring.step_s, "one ring through all servers of a rail, which forward"))
-        return min(found)
 
-    def switched(self, delay_s: float, mode: SwitchMode, stop: Stop, *, events: bool = False) -> SwitchedStep:
-        """The fastest plan of ports at a delay.
+def boundaries_of(rails: RailSteps, step: SwitchedStep, static_s: float) -> tuple[BoundaryFigures, ...]:
+    """Windows, stalls and break-even delays of a step with its events."""
+    counts = Counter(one.boundary for one in step.events if one.boundary is not None)
+    shares = RailShares.of(rails.job, step.plan)
 
-        Raises:
-            InfeasibleError: no plan can do the step.
-        """
-        best = fastest_ports(self.job, self.known, delay_s, mode, stop)
-        if best is None:
-            raise InfeasibleError("no plan of ports can do the step: passes wait for each other")
-        delays = Delays.same(delay_s)
-        shares = RailShares.of(self.job, best.plan)
-        step = follow(self.job, self.known, shares, best.plan, delays, mode)
-        at_once = follow(self.job, self.known, shares, best.plan, Delays.same(0.0), mode)
-        found = events_of(self.job, self.known, best.plan, delays, step)
-        return SwitchedStep(
-            mode,
-            delay_s,
-            best.plan,
-            step.step_s,
-            self.electrical_s,
-            best.bound_s,
-            sum(one.what == "switch" for one in found),
-            step.step_s - at_once.step_s,
-            found if events else (),
+    def at(boundary: Boundary, delay_s: float) -> float:
+        delays = Delays.only(boundary, delay_s)
+        return follow(rails.job, rails.known, shares, step.plan, delays, step.mode).step_s
+
+    found = []
+    for boundary in (one for one in Boundary if counts[one]):
+        free = at(boundary, 0.0)
+        usual = Counter(
+            action(one.before, one.after)
+            for one in step.events
+            if one.boundary is boundary and one.before is not None and one.after is not None
         )
-
-    def check(self, step: SwitchedStep) -> tuple[str, ...]:
-        """What the checker leaves out of a step.
-
-        Raises:
-            CheckError: it finds something wrong.
-        """
-        settings = replace(self.settings, delay_s=step.delay_s)
-        findings = check_switched(self.problem, self.strategy, settings, self.job, step)
-        if not findings.ok:
-            lines = "\n".join(map(str, findings.violations))
-            raise CheckError("the checker rejects a step with switching:\n" + lines)
-        return tuple(f"{one.figure}: {one.reason}" for one in findings.not_recomputed)
-
-    def boundaries(self, step: SwitchedStep, static_s: float) -> tuple[BoundaryFigures, ...]:
-        """Windows, stalls and break-even delays of a step with its events."""
-        counts = Counter(one.boundary for one in step.events if one.boundary is not None)
-        shares = RailShares.of(self.job, step.plan)
-
-        def at(boundary: Boundary, delay_s: float) -> float:
-            delays = Delays.only(boundary, delay_s)
-            return follow(self.job, self.known, shares, step.plan, delays, step.mode).step_s
-
-        found = []
-        for boundary in (one for one in Boundary if counts[one]):
-            free = at(boundary, 0.0)
-            usual = Counter(
-                action(one.before, one.after)
-                for one in step.events
-                if one.boundary is boundary and one.before is not None and one.after is not None
+        found.append(
+            BoundaryFigures(
+                boundary,
+                usual.most_common(1)[0][0],
+                counts[boundary],
+                _longest(lambda d, b=boundary, f=free: at(b, d) <= f * (1.0 + 1e-12), free),  # type: ignore[misc]
+                at(boundary, step.delay_s) - free,
+                _longest(lambda d, b=boundary: at(b, d) < static_s, 10.0 * max(free, step.delay_s)),  # type: ignore[misc]
             )
-            found.append(
-                BoundaryFigures(
-                    boundary,
-                    usual.most_common(1)[0][0],
-                    counts[boundary],
-                    _longest(lambda d, b=boundary, f=free: at(b, d) <= f * (1.0 + 1e-12), free),  # type: ignore[misc]
-                    at(boundary, step.delay_s) - free,
-                    _longest(lambda d, b=boundary: at(b, d) < static_s, 10.0 * max(free, step.delay_s)),  # type: ignore[misc]
-                )
-            )
-        return tuple(found)
+        )
+    return tuple(found)
 
 
 def _longest(good: Callable[[float], bool], most: float) -> float:
@@ -140,22 +88,6 @@ def _longest(good: Callable[[float], bool], most: float) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if good(middle) else (low, middle)
     return low if low > 1e-9 * most else 0.0
-
-
-def plan_words(job: RailJob, plan: Sequence[StagePorts]) -> str:
-    """What the ports of most stages do."""
-    one, count = Counter(plan).most_common(1)[0]
-    if one.kept:
-        return "ports split for good"
-    parts = [("between passes", one.pipeline)]
-    parts += [("inside", one.inside)] if job.inside is not None and one.inside != one.pipeline else []
-    parts += [("reducing", one.data)] if job.reduces and one.data != one.pipeline else []
-    words = "; ".join(f"{name} {_split_words(split)}" for name, split in parts)
-    return f"{words} ({count} of {counted(len(plan), 'stage')})"
-
-
-def _split_words(split: object) -> str:
-    return ", ".join(f"{getattr(split, use.value)} {use.value}" for use in PortUse if getattr(split, use.value))
 
 
 def rail_study(
@@ -193,7 +125,7 @@ def rail_study(
             step = rails.switched(delay_ms / 1e3, mode, stop)
             made[mode.value, delay_ms] = step
             dark = step.switches * delay_ms / rails.job.ranks
-            return DelayPoint(delay_ms, 1e3 * step.step_s, plan_words(rails.job, step.plan), step.switches, dark)
+            return DelayPoint(delay_ms, 1e3 * step.step_s, ports_words(step.plan), step.switches, dark)
 
         words = {
             SwitchMode.ON_DEMAND: "circuits are asked for when something waits for them",
@@ -215,7 +147,7 @@ def rail_study(
         static,
         steps,
         shown,
-        rails.boundaries(shown, static_s),
+        boundaries_of(rails, shown, static_s),
     )
     cluster = problem.cluster
     sweep = ReconfigurationSweep(
@@ -251,7 +183,7 @@ def _checked(rails: RailSteps, steps: Sequence[SwitchedStep], shown: SwitchedSte
     """Have the checker follow the steps again; what it did not."""
     each = 8 * rails.job.ranks * rails.job.micro_batches * rails.job.chunks
     room = MOST_CHECKED // each
-    left = {text for step in (shown, *steps[:room]) for text in rails.check(step)}
+    left = {text for step in (shown, *steps[:room]) for text in check_step(rails, step)}
     notes = [f"checked again: {1 + min(room, len(steps))} of {counted(1 + len(steps), 'step')}"]
     return notes + [f"not checked: {text}" for text in sorted(left)]
 

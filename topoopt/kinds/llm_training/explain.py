@@ -10,8 +10,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 
 from solvers.llm_training.candidates import Candidates
-from solvers.llm_training.network.fabrics import fabric_problems
-from solvers.llm_training.network.plan import best_on_fabric
+from solvers.llm_training.planned import planned_on, planned_problems
 from solvers.llm_training.search import SearchedSpace, search
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError, Problem
@@ -142,15 +141,15 @@ def _on_fabric(
     problem: LlmTrainingProblem, fabric: str, space: SearchedSpace, stop: Stop
 ) -> tuple[ParallelStrategy, float] | None:
     """The best strategy on the fabric of the plan, and its seconds; None: the cluster has no such network."""
-    if fabric == IDEAL_SWITCH:
-        return space.ranked[0].strategy, space.ranked[0].iteration_time_s
-    if fabric_problems(problem.cluster, (fabric,)):
+    if planned_problems(problem.cluster, (fabric,)):
         return None
     try:
-        best = best_on_fabric(problem, fabric, Candidates(problem, space, stop), stop).best
+        best = planned_on(problem, fabric, Candidates(problem, space, stop), stop)
     except InfeasibleError:
         return None
-    return best.ranked.strategy, best.evaluated.iteration_time_s
+    if best is None:
+        return space.ranked[0].strategy, space.ranked[0].iteration_time_s
+    return best.ranked.strategy, best.iteration_time_s
 
 
 def _sentence(one: WhatIf) -> str:

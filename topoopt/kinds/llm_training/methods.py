@@ -9,13 +9,13 @@ from functools import partial
 
 from solvers.collective.group_options import too_many_servers
 from solvers.llm_training.candidates import Candidates
-from solvers.llm_training.network.fabrics import TRAINING_FABRICS, fabric_problems
-from solvers.llm_training.network.plan import FoundOnFabric, best_on_fabric
+from solvers.llm_training.planned import Planned, planned_on, planned_problems
 from solvers.llm_training.search import SearchedSpace, least_memory, search
 from solvers.stop import Stop
+from solvers.switching.strategies import FoundOnRails
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import IDEAL_SWITCH
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS
 from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
@@ -27,12 +27,12 @@ class FoundTraining:
 
     Attributes:
         space: on an ideal switch.
-        networks: on the first fabrics of the instance, in its order; None: an ideal switch.
+        networks: on the first fabrics of the instance, in its order.
         stopped_by: why no more.
     """
 
     space: SearchedSpace
-    networks: tuple[FoundOnFabric | None, ...]
+    networks: tuple[Planned, ...]
     stopped_by: StopReason
 
 
@@ -49,14 +49,13 @@ def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> FoundTrain
     if not space.ranked:
         raise _nothing(problem, space)
     candidates = Candidates(problem, space, effort.stop)
-    networks: tuple[FoundOnFabric | None, ...] = ()
+    networks: tuple[Planned, ...] = ()
     for done, name in enumerate(problem.fabrics):
         effort.tell("fabrics", done, len(problem.fabrics))
         if networks and effort.stop.reason() is not None:
             break
         wanted = 1 if networks else count
-        one = None if name == IDEAL_SWITCH else best_on_fabric(problem, name, candidates, effort.stop, wanted)
-        networks += (one,)
+        networks += (planned_on(problem, name, candidates, effort.stop, wanted),)
         found = _found(candidates.space, networks, count, effort.stop)
         effort.keep(partial(replace, found))
     return found
@@ -67,14 +66,18 @@ def _in_haste(problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> 
 
     def made() -> FoundTraining:
         first = problem.fabrics[0]
-        network = None if first == IDEAL_SWITCH else best_on_fabric(problem, first, space.ranked[:1], stop)
+        network = planned_on(problem, first, space.ranked[:1], stop)
         return _found(space, (network,), len(space.ranked), stop)
 
     return made
 
 
-def _found(space: SearchedSpace, networks: tuple[FoundOnFabric | None, ...], count: int, stop: Stop) -> FoundTraining:
+def _found(space: SearchedSpace, networks: tuple[Planned, ...], count: int, stop: Stop) -> FoundTraining:
+    """With as many strategies as are asked for, or as say what circuits cannot better."""
+    rails = [one for one in networks if isinstance(one, FoundOnRails)]
     limited = stop.reason() if any(networks) else None
+    limited = next((one.limited for one in rails), limited)
+    count = max([count, *(1 + len(one.plan.bounds_s) for one in rails)])
     return FoundTraining(replace(space, ranked=space.ranked[:count]), networks, limited or space.stopped_by)
 
 
@@ -82,7 +85,8 @@ def _nothing(problem: LlmTrainingProblem, found: SearchedSpace) -> Exception:
     if found.left:
         return LimitError(f"no strategy was found to fit in {found.records} of them when the limit came")
     if not found.records:
-        return InfeasibleError("the rules and the instance leave no strategy at all")
+        rails = ", or none that can stand on rails" if PHOTONIC_RAILS in problem.fabrics else ""
+        return InfeasibleError(f"the rules and the instance leave no strategy at all{rails}")
     least, shape = min((line.least_bytes or 0.0, line.shape) for line in found.shapes)
     usable = (problem.cluster.usable_bytes or 0) / GIB
     parts = ", ".join(f"{name} {value}" for name, value in asdict(shape).items() if value > 1) or "one GPU"
@@ -99,8 +103,8 @@ def _covers(problem: LlmTrainingProblem) -> Problem | None:
     if problem.calculon is not None:
         text, allowed = "not searched with a proof", "roofline; topoopt evaluate --best goes through all executions"
         return Problem(text, path="time_model", value=problem.time_model, allowed=allowed)
-    wrong = fabric_problems(problem.cluster, problem.fabrics)
-    if not wrong and any(TRAINING_FABRICS[name].direct for name in problem.fabrics):
+    wrong = planned_problems(problem.cluster, problem.fabrics)
+    if not wrong and any(name in DIRECT_FABRICS for name in problem.fabrics):
         wrong = too_many_servers(problem.search.allreduce, problem.cluster.servers)
     return wrong[0] if wrong else None
 

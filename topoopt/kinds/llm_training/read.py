@@ -19,7 +19,7 @@ from topoopt.core.llm_training import (
     TrainingBatch,
     TrainingDevice,
 )
-from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, SWITCHED_FABRICS
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, SWITCHED_FABRICS
 from topoopt.core.parallelism import Overlap, ParallelDimension, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
@@ -77,7 +77,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     rails = file.switching if file else fitting(_SWITCHING, raw.get("switching"))
     switching = findings.attempt(lambda: switching_of(rails), ("switching", "delay"))
     if cluster is not None:
-        findings.add(switching_faults(rails, cluster, raw.get("time_model")))
+        findings.add(switching_faults(rails, cluster, raw.get("time_model"), fabrics or ()))
     file = findings.settled(document, file if model is not None else None)
     assert model is not None
     space = file.strategy
@@ -144,11 +144,13 @@ def _fabrics(file: LlmTrainingFile) -> tuple[str, ...]:
     """The first is planned for."""
     if file.fabrics is not None:
         return tuple(file.fabrics)
-    return (IDEAL_SWITCH,) if file.time_model == "calculon" else ("direct-connect", IDEAL_SWITCH)
+    if file.time_model == "calculon":
+        return (IDEAL_SWITCH,)
+    return ("direct-connect" if file.switching is None else PHOTONIC_RAILS, IDEAL_SWITCH)
 
 
 def _fabric_faults(fabrics: Sequence[str], *, calculon: bool) -> Iterator[Fault]:
-    known = (*SWITCHED_FABRICS, *DIRECT_FABRICS)
+    known = (*SWITCHED_FABRICS, *DIRECT_FABRICS, PHOTONIC_RAILS)
     for place, name in enumerate(fabrics):
         if name not in known:
             yield Fault(("fabrics", place), "no such fabric", value_text(name), nearest_text(name, known))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from topoopt.core.llm_training_plan import PHOTONIC_RAILS
 from topoopt.core.optical_devices import parse_delay
 from topoopt.core.switching import SwitchSettings
 from topoopt.files.faults import Fault
@@ -24,10 +25,13 @@ def switching_of(section: SwitchingSection | None) -> SwitchSettings | None:
 
 
 def switching_faults(
-    section: SwitchingSection | None, cluster: GpuClusterSection, time_model: object
+    section: SwitchingSection | None, cluster: GpuClusterSection, time_model: object, fabrics: Sequence[str]
 ) -> Iterator[Fault]:
     """What rails need of the instance."""
     if section is None:
+        if PHOTONIC_RAILS in fabrics:
+            text = "missing: how long circuits of the rails take to set"
+            yield Fault(("switching",), text, None, f"a section, or no {PHOTONIC_RAILS} among the fabrics")
         return
     if cluster.degree % cluster.gpus_per_server:
         text = "with switching every GPU has interfaces of its own on its rail"

@@ -14,6 +14,7 @@ from topoopt.kinds.llm_training.words import (
     exposed,
     gib,
     proof_words,
+    rails_rows,
     reduction_words,
     seconds,
     strategy_words,
@@ -61,7 +62,7 @@ def strategy_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
         "recomputed": str(s.recompute),
         "ranks count fastest along": ", ".join(map(str, s.order)),
     }
-    return (*rows.items(), *network_rows(solution))
+    return (*rows.items(), *rails_rows(solution), *network_rows(solution))
 
 
 def next_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:

@@ -230,7 +230,8 @@ class LlmTrainingFile(FileModel):
     fabrics: Annotated[list[str], Field(min_length=1, max_length=16)] | None = Field(
         default=None,
         description="networks that the strategy is searched for, each anew; the first is planned for, the others stand "
-        "beside it. Default: direct-connect and ideal-switch, with time_model: calculon ideal-switch alone",
+        "beside it. Default: direct-connect, with switching: photonic-rails, and ideal-switch; with time_model: "
+        "calculon ideal-switch alone",
     )
     switching: SwitchingSection | None = Field(default=None, description="rails through optical circuit switches")
     search: LlmSearchFile = LlmSearchFile()

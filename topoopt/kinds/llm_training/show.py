@@ -24,8 +24,10 @@ from topoopt.kinds.llm_training.words import (
     fabric_name,
     gib,
     proof_words,
+    rails_rows,
     seconds,
     strategy_words,
+    switching_s,
     why_slower,
 )
 
@@ -38,7 +40,8 @@ def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -
         "iteration_time_s": solution.objective.value,
         "fabric": solution.plan.network.fabric,
         "strategy": asdict(solution.plan.strategy),
-        "breakdown_s": asdict(solution.breakdown),
+        "breakdown_s": {**asdict(solution.breakdown), **switching_s(solution)},
+        **rails_figures(solution),
         "memory_gib": {**{name: value / GIB for name, value in memory.items()}, "total": solution.memory.total / GIB},
         "mfu": solution.mfu,
         "tflops_per_gpu": solution.flops_per_gpu / 1e12,
@@ -75,6 +78,24 @@ def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -
     }
 
 
+def rails_figures(solution: LlmTrainingSolution) -> dict[str, Any]:
+    """Of a plan on rails; empty on other fabrics."""
+    rails = solution.fabrics[0].rails
+    if rails is None:
+        return {}
+    return {
+        "switching": {
+            "mode": rails.mode,
+            "delay_s": rails.delay_s,
+            "electrical_s": solution.breakdown.total,
+            "one_shot_s": rails.one_shot_s,
+            "stall_s": rails.stall_s,
+            "ports": [asdict(one) for one in rails.stages],
+            "strategies_tried": solution.fabrics[0].tried,
+        }
+    }
+
+
 def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None:
     """The figures, and what comes next."""
     usable = solution.setting.usable_bytes
@@ -83,6 +104,7 @@ def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None
     rows = (
         ("iteration", seconds(solution.objective.value)),
         *((f"  {NAMES[name]}", seconds(value)) for name, value in parts.items() if value > 0),
+        *rails_rows(solution),
         *network_rows(solution),
         ("passes in their order", seconds(solution.stages.makespan_s)),
         ("memory of the fullest GPU", f"{gib(solution.memory.total)} {limit}"),

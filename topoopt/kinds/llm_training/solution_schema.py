@@ -32,6 +32,7 @@ from topoopt.core.pipeline import PipelineSchedule
 from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, RowOf, built, is_empty, is_none
 from topoopt.files.group_schedule_part import GroupSchedulePart
 from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, Versions
+from topoopt.kinds.llm_training.rails_schema import RailPlanPart
 from topoopt.kinds.llm_training.schema import MOST_GPUS, MOST_LAYERS
 
 MOST_SHAPES = 1_000_000
@@ -242,6 +243,7 @@ class FabricOutcomePart(FilePart):
     next: Annotated[Listed[FiguresPart], Field(max_length=1000)] = Field(
         default=(), exclude_if=is_empty, description="the fastest others on this fabric"
     )
+    rails: RailPlanPart | None = Field(default=None, exclude_if=is_none)
 
 
 class LlmTrainingSolutionFile(SolutionHeadFile):

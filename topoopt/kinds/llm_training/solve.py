@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from solvers.llm_training.network.fabric_bound import fabric_bound_s
 from solvers.llm_training.network.plan import FoundOnFabric, outcome_of
+from solvers.llm_training.planned import Planned
+from solvers.switching.strategies import FoundOnRails, rails_bound_s
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import FabricOutcome, StrategyFigures, TrainingPlan
+from topoopt.core.llm_training_plan import FabricOutcome, StrategyFigures, TrainingNetwork, TrainingPlan
 from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Argument, Bound
@@ -23,13 +25,11 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
     """The solution that strategies and networks amount to."""
     ranked = tuple(_figures(problem, one.strategy) for one in found.space.ranked)
     fabrics = tuple(_outcome(problem, one, ranked[0]) for one in found.networks)
-    bounds = [
-        fabric_bound_s(problem, one.fabric, found.space.shapes, ranked[0].iteration_time_s, one.iteration_time_s)
-        for one in fabrics
-    ]
+    bounds = [_bound_s(problem, found, one) for one in fabrics]
     first, network = fabrics[0], found.networks[0]
     strategy = first.plan.strategy
     own = estimate(problem, strategy)
+    rates = network.best.evaluated.rates if isinstance(network, FoundOnFabric) else None
     verdict = settle(first.iteration_time_s, (Bound(bounds[0], Argument.ALL_SHAPES),), Tolerance.ROUNDING)
     return LlmTrainingSolution(
         name=problem.name,
@@ -47,7 +47,7 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
         model_flops=own.model_flops,
         peak_flops=own.peak_flops,
         sent_bytes=own.detail,
-        stages=stage_times(problem, strategy, None if network is None else network.best.evaluated.rates),
+        stages=stage_times(problem, strategy, rates),
         ranked=ranked,
         shapes=found.space.shapes,
         fabrics=fabrics,
@@ -55,8 +55,20 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
     )
 
 
-def _outcome(problem: LlmTrainingProblem, one: FoundOnFabric | None, ideal: StrategyFigures) -> FabricOutcome:
+def _bound_s(problem: LlmTrainingProblem, found: FoundTraining, one: FabricOutcome) -> float:
+    """What no strategy is below on a fabric, by the certificate."""
+    times, shapes = [other.iteration_time_s for other in found.space.ranked], found.space.shapes
+    if one.rails is not None:
+        return rails_bound_s(one.rails, times, shapes)
+    return fabric_bound_s(problem, one.fabric, shapes, times[0], one.iteration_time_s)
+
+
+def _outcome(problem: LlmTrainingProblem, one: Planned, ideal: StrategyFigures) -> FabricOutcome:
     """One fabric."""
+    if isinstance(one, FoundOnRails):
+        own = _figures(problem, one.ranked.strategy)
+        plan = TrainingPlan(own.strategy, TrainingNetwork(one.fabric))
+        return FabricOutcome(plan, own.breakdown, own.memory, tried=one.tried, rails=one.plan)
     if one is None:
         return FabricOutcome(TrainingPlan(ideal.strategy), ideal.breakdown, ideal.memory)
     return outcome_of(problem, one)

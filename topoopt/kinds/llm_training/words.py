@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields
 
 from topoopt.core.llm_training import StepBreakdown
 from topoopt.core.llm_training_plan import IDEAL_SWITCH, ShapeVerdict, StrategyFigures, TrainingNetwork
 from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.optical_devices import delay_text
 from topoopt.core.parallelism import ParallelStrategy, Recompute
+from topoopt.core.switching import PortSplit, PortUse, StagePorts
 from topoopt.core.units import GIB
 from topoopt.drawing.format import counted, number
 
@@ -59,6 +63,42 @@ def gib(value: float) -> str:
 def fabric_name(fabric: str) -> str:
     """As it stands in a sentence."""
     return "an ideal switch" if fabric == IDEAL_SWITCH else fabric
+
+
+def ports_words(stages: Sequence[StagePorts]) -> str:
+    """What the ports of most stages do."""
+    one, count = Counter(stages).most_common(1)[0]
+    if one.kept:
+        return "ports split for good"
+    parts = [("between passes", one.pipeline)]
+    parts += [("inside", one.inside)] if one.inside != one.pipeline else []
+    parts += [("reducing", one.data)] if one.data not in (one.pipeline, one.inside) else []
+    words = "; ".join(f"{name} {_split_words(split)}" for name, split in parts)
+    return f"{words} ({count} of {counted(len(stages), 'stage')})"
+
+
+def _split_words(split: PortSplit) -> str:
+    return ", ".join(f"{split.of(use)} {use.value}" for use in PortUse if split.of(use))
+
+
+def switching_s(solution: LlmTrainingSolution) -> dict[str, float]:
+    """What a step takes longer than on an ideal switch, on rails whose circuits are set anew."""
+    rails = solution.fabrics[0].rails
+    return {} if rails is None else {"switching": rails.step_s - solution.breakdown.total}
+
+
+def rails_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
+    """What switching costs, and what the ports serve; none on other fabrics."""
+    rails = solution.fabrics[0].rails
+    if rails is None:
+        return ()
+    one_shot = "there is none" if rails.one_shot_s is None else seconds(rails.one_shot_s)
+    return (
+        ("on an electrical network", seconds(solution.breakdown.total)),
+        (f"circuits set in {delay_text(1e3 * rails.delay_s)}, {rails.mode}", f"stall {seconds(rails.stall_s)}"),
+        ("on one topology, never switched", one_shot),
+        ("ports", ports_words(rails.stages)),
+    )
 
 
 def reduction_words(network: TrainingNetwork) -> str:

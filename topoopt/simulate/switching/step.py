@@ -9,12 +9,12 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.pipeline import PassKind, PipelineShape, StageCosts
+from topoopt.core.pipeline import PassKind
 from topoopt.core.switched_step import Boundary, SwitchMode
-from topoopt.core.switching import PortSplit, RailJob, StagePorts
+from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
+from topoopt.simulate.llm_training.order_times import OrderShape, orders_of
+from topoopt.simulate.llm_training.stage_parts import FORWARD, INPUTS
 from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.simulate.pipeline.table import PipelineMemory, pass_orders
-from topoopt.simulate.pipeline.timeline import TickCosts
 from topoopt.simulate.switching.engine import END, IDLE, LAST, PASSED, UNKNOWN, UP, follow_passes
 from topoopt.simulate.switching.ports import exchange_s
 from topoopt.simulate.switching.shares import RailShares
@@ -89,10 +89,8 @@ def rail_orders(job: RailJob) -> RailOrders:
     Raises:
         InputError: the schedule does not allow the shape.
     """
-    shape = PipelineShape(job.ranks, job.micro_batches, job.chunks)
-    costs = StageCosts(np.array(job.forward_s), np.array(job.inputs_s), np.array(job.weights_s), sum(job.hop_s))
-    ticks = TickCosts.of(costs, job.micro_batches)
-    orders = pass_orders(job.schedule, shape, ticks, PipelineMemory.usual(shape.stages))
+    shape = OrderShape(job.schedule, job.ranks, job.chunks, job.micro_batches, zero=0)
+    orders = orders_of(shape, _planned_with(job), sum(job.hop_s))
     kind, batch, stage = (orders.passes[:, k].astype(np.int64) for k in range(3))
     ahead, moving = kind == AHEAD, np.isin(kind, (AHEAD, *BACK))
     place = np.full((2, len(orders.before), job.micro_batches), -1)
@@ -105,6 +103,15 @@ def rail_orders(job: RailJob) -> RailOrders:
     links[0, waits] = place[(~ahead).astype(int)[waits], source[waits], batch[waits]]
     links[1, sends] = orders.rank_of_stage[target[sends]]
     return RailOrders(orders, links)
+
+
+def _planned_with(job: RailJob) -> Floats:
+    """float64[3, stages]: seconds of passes on an ideal switch, which orders are planned with."""
+    table = np.array([job.forward_s, job.inputs_s, job.weights_s])
+    if job.exchange is not None and job.inside is PortUse.EXPERT:
+        for row, back in ((FORWARD, False), (INPUTS, True)):
+            table[row] = [exchange_s(*one, 1.0, back=back) for one in zip(job.exchange, table[row], strict=True)]
+    return table
 
 
 def follow(

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, StrategyFigures, StrategyShape
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, PHOTONIC_RAILS, FabricOutcome, StrategyFigures, StrategyShape
 from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy
 from topoopt.core.proofs import Argument
@@ -25,6 +25,7 @@ from topoopt.verify.llm_training.network import check_network
 from topoopt.verify.llm_training.space import orders_of, records_of, row_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.stage_times import check_stages
 from topoopt.verify.llm_training.step import Recomputed, recomputed
+from topoopt.verify.llm_training.switching.solution import check_rails, rails_bound
 from topoopt.verify.llm_training.transfers import ideal_rates
 
 RELATIVE = Tolerance.ROUNDING.relative
@@ -139,12 +140,16 @@ def _check_fabrics(findings: ViolationLog, problem: LlmTrainingProblem, solution
         findings.add("fabrics", f"the fabrics are {', '.join(names)}, not {', '.join(problem.fabrics)}")
     for place, one in enumerate(solution.fabrics):
         records = records_of([row_of(one.plan.strategy)])
-        ideal = one.fabric == IDEAL_SWITCH
-        rates = ideal_rates(problem, records) if ideal else check_network(findings, problem, one)
+        ideal, rails = one.fabric == IDEAL_SWITCH, one.fabric == PHOTONIC_RAILS
+        rates = ideal_rates(problem, records) if ideal or rails else check_network(findings, problem, one)
         if rates is None:
             continue
         if ideal:
             _check_ideal(findings, solution, one)
+        if rails:
+            check_rails(findings, problem, solution, one)
+        elif one.rails is not None:
+            findings.add("rails", f"ports of rails on {one.fabric}")
         due = recomputed(problem, [one.plan.strategy], partial(given_rates, rates))
         figures = StrategyFigures(one.plan.strategy, one.breakdown, one.memory)
         _check_step(findings, f"the plan on {one.fabric}", figures, due, 0)
@@ -153,8 +158,9 @@ def _check_fabrics(findings: ViolationLog, problem: LlmTrainingProblem, solution
         _check_next(findings, problem, one)
         if place == 0:
             check_stages(findings, problem, solution, rates)
-            if differs(solution.objective.value, float(due.total[0]), RELATIVE):
-                text = f"the iteration takes {float(due.total[0])!r} s, not {solution.objective.value!r}"
+            took = float(due.total[0]) if one.rails is None else one.rails.step_s
+            if differs(solution.objective.value, took, RELATIVE):
+                text = f"the iteration takes {took!r} s, not {solution.objective.value!r}"
                 findings.add("objective", text)
 
 
@@ -208,6 +214,8 @@ def _check_certificate(findings: ViolationLog, problem: LlmTrainingProblem, solu
     value, bound = solution.objective.value, solution.bound
 
     def proven(one: FabricOutcome) -> float:
+        if one.rails is not None:
+            return rails_bound(one.rails, solution.ranked, solution.shapes)
         return proven_bound(solution, one.fabric, one.iteration_time_s, hopped)
 
     check_stated(findings, bound, {Argument.ALL_SHAPES: lambda: proven(solution.fabrics[0])}, value)

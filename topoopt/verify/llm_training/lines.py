@@ -43,7 +43,7 @@ def check_lines(findings: ViolationLog, problem: LlmTrainingProblem, solution: L
     if [line.shape for line in solution.shapes] != [shape for shape in shapes if shape in lines]:
         findings.add("certificate", "shapes are not those of the instance, in order")
         return np.inf
-    best, cutoff = _BestTimes(1 + problem.top), _cutoff(problem, solution)
+    best, cutoff = _BestTimes(max(1 + problem.top, len(solution.ranked))), _cutoff(problem, solution)
     tables: dict[StrategyShape, Floats] = {}
     searched: list[tuple[ShapeOutcome, Floats]] = []
     for shape, bound in zip(shapes, bounds_of(problem, shapes).tolist(), strict=True):

@@ -11,7 +11,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
-from topoopt.core.llm_training_plan import StrategyShape
+from topoopt.core.llm_training_plan import PHOTONIC_RAILS, StrategyShape
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.pipeline import PipelineSchedule as S
@@ -205,7 +205,24 @@ def strategies_of(problem: LlmTrainingProblem, shape: StrategyShape) -> Floats:
                 order,
             )
             tables.append(np.stack(columns, axis=1))
-    return np.concatenate(tables) if tables else np.zeros((0, len(fields(Records))))
+    rows = np.concatenate(tables) if tables else np.zeros((0, len(fields(Records))))
+    return rows[on_rails(problem, shape, records_of(rows))] if PHOTONIC_RAILS in problem.fabrics else rows
+
+
+def on_rails(problem: LlmTrainingProblem, shape: StrategyShape, r: Records) -> np.ndarray:
+    """bool[records]: strategies of a shape that can stand on rails, where an instance asks for them."""
+    assert problem.switching is not None
+    found = np.zeros(len(r.t), dtype=bool)
+    sizes = {D.TENSOR: shape.tensor, D.CONTEXT: shape.context, D.PIPELINE: shape.pipeline, D.DATA: shape.data}
+    for order in np.unique(r.order):
+        near = beside(RANK_ORDERS[int(order)], sizes, problem.cluster.gpus_per_server)
+        whole = near[D.TENSOR] * near[D.CONTEXT] == shape.tensor * shape.context
+        servers = shape.data * shape.context / (near[D.DATA] * near[D.CONTEXT])
+        joined = max(shape.pipeline, servers)  # a line of stages or a ring of servers: one port to each side
+        ports = 0 if joined == 1 else 1 if joined == 2 else 2
+        if whole and near[D.PIPELINE] == 1 and ports <= problem.switching.ports:
+            found |= (r.order == order) & ((r.zero < 3) | (servers == 1))
+    return found & ~r.runs(S.DUALPIPE, S.DUALPIPE_V)
 
 
 def beside(order: Sequence[D], sizes: Mapping[D, int], g: int) -> dict[D, float]:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.switched_step import Boundary, RailEvent, SwitchedStep, SwitchMode
 from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
 from topoopt.core.switching import SwitchSettings as Settings
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs
 from topoopt.verify.llm_training.switching.follow import Followed, Follower
 from topoopt.verify.llm_training.switching.job import check_job
-from topoopt.verify.llm_training.switching.ports import WHOLE, PortRates, fault, rates_of, undominated
+from topoopt.verify.llm_training.switching.ports import fault
+from topoopt.verify.llm_training.switching.ports_bound import MOST_PASSES, SLACK, check_ports_bound
 
 KINDS = {"forward": "F", "backward": "B", "inputs": "I", "weights": "W"}
-RULED = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.INTERLEAVED, PipelineSchedule.ZB_H1)
-"""Schedules whose order does not depend on what passes take."""
-
-MOST_PASSES = 400_000
-"""Passes that are followed to show that no plan is faster; a bound that takes more is left out."""
-
-SLACK = Tolerance.LONG_SUMS.relative
 
 
 def check_switched(
@@ -36,9 +26,6 @@ def check_switched(
     """
     findings = ViolationLog()
     findings.guard("rails", "the job", lambda: check_job(findings, problem, strategy, settings, job))
-    if job.schedule not in RULED:
-        findings.leave_out("step_s", f"the checker has no rule for the order of {job.schedule}")
-        return findings.findings()
     findings.guard("step", "the step", lambda: _check_step(findings, job, step))
     return findings.findings()
 
@@ -66,62 +53,9 @@ def _check_step(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> Non
             findings.add("figure", f"{name} comes to {value!r} s, not {stated!r}")
     if step.bound_s > step.step_s * (1 + SLACK):
         findings.add("bound", f"{step.step_s!r} s is better than its bound {step.bound_s!r}")
-    _check_bound(findings, job, step)
+    check_ports_bound(findings, job, step.bound_s, step.delay_s, MOST_PASSES, demand=demand)
     if step.events:
         check_events(findings, follower, step, due)
-
-
-@dataclass
-class _Tree:
-    """Plans of the stages, gone through stage by stage."""
-
-    job: RailJob
-    step: SwitchedStep
-    menus: list[list[StagePorts]]
-    best: list[PortRates]
-    room: int
-
-    def least(self, plan: list[StagePorts | None]) -> float:
-        """Seconds of the step with these ports, stages left open at the best rates of their plans, set in no time."""
-        self.room -= 2 * self.job.micro_batches * self.job.chunks * self.job.ranks
-        demand = self.step.mode is SwitchMode.ON_DEMAND
-        rates = [rate if one is None else None for one, rate in zip(plan, self.best, strict=True)]
-        try:
-            return Follower(self.job, plan, self.step.delay_s, demand=demand, rates=rates).step().step_s
-        except ValueError:
-            return float("inf")
-
-    def beaten(self, plan: list[StagePorts | None]) -> bool | None:
-        """Whether some plan that agrees with this one is faster than the bound; None: not found out."""
-        if self.room <= 0:
-            return None
-        if self.least(plan) >= self.step.bound_s * (1 - SLACK):
-            return False
-        if None not in plan:
-            return True
-        rank = max((r for r, one in enumerate(plan) if one is None), key=lambda r: (len(self.menus[r]), -r))
-        unsure: bool | None = False
-        for one in self.menus[rank]:
-            answer = self.beaten([*plan[:rank], one, *plan[rank + 1 :]])
-            if answer:
-                return True
-            unsure = None if answer is None else unsure
-        return unsure
-
-
-def _check_bound(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> None:
-    """No plan of ports is faster than the bound."""
-    menus = [undominated(job, rank) for rank in range(job.ranks)]
-    best = []
-    for rank, menu in enumerate(menus):
-        rows = [rates_of(job, rank, one) for one in menu] or [WHOLE]
-        best.append(PortRates(max(r.hop for r in rows), max(r.ring for r in rows), max(r.inside for r in rows)))
-    tree = _Tree(job, step, menus, best, MOST_PASSES)
-    answer = tree.beaten([None] * job.ranks)
-    if answer:
-        findings.add("bound", f"a plan of ports is faster than {step.bound_s!r} s")
-    elif answer is None:
-        findings.leave_out("bound_s", "too many plans of ports to go through again")
 
 
 def check_events(findings: ViolationLog, follower: Follower, step: SwitchedStep, due: Followed) -> None:

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from topoopt.core.switching import PortSplit, RailJob, StagePorts
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
+from topoopt.verify.llm_training.greedy_rounds import greedy_order
 from topoopt.verify.llm_training.pass_orders import Pass, rank_order
 from topoopt.verify.llm_training.switching.ports import WHOLE, PortRates, rates_of
 
 NEVER = float("-inf")
+
+DIGITS = 9
+"""Of times that greedy rounds are planned with."""
+
+
+def orders_of(job: RailJob) -> list[list[Pass]]:
+    """Passes of every rank in order; ZB-2P is planned with times at the full rate of a GPU."""
+    if job.schedule is not PipelineSchedule.ZB_2P:
+        return [rank_order(job.schedule, rank, job.ranks, job.chunks, job.micro_batches) for rank in range(job.ranks)]
+    times = {"F": list(job.forward_s), "I": list(job.inputs_s), "W": list(job.weights_s)}
+    for stage, one in enumerate(job.exchange or () if job.inside is PortUse.EXPERT else ()):
+        for kind, crossing in zip("FI", one.crossing_s, strict=True):
+            times[kind][stage] += one.fixed_s + max(one.within_s, crossing)
+    most = max(sum(job.hop_s), *(value for row in times.values() for value in row))
+    unit = 10.0 ** (DIGITS - 1 - math.floor(math.log10(most)))
+    cost = {kind: [round(value * unit) for value in row] for kind, row in times.items()}
+    return greedy_order(cost, round(sum(job.hop_s) * unit), job.micro_batches)
 
 
 @dataclass
@@ -60,6 +80,7 @@ class Follower:
     Args:
         ports: of each stage; None: left open, set in no time at `rates`.
         rates: of each stage; None: those of its ports.
+        orders: of the passes of all ranks; None: found out.
     """
 
     def __init__(
@@ -70,17 +91,18 @@ class Follower:
         *,
         demand: bool,
         rates: Sequence[PortRates | None] = (),
+        orders: list[list[Pass]] | None = None,
     ) -> None:
         self.job, self.delay, self.demand, self.found = job, delay_s, demand, Followed()
         self.last: dict[tuple[int, int], float] = {}
         self.needed = [0.0] * (job.ranks * job.chunks)
         self.ranks = []
+        orders = orders_of(job) if orders is None else orders
         for rank, one in enumerate(ports):
             given = rates[rank] if rates else None
             rate = given or (WHOLE if one is None else rates_of(job, rank, one))
             held = None if one is None else one.data if job.reduces else self._final(rank, one)
-            order = rank_order(job.schedule, rank, job.ranks, job.chunks, job.micro_batches)
-            self.ranks.append(_Rank(rank, order, one, rate, self._gather(rank, rate), held))
+            self.ranks.append(_Rank(rank, orders[rank], one, rate, self._gather(rank, rate), held))
 
     def step(self) -> Followed:
         """Follow all.

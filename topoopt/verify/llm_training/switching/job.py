@@ -3,19 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import numpy as np
 
+from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.switching import PortUse, RailJob, SwitchSettings
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.switching import PortUse, RailExchange, RailJob, SwitchSettings
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.findings import ViolationLog, differs
+from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.llm_training.layer import GpuSeconds
 from topoopt.verify.llm_training.space import Records, records_of, row_of
 from topoopt.verify.llm_training.stage_rows import StageRows, stage_rows
+from topoopt.verify.llm_training.switching.ports import carried
 from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates, near, sent_by, servers_met
+
+SECONDS = ("forward_s", "inputs_s", "weights_s", "hop_s", "reduced_s", "gathered_s", "optimizer_s", "circuit_share")
+"""Figures of a job that are sums of doubles."""
+
+
+def refusal(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings) -> str:
+    """Why a strategy cannot stand on rails; empty: it can."""
+    r = records_of([row_of(strategy)])
+    beside, experts = near(problem, r)
+    for one in (D.TENSOR, D.CONTEXT):
+        if float(beside[one][0]) < getattr(strategy, one.value) * (1 - 1e-9):
+            return f"rails split a {one.value} group"
+    if float(beside[D.PIPELINE][0]) > 1:
+        return "a server holds several stages"
+    if strategy.schedule in (PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V):
+        return "a rank holds two copies of stages"
+    if strategy.zero == 3 and strategy.expert * strategy.expert_tensor > float(experts[0]) * (1 + 1e-9):
+        return "weights and tokens cross the rail in the same pass"
+    job = derived_job(problem, strategy, settings)
+    short = [use.value for rank in range(job.ranks) for use, most in carried(job, rank).items() if most > job.ports]
+    return f"too few ports for {short[0]}" if short else ""
+
+
+def derived_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings) -> RailJob:
+    """What the rails see of an iteration.
+
+    Args:
+        strategy: with the layers of its chunks.
+    """
+    r = records_of([row_of(strategy)])
+    rates, (beside, experts) = ideal_rates(problem, r), near(problem, r)
+    slow, p = problem.cluster.slowdown, strategy.pipeline
+    rows = stage_rows(problem, r, np.array(strategy.stage_layers, dtype=np.float64)[:, None], rates)
+    servers = round(strategy.data * strategy.context / float((beside[D.DATA] * beside[D.CONTEXT])[0]))
+    own = round(strategy.expert * strategy.expert_tensor / float(experts[0]))
+    routed = _routed(problem, strategy)
+    inside = PortUse.EXPERT if own > 1 and any(routed) else None
+    if strategy.zero == 3 and servers > 1 and inside is None:
+        inside = PortUse.DATA
+    gpu_gbps = problem.cluster.degree * problem.cluster.link_gbps / problem.cluster.gpus_per_server
+    sent = sent_by(problem, r, rates)
+    away = np.array([slow * n * float(sent.expert[0]) if inside is PortUse.EXPERT else 0.0 for n in routed])
+    start = (problem.cluster.message_latency_us + rates.stage_hops * problem.cluster.hop_latency_us) / 1e6
+    ends = 0.0 if strategy.zero == 3 else 1.0
+    fixed = slow * problem.device.reached.iteration_ms / 1e3
+    exchange = None
+    if inside is not None:
+        due = _tokens(problem, r, rates, routed) if inside is PortUse.EXPERT else _weights(rows)
+        hidden = inside is PortUse.DATA and problem.overlap.data
+        exchange = tuple(
+            RailExchange((a, b), within, fixed_s, head, tail, hidden) for a, b, within, fixed_s, head, tail in due
+        )
+    return RailJob(
+        schedule=strategy.schedule,
+        ranks=p,
+        chunks=strategy.chunks,
+        micro_batches=problem.batch.sequences // (strategy.data * strategy.micro_batch),
+        forward_s=_listed(rows.forward[:, 0] - away),
+        inputs_s=_listed(rows.inputs[:, 0] - away),
+        weights_s=_listed(rows.weights[:, 0]),
+        exchange=exchange,
+        inside=inside,
+        hop_s=(slow * start, slow * (float(sent.hop[0]) - start)) if p > 1 else (0.0, 0.0),
+        layers=tuple(round(n) for n in rows.layers[:, 0].tolist()),
+        reduced_s=_listed((ends * rows.reduced / rows.layers)[:, 0]),
+        gathered_s=_listed((ends * rows.gathered / rows.layers)[:, 0]),
+        optimizer_s=max(float(rows.step[rank::p, 0].sum()) for rank in range(p)) + fixed,
+        blocking=p > 1 and not problem.overlap.pipeline,
+        overlapped=problem.overlap.data,
+        data_servers=servers,
+        expert_servers=own if inside is PortUse.EXPERT else 1,
+        ports=settings.ports,
+        circuit_share=(settings.port_gbps or gpu_gbps) / gpu_gbps,
+    )
+
+
+def _listed(values: Floats) -> tuple[float, ...]:
+    return tuple(values.tolist())
 
 
 def check_job(
@@ -30,51 +112,22 @@ def check_job(
     Args:
         strategy: with the layers of its chunks.
     """
-    r = records_of([row_of(strategy)])
-    rates, (beside, experts) = ideal_rates(problem, r), near(problem, r)
-    slow, p = problem.cluster.slowdown, strategy.pipeline
-    rows = stage_rows(problem, r, np.array(strategy.stage_layers, dtype=np.float64)[:, None], rates)
-    for one in (D.TENSOR, D.CONTEXT):
-        if float(beside[one][0]) < getattr(strategy, one.value) * (1 - 1e-9):
-            findings.add("pods", f"rails split a {one.value} group")
-    if float(beside[D.PIPELINE][0]) > 1:
-        findings.add("pods", "a server holds several stages")
-    servers = round(strategy.data * strategy.context / float((beside[D.DATA] * beside[D.CONTEXT])[0]))
-    own = round(strategy.expert * strategy.expert_tensor / float(experts[0]))
-    routed = _routed(problem, strategy)
-    inside = PortUse.EXPERT if own > 1 and any(routed) else None
-    if strategy.zero == 3 and servers > 1 and inside is None:
-        inside = PortUse.DATA
-    gpu_gbps = problem.cluster.degree * problem.cluster.link_gbps / problem.cluster.gpus_per_server
-    findings.hold(
-        "rails",
-        ("schedule", job.schedule, strategy.schedule),
-        ("stages", (job.ranks, job.chunks), (p, strategy.chunks)),
-        ("micro-batches", job.micro_batches, problem.batch.sequences // (strategy.data * strategy.micro_batch)),
-        ("inside", job.inside, inside),
-        ("servers", (job.data_servers, job.expert_servers), (servers, own if inside is PortUse.EXPERT else 1)),
-        ("ports", job.ports, settings.ports),
-        ("overlap", (job.blocking, job.overlapped), (p > 1 and not problem.overlap.pipeline, problem.overlap.data)),
-        ("layers", job.layers, tuple(round(n) for n in rows.layers[:, 0].tolist())),
-    )
-    if differs(job.circuit_share, (settings.port_gbps or gpu_gbps) / gpu_gbps, Tolerance.ROUNDING.relative):
-        findings.add("rails", f"a circuit has {job.circuit_share!r} of the rate of a GPU")
-    sent = sent_by(problem, r, rates)
-    away = [slow * n * float(sent.expert[0]) if inside is PortUse.EXPERT else 0.0 for n in routed]
-    start = (problem.cluster.message_latency_us + rates.stage_hops * problem.cluster.hop_latency_us) / 1e6
-    hop = float(sent.hop[0])
-    ends = 0.0 if strategy.zero == 3 else 1.0
-    step = (
-        max(float(rows.step[rank::p, 0].sum()) for rank in range(p)) + slow * problem.device.reached.iteration_ms / 1e3
-    )
-    _same(findings, "forward_s", job.forward_s, [a - b for a, b in zip(rows.forward[:, 0].tolist(), away, strict=True)])
-    _same(findings, "inputs_s", job.inputs_s, [a - b for a, b in zip(rows.inputs[:, 0].tolist(), away, strict=True)])
-    _same(findings, "weights_s", job.weights_s, rows.weights[:, 0].tolist())
-    _same(findings, "hop_s", job.hop_s, (slow * start, slow * (hop - start)) if p > 1 else (0.0, 0.0))
-    _same(findings, "reduced_s", job.reduced_s, (ends * rows.reduced / rows.layers)[:, 0].tolist())
-    _same(findings, "gathered_s", job.gathered_s, (ends * rows.gathered / rows.layers)[:, 0].tolist())
-    _same(findings, "optimizer_s", (job.optimizer_s,), (step,))
-    _check_exchange(findings, problem, rows, job, r, rates, routed)
+    if text := refusal(problem, strategy, settings):
+        findings.add("pods", text)
+        return
+    due = derived_job(problem, strategy, settings)
+    for part in fields(due):
+        stated, own = getattr(job, part.name), getattr(due, part.name)
+        if part.name in SECONDS:
+            _same(findings, part.name, np.ravel(stated).tolist(), np.ravel(own).tolist())
+        elif part.name != "exchange":
+            findings.hold("rails", (part.name, stated, own))
+    if (job.exchange is None) != (due.exchange is None):
+        findings.add("rails", "passes exchange something that is not said, or nothing")
+    for stage, (one, other) in enumerate(zip(job.exchange or (), due.exchange or (), strict=True)):
+        rows = [[*row.crossing_s, row.within_s, row.fixed_s, row.head_s, row.tail_s] for row in (one, other)]
+        _same(findings, f"the exchange of stage {stage}", *rows)
+        findings.hold("rails", (f"whether the exchange of stage {stage} is hidden", one.hidden, other.hidden))
 
 
 def _same(findings: ViolationLog, name: str, stated: Sequence[float], due: Sequence[float]) -> None:
@@ -95,32 +148,6 @@ def _routed(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> list[int
         begin += layers
     found[-1] += problem.model.mtp_layers
     return found
-
-
-def _check_exchange(
-    findings: ViolationLog,
-    problem: LlmTrainingProblem,
-    rows: StageRows,
-    job: RailJob,
-    r: Records,
-    rates: DimensionRates,
-    routed: list[int],
-) -> None:
-    """What passes exchange."""
-    if (job.exchange is None) != (job.inside is None):
-        findings.add("rails", "passes exchange something that is not said, or nothing")
-    if job.exchange is None:
-        return
-    given = [
-        (one.crossing_s[0], one.crossing_s[1], one.within_s, one.fixed_s, one.head_s, one.tail_s)
-        for one in job.exchange
-    ]
-    due = _tokens(problem, r, rates, routed) if job.inside is PortUse.EXPERT else _weights(rows)
-    for stage, (stated, own) in enumerate(zip(given, due, strict=True)):
-        _same(findings, f"the exchange of stage {stage}", stated, own)
-    hidden = job.inside is PortUse.DATA and problem.overlap.data
-    if any(one.hidden != hidden for one in job.exchange):
-        findings.add("rails", f"what passes exchange is hidden: {hidden} is due")
 
 
 def _tokens(problem: LlmTrainingProblem, r: Records, rates: DimensionRates, routed: list[int]) -> list[list[float]]:

@@ -1,0 +1,41 @@
+"""The best strategy on any fabric: rails whose circuits are set anew, or networks that stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from solvers.llm_training.network.fabrics import fabric_problems
+from solvers.llm_training.network.plan import FoundOnFabric, best_on_fabric
+from solvers.stop import Stop
+from solvers.switching.strategies import FoundOnRails, best_on_rails
+from topoopt.core.errors import Problem
+from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, PHOTONIC_RAILS, RankedStrategy
+
+Planned = FoundOnFabric | FoundOnRails | None
+"""What was found on a fabric; None: the strategies on an ideal switch say all."""
+
+
+def planned_on(
+    problem: LlmTrainingProblem, fabric: str, candidates: Iterable[RankedStrategy], stop: Stop, count: int = 1
+) -> Planned:
+    """Search strategies on a fabric.
+
+    Args:
+        candidates: strategies by ascending time on an ideal switch.
+        count: how many of the fastest are asked for.
+
+    Raises:
+        InputError: no such fabric, or the cluster cannot have it.
+        InfeasibleError: no strategy of those given can be carried.
+    """
+    if fabric == IDEAL_SWITCH:
+        return None
+    if fabric == PHOTONIC_RAILS:
+        return best_on_rails(problem, candidates, stop)
+    return best_on_fabric(problem, fabric, candidates, stop, count)
+
+
+def planned_problems(cluster: GpuCluster, fabrics: tuple[str, ...]) -> list[Problem]:
+    """Unknown fabrics, and those that the cluster cannot have."""
+    return fabric_problems(cluster, tuple(name for name in fabrics if name != PHOTONIC_RAILS))

@@ -1,0 +1,149 @@
+"""`solve` on rails whose circuits are set anew: the strategy is chosen with the delay counted, and proven."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from solvers.switching import strategies
+from tests.support.cli_cases import run
+from tests.support.paths import INSTANCES
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.switching import PortSplit
+from topoopt.core.verdict import Status, StopReason
+from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.llm_training.answer import answer
+from topoopt.kinds.pipeline import solve
+from topoopt.verify.llm_training.check import check_llm_training
+from topoopt.verify.llm_training.iteration import seconds_of
+from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
+from topoopt.verify.llm_training.switching.follow import Follower
+from topoopt.verify.llm_training.switching.job import derived_job
+from topoopt.verify.llm_training.switching.ports import all_plans
+
+FILE = INSTANCES / "llm-training" / "rails-32.yaml"
+
+
+def problem_with(delay_s: float, *, provisioned: bool = True) -> LlmTrainingProblem:
+    """Eight servers of four GPUs, one or two stages."""
+    problem = read_instance(FILE)
+    assert isinstance(problem, LlmTrainingProblem)
+    assert problem.switching is not None
+    space = replace(problem.space, pipeline=(1, 2), tensor=(2, 4), zero=(1,), micro_batch=(2,), context=(1,))
+    switching = replace(problem.switching, delay_s=delay_s, provisioned=provisioned)
+    return replace(problem, space=space, switching=switching)
+
+
+@cache
+def solved(delay_s: float) -> LlmTrainingSolution:
+    """Of two stages at most."""
+    found = solve(problem_with(delay_s))
+    assert isinstance(found, LlmTrainingSolution)
+    assert found.check.ok
+    assert not found.check.not_recomputed
+    return found
+
+
+def fastest_s(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> float:
+    """Of all plans of ports, each followed by the checker."""
+    assert problem.switching is not None
+    job, delay_s = derived_job(problem, strategy, problem.switching), problem.switching.delay_s
+    demand = not problem.switching.provisioned
+    plans = itertools.product(*(all_plans(job, rank) for rank in range(job.ranks)))
+    return min(Follower(job, plan, delay_s, demand=demand).step().step_s for plan in plans)
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.004, 0.05])
+def test_no_strategy_and_no_plan_of_ports_is_faster(delay_s: float) -> None:
+    """Every strategy of the space on every plan of ports."""
+    problem, solution = problem_with(delay_s), solved(delay_s)
+    every = replace(problem, top=1000)
+    ranked = solve(every).ranked  # type: ignore[union-attr]
+    rows = [row for shape in shapes_of(problem) for row in strategies_of(problem, shape)]
+    assert len(ranked) == len(rows)
+    best = min(fastest_s(problem, one.strategy) for one in ranked)
+    assert solution.objective.value == pytest.approx(best, rel=1e-9)
+    assert solution.status is Status.OPTIMAL
+    least = float(seconds_of(problem, records_of(rows)).min())
+    assert solution.fabrics[1].iteration_time_s == pytest.approx(least, rel=1e-9)
+    assert solution.objective.value >= least * (1 - 1e-9)
+
+
+def test_the_best_strategy_changes_with_the_delay() -> None:
+    """Stages while switching hides, replicas alone, which are never switched, beyond."""
+    short, long = solved(0.0), solved(0.05)
+    assert (short.plan.strategy.pipeline, long.plan.strategy.pipeline) == (2, 1)
+    rails = long.fabrics[0].rails
+    assert rails is not None
+    assert rails.stall_s == 0.0
+    assert {one.data for one in rails.stages} == {PortSplit(0, 2)}
+    assert rails.one_shot_s == pytest.approx(long.objective.value)
+    assert "photonic-rails" in answer(long)
+
+
+def test_a_limit_keeps_the_best_with_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next strategy's time on an ideal switch is the bound then."""
+    monkeypatch.setattr(strategies, "MOST_TRIED", 1)
+    problem = problem_with(0.05)
+    found = solve(problem)
+    assert isinstance(found, LlmTrainingSolution)
+    assert found.check.ok
+    assert found.stopped_by is StopReason.BUDGET
+    assert found.status is Status.FEASIBLE
+    assert found.bound.value == pytest.approx(found.ranked[1].iteration_time_s)
+    assert found.bound.value <= solved(0.05).objective.value <= found.objective.value
+
+
+def test_the_checker_objects() -> None:
+    """Another step, stall, one-shot time, ports, bound."""
+    problem, solution = problem_with(0.004), solved(0.004)
+    first = solution.fabrics[0]
+    rails = first.rails
+    assert rails is not None
+    assert rails.one_shot_s is not None
+    assert check_llm_training(problem, solution).ok
+    for change in (
+        {"step_s": rails.step_s * 0.99},
+        {"stall_s": rails.stall_s + 0.001},
+        {"one_shot_s": rails.one_shot_s * 0.99},
+        {"one_shot_s": rails.one_shot_s * 1.01},
+        {"one_shot_s": None},
+        {"delay_s": 0.003},
+        {"stages": (*rails.stages, rails.stages[0])},
+        {"stages": tuple(replace(one, data=PortSplit(2, 2)) for one in rails.stages)},
+        {"bounds_s": (*rails.bounds_s[:-1], rails.bounds_s[-1] * 1.01)},
+        {"bounds_s": rails.bounds_s[:-1]},
+    ):
+        other = replace(solution, fabrics=(replace(first, rails=replace(rails, **change)), *solution.fabrics[1:]))  # type: ignore[arg-type]
+        assert not check_llm_training(problem, other).ok, change
+
+
+def test_from_the_command_line(tmp_path: Path) -> None:
+    result = run("solve", FILE, "-o", tmp_path / "out", "--json")
+    assert result.code == 0, result.stderr
+    document = result.json
+    switching = document["switching"]
+    assert document["fabric"] == "photonic-rails"
+    assert document["status"] == "optimal"
+    assert sum(document["breakdown_s"].values()) == pytest.approx(document["iteration_time_s"])
+    assert switching["electrical_s"] <= document["iteration_time_s"] <= switching["one_shot_s"]
+    assert "never switched" in (tmp_path / "out" / "report.html").read_text()
+    assert run("check", tmp_path / "out" / "solution.json").code == 0
+    steps = run("reconfigure", FILE, "--solution", tmp_path / "out" / "solution.json", "--delays", "3ms", "--json").json
+    provisioned = next(one for one in steps["rails"]["steps"] if one["mode"] == "provisioned")
+    assert provisioned["step_s"] == pytest.approx(document["iteration_time_s"], rel=1e-9)
+
+
+def test_rails_need_a_delay(tmp_path: Path) -> None:
+    file = tmp_path / "rails.yaml"
+    text = FILE.read_text().replace("switching:", "fabrics: [photonic-rails] #")
+    file.write_text(text)
+    result = run("solve", file)
+    assert result.code == 2
+    assert "how long circuits of the rails take to set" in " ".join(result.stderr.split())
