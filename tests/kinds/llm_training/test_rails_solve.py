@@ -135,6 +135,9 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert switching["electrical_s"] <= document["iteration_time_s"] <= switching["one_shot_s"]
     assert "never switched" in (tmp_path / "out" / "report.html").read_text()
     assert run("check", tmp_path / "out" / "solution.json").code == 0
+    failed = run("resilience", tmp_path / "out" / "solution.json")
+    assert failed.code == 2
+    assert "failures of circuits that are set anew are not followed" in " ".join(failed.stderr.split())
     steps = run("reconfigure", FILE, "--solution", tmp_path / "out" / "solution.json", "--delays", "3ms", "--json").json
     provisioned = next(one for one in steps["rails"]["steps"] if one["mode"] == "provisioned")
     assert provisioned["step_s"] == pytest.approx(document["iteration_time_s"], rel=1e-9)

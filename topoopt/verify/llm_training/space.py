@@ -222,7 +222,7 @@ def on_rails(problem: LlmTrainingProblem, shape: StrategyShape, r: Records) -> n
         ports = 0 if joined == 1 else 1 if joined == 2 else 2
         if whole and near[D.PIPELINE] == 1 and ports <= problem.switching.ports:
             found |= (r.order == order) & ((r.zero < 3) | (servers == 1))
-    return found & ~r.runs(S.DUALPIPE, S.DUALPIPE_V)
+    return np.asarray(found & ~r.runs(S.DUALPIPE, S.DUALPIPE_V))
 
 
 def beside(order: Sequence[D], sizes: Mapping[D, int], g: int) -> dict[D, float]:
