@@ -19,16 +19,7 @@ Planned = FoundOnFabric | FoundOnRails | None
 def planned_on(
     problem: LlmTrainingProblem, fabric: str, candidates: Iterable[RankedStrategy], stop: Stop, count: int = 1
 ) -> Planned:
-    """Search strategies on a fabric.
-
-    Args:
-        candidates: strategies by ascending time on an ideal switch.
-        count: how many of the fastest are asked for.
-
-    Raises:
-        InputError: no such fabric, or the cluster cannot have it.
-        InfeasibleError: no strategy of those given can be carried.
-    """
+    """Search strategies on a fabric; arguments and errors as of `best_on_fabric`."""
     if fabric == IDEAL_SWITCH:
         return None
     if fabric == PHOTONIC_RAILS:

@@ -49,14 +49,20 @@ Partial = tuple[StagePorts | None, ...]
 
 class _Search:
     def __init__(
-        self, job: RailJob, known: RailOrders, delays: Delays, mode: SwitchMode, menus: list[list[StagePorts]]
+        self,
+        job: RailJob,
+        known: RailOrders,
+        delays: Delays,
+        mode: SwitchMode,
+        menus: list[list[StagePorts]],
+        cutoff_s: float,
     ) -> None:
         self._job, self._known, self._delays, self._mode = job, known, delays, mode
         self._rates: list[dict[StagePorts | None, Floats]] = []
         for rank, menu in enumerate(menus):
             rates = [np.array(shares_of(job, rank, one)) for one in menu]
             self._rates.append({None: np.max(rates, axis=0), **dict(zip(menu, rates, strict=True))})
-        self.followed, self.cutoff = 0, float("inf")
+        self.followed, self.cutoff = 0, cutoff_s
         self.best: tuple[float, tuple[StagePorts, ...]] | None = None
 
     def step(self, plan: Sequence[StagePorts | None]) -> float:
@@ -128,8 +134,7 @@ def fastest_ports(
     menus = [_worth_trying(job, rank, kept=kept) for rank in range(job.ranks)]
     if not all(menus):
         return None
-    search = _Search(job, known, Delays.same(delay_s), mode, menus)
-    search.cutoff = cutoff_s
+    search = _Search(job, known, Delays.same(delay_s), mode, menus, cutoff_s)
     for place in range(max(map(len, menus))):
         search.offer(tuple(menu[min(place, len(menu) - 1)] for menu in menus))
     root: Partial = tuple(menu[0] if len(menu) == 1 else None for menu in menus)

@@ -43,11 +43,6 @@ class LinkSharing(StrEnum):
     FIFO = "fifo"
     TRANSFERS_FIRST = "transfers-first"
 
-    @property
-    def gives_way(self) -> bool:
-        """Whether segments of transfers go between the pieces of what AllReduces send at once."""
-        return self is not LinkSharing.FIFO
-
 
 @dataclass(frozen=True)
 class Cluster:

@@ -127,7 +127,7 @@ def network_arrays(network: Network) -> NetworkArrays:
         network.member_ptr,
         network.member_link,
         network.schedules,
-        network.link_sharing.gives_way,
+        network.link_sharing is not LinkSharing.FIFO,
         network.link_sharing is LinkSharing.FAIR,
     )
 

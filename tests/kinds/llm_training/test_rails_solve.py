@@ -23,6 +23,7 @@ from topoopt.kinds.pipeline import solve
 from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.iteration import seconds_of
 from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
+from topoopt.verify.llm_training.switching import solution as checked
 from topoopt.verify.llm_training.switching.follow import Follower
 from topoopt.verify.llm_training.switching.job import derived_job
 from topoopt.verify.llm_training.switching.ports import all_plans
@@ -122,6 +123,14 @@ def test_the_checker_objects() -> None:
     ):
         other = replace(solution, fabrics=(replace(first, rails=replace(rails, **change)), *solution.fabrics[1:]))  # type: ignore[arg-type]
         assert not check_llm_training(problem, other).ok, change
+
+
+def test_bounds_beyond_the_limit_of_passes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of strategies that come after the one at which the limit is met."""
+    monkeypatch.setattr(checked, "MOST_PASSES", 1)
+    findings = check_llm_training(problem_with(0.004), solved(0.004))
+    assert findings.ok
+    assert "bounds_s" in {one.figure for one in findings.not_recomputed}
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ def test_no_order_is_below_its_bound(schedule: PipelineSchedule) -> None:
         assert bound <= time * (1 + 1e-10)
         if problem.cluster.link_gbps == 400.0:
             near.append(time / bound - 1)
-    assert np.median(near) < 0.06
+    # Reductions of two stages follow each other on a rank of DualPipe; its bound counts the shorter one.
+    assert np.median(near) < (0.06 if schedule is PipelineSchedule.DUALPIPE else 0.05)
 
 
 @pytest.mark.parametrize("schedule", tuple(PipelineSchedule)[:5])

@@ -101,12 +101,12 @@ def ledger(
     loads = (columns.first_layers, columns.inner_layers, columns.last_layers)
     # The layer that is being computed has its activations, or their gradients, beside what all layers keep.
     whole = _plain_layer(model, formats, columns, length)
+    copies, shared_out = columns.copies, (columns.replicas, columns.expert_replicas)
     best: LedgerColumns | None = None
     for rank in range(3):
-        dense, experts = (_both_ends(columns, kind, rank) for kind in (weights.dense, weights.experts))
         states = [
-            _state(columns.copies * own, replicas, formats, columns.zero)
-            for own, replicas in ((dense, columns.replicas), (experts, columns.expert_replicas))
+            _state(copies * _both_ends(columns, kind, rank), replicas, formats, columns.zero)
+            for kind, replicas in zip((weights.dense, weights.experts), shared_out, strict=True)
         ]
         parts = [one + other for one, other in zip(*states, strict=True)]
         kept = held[rank] * loads[rank] * layer + whole

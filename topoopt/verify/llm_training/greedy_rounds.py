@@ -7,10 +7,14 @@ for it. Three switches; of the eight orders the first whose slowest rank is done
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 
 from topoopt.verify.llm_training.pass_orders import Pass
+
+DIGITS = 9
+"""Of times that rounds are planned with."""
 
 HELD = {"F": 34, "I": -2, "W": -32}
 """Bytes over s b h that a pass leaves behind (table 2)."""
@@ -131,6 +135,21 @@ class _Rounds:
             while self.done["W"][j] < self.m:
                 self.do("W", j)
         return True
+
+
+def planned_order(times: Mapping[str, Sequence[float]], hop_s: float, m: int) -> list[list[Pass]]:
+    """Passes of every rank, by seconds of `DIGITS` digits.
+
+    Args:
+        times: of F, I and W on every rank, seconds.
+
+    Raises:
+        ValueError: the memory never suffices.
+    """
+    most = max(hop_s, *(max(row) for row in times.values()))
+    unit = 10.0 ** (DIGITS - 1 - math.floor(math.log10(most)))
+    cost = {kind: [round(value * unit) for value in row] for kind, row in times.items()}
+    return greedy_order(cost, round(hop_s * unit), m)
 
 
 def greedy_order(cost: Mapping[str, Sequence[int]], hop: int, m: int) -> list[list[Pass]]:

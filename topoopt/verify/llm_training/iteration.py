@@ -17,27 +17,18 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule as S
-from topoopt.verify.llm_training.greedy_rounds import greedy_order
+from topoopt.verify.llm_training.greedy_rounds import planned_order
 from topoopt.verify.llm_training.order_bounds import OrderBounds
 from topoopt.verify.llm_training.order_ends import Levels, OrderCosts, done_of, levelled
 from topoopt.verify.llm_training.space import SCHEDULES, Records, records_of, row_of
 from topoopt.verify.llm_training.stage_rows import StageRows, dealt, stage_rows
 from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates
 
-DIGITS = 9
-"""Of times that greedy rounds are planned with."""
-
 EQUAL = 1e-9
 """Ranks whose work differs by no more have as much to do."""
 
 MOST_STAGES = 1_000_000
 """Stages of strategies that are bounded together."""
-
-
-@lru_cache(maxsize=8)
-def _greedy(cost: tuple[tuple[int, ...], ...], hop: int, m: int, blocking: bool) -> Levels:
-    """The order of ZB-2P for F, I and W of every rank; one strategy is followed several times in a solution."""
-    return levelled(greedy_order(dict(zip("FIW", cost, strict=True)), hop, m), len(cost[0]), blocking=blocking)
 
 
 Rates = Callable[[Records], DimensionRates]
@@ -101,13 +92,8 @@ class AlikeStrategies:
 
     def _planned(self, place: int) -> Levels:
         rows = self.usual
-        times = {"F": rows.forward, "I": rows.inputs, "W": rows.weights}
-        own = {kind: table[:, place] for kind, table in times.items()}
-        hop = float(rows.hop[place])
-        most = max(hop, *(float(table.max()) for table in own.values()))
-        unit = 10.0 ** (DIGITS - 1 - int(np.floor(np.log10(most))))
-        cost = tuple(tuple(round(value) for value in (table * unit).tolist()) for table in own.values())
-        return _greedy(cost, round(hop * unit), self.m, not self.problem.overlap.pipeline)
+        times = tuple(tuple(table[:, place].tolist()) for table in (rows.forward, rows.inputs, rows.weights))
+        return _greedy(times, float(rows.hop[place]), self.m, not self.problem.overlap.pipeline)
 
     def _ready(self) -> Floats:
         """Before when no pass of a stage begins."""
@@ -141,6 +127,13 @@ class AlikeStrategies:
                 free = np.maximum(free + reduced, shown)
             found = np.maximum(found, free)
         return found
+
+
+@lru_cache(maxsize=8)
+def _greedy(times: tuple[tuple[float, ...], ...], hop_s: float, m: int, blocking: bool) -> Levels:
+    """The order of ZB-2P for F, I and W of every rank; one strategy is followed several times in a solution."""
+    order = planned_order(dict(zip("FIW", times, strict=True)), hop_s, m)
+    return levelled(order, len(times[0]), blocking=blocking)
 
 
 def alike(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
-from topoopt.verify.llm_training.greedy_rounds import greedy_order
+from topoopt.verify.llm_training.greedy_rounds import planned_order
 from topoopt.verify.llm_training.pass_orders import Pass, rank_order
 from topoopt.verify.llm_training.switching.ports import WHOLE, PortRates, rates_of
 
 NEVER = float("-inf")
-
-DIGITS = 9
-"""Of times that greedy rounds are planned with."""
 
 
 def orders_of(job: RailJob) -> list[list[Pass]]:
@@ -26,10 +22,7 @@ def orders_of(job: RailJob) -> list[list[Pass]]:
     for stage, one in enumerate(job.exchange or () if job.inside is PortUse.EXPERT else ()):
         for kind, crossing in zip("FI", one.crossing_s, strict=True):
             times[kind][stage] += one.fixed_s + max(one.within_s, crossing)
-    most = max(sum(job.hop_s), *(value for row in times.values() for value in row))
-    unit = 10.0 ** (DIGITS - 1 - math.floor(math.log10(most)))
-    cost = {kind: [round(value * unit) for value in row] for kind, row in times.items()}
-    return greedy_order(cost, round(sum(job.hop_s) * unit), job.micro_batches)
+    return planned_order(times, sum(job.hop_s), job.micro_batches)
 
 
 @dataclass

@@ -103,10 +103,11 @@ def _check_others(
             continue
         if beats(rails.step_s, bound, Tolerance.LONG_SUMS):
             findings.add("certificate", f"the bound of strategy {place}, {bound!r} s, is above the step")
+        if room <= 0:
+            findings.leave_out("bounds_s", f"too many plans of ports to go through again, from strategy {place} on")
+            return
         job = derived_job(problem, one.strategy, settings)
         room = check_ports_bound(findings, job, bound, settings.delay_s, room, demand=not settings.provisioned)
-        if room <= 0:
-            return
 
 
 def rails_bound(rails: RailPlan, ranked: tuple[StrategyFigures, ...], shapes: tuple[ShapeOutcome, ...]) -> float:
