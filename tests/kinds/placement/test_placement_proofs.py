@@ -10,8 +10,8 @@ import pytest
 from tests.support.placed_schedules import least_makespan_alone
 from tests.support.placement_cases import random_problem
 from tests.support.unequal_placements import VARIANTS, least_load, unequal_problem
-from topoopt.core.placement import Latency, Sharing, Throughput
-from topoopt.verify.placement import assignments, schedules
+from topoopt.core.placement import Communication, Latency, Schedule, Sharing, StageShape, Throughput
+from topoopt.verify.placement import assignments, pipelines, schedules
 
 
 @pytest.mark.parametrize("variant", list(VARIANTS))
@@ -26,6 +26,43 @@ def test_least_load_is_that_of_all_assignments(variant: str) -> None:
         for factor in (1.0, 1.0001, 2.0, 100.0):
             assert assignments.least_load(problem, VARIANTS[variant], best * factor) == pytest.approx(best, rel=1e-9)
         assert assignments.least_load(problem, VARIANTS[variant], best * 0.9) == best * 0.9
+
+
+@pytest.mark.parametrize("stages", list(StageShape))
+@pytest.mark.parametrize("schedule", list(Schedule))
+def test_like_devices_are_used_in_order(schedule: Schedule, stages: StageShape) -> None:
+    """Four equal devices: nothing is lost to their symmetry, nor to what partial assignments must still do."""
+    settings = Throughput(schedule, list(Communication)[len(stages) % 2], stages, stages_per_device=2)
+    for seed in range(3):
+        problem = random_problem(seed, operators=6, devices=4, backward=seed != 1, memory=seed == 2, settings=settings)
+        best = least_load(problem)
+        if best is None:
+            continue
+        for factor in (1.0, 1.5, 100.0):
+            assert assignments.least_load(problem, settings, best * factor) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("communication", list(Communication))
+@pytest.mark.parametrize("schedule", list(Schedule))
+def test_least_pipeline_is_that_of_all_assignments(schedule: Schedule, communication: Communication) -> None:
+    """Contiguous stages over equal links, one maximum or a forward and a backward one; devices of two kinds too."""
+    settings = Throughput(schedule, communication)
+    for seed in range(8):
+        problem = random_problem(
+            seed,
+            operators=7,
+            devices=3 - seed % 2,
+            cpus=seed % 2,
+            backward=True,
+            memory=seed % 3 == 0,
+            settings=settings,
+        )
+        best = least_load(problem)
+        if best is None:
+            continue
+        for factor in (1.0, 1.2, 100.0):
+            assert pipelines.least_pipeline(problem, settings, best * factor) == pytest.approx(best, rel=1e-9)
+        assert pipelines.least_pipeline(problem, settings, best * 0.9) == best * 0.9
 
 
 @pytest.mark.parametrize("seed", range(8))

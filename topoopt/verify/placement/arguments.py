@@ -30,7 +30,7 @@ def claims_of(problem: PlacementProblem) -> frozenset[Argument]:
 
 
 def tried_again(problem: PlacementProblem, value: float, share: float = 1.0) -> Derivations:
-    """What trying everything proves; each raises ValueError where that is too much.
+    """What trying everything proves, the less work first; each raises ValueError where that is too much.
 
     Args:
         problem: any.
@@ -41,8 +41,8 @@ def tried_again(problem: PlacementProblem, value: float, share: float = 1.0) -> 
     if not isinstance(settings, Throughput):
         return {Argument.ALL_SCHEDULES: partial(least_makespan, problem, value, int(share * MOST_SCHEDULES))}
     return {
-        Argument.ALL_ASSIGNMENTS: partial(least_load, problem, settings, value, int(share * MOST_ASSIGNMENTS)),
         Argument.ALL_PIPELINES: partial(least_pipeline, problem, settings, value, int(share * MOST_SETS)),
+        Argument.ALL_ASSIGNMENTS: partial(least_load, problem, settings, value, int(share * MOST_ASSIGNMENTS)),
     }
 
 
