@@ -30,6 +30,10 @@ slower than measured."""
 CHECK_SPARE_S = 0.55
 """The same for a check: what comes after it is the file, as measured, and what is shown."""
 
+CHECK_S, CHECK_SHARE = 3.0, 0.15
+"""Time kept for the check from figures that a solution can do without: a job on 16 servers takes two seconds, and more
+is cut off with the limit; of a short limit so large a part."""
+
 FIGURES_SPARE_S, FIGURES_SHORT_S = 0.85, 0.5
 """The same for the figures, which nobody measured where the first plan came late; what they may take at any time, with
 a twentieth of the limit."""
@@ -113,11 +117,18 @@ class Timing:
             latest = min(latest, self.stop.deadline + SPARE_S - figures_s - self.file_s)
         search.deadline = min(search.deadline, max(self.stop.clock.now(), latest))
 
+    def before_check(self) -> Stop:
+        """Deadline of what a solution can do without: the check is not what there is no time for."""
+        if self.limit_s is None or self.stop.deadline is None:
+            return self.stop
+        return self.stop.until(self.stop.deadline - min(CHECK_S, CHECK_SHARE * self.limit_s))
+
     def optional(self, name: str, work: Callable[[], Result]) -> Result | None:
         """Do what a solution can do without; None, and a line in the notes, if there is no time for it."""
-        if self.stop.reason() is None:
+        stop = self.before_check()
+        if stop.reason() is None:
             try:
-                return step(work, lambda: self.stop.memory.look() or self.stop.reason() is not None)
+                return step(work, lambda: stop.memory.look() or stop.reason() is not None)
             except LateError:
                 pass
             except MemoryError:

@@ -9,12 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.tables import TerminalTable
-from topoopt.core.solution import SolutionHead
+from topoopt.core.solution import CUT_OFF, SolutionHead
 
 
 def verdict_of(solution: SolutionHead) -> str:
     """What the checker says, in words."""
     check = solution.check
+    if check.cut_off:
+        return f"not made: {CUT_OFF.reason}"
     left_out = f"; not recomputed: {', '.join(one.figure for one in check.not_recomputed)}"
     count = len(check.violations)
     verdict = "passed" if check.ok else f"FAILED: {count} violation{'' if count == 1 else 's'}"

@@ -40,6 +40,14 @@ class CheckResult(Shown):
     violations: tuple[str, ...]
     not_recomputed: tuple[LeftOut, ...] = ()
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether the check was ended before it had recomputed anything."""
+        return CUT_OFF in self.not_recomputed
+
+
+CUT_OFF = LeftOut("all figures", "the run ended before its check; `topoopt check` does it")
+"""What a check that was cut off did not recompute."""
 
 UNCHECKED = CheckResult(False, ("not checked yet",))
 """Before the checker has seen it."""

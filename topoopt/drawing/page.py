@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from topoopt.core.solution import CheckResult, SolutionHead
+from topoopt.core.solution import CUT_OFF, CheckResult, SolutionHead
 from topoopt.drawing.finish import finished
 from topoopt.drawing.format import counted
 from topoopt.drawing.sentences import objective_text, quantity
@@ -30,6 +30,8 @@ class Card:
 
 def check_card(check: CheckResult) -> Card:
     """Verdict of the checker."""
+    if check.cut_off:
+        return Card("independent check", "not made", CUT_OFF.reason, "claimed")
     found = "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below"
     left_out = f"; not recomputed: {counted(len(check.not_recomputed), 'figure')}" if check.not_recomputed else ""
     return Card(

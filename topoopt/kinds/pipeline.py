@@ -14,7 +14,7 @@ from solvers.stop import stop_on_signals
 from solvers.timing import Timing
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import LeftOut
+from topoopt.core.solution import CUT_OFF
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds import kind_of
 from topoopt.kinds.embedded import document_to_embed
@@ -98,9 +98,6 @@ FIGURES_LATE = "the time limit came before the figures of what was found were th
 
 INSTANCE_LEFT = "left out (time limit): the instance in the solution"
 """Said of a solution that is checked with its instance beside it."""
-
-CUT_OFF = LeftOut("all figures", "the run ended before its check; `topoopt check` does it")
-"""What a check that was cut off did not recompute."""
 
 
 def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:

@@ -31,8 +31,8 @@ from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 
-SEARCH_SHARE = 0.75
-"""Part of a time limit for the search; bounds and other fabrics have the rest."""
+SEARCH_SHARE = 0.7
+"""Part of a time limit for the search; bounds, other fabrics and the check have the rest."""
 
 QUICK_S = 5.0
 """Time left below which the strategy program is tried only where it takes well under a second."""
@@ -153,7 +153,7 @@ def _bound(instance: CoOptimisation, effort: Effort) -> tuple[Bound, StrategyCer
 
 
 def _time_is_short(effort: Effort, seconds: float) -> bool:
-    left = None if effort.timing is None else effort.timing.stop.remaining_s()
+    left = None if effort.timing is None else effort.timing.before_check().remaining_s()
     return left is not None and left < seconds
 
 
@@ -163,7 +163,7 @@ def _baselines(
     """The strategy held against other fabrics, where that is asked for, and notes on them."""
     if found.asked is None:
         return (), ()
-    stop = effort.stop if effort.timing is None else effort.timing.stop
+    stop = effort.stop if effort.timing is None else effort.timing.before_check()
     strategies = [found.result.plan.strategy]
     return compare_fabrics(instance.cluster, instance.workload, strategies, found.asked, stop, effort.optional)
 
