@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from topoopt.cli.completions import complete_target
 from topoopt.cli.examples import ForceOption
-from topoopt.cli.export_inputs import from_instance, links_of, previous_topology
+from topoopt.cli.export_inputs import circuits_of, from_instance, previous_topology
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
@@ -21,10 +21,6 @@ from topoopt.kinds import kind_named
 if TYPE_CHECKING:
     from topoopt.core.host_rates import HostSetting
     from topoopt.formats.exporter import Export, Exporter
-
-
-LINKED = ("graphml", "patch-list")
-"""Targets that write the links of a language model."""
 
 
 def _named(hosts: Path | None) -> tuple[HostSetting, ...]:
@@ -116,7 +112,7 @@ def export(
     ] = False,
     instance: Annotated[
         Path | None,
-        typer.Option("--instance", help="The solved instance (dag, flexnet-taskgraph, chakra)."),
+        typer.Option("--instance", help="The solved instance (dag, flexnet-taskgraph, chakra, patch-list of rails)."),
     ] = None,
     fabric: Annotated[str | None, typer.Option(help="Training: the fabric whose plan is written.")] = None,
     ranks: Annotated[
@@ -150,9 +146,9 @@ def export(
             strict,
             previous=None if previous is None else previous_topology(previous, fabric),
             fused=fused,
-            topology=links_of(found, fabric) if kind == "llm-training" and to in LINKED else None,
             fabric=fabric,
             ranks=ranks,
+            **circuits_of(str(to), found, solved, instance, fabric),
             **from_instance(str(to), instance, found, fabric, pod_gpus, pod_ports, circuit_gbps),
         )
         made = exporter.build(found, options)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from topoopt.core.topology import Topology
 
 
+LINKED = ("graphml", "patch-list")
+"""Targets that write the circuits of a language model."""
+
+
 def from_instance(
     to: str,
     instance: Path | None,
@@ -30,7 +34,7 @@ def from_instance(
     Raises:
         InputError: the instance cannot be read, is not the one that was solved, or its groups do not fit into pods.
     """
-    if instance is None:
+    if instance is None or to == "patch-list":
         return {}
     problem = _solved(instance, solution)
     if to == "dag":
@@ -66,6 +70,28 @@ def _solved(instance: Path, solution: Any) -> Any:
         message = "not the instance that was solved"
         raise InputError([Problem(message, str(instance), None, "--instance", found.sha256, solution.instance_sha256)])
     return found
+
+
+def circuits_of(to: str, solution: Any, file: Path, instance: Path | None, fabric: str | None) -> dict[str, Any]:
+    """The circuits of a language model's plan, of its rails over a step or links that stay: fields of `ExportOptions`.
+
+    Args:
+        file: of the solution.
+        instance: None: the one that stands in the solution.
+
+    Raises:
+        InputError: no links join its servers to each other, or no instance says what a step on rails does.
+    """
+    if solution.kind != "llm-training" or to not in LINKED:
+        return {}
+    from topoopt.library.training_exports import circuits_of_rails, rails_of_plan
+
+    if to == "graphml" or rails_of_plan(solution, fabric) is None:
+        return {"topology": links_of(solution, fabric)}
+    from topoopt.kinds.embedded import embedded_problem
+
+    problem = embedded_problem(solution, file) if instance is None else _solved(instance, solution)
+    return {"timetable": circuits_of_rails(problem, solution, fabric)}
 
 
 def links_of(solution: Any, fabric: str | None) -> Topology:

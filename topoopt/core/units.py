@@ -8,6 +8,8 @@ import re
 BYTES_PER_MS_PER_GBPS = 125_000.0
 """1 Gbit/s = 10^9 / 8 / 1000 bytes per millisecond."""
 
+NS_PER_S = 10**9
+
 GIB = 1024**3
 MIB = 1024**2
 KIB = 1024

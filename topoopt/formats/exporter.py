@@ -15,6 +15,7 @@ from topoopt.core.chunk_program import ChunkProgram
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.host_rates import HostSetting
+from topoopt.core.rail_circuits import RailTimetable
 from topoopt.core.rank_program import RankProgram
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
@@ -39,6 +40,7 @@ class ExportOptions:
         program: what ranks of a language model do; None: no instance was given.
         job_graph: one iteration of the solution's plan; None: no instance was given.
         fabric: of a language model whose plan is written; None: that of the solution's own plan.
+        timetable: of the circuits of rails; None: the plan has none.
         ranks: of a language model that traces are written of: `stages`, `all`, or numbers.
     """
 
@@ -54,6 +56,7 @@ class ExportOptions:
     program: RankProgram | None = None
     job_graph: DagTopologyProblem | None = None
     fabric: str | None = None
+    timetable: RailTimetable | None = None
     ranks: str = "stages"
 
 

@@ -1,18 +1,24 @@
-"""What exporters are handed of a language model in training: the links of a plan on switches, programs of ranks."""
+"""What exporters are handed of a language model in training: the links of a plan on switches, circuits of rails over
+a step, programs of ranks."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from solvers.network.constructions.assemble import switched
-from topoopt.core.errors import InputError, Problem
+from solvers.switching.rail_steps import RailSteps
+from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrainingPlan
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.rail_circuits import RailTimetable
+from topoopt.core.switched_step import RailPlan
 from topoopt.core.topology import Topology
 from topoopt.formats.training_plans import plan_on
 from topoopt.simulate.llm_training.rank_program import TrainingProgram
+from topoopt.simulate.switching.circuits import rail_timetable
+from topoopt.verify.llm_training.switching.timetable import check_timetable
 
 
 def training_topology(solution: LlmTrainingSolution, fabric: str | None) -> Topology:
@@ -39,6 +45,33 @@ def training_topology(solution: LlmTrainingSolution, fabric: str | None) -> Topo
 def _direct(plan: TrainingPlan, servers: int) -> bool:
     links = plan.network.links
     return bool(links) and all(max(tail, head) < servers for tail, head, _ in links)
+
+
+def rails_of_plan(solution: LlmTrainingSolution, fabric: str | None) -> RailPlan | None:
+    """Ports of the plan of a fabric; None: it has no circuits that are set anew."""
+    name = plan_on(solution, fabric).network.fabric
+    return next(one.rails for one in solution.fabrics if one.fabric == name)
+
+
+def circuits_of_rails(problem: LlmTrainingProblem, solution: LlmTrainingSolution, fabric: str | None) -> RailTimetable:
+    """Circuits of all rails over one step of a plan on rails, looked at by the checker.
+
+    Args:
+        fabric: whose plan; None: that of the solution's own plan.
+
+    Raises:
+        CheckError: they do not carry what the step exchanges.
+    """
+    strategy, rails, settings = plan_on(solution, fabric).strategy, rails_of_plan(solution, fabric), problem.switching
+    assert rails is not None
+    assert settings is not None
+    steps = RailSteps(problem, strategy, settings)
+    step = steps.stepped(rails.stages, rails.step_s, rails.delay_s, rails.mode, events=True)
+    found = rail_timetable(steps.job, steps.strategy, problem.cluster.gpus_per_server, step)
+    wrong = check_timetable(problem, strategy, rails.stages, found).violations
+    if wrong:
+        raise CheckError("the checker rejects circuits of the rails:\n" + "\n".join(map(str, wrong)))
+    return found
 
 
 def training_program(problem: LlmTrainingProblem, solution: LlmTrainingSolution, fabric: str | None) -> TrainingProgram:

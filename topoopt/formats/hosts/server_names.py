@@ -9,9 +9,20 @@ from topoopt.formats.hosts.settings import ServerLink, cable_address, make_hosts
 
 
 def named_servers(topology: Topology, settings: tuple[HostSetting, ...], link_gbps: float = 1.0) -> tuple[Host, ...]:
+    """Hosts of the servers of a topology; interface j of a server is patched to optical switch j.
+
+    Raises:
+        InputError: names that no file or script should hold, or settings that do not fit.
+    """
+    return numbered_servers(topology.servers, topology.degree, settings, link_gbps)
+
+
+def numbered_servers(
+    servers: int, interfaces: int, settings: tuple[HostSetting, ...], link_gbps: float = 1.0
+) -> tuple[Host, ...]:
     """A host for each server: `server0`, ... with `eth1`, ... for its interfaces, unless a setting says otherwise.
 
-    Interface j of a server is patched to optical switch j; every interface is one, dark or not.
+    Every interface is one, dark or not.
 
     Raises:
         InputError: names that no file or script should hold, or settings that do not fit.
@@ -20,11 +31,11 @@ def named_servers(topology: Topology, settings: tuple[HostSetting, ...], link_gb
         (
             f"server{server}",
             tuple(
-                ServerLink(f"eth{port + 1}", cable_address(server * topology.degree + port, 0), link_gbps)
-                for port in range(topology.degree)
+                ServerLink(f"eth{port + 1}", cable_address(server * interfaces + port, 0), link_gbps)
+                for port in range(interfaces)
             ),
         )
-        for server in range(topology.servers)
+        for server in range(servers)
     ]
     hosts = make_hosts(tuple(ports), settings)
     check_hosts(HostRates("", hosts, ()))

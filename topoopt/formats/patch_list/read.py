@@ -1,4 +1,4 @@
-"""Reader of patch lists: which input of which optical switch goes to which output."""
+"""Reader of patch lists that stay: which input of which optical switch goes to which output."""
 
 from __future__ import annotations
 

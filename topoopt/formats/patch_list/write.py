@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.graphml.graphs import written_topology
 from topoopt.formats.hosts.server_names import named_servers
+from topoopt.formats.patch_list.rails import rails_export
+from topoopt.formats.patch_list.rails_read import PHASES_FILE, read_timetable
 from topoopt.formats.patch_list.read import read_patch_list
 
 Circuit = tuple[int, int, int]
@@ -38,6 +41,8 @@ def build(solution: JobSolution | NetworkSolution | LlmTrainingSolution, options
     Raises:
         InputError: names that cannot be written, a previous solution of another cluster, no links between servers.
     """
+    if options.timetable is not None:
+        return rails_export(options.timetable, options)
     topology = written_topology(solution, options)
     hosts = named_servers(topology, options.hosts)
     circuits = circuits_of(topology)
@@ -108,16 +113,28 @@ def _why_apart(topology: Topology) -> str:
     return f"{why}; with {spare} more at each server, on as many more switches, duplex cords do"
 
 
+def read_either(folder: Path) -> object:
+    """Circuits that stay, or those of rails by phase.
+
+    Raises:
+        InputError: they contradict themselves.
+    """
+    return read_timetable(folder) if (folder / PHASES_FILE).exists() else read_patch_list(folder)
+
+
 EXPORTER = Exporter(
     kinds=("co-optimisation", "llm-training", "routing", "topology"),
-    makes="circuits.csv and patch-list.txt: port to port of every optical switch; with --previous the changes only",
+    makes="circuits.csv and patch-list.txt: port to port of every optical switch; with --previous the changes only; "
+    "of photonic-rails phases.csv beside them: which circuits are lit, and which are being set, from when to when",
     limits=(
         "optical switch j takes interface j of every server: the transmit fibre of the server with number p at input "
         "p + 1, the receive fibre at output p + 1",
         "interfaces of a torus are two for each axis, and share the rate of a server",
+        "of photonic-rails: the p ports of server number s on a rail are ports s p + 1 to s p + p of its switch; both "
+        "directions of a circuit use the same two ports; times count from the begin of a step that follows itself",
         "switches with fewer ports than servers are not divided: `topoopt cost` says whether they can be",
     ),
     folder=True,
     build=build,
-    read_back=read_patch_list,
+    read_back=read_either,
 )

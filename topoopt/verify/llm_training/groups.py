@@ -58,7 +58,7 @@ def _members(strategy: ParallelStrategy) -> dict[F, list[list[int]]]:
     """Ranks of every group, in the order of its ring."""
     whole = strategy.expert * strategy.expert_tensor
     members: dict[F, dict[object, list[int]]] = {family: defaultdict(list) for family in F}
-    for rank, at in enumerate(_coordinates(strategy)):
+    for rank, at in enumerate(rank_places(strategy)):
         t, c, d, p = at[D.TENSOR], at[D.CONTEXT], at[D.DATA], at[D.PIPELINE]
         place = t + strategy.tensor * (c + strategy.context * d)
         members[F.TENSOR][c, d, p].append(rank)
@@ -71,7 +71,7 @@ def _members(strategy: ParallelStrategy) -> dict[F, list[list[int]]]:
     return {family: list(rows.values()) for family, rows in members.items() if rows}
 
 
-def _coordinates(strategy: ParallelStrategy) -> Iterator[dict[D, int]]:
+def rank_places(strategy: ParallelStrategy) -> Iterator[dict[D, int]]:
     """Of each rank; ranks count fastest along the first dimension of the order."""
     sizes = {D.TENSOR: strategy.tensor, D.CONTEXT: strategy.context, D.DATA: strategy.data}
     sizes[D.PIPELINE] = strategy.pipeline
@@ -85,7 +85,7 @@ def _coordinates(strategy: ParallelStrategy) -> Iterator[dict[D, int]]:
 def stage_hops(strategy: ParallelStrategy, places: tuple[int, ...], g: int) -> tuple[Pairs, float]:
     """Ranks that send to the next stage, by server; the part of them that sends to another rail."""
     rows: dict[object, dict[int, int]] = defaultdict(dict)
-    for rank, at in enumerate(_coordinates(strategy)):
+    for rank, at in enumerate(rank_places(strategy)):
         rows[at[D.TENSOR], at[D.CONTEXT], at[D.DATA]][at[D.PIPELINE]] = rank
     p, found, rails = strategy.pipeline, Pairs(), [0, 0]
     back = strategy.chunks > 1 and strategy.schedule is not PipelineSchedule.DUALPIPE_V

@@ -1,0 +1,80 @@
+"""Reader of patch lists of rails: groups of circuits, and from when to when each is being set or lit."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.rail_circuits import RailCircuit, RailPhase
+from topoopt.core.switching import PortUse
+from topoopt.core.units import MIB
+from topoopt.files.untrusted import parsing, read_text
+
+GROUPS_FILE, PHASES_FILE = "circuits.csv", "phases.csv"
+GROUP_HEAD = ("group", "use", "rail", "port", "peer_port", "from_host", "from_interface", "to_host", "to_interface")
+PHASE_HEAD = ("begin_ns", "end_ns", "lit", "being_set")
+
+MAX_BYTES = 256 * MIB
+
+
+@dataclass(frozen=True)
+class PhasedCircuits:
+    """What the files say.
+
+    Attributes:
+        groups: what each carries, and its circuits, by number from 0.
+        phases: in their order.
+    """
+
+    groups: tuple[tuple[PortUse, frozenset[RailCircuit]], ...]
+    phases: tuple[RailPhase, ...]
+
+
+def read_timetable(folder: Path) -> PhasedCircuits:
+    """Circuits by group, and phases.
+
+    Raises:
+        InputError: a port used twice in a phase, phases with a gap, groups that are not told, or a row that is none.
+    """
+    rows = list(_rows(folder / GROUPS_FILE, GROUP_HEAD))
+    with parsing(GROUPS_FILE, "a list of circuits"):
+        made = [
+            (int(row[0]) - 1, PortUse(row[1]), RailCircuit(*(int(number) - 1 for number in row[2:5]))) for row in rows
+        ]
+    uses = sorted({(group, use) for group, use, _ in made})
+    circuits = [frozenset(one for number, _, one in made if number == group) for group, _ in uses]
+    if [group for group, _ in uses] != list(range(len(uses))) or sum(map(len, circuits)) != len(made):
+        text = "a circuit more than once, or groups that are not numbered from 1, each of one use"
+        raise InputError([Problem(text, file=GROUPS_FILE)])
+    with parsing(PHASES_FILE, "a list of phases"):
+        phases = tuple(
+            RailPhase(int(begin), int(end), *(tuple(int(word) - 1 for word in words.split()) for words in both))
+            for begin, end, *both in _rows(folder / PHASES_FILE, PHASE_HEAD)
+        )
+    _refuse(circuits, phases)
+    return PhasedCircuits(tuple((use, one) for (_, use), one in zip(uses, circuits, strict=True)), phases)
+
+
+def _rows(file: Path, head: tuple[str, ...]) -> Iterator[list[str]]:
+    first, *rows = list(csv.reader(read_text(file, MAX_BYTES).splitlines(keepends=True))) or [[]]
+    if tuple(first) != head or any(len(row) != len(head) for row in rows):
+        raise InputError([Problem("not the columns of this file", file=file.name, allowed=",".join(head))])
+    yield from rows
+
+
+def _refuse(groups: list[frozenset[RailCircuit]], phases: tuple[RailPhase, ...]) -> None:
+    """Ports once in a phase, phases without a gap."""
+    at = 0
+    for one in phases:
+        if one.begin_ns != at or one.end_ns <= at:
+            raise InputError([Problem("phases leave a gap, or overlap", file=PHASES_FILE, value=str(one.begin_ns))])
+        at, used = one.end_ns, (*one.lit, *one.dark)
+        if not set(used) <= set(range(len(groups))):
+            raise InputError([Problem("a group that has no circuits", file=PHASES_FILE, value=str(one.begin_ns))])
+        ports = [(c.rail, port) for group in used for c in groups[group] for port in (c.port, c.peer)]
+        if len(set(ports)) < len(ports):
+            text = "a port of a switch is used twice in a phase"
+            raise InputError([Problem(text, file=PHASES_FILE, value=str(one.begin_ns))])
