@@ -94,6 +94,21 @@ class CalculonMachine:
 
 
 @dataclass(frozen=True)
+class ExecutionChoices:
+    """What the Calculon model tells apart beside the parts of a strategy.
+
+    Attributes:
+        transfers: of tensor parallelism.
+        redo: activations are kept split and gathered again for the backward pass.
+        data_overlap: gradients are reduced during the backward pass.
+    """
+
+    transfers: TensorTransfers
+    redo: bool
+    data_overlap: bool
+
+
+@dataclass(frozen=True)
 class CalculonSettings:
     """What the Calculon model knows of an execution beside a strategy.
 

@@ -12,6 +12,7 @@ from topoopt.core.parallelism import Overlap, StrategySpace
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.stated import Stated
 from topoopt.core.switching import SwitchSettings
+from topoopt.core.units import GIB
 
 END_SLOTS = 2
 """Runs of layers that may be empty, as the embedding or the head stands there."""
@@ -199,6 +200,13 @@ class LlmTrainingProblem(Stated):
     notes: tuple[str, ...] = ()
     switching: SwitchSettings | None = None
     kind: str = field(default="llm-training", init=False)
+
+    @property
+    def usable_bytes(self) -> int | None:
+        """Memory of a GPU that training may take, by the cluster and the machine of Calculon; None: not checked."""
+        known = [] if self.cluster.usable_bytes is None else [self.cluster.usable_bytes]
+        known += [] if self.calculon is None else [int(self.calculon.machine.memory.gib * GIB)]
+        return min(known, default=None)
 
 
 @dataclass(frozen=True)

@@ -232,15 +232,6 @@ def test_the_schema_is_printed_and_the_kind_is_named() -> None:
     assert json_schema("llm-training")["properties"]["kind"]["const"] == "llm-training"
 
 
-def test_solving_with_the_times_of_calculon_is_refused(tmp_path: Path) -> None:
-    """Its executions are listed by `evaluate --best`; `solve` proves with the roofline."""
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps(instance()))
-    result = run("solve", path, "-o", tmp_path / "out", "--json")
-    assert result.code == 2
-    assert [path for path, _, _ in refusals(result.json)] == ["time_model"]
-
-
 @pytest.mark.parametrize(
     ("changes", "path"),
     [

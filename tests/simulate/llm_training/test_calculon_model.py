@@ -47,7 +47,8 @@ ROWS: list[tuple[str, str, str, str, dict[str, int], float, dict[str, float], di
 """Model, system, t/p/D, flags, sizes; seconds and GiB as printed: half a unit of the last digit is allowed."""
 
 
-def _problem(document: dict[str, Any]) -> LlmTrainingProblem:
+def problem_of(document: dict[str, Any]) -> LlmTrainingProblem:
+    """As it is read."""
     return read_llm_training(Document("instance", document, lambda _: {}))
 
 
@@ -64,7 +65,7 @@ def test_figures_are_those_of_calculon(
     times: dict[str, float],
     memory: dict[str, float],
 ) -> None:
-    problem = _problem(imported(tmp_path, model, system, execution(shape, flags, **sizes)))
+    problem = problem_of(imported(tmp_path, model, system, execution(shape, flags, **sizes)))
     found = estimate(problem, chosen_strategy(problem, {}))
     assert found.iteration_time_s == pytest.approx(total, abs=5.1e-5)
     for name, seconds in times.items():
@@ -77,7 +78,7 @@ def test_figures_are_those_of_calculon(
 @needs_calculon
 def test_parts_of_activations_are_those_of_calculon(tmp_path: Path) -> None:
     run = execution("8/8/1", "f ar", batch=64, micro_batch=1, chunks=3)
-    problem = _problem(imported(tmp_path, "gpt3-175B", A100, run))
+    problem = problem_of(imported(tmp_path, "gpt3-175B", A100, run))
     detail = dict(estimate(problem, chosen_strategy(problem, {})).detail)
     assert detail["activations_bytes"] / GIB == pytest.approx(0.633, abs=5e-4)
     assert detail["checkpoints_bytes"] / GIB == pytest.approx(5.812, abs=5.1e-4)
@@ -95,7 +96,7 @@ def test_the_whole_space_has_the_optimum_of_calculon(
     # 64 GPUs: every execution that its search goes through, without offloading and tiles of tensor parallelism.
     document = imported(tmp_path, model, A100, execution("8/8/1", "a rs F", batch=batch, micro_batch=1, chunks=1))
     document["strategy"] = {"expert": 1, "context": 1}
-    found = best_of_calculon(_problem(document))
+    found = best_of_calculon(problem_of(document))
     assert (found["records"], found["fitting"]) == (records, fitting)
     assert found["iteration_time_s"] == pytest.approx(seconds, abs=5.1e-6)
 
@@ -105,7 +106,7 @@ def test_the_search_keeps_to_what_the_instance_allows(tmp_path: Path) -> None:
     run = execution("8/8/1", "a rs F", batch=64, micro_batch=1, chunks=1)
     document = imported(tmp_path, "gpt3-175B", A100, run)
     document["strategy"] = {"expert": 1, "context": 1, "tensor": 8, "recompute": "full"}
-    found = best_of_calculon(_problem(document))
+    found = best_of_calculon(problem_of(document))
     assert found["records"] < 20_284
     assert found["execution"]["tensor"] == 8
     assert found["execution"]["recompute"] == "full"

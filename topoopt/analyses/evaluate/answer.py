@@ -13,7 +13,7 @@ from topoopt.kinds.llm_training.words import gib, seconds
 
 def answer(problem: LlmTrainingProblem, document: Mapping[str, Any]) -> str:
     """Of the figures of one configuration."""
-    usable = problem.cluster.usable_bytes
+    usable = problem.usable_bytes
     memory = gib(document["memory_gib"]["total"] * GIB)
     if usable is None:
         room = f"the fullest GPU holds {memory}"

@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from solvers.llm_training.executions import search_executions
+from solvers.stop import Stop
 from topoopt.core.calculon import TensorTransfers
-from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.parallelism import ParallelStrategy, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.units import GIB
-from topoopt.simulate.llm_training.calculon import calculon_step
-from topoopt.simulate.llm_training.calculon_records import CalculonRecords
-from topoopt.simulate.llm_training.calculon_space import calculon_space
+from topoopt.kinds.llm_training.methods import nothing_found
+from topoopt.simulate.llm_training.calculon_estimate import choices_of
 
 
 def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> ParallelStrategy:
@@ -62,7 +60,7 @@ def estimate_document(problem: LlmTrainingProblem, strategy: ParallelStrategy, f
     seconds = found.iteration_time_s
     gpus = problem.cluster.gpus
     flops = found.model_flops / seconds / gpus
-    usable = problem.cluster.usable_bytes
+    usable = problem.usable_bytes
     memory = {part: size / GIB for part, size in asdict(found.memory).items()}
     return {
         "name": problem.name,
@@ -86,8 +84,7 @@ def best_of_calculon(problem: LlmTrainingProblem) -> dict[str, Any]:
         InputError: another time model.
         InfeasibleError: none fits.
     """
-    settings = problem.calculon
-    if settings is None:
+    if problem.calculon is None:
         text = "only the space of time_model: calculon is gone through whole"
         raise InputError(
             [
@@ -99,39 +96,27 @@ def best_of_calculon(problem: LlmTrainingProblem) -> dict[str, Any]:
                 )
             ]
         )
-    batch, first = problem.batch, settings.machine.networks[settings.tensor_network]
-    records = calculon_space(problem.model, batch.length, batch.sequences, problem.cluster.gpus, first)
-    step = calculon_step(problem.model, batch.length, settings, records)
-    allowed = _allowed(problem.space, records)
-    fits = allowed & step.fits
-    if not fits.any():
-        raise InfeasibleError(f"none of {int(allowed.sum())} executions fits the memory of a GPU")
-    best = int(np.where(fits, step.total, np.inf).argmin())
+    space = search_executions(problem, Stop(), count=1)
+    if not space.ranked:
+        raise nothing_found(problem, space)
+    best = space.ranked[0]
+    one, choices = best.strategy, choices_of(problem, best.strategy)
     return {
         "name": problem.name,
         "time_model": problem.time_model,
-        "records": int(allowed.sum()),
-        "fitting": int(fits.sum()),
-        "iteration_time_s": float(step.total[best]),
-        "memory_gib": float(step.memory[best]) / GIB,
-        "execution": {part.name: getattr(records, part.name)[best].item() for part in fields(CalculonRecords)},
+        "records": space.records,
+        "fitting": space.fitting,
+        "iteration_time_s": best.iteration_time_s,
+        "memory_gib": best.memory_bytes / GIB,
+        "execution": {
+            "tensor": one.tensor,
+            "pipeline": one.pipeline,
+            "chunks": one.chunks,
+            "data": one.data,
+            "batch": problem.batch.sequences,
+            "micro_batch": one.micro_batch,
+            "recompute": one.recompute.value,
+            "sharded": one.zero == 1,
+            **asdict(choices),
+        },
     }
-
-
-def _allowed(space: StrategySpace, records: CalculonRecords) -> NDArray[np.bool_]:
-    """Records whose parts the instance allows."""
-    allowed = np.ones(len(records.tensor), dtype=bool)
-    columns = (
-        (space.tensor, records.tensor),
-        (space.pipeline, records.pipeline),
-        (space.chunks, records.chunks),
-        (space.data, records.data),
-        (space.micro_batch, records.micro_batch),
-        (space.zero, records.sharded.astype(np.int64)),
-        (space.recompute, records.recompute),
-        (space.sequence, (records.transfers == TensorTransfers.SEQUENCE) & (records.tensor > 1)),
-    )
-    for values, column in columns:
-        if values is not None:
-            allowed &= np.isin(column, values)
-    return allowed

@@ -10,9 +10,11 @@ import time
 from dataclasses import asdict, dataclass, replace
 
 from solvers.llm_training.candidates import Candidates
+from solvers.llm_training.executions import search_executions
 from solvers.llm_training.planned import planned_on, planned_problems
 from solvers.llm_training.search import SearchedSpace, search
 from solvers.stop import Stop
+from topoopt.core.calculon import CalculonSettings
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import IDEAL_SWITCH
@@ -94,8 +96,32 @@ def _reductions(solution: LlmTrainingSolution) -> list[str]:
     return found
 
 
-def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str, GpuCluster]]:
-    """Clusters that have more of something."""
+def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str, LlmTrainingProblem]]:
+    """Instances whose cluster has more of something."""
+    if problem.calculon is not None:
+        found = _machines(problem, problem.calculon)
+    else:
+        found = [(text, replace(problem, cluster=cluster)) for text, cluster in _clusters(problem, question)]
+    return found[: max(question.checks, 1)]
+
+
+def _machines(problem: LlmTrainingProblem, settings: CalculonSettings) -> list[tuple[str, LlmTrainingProblem]]:
+    """Machines of the Calculon model with more memory, and with each of their networks twice as fast."""
+    machine, cluster = settings.machine, problem.cluster
+    memory = replace(machine.memory, gib=machine.memory.gib + 16)
+    larger = None if cluster.gpu_memory_bytes is None else cluster.gpu_memory_bytes + 16 * GIB
+    more = replace(settings, machine=replace(machine, memory=memory))
+    cluster = replace(cluster, gpu_memory_bytes=larger)
+    found = [("16 GiB more memory a GPU", replace(problem, calculon=more, cluster=cluster))]
+    for place, network in enumerate(machine.networks):
+        faster = replace(network, gbytes_per_s=2 * network.gbytes_per_s)
+        networks = (*machine.networks[:place], faster, *machine.networks[place + 1 :])
+        changed = replace(settings, machine=replace(machine, networks=networks))
+        found.append((f"network {place} twice as fast", replace(problem, calculon=changed)))
+    return found
+
+
+def _clusters(problem: LlmTrainingProblem, question: Question) -> list[tuple[str, GpuCluster]]:
     cluster, added = problem.cluster, float(question.added_links or 1)
     found = []
     if cluster.gpu_memory_bytes is not None:
@@ -114,18 +140,18 @@ def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str,
     found.append(("links inside servers twice as fast", faster))
     if cluster.servers < 2**16:
         found.append((f"{counted(2 * cluster.servers, 'server')}", replace(cluster, servers=2 * cluster.servers)))
-    return found[: max(question.checks, 1)]
+    return found
 
 
 def _what_if(problem: LlmTrainingProblem, solution: LlmTrainingSolution, question: Question) -> list[WhatIf]:
     ends, found = time.monotonic() + question.time_limit_s, []
-    for change, cluster in _changes(problem, question):
+    for change, changed in _changes(problem, question):
         left = ends - time.monotonic()
         if left <= 0:
             found.append(WhatIf(change, None, None, "", proven=False))
             continue
-        changed, stop = replace(problem, cluster=cluster), Stop().within(max(left, 0.1))
-        best = search(changed, stop, count=1)
+        stop = Stop().within(max(left, 0.1))
+        best = (search if problem.calculon is None else search_executions)(changed, stop, count=1)
         proven = best.stopped_by is StopReason.CONVERGED
         first = _on_fabric(changed, solution.plan.network.fabric, best, stop) if best.ranked else None
         if first is None:

@@ -9,6 +9,7 @@ from functools import partial
 
 from solvers.collective.group_options import too_many_servers
 from solvers.llm_training.candidates import Candidates
+from solvers.llm_training.executions import least_memory_of_executions, search_executions
 from solvers.llm_training.planned import Planned, planned_on, planned_problems
 from solvers.llm_training.search import SearchedSpace, least_memory, search
 from solvers.stop import Stop
@@ -47,7 +48,7 @@ def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> FoundTrain
 
     space = search(problem, effort.stop, count=count, tell=tell)
     if not space.ranked:
-        raise _nothing(problem, space)
+        raise nothing_found(problem, space)
     candidates = Candidates(problem, space, effort.stop)
     networks: tuple[Planned, ...] = ()
     for done, name in enumerate(problem.fabrics):
@@ -59,6 +60,24 @@ def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> FoundTrain
         found = _found(candidates.space, networks, count, effort.stop)
         effort.keep(partial(replace, found))
     return found
+
+
+def _exhaustion(problem: LlmTrainingProblem, effort: Effort) -> FoundTraining:
+    """Executions of the Calculon model, which has no network but those of its section."""
+
+    def tell(found: SearchedSpace, done: int, total: int) -> None:
+        effort.tell("shapes of executions", done, total)
+        if found.ranked:
+            effort.keep(partial(FoundTraining, found, (None,), found.stopped_by))
+
+    space = search_executions(problem, effort.stop, count=1 + problem.top, tell=tell)
+    if not space.ranked:
+        raise nothing_found(problem, space)
+    return FoundTraining(space, (None,), space.stopped_by)
+
+
+def _auto(problem: LlmTrainingProblem, effort: Effort) -> FoundTraining:
+    return (_branch_and_bound if problem.calculon is None else _exhaustion)(problem, effort)
 
 
 def _in_haste(problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> Callable[[], FoundTraining]:
@@ -81,35 +100,47 @@ def _found(space: SearchedSpace, networks: tuple[Planned, ...], count: int, stop
     return FoundTraining(replace(space, ranked=space.ranked[:count]), networks, limited or space.stopped_by)
 
 
-def _nothing(problem: LlmTrainingProblem, found: SearchedSpace) -> Exception:
+def nothing_found(problem: LlmTrainingProblem, found: SearchedSpace) -> Exception:
+    """Why a search found nothing: a limit, no strategy, or the memory that the smallest takes."""
     if found.left:
         return LimitError(f"no strategy was found to fit in {found.records} of them when the limit came")
     if not found.records:
         rails = ", or none that can stand on rails" if PHOTONIC_RAILS in problem.fabrics else ""
         return InfeasibleError(f"the rules and the instance leave no strategy at all{rails}")
     least, shape = min((line.least_bytes or 0.0, line.shape) for line in found.shapes)
-    usable = (problem.cluster.usable_bytes or 0) / GIB
+    usable = (problem.usable_bytes or 0) / GIB
     parts = ", ".join(f"{name} {value}" for name, value in asdict(shape).items() if value > 1) or "one GPU"
-    held = asdict(least_memory(problem, shape))
+    held = asdict((least_memory if problem.calculon is None else least_memory_of_executions)(problem, shape))
     why = ", ".join(f"{name} {value / GIB:.4g}" for name, value in sorted(held.items(), key=lambda one: -one[1]))
     enough = math.ceil((least + problem.cluster.headroom_bytes) / GIB * 100) / 100
+    where = "gpu_memory_gib" if problem.calculon is None else "gpu_memory_gib and calculon.memory.gib"
     return InfeasibleError(
         f"none of {found.records} strategies fits in the {usable:.4g} GiB of a GPU that training may take; "
-        f"the smallest takes {least / GIB:.4g} GiB ({parts}): {why}; gpu_memory_gib: {enough:.10g} would do"
+        f"the smallest takes {least / GIB:.4g} GiB ({parts}): {why}; {where}: {enough:.10g} would do"
     )
 
 
 def _covers(problem: LlmTrainingProblem) -> Problem | None:
-    if problem.calculon is not None:
-        text, allowed = "not searched with a proof", "roofline; topoopt evaluate --best goes through all executions"
-        return Problem(text, path="time_model", value=problem.time_model, allowed=allowed)
     wrong = planned_problems(problem.cluster, problem.fabrics)
     if not wrong and any(name in DIRECT_FABRICS for name in problem.fabrics):
         wrong = too_many_servers(problem.search.allreduce, problem.cluster.servers)
     return wrong[0] if wrong else None
 
 
+def _of_roofline(problem: LlmTrainingProblem) -> Problem | None:
+    if problem.calculon is None:
+        return _covers(problem)
+    return Problem("for another time model", path="time_model", value=problem.time_model, allowed="roofline")
+
+
+def _of_calculon(problem: LlmTrainingProblem) -> Problem | None:
+    if problem.calculon is not None:
+        return None
+    return Problem("for another time model", path="time_model", value=problem.time_model, allowed="calculon")
+
+
 LLM_TRAINING_METHODS = table(
-    Method("auto", "branch and bound over the ways to divide the GPUs", _branch_and_bound, _covers),
-    Method("branch-and-bound", "the same", _branch_and_bound, _covers),
+    Method("auto", "branch-and-bound, or exhaustion with time_model: calculon", _auto, _covers),
+    Method("branch-and-bound", "branch and bound over the ways to divide the GPUs", _branch_and_bound, _of_roofline),
+    Method("exhaustion", "all executions of the Calculon model", _exhaustion, _of_calculon),
 )

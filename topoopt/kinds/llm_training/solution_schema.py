@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
+from topoopt.core.calculon import ExecutionChoices, TensorTransfers
 from topoopt.core.llm_training import StepBreakdown, TrainingMemory
 from topoopt.core.llm_training_plan import (
     DimensionLoad,
@@ -49,6 +50,16 @@ Group = Annotated[Listed[Ring], Field(max_length=MOST_GPUS)]
 Seconds = Annotated[Listed[Amount], Field(min_length=1, max_length=2 * MOST_LAYERS)]
 
 
+class ExecutionPart(FilePart):
+    """What the Calculon model tells apart beside the parts of a strategy."""
+
+    core = ExecutionChoices
+
+    transfers: Annotated[TensorTransfers, NameOf(TensorTransfers)] = Field(description="of tensor parallelism")
+    redo: bool = Field(description="activations stay split and are gathered again")
+    data_overlap: bool = Field(description="gradients are reduced during the backward pass")
+
+
 class StrategyPart(FilePart):
     """How the model is spread over the GPUs."""
 
@@ -68,6 +79,9 @@ class StrategyPart(FilePart):
     recompute: Annotated[Recompute, NameOf(Recompute)]
     order: Annotated[Listed[Dimension], Field(min_length=4, max_length=4)]
     stage_layers: Annotated[Listed[Annotated[int, Field(ge=0, le=MOST_LAYERS)]], Field(max_length=2 * MOST_LAYERS)]
+    execution: ExecutionPart | None = Field(
+        default=None, exclude_if=is_none, description="with time_model: calculon, what only it tells apart"
+    )
 
 
 class StepBreakdownPart(FilePart):

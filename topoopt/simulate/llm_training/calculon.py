@@ -14,8 +14,7 @@ import numpy as np
 from topoopt.core.calculon import CalculonSettings, TensorTransfers
 from topoopt.core.language_model import LanguageModel
 from topoopt.core.parallelism import Recompute
-from topoopt.core.units import GIB
-from topoopt.simulate.llm_training.calculon_records import CalculonRecords, Flags, Numbers
+from topoopt.simulate.llm_training.calculon_records import CalculonRecords, Numbers
 from topoopt.simulate.llm_training.calculon_stage import BlockBytes, BlockTimes, block_of
 from topoopt.simulate.llm_training.calculon_times import network_time
 
@@ -29,7 +28,6 @@ class CalculonStep:
         tensor, tensor_again, pipeline, data: seconds of exposed transfers; `tensor_again`: in the backward pass for
             what was not kept.
         weights, gradients, optimizer_states, activations, checkpoints, activation_gradients: bytes.
-        fits: within the memory of the machine.
     """
 
     forward: Numbers
@@ -47,7 +45,6 @@ class CalculonStep:
     activations: Numbers
     checkpoints: Numbers
     activation_gradients: Numbers
-    memory_gib: float
 
     @property
     def total(self) -> Numbers:
@@ -58,11 +55,6 @@ class CalculonStep:
     def memory(self) -> Numbers:
         """Bytes of a GPU."""
         return _sum(self, slice(9, 15))
-
-    @property
-    def fits(self) -> Flags:
-        """Whether the memory of the machine is enough."""
-        return np.asarray(self.memory <= self.memory_gib * GIB)
 
 
 def _sum(step: CalculonStep, parts: slice) -> Numbers:
@@ -122,8 +114,17 @@ def calculon_step(
         activations=_activations(records, kept, stage),
         checkpoints=_checkpoints(model, length, settings, records, stage),
         activation_gradients=kept.activation_gradients,
-        memory_gib=settings.machine.memory.gib,
     )
+
+
+def chunk_seconds(
+    model: LanguageModel, length: int, settings: CalculonSettings, records: CalculonRecords
+) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Of a micro-batch in a chunk: forward, gradients of inputs with what is done again, of weights; and a hop."""
+    times, _ = block_of(model, length, settings, records)
+    stage = _stage(model, length, settings, records, times)
+    weights = stage.in_chunk * times.weight_gradient
+    return stage.chunk(stage.forward) - stage.hop, stage.chunk(stage.backward) - stage.hop - weights, weights, stage.hop
 
 
 def _stage(

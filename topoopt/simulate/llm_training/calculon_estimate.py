@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from topoopt.core.calculon import CalculonSettings, TensorTransfers
+from topoopt.core.calculon import CalculonSettings, ExecutionChoices, TensorTransfers
 from topoopt.core.errors import Problem
 from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, StepEstimate, TrainingMemory
+from topoopt.core.llm_training_solution import StageSeconds
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule
-from topoopt.simulate.llm_training.calculon import CalculonStep, calculon_step
-from topoopt.simulate.llm_training.calculon_records import CalculonRecords, records_of
+from topoopt.simulate.llm_training.calculon import CalculonStep, calculon_step, chunk_seconds
+from topoopt.simulate.llm_training.calculon_records import CalculonRecords
 from topoopt.workloads.llm_training.facts import token_operations
 
 COVERED = "what time_model: calculon covers"
@@ -21,7 +24,7 @@ def calculon_estimate(problem: LlmTrainingProblem, strategy: ParallelStrategy) -
     """Time and memory of an iteration of a strategy without `calculon_problems`."""
     settings = problem.calculon
     assert settings is not None
-    step = calculon_step(problem.model, problem.batch.length, settings, _record(problem, settings, strategy))
+    step = calculon_steps(problem, [strategy])
     return StepEstimate(
         _breakdown(step),
         TrainingMemory(
@@ -56,20 +59,52 @@ def _breakdown(step: CalculonStep) -> StepBreakdown:
     )
 
 
-def _record(problem: LlmTrainingProblem, settings: CalculonSettings, strategy: ParallelStrategy) -> CalculonRecords:
-    numbers = (
-        strategy.tensor,
-        strategy.pipeline,
-        strategy.chunks,
-        strategy.data,
-        problem.batch.sequences,
-        strategy.micro_batch,
+def choices_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> ExecutionChoices:
+    """What the model tells apart beside the parts of a strategy: its own, else as the instance states it."""
+    settings = problem.calculon
+    assert settings is not None
+    stated = ExecutionChoices(settings.transfers, settings.redo, problem.overlap.data and strategy.data > 1)
+    return strategy.execution or stated
+
+
+def records_of_strategies(problem: LlmTrainingProblem, strategies: Sequence[ParallelStrategy]) -> CalculonRecords:
+    """A row for each."""
+    numbers = ("tensor", "pipeline", "chunks", "data", "micro_batch", "zero")
+    t, p, v, d, b, zero = (np.array([getattr(one, name) for one in strategies], dtype=np.float64) for name in numbers)
+    choices = [choices_of(problem, one) for one in strategies]
+    return CalculonRecords(
+        t,
+        p,
+        v,
+        d,
+        np.full(len(strategies), float(problem.batch.sequences)),
+        b,
+        np.array([one.recompute.value for one in strategies]),
+        np.array([one.transfers.value for one in choices]),
+        zero == 1,
+        np.array([one.redo for one in choices]),
+        np.array([one.data_overlap for one in choices]),
     )
-    return records_of(
-        (np.array([float(number)]) for number in numbers),
-        np.array([strategy.recompute.value]),
-        np.array([settings.transfers.value]),
-        (np.array([flag]) for flag in (strategy.zero == 1, settings.redo, problem.overlap.data and strategy.data > 1)),
+
+
+def calculon_steps(problem: LlmTrainingProblem, strategies: Sequence[ParallelStrategy]) -> CalculonStep:
+    """What iterations of strategies without `calculon_problems` take."""
+    settings = problem.calculon
+    assert settings is not None
+    return calculon_step(problem.model, problem.batch.length, settings, records_of_strategies(problem, strategies))
+
+
+def calculon_stages(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageSeconds:
+    """Every stage, all of them alike; no passes are drawn, as the model has a closed form in place of their order."""
+    settings = problem.calculon
+    assert settings is not None
+    own, records = calculon_steps(problem, [strategy]), records_of_strategies(problem, [strategy])
+    chunk = chunk_seconds(problem.model, problem.batch.length, settings, records)
+    stages, several = strategy.pipeline * strategy.chunks, strategy.pipeline > 1
+    forward, inputs, weights, hop = (float(part[0]) for part in chunk)
+    makespan = float((own.total - own.data - own.optimizer)[0])
+    return StageSeconds(
+        (forward,) * stages, (inputs,) * stages, (weights,) * stages, hop if several else 0.0, several, makespan
     )
 
 
@@ -92,22 +127,22 @@ def calculon_problems(problem: LlmTrainingProblem, strategy: ParallelStrategy) -
         (not strategy.stage_layers, "stage_layers", strategy.stage_layers, "as even as can be"),
         (blocks % strategy.chunks == 0, "chunks", strategy.chunks, f"divisors of the {blocks} layers of a stage"),
     ]
-    tokens = strategy.micro_batch * problem.batch.length
-    if settings.transfers is not TensorTransfers.ALL_REDUCE:
+    tokens, transfers = strategy.micro_batch * problem.batch.length, choices_of(problem, strategy).transfers
+    if transfers is not TensorTransfers.ALL_REDUCE:
         fits = tokens % strategy.tensor == 0
         checks.append((fits, "tensor", strategy.tensor, f"divisors of the {tokens} tokens of a micro-batch"))
     if strategy.tensor > 1:
-        split = settings.transfers is TensorTransfers.SEQUENCE
+        split = transfers is TensorTransfers.SEQUENCE
         checks.append((strategy.sequence == split, "sequence", strategy.sequence, f"{split}, by calculon.transfers"))
     found = [
         Problem(f"outside {COVERED}", path=part, value=str(value).lower(), allowed=allowed.lower())
         for good, part, value, allowed in checks
         if not good
     ]
-    return found + _network_problems(settings, strategy)
+    return found + network_problems(settings, strategy)
 
 
-def _network_problems(settings: CalculonSettings, strategy: ParallelStrategy) -> list[Problem]:
+def network_problems(settings: CalculonSettings, strategy: ParallelStrategy) -> list[Problem]:
     """Groups that are larger than their network, or leave part of it unused where it must be filled."""
     found = []
     groups = (

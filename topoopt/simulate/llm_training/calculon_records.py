@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,12 +38,3 @@ class CalculonRecords:
     sharded: Flags
     redo: Flags
     data_overlap: Flags
-
-
-def records_of(
-    numbers: Iterable[Numbers], recompute: Names, transfers: Names, flags: Iterable[Flags]
-) -> CalculonRecords:
-    """Records of columns: numbers are t, p, v, D, batch, b; flags are sharded, redo, data_overlap."""
-    t, p, v, d, batch, b = numbers
-    sharded, redo, overlap = flags
-    return CalculonRecords(t, p, v, d, batch, b, recompute, transfers, sharded, redo, overlap)

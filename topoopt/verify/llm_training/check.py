@@ -16,6 +16,7 @@ from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
+from topoopt.verify.llm_training.calculon.check import check_calculon
 from topoopt.verify.llm_training.drawn_links import check_drawn_links
 from topoopt.verify.llm_training.fabric_bound import proven_bound
 from topoopt.verify.llm_training.iteration import given_rates
@@ -38,6 +39,11 @@ def check_llm_training(problem: LlmTrainingProblem, solution: LlmTrainingSolutio
     """
     findings = ViolationLog()
     findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
+    if problem.calculon is not None:
+        check_calculon(findings, problem, solution)
+        if findings.clean:
+            findings.guard("certificate", "the certificate", lambda: _check_claims(findings, solution, np.inf))
+        return findings.findings()
     findings.guard("strategy", "the strategies", lambda: _check_strategies(findings, problem, solution))
     if findings.clean:
         findings.guard("figures", "the figures", lambda: _check_figures(findings, problem, solution))
@@ -52,7 +58,7 @@ def _check_identity(findings: ViolationLog, problem: LlmTrainingProblem, solutio
     cluster, batch = problem.cluster, problem.batch
     due = TrainingSetting(
         problem.model.name, problem.model.layers, cluster.servers, cluster.gpus_per_server, cluster.device,
-        batch.sequences, batch.length, cluster.usable_bytes, problem.time_model,
+        batch.sequences, batch.length, problem.usable_bytes, problem.time_model,
     )  # fmt: skip
     for part in fields(due):
         findings.hold("setting", (part.name, getattr(solution.setting, part.name), getattr(due, part.name)))
@@ -100,6 +106,8 @@ def _outside(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
     between = [sum(chunks) for chunks in own[1:-1]]
     if due != [list(chunks) for chunks in own] or between != sorted(between, reverse=True):
         return "has its long chunks at other turns than all ranks"
+    if strategy.execution is not None:
+        return "has choices of another time model"
     if RANK_ORDERS.index(strategy.order) not in orders_of(problem, _shape(strategy)):
         return "has another order of ranks"
     return ""
@@ -210,7 +218,15 @@ def _check_next(findings: ViolationLog, problem: LlmTrainingProblem, one: Fabric
 
 def _check_certificate(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
     """Every line, and what the lines prove of each fabric."""
-    hopped = check_lines(findings, problem, solution)
+    _check_claims(findings, solution, check_lines(findings, problem, solution))
+
+
+def _check_claims(findings: ViolationLog, solution: LlmTrainingSolution, hopped: float) -> None:
+    """Bounds and status, by lines that hold.
+
+    Args:
+        hopped: the fastest of the searched shapes where tokens take the hops that direct links need.
+    """
     value, bound = solution.objective.value, solution.bound
 
     def proven(one: FabricOutcome) -> float:

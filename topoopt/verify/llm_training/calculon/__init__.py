@@ -1,0 +1,1 @@
+"""The Calculon model again, execution by execution, for the checker."""
