@@ -8,8 +8,8 @@ import threading
 import time
 from dataclasses import replace
 
-from solvers.backends.guard_pipe import receive, send
 from solvers.backends.table import SOLVERS
+from solvers.processes.pipe import receive, send
 from topoopt.core.errors import InputError
 
 

@@ -7,8 +7,6 @@ the parent does.
 from __future__ import annotations
 
 import math
-import os
-import subprocess
 import sys
 import threading
 import time
@@ -18,9 +16,10 @@ from typing import IO
 from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import refuse, trivial
 from solvers.backends.evaluate import judged
-from solvers.backends.guard_pipe import receive, send
 from solvers.backends.result import Claim, LpResult, OnIncumbent, Options, SolverLimits
 from solvers.backends.table import solver_named
+from solvers.processes.pipe import receive, send
+from solvers.processes.start import ended, started
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError
@@ -73,27 +72,16 @@ def solve_guarded(
     refuse(backend, program, options, start)
     if (claim := trivial(program)) is not None:
         return judged(program, limits, claim, start)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    # A session of its own keeps Ctrl-C at the terminal away from the child, which is ours to end.
-    child = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    listener = _Listener(child.stdout, program, limits, on_incumbent)
+    child = started(command)
+    listener = _Listener(child.answers, program, limits, on_incumbent)
     try:
         listener.start()
         with suppress(OSError):  # the child died; the listener sees the end of its output
-            send(child.stdin, (name, program, limits, dict(options), start))
-        with (stop or Stop()).memory.child(child.pid):
+            send(child.requests, (name, program, limits, dict(options), start))
+        with (stop or Stop()).memory.child(child.process.pid):
             killed = listener.wait(None if limits.time_s is None else limits.time_s + grace_s, stop)
     finally:
-        child.kill()
-        child.wait()
-        listener.join()
-        with suppress(OSError):
-            child.stdin.close()
-        child.stdout.close()
+        ended(child, listener)
     if listener.refusal is not None:
         raise listener.refusal
     result = listener.result
@@ -104,7 +92,7 @@ def solve_guarded(
         return judged(
             program, limits, Claim(result.status, result.stopped_by, result.message, listener.best, result.bound), start
         )
-    stopped_by, reason = StopReason.ERROR, f"ended without a result (exit code {child.returncode})"
+    stopped_by, reason = StopReason.ERROR, f"ended without a result (exit code {child.process.returncode})"
     if killed is not None:
         stopped_by, reason = killed, KILLED[killed]
     return judged(program, limits, Claim(Status.UNKNOWN, stopped_by, f"{name} {reason}", listener.best), start)

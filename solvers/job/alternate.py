@@ -10,30 +10,27 @@ always the ones that were simulated together.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import numpy as np
 
 from solvers.job.candidate_plan import distinct_strategies, plan_of
 from solvers.job.loop import Candidate, Keep, LoopLog, LoopResult, LoopSettings, Progress
-from solvers.job.realise import Realisation, realise, with_rings_for, with_schedules
-from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
-from solvers.job.strategy.anneal_kernel import quick_bounds
-from solvers.job.strategy.moves import graph_shape
+from solvers.job.search_parts import ExplorePart, PartWork, StartPart, candidates_of
+from solvers.job.search_steps import SearchSteps
 from solvers.job.strategy.starts import Start, data_parallel, starting_strategies
 from solvers.job.topology_step import TopologyStep
+from solvers.processes.team import Team
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.job_solution import ConvergencePoint
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.strategy import Strategy, strided_groups
+from topoopt.core.strategy import Strategy
 from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Workload
-from topoopt.simulate.lower import strategy_arrays
-from topoopt.simulate.network import network_arrays
-from topoopt.simulate.workload_arrays import workload_arrays
 
 IMPROVEMENT = 5e-4
 """Relative gain below which a turn of the loop counts as no improvement."""
@@ -62,18 +59,19 @@ class Alternation:
         stop: Stop,
         progress: Progress | None = None,
         keep: Keep | None = None,
+        jobs: int = 1,
     ) -> None:
         self.cluster, self.workload, self.settings = cluster, workload, settings
         self.seed, self.stop = seed, stop
-        self.arrays = workload_arrays(cluster, workload)
-        self.shape = graph_shape(workload)
-        self.capacity = memory_capacity(cluster)
-        self.groups = strided_groups(cluster.servers)
         self.log = LoopLog(progress)
         # The loop on rings first where the best is asked for: what schedules gain comes on top of what rings reach.
         by_size = settings.allreduce is AllReduceChoice.BEST
         turning = replace(settings, allreduce=AllReduceChoice.RINGS) if by_size else settings
-        self.topology = TopologyStep(cluster, workload, turning, seed=seed, stop=stop)
+        self.steps = SearchSteps(
+            cluster, workload, turning, seed=seed, stop=stop, step=self.log.step, offer=self._offer
+        )
+        self.topology = self.steps.topology
+        self.jobs = jobs
         self.scheduled = TopologyStep(cluster, workload, settings, seed=seed, stop=stop) if by_size else None
         self.keep = keep
         self.kept: Candidate | None = None
@@ -87,17 +85,13 @@ class Alternation:
             InfeasibleError: no strategy found fits the memory of the servers.
             LimitError: nor was there time to look for more.
         """
-        pool, plain = self._first_pairs()
-        best = self._best(*pool)
-        reason: StopReason | None = self.stop.reason()
+        with self._team() as team:
+            pool, plain = self._first_pairs(team)
+            explored = self._explored(pool, team) if self.settings.search_strategy else []
+        finalists = [*pool, *explored]
+        best = self._best(*finalists)
         spent = StopReason.CONVERGED
-        finalists = list(pool)
-        if self.settings.search_strategy and reason is None:
-            explore = self.settings.budget // 2 // len(pool)
-            for index, candidate in enumerate(pool):
-                found = self._topology_step(self._anneal(candidate, explore, index, "explore"))
-                finalists.append(found)
-                best = self._best(best, found)
+        if explored:
             share = self.settings.budget // 10
             stale = 0
             while stale < PATIENCE and self.stop.reason() is None:
@@ -107,11 +101,11 @@ class Alternation:
                     break
                 self.log.turns += 1
                 heat = HEAT[min(stale, len(HEAT) - 1)]
-                found = self._topology_step(self._anneal(best, share, 100 + turn, "alternate", start=heat))
+                found = self.steps.retopologised(self.steps.annealed(best, share, 100 + turn, "alternate", start=heat))
                 gain = best.iteration_time_ms - found.iteration_time_ms
                 stale = 0 if gain > IMPROVEMENT * best.iteration_time_ms else stale + 1
                 best = self._best(best, found)
-            polished = self._anneal(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
+            polished = self.steps.annealed(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
             best = self._best(best, polished)
         found = self._program_steps(best, finalists)
         # Routes help either: what the programs found must not stand in the way of a better plan without them.
@@ -122,6 +116,24 @@ class Alternation:
         self.log.step("routes", 0, best.iteration_time_ms)
         best = self._schedule_steps(best, finalists)
         return self._result(best, self.stop.reason() or spent)
+
+    def _team(self) -> AbstractContextManager[Team | None]:
+        if self.jobs == 1:
+            return nullcontext()
+        steps = self.steps
+        return Team(self.jobs, PartWork, (steps.cluster, steps.workload, steps.settings, steps.seed), self.stop)
+
+    def _explored(self, pool: list[Candidate], team: Team | None) -> list[Candidate]:
+        """Every pair after its first turn, with half of the proposals in all; none where the time is up."""
+        if self.stop.reason() is not None:
+            return []
+        proposals = self.settings.budget // 2 // len(pool)
+        parts = [ExplorePart(candidate, proposals, index) for index, candidate in enumerate(pool)]
+        found = []
+        for candidate in candidates_of(parts, self.steps, team, self.log):
+            found.append(candidate)
+            self._offer(candidate, "topology")
+        return found
 
     def _result(self, best: Candidate, stopped_by: StopReason) -> LoopResult:
         return LoopResult(
@@ -136,7 +148,7 @@ class Alternation:
 
     def _offer(self, candidate: Candidate, phase: str) -> None:
         """Have the best so far kept, should the search be left in the middle."""
-        fits = self.keep is not None and self._overflow(candidate.strategy) == 0
+        fits = self.keep is not None and self.steps.overflow(candidate.strategy) == 0
         if not fits or (self.kept is not None and self.kept.iteration_time_ms <= candidate.iteration_time_ms):
             return
         self.kept = candidate
@@ -153,7 +165,7 @@ class Alternation:
         if self.keep is not None:
             self.keep(found)
 
-    def _first_pairs(self) -> tuple[list[Candidate], list[Candidate]]:
+    def _first_pairs(self, team: Team | None) -> tuple[list[Candidate], list[Candidate]]:
         """Every start on the topologies that suit it.
 
         Returns:
@@ -162,22 +174,24 @@ class Alternation:
         n = self.cluster.servers
         first = Start("data parallel", data_parallel(n, self.workload))
         initial = self.topology.portfolio(first.name, first.strategy, limit=1)[0]
-        if self._overflow(initial.strategy) == 0:
+        if self.steps.overflow(initial.strategy) == 0:
             self.initial_ms = initial.iteration_time_ms
         else:
             self.notes = (self._left_for_memory(initial.strategy),)
         self._offer(initial, "start")
-        self.log.step("start", 0, initial.iteration_time_ms if self._overflow(initial.strategy) == 0 else np.inf)
+        self.log.step("start", 0, initial.iteration_time_ms if self.steps.overflow(initial.strategy) == 0 else np.inf)
         starts: list[Start] = list(starting_strategies(self.cluster, self.workload))  # solves a program: not before
-        feasible = [start for start in starts if self._overflow(start.strategy) == 0]
+        feasible = [start for start in starts if self.steps.overflow(start.strategy) == 0]
         if not self.settings.search_strategy:
             starts, feasible = starts[:1], [start for start in starts[:1] if start in feasible]
-        pool = []
-        for start in feasible or sorted(starts, key=lambda start: self._overflow(start.strategy))[:1]:
-            pool.append(self.topology.portfolio(start.name, start.strategy, limit=self.settings.topologies)[0])
-            self._offer(pool[-1], "start")
-            if self._overflow(start.strategy) == 0:
-                self.log.step("start", 0, pool[-1].iteration_time_ms)
+        chosen = feasible or sorted(starts, key=lambda start: self.steps.overflow(start.strategy))[:1]
+        parts = [StartPart(start, self.settings.topologies) for start in chosen]
+        pool: list[Candidate] = []
+        for candidate in candidates_of(parts, self.steps, team, self.log):
+            pool.append(candidate)
+            self._offer(candidate, "start")
+            if self.steps.overflow(candidate.strategy) == 0:
+                self.log.step("start", 0, candidate.iteration_time_ms)
             if self.stop.reason() is not None:
                 break
         plain = [candidate for candidate in pool if candidate.origin == first.name and feasible]
@@ -192,12 +206,6 @@ class Alternation:
             "nothing is compared with it"
         )
 
-    def _topology_step(self, candidate: Candidate) -> Candidate:
-        """TopologyFinder for the strategy found: keep the topology unless another is better."""
-        best = self.topology.improved(candidate)
-        self._note("topology", best)
-        return best
-
     def _program_steps(self, reached: Candidate, others: list[Candidate]) -> Candidate:
         """Topologies of the mathematical programs for the best candidates; strategy and programs in turn while the time
         falls and proposals are left."""
@@ -208,12 +216,12 @@ class Alternation:
             best = self._best(best, self.topology.by_programs(candidate))
         gain = best.iteration_time_ms < reached.iteration_time_ms
         while gain and self.settings.search_strategy and self.stop.reason() is None:
-            self._note("programs", best)
+            self.steps.note("programs", best)
             left = min(self.settings.budget - self.log.proposals, self.settings.budget // 16)
             if left <= 0:
                 break
             self.log.turns += 1
-            annealed = self._anneal(best, left, 300 + self.log.turns, "polish", start=0.003, by_rounds=True)
+            annealed = self.steps.annealed(best, left, 300 + self.log.turns, "polish", start=0.003, by_rounds=True)
             found = self._best(best, self.topology.by_programs(annealed))
             gain = found.iteration_time_ms < best.iteration_time_ms
             best = found
@@ -227,74 +235,18 @@ class Alternation:
                 return best
             own = step.timed(step.graph(candidate.strategy), candidate)
             best = self._best(best, own, step.best_routes(step.improved(own)))
-            self._note("schedules", best)
+            self.steps.note("schedules", best)
         return best
-
-    def _anneal(
-        self,
-        candidate: Candidate,
-        proposals: int,
-        stream: int,
-        phase: str,
-        *,
-        start: float = 0.02,
-        by_rounds: bool = False,
-    ) -> Candidate:
-        """Strategy search with the topology fixed."""
-        realisation = candidate.realisation
-        if realisation.schedules:
-            realisation = with_schedules(self.cluster, realisation, ())
-        if len(realisation.rings) != len(self.groups):
-            realisation = self._full(realisation)
-        result = anneal(
-            self.arrays,
-            network_arrays(realisation.network),
-            self.shape,
-            candidate.strategy,
-            AnnealSettings(proposals, start_temperature=start, scored_by_rounds=by_rounds, batch=self._batch()),
-            capacity=self.capacity,
-            seed=self.seed * 1_000_003 + stream,
-            stop=self.stop,
-            progress=lambda made, best_ms: self.log.step(phase, made, self._shown(best_ms, candidate)),
-        )
-        found = Candidate(candidate.origin, result.strategy, realisation, result.iteration_time_ms)
-        if self.topology.settings.allreduce is not AllReduceChoice.RINGS:
-            found = self.topology.timed(self.topology.graph(found.strategy), found)
-        self._note(phase, found)
-        return found
-
-    def _full(self, realisation: Realisation) -> Realisation:
-        """The same topology and routes with rings for all cosets, as the search needs."""
-        if realisation.tailored:
-            return with_rings_for(self.cluster, realisation, self.groups, seed=self.seed)
-        return realise(self.cluster, realisation.topology, self.groups, seed=self.seed)
-
-    def _overflow(self, strategy: Strategy) -> float:
-        return float(quick_bounds(self.arrays, *strategy_arrays(strategy), self.capacity)[1])
 
     def _best(self, *candidates: Candidate) -> Candidate:
         """The fastest of those that fit the memory best: a faster one that does not fit is no plan."""
-        return min(candidates, key=lambda each: (self._overflow(each.strategy), each.iteration_time_ms))
-
-    def _shown(self, best_ms: float, candidate: Candidate) -> float:
-        # The annealing is on rings: its time is that of a plan only where plans are, too.
-        on_rings = self.topology.settings.allreduce is AllReduceChoice.RINGS
-        return best_ms if on_rings and self._overflow(candidate.strategy) == 0 else float("inf")
-
-    def _note(self, phase: str, candidate: Candidate) -> None:
-        self._offer(candidate, phase)
-        if self._overflow(candidate.strategy) == 0:
-            self.log.step(phase, 0, candidate.iteration_time_ms)
-
-    def _batch(self) -> int:
-        """Proposals between two looks at the clock: fewer for larger graphs."""
-        return max(5, min(200, 200_000 // (4 * self.arrays.servers * len(self.arrays.split_ptr) + 1)))
+        return min(candidates, key=lambda each: (self.steps.overflow(each.strategy), each.iteration_time_ms))
 
     def _require_memory(self, candidate: Candidate) -> None:
-        if self._overflow(candidate.strategy) > 0:
+        if self.steps.overflow(candidate.strategy) > 0:
             error = InfeasibleError if self.stop.reason() is None else LimitError
             raise error(
                 "no strategy found fits the memory of the servers: the best one overflows by "
-                f"{self._overflow(candidate.strategy) / GIB:.1f} GiB in all; raise cluster.gpu_memory_gib, use more "
-                "servers, or offer splits that take less memory"
+                f"{self.steps.overflow(candidate.strategy) / GIB:.1f} GiB in all; raise cluster.gpu_memory_gib, "
+                "use more servers, or offer splits that take less memory"
             )

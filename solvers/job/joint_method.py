@@ -36,7 +36,14 @@ from topoopt.simulate.time_models.evaluate import simulate
 
 
 def run_joint(
-    cluster: Cluster, workload: Workload, settings: LoopSettings, *, seed: int, stop: Stop, progress: Progress | None
+    cluster: Cluster,
+    workload: Workload,
+    settings: LoopSettings,
+    *,
+    seed: int,
+    stop: Stop,
+    progress: Progress | None,
+    jobs: int = 1,
 ) -> LoopResult:
     """Run the loop, then the joint program with the loop's plan as incumbent, and return the faster plan by `rounds`.
 
@@ -47,7 +54,7 @@ def run_joint(
     problems = joint_problems(cluster, workload)
     if problems:
         raise InputError(problems)
-    loop = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress).run()
+    loop = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress, jobs=jobs).run()
     if stop.reason() is not None:
         return replace(loop, notes=(*loop.notes, "stopped before the joint program"))
     try:

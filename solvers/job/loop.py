@@ -85,13 +85,23 @@ class LoopLog:
     proposals: int = 0
     turns: int = 0
     best_ms: float = float("inf")
+    shown_ms: float = float("inf")
     points: list[ConvergencePoint] = field(default_factory=list)
 
     def step(self, phase: str, proposals: int, best_ms: float) -> None:
-        """Note proposals made in a phase and a time reached."""
+        """Note proposals made in a phase and a time reached, and show them."""
+        self.note(phase, proposals, best_ms)
+        self.show(phase, proposals, best_ms)
+
+    def note(self, phase: str, proposals: int, best_ms: float) -> None:
+        """Keep what was made in a phase, whenever it is the turn of that."""
         self.proposals += proposals
         if best_ms < self.best_ms:
             self.best_ms = best_ms
             self.points.append(ConvergencePoint(self.proposals, phase, best_ms))
+
+    def show(self, phase: str, proposals: int, best_ms: float) -> None:
+        """Show it as it is made, maybe by several at once."""
+        self.shown_ms = min(self.shown_ms, best_ms)
         if self.progress is not None:
-            self.progress(phase, proposals, self.best_ms)
+            self.progress(phase, proposals, self.shown_ms)

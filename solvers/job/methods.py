@@ -96,12 +96,14 @@ def run_method(
     robust: RobustGoal | None = None,
     allreduce: AllReduceChoice = AllReduceChoice.RINGS,
     keep: Keep | None = None,
+    jobs: int = 1,
 ) -> LoopResult:
     """Run a method of the table; `auto` is `robust` where that goal is given.
 
     Args:
         allreduce: what AllReduces run on; rings alone for `joint` and `robust`.
         keep: offered the best so far of the alternating loop.
+        jobs: processes that share its independent parts; the result is that of one.
 
     Raises:
         KeyError: unknown method (the reader of instances refuses it before).
@@ -129,8 +131,9 @@ def run_method(
     if name == "joint":
         from solvers.job.joint_method import run_joint
 
-        return run_joint(cluster, workload, settings, seed=seed, stop=stop, progress=progress)
-    result = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress, keep=keep).run()
+        return run_joint(cluster, workload, settings, seed=seed, stop=stop, progress=progress, jobs=jobs)
+    loop = Alternation(cluster, workload, settings, seed=seed, stop=stop, progress=progress, keep=keep, jobs=jobs)
+    result = loop.run()
     if name == "robust":
         from solvers.failures.robust_job import RobustDesign
 

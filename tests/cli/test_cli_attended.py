@@ -21,7 +21,7 @@ WORK = {
     "fabrics": "solvers.job.baselines.search_strategy",
     "reconfigure": "topoopt.analyses.reconfiguration.run.reconfiguration_sweep",
     "resilience": "topoopt.analyses.resilience.run.study",
-    "compare": "solvers.job.alternate.anneal",
+    "compare": "solvers.job.search_steps.anneal",
     "collective bound": "topoopt.analyses.collective.bounds.network_bounds",
     "collective find": "topoopt.analyses.collective.find.find_front",
     "pipeline": "topoopt.analyses.pipeline.best.against_best",

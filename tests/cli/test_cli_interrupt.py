@@ -87,7 +87,7 @@ def test_what_has_no_time_is_left_out_and_named(
 
 def test_a_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best plan that the loop had is written when its annealing never ends."""
-    monkeypatch.setattr("solvers.job.alternate.anneal", endless)
+    monkeypatch.setattr("solvers.job.search_steps.anneal", endless)
     instance = write(tmp_path, INSTANCE)
     result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
     assert (result.code, result.json["stopped_by"]) == (4, "time")
@@ -97,7 +97,7 @@ def test_a_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: py
 
 def test_a_topology_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best seed is written when the annealing never ends."""
-    monkeypatch.setattr("solvers.network.search.search.anneal", endless)
+    monkeypatch.setattr("solvers.network.search.anneal_runs.anneal", endless)
     shape = {"servers": 12, "degree": 3, "links": "unidirectional", "demand": {"family": "balanced-skew"}}
     instance = write(tmp_path, {"schema_version": 1, "kind": "topology", "name": "n", **shape})
     options = ("--method", "portfolio", "--time-limit", LIMIT_S, "--json")
@@ -192,7 +192,7 @@ def test_memory_that_is_refused_keeps_the_best(tmp_path: Path, monkeypatch: pyte
     def hungry(*values: object, **named: object) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr("solvers.job.alternate.anneal", hungry)
+    monkeypatch.setattr("solvers.job.search_steps.anneal", hungry)
     instance = write(tmp_path, INSTANCE)
     result = run("solve", instance, "--out", tmp_path / "out", "--memory-limit", "100GiB", "--json")
     assert (result.code, result.json["stopped_by"]) == (4, "memory")

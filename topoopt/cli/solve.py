@@ -51,6 +51,12 @@ def solve(
         str | None,
         typer.Option(help="One of `topoopt methods INSTANCE`; default: of the instance, which is auto by default."),
     ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            min=1, max=1024, help="Processes for kinds co-optimisation and topology; the plan stays the same."
+        ),
+    ] = 1,
     prices: Annotated[
         Path | None,
         typer.Option(help="Price book, for kind co-optimisation; default: the shipped one."),
@@ -92,7 +98,7 @@ def solve(
             if (solver, formulation, model_hook) == (None, None, None)
             else OwnChoice(solver, formulation, model_hook)
         )
-        options = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory)
+        options = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory, jobs=jobs)
         with attended(output, time_limit) as run:
             try:
                 given = run.first(lambda: _read(instance, folder, prices, options, own))

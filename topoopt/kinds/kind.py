@@ -68,6 +68,7 @@ class SolveOptions:
         memory_bytes: resident memory that the run and its solvers may hold together; None for no limit.
         timing: deadline and interrupts, by whoever looks after signals; None: those of the call itself.
         chosen: a method that stands in no table, run in place of that of the settings.
+        jobs: processes that share the independent parts of a search, which change nothing of what it finds.
     """
 
     seed: int | None = None
@@ -80,6 +81,7 @@ class SolveOptions:
     memory_bytes: int | None = None
     timing: Timing | None = None
     chosen: Method | None = None
+    jobs: int = 1
 
 
 AS_STATED = SolveOptions()
@@ -251,7 +253,7 @@ class Kind:
         maximise: whether a larger objective of a problem is better, and its bound an upper one.
         value_per_million_usd: solution -> iterations a second that a million dollars of its network buy; None without
             a price.
-        takes_budget, takes_prices: whether these options mean something.
+        takes_budget, takes_prices, takes_jobs: whether these options mean something.
     """
 
     name: str
@@ -266,6 +268,7 @@ class Kind:
     value_per_million_usd: Callable[[Any], float | None] = lambda _: None
     takes_budget: bool = False
     takes_prices: bool = False
+    takes_jobs: bool = False
 
     def methods(self, problem: Any) -> Mapping[str, Method]:
         """The methods for a problem, by name."""

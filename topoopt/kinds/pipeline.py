@@ -49,6 +49,11 @@ def search_problems(kind: Kind, problem: Instance, options: SolveOptions = AS_ST
     if options.budget is not None and not kind.takes_budget:
         text, allowed = "no such limit for this kind", "--time-limit"
         problems.append(Problem(text, path="--budget", value=str(options.budget), allowed=allowed))
+    if options.jobs < 1:
+        problems.append(Problem("out of range", path="--jobs", value=str(options.jobs), allowed="at least 1"))
+    if options.jobs > 1 and not kind.takes_jobs:
+        text = "searches of this kind have no parts for several processes"
+        problems.append(Problem(text, path="--jobs", value=str(options.jobs), allowed="1"))
     return [*problems, *kind.problems(problem)]
 
 

@@ -37,6 +37,7 @@ def solve(
     objective_only: bool = False,
     book: PriceBook | None = None,
     progress: Progress | None = None,
+    jobs: int = 1,
 ) -> Any:
     """Find the best plan of a problem, compute all its figures, bound and check it.
 
@@ -55,6 +56,7 @@ def solve(
         objective_only: leave out what is reported beside the objective, as the same job on other fabrics.
         book: prices of networks; None: those shipped.
         progress: called with (what is being done, steps done, of how many or None).
+        jobs: processes that share the independent parts of the search, for kinds whose search has some.
 
     Returns:
         The solution of the kind, with the verdict of its checker in `solution.check`.
@@ -66,7 +68,8 @@ def solve(
     """
     from topoopt.kinds.pipeline import solve as solve_any
 
-    return solve_any(problem, SolveOptions(seed, time_limit_s, budget, method, objective_only, book, progress))
+    options = SolveOptions(seed, time_limit_s, budget, method, objective_only, book, progress, jobs=jobs)
+    return solve_any(problem, options)
 
 
 def methods(problem: Any) -> dict[str, str]:

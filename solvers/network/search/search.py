@@ -15,7 +15,8 @@ from solvers.network.exact.local import filled, local_search
 from solvers.network.exact.space import Space, as_topology, open_space
 from solvers.network.routing import route
 from solvers.network.routing.result import RoutingResult
-from solvers.network.search.anneal import AnnealPlan, anneal, hops_of
+from solvers.network.search.anneal import AnnealPlan, hops_of
+from solvers.network.search.anneal_runs import AnnealRuns
 from solvers.network.search.budget import SearchBudget, default_evaluations, default_proposals
 from solvers.network.search.checks import check_problem
 from solvers.network.search.link_counts import alternate, one_hop_topology
@@ -65,6 +66,7 @@ def search_topology(
     goal: float = 0.0,
     stop: Stop | None = None,
     keep: Keep | None = None,
+    jobs: int = 1,
 ) -> TopologySearchResult:
     """Search for the topology of least theta.
 
@@ -74,6 +76,7 @@ def search_topology(
     Args:
         goal: a proven lower bound on theta over all topologies; the search ends when it is reached.
         keep: called whenever there is something better, with what would be returned now.
+        jobs: processes that share the annealing runs; the result is that of one.
 
     Raises:
         InputError: bad demand or sizes.
@@ -82,7 +85,7 @@ def search_topology(
     """
     demand = check_problem(problem)
     budget = budget or SearchBudget()
-    return _Search(problem, demand, seed, budget, goal, stop or Stop(), keep).run()
+    return _Search(problem, demand, seed, budget, goal, stop or Stop(), keep, jobs).run()
 
 
 Keep = Callable[[Callable[[], TopologySearchResult]], None]
@@ -99,8 +102,9 @@ class _Search:
         goal: float,
         stop: Stop,
         keep: Keep | None,
+        jobs: int,
     ) -> None:
-        self.keep = keep
+        self.keep, self.jobs = keep, jobs
         self.problem, self.demand, self.seed, self.stop = problem, demand, seed, stop
         busiest = max(demand.sum(axis=0).max(), demand.sum(axis=1).max())
         self.goal = max(goal, float(busiest) / problem.degree)  # node cut: no topology does better
@@ -191,11 +195,11 @@ class _Search:
         small = self.problem.servers <= POLISH_SERVERS
         runs = ANNEALS if small else 1
         plan = AnnealPlan(self.proposals // runs, hot=1e-3 if small else 3e-4)
-        parallel = self.problem.parallel_links
         demands = self._weighted(runs)
-        for run, demand in enumerate(demands):
-            seed = self.seed * len(demands) + run
-            out = anneal(start, demand, self.rules.allowed, plan, parallel=parallel, seed=seed, stop=self.stop)
+        given = AnnealRuns(self.stop, start, self.rules.allowed, plan, self.problem.parallel_links)
+        for out in given.in_order(
+            [(demand, self.seed * len(demands) + run) for run, demand in enumerate(demands)], self.jobs
+        ):
             self._offer("annealed", self._topology(out, "annealed on hops"))
             if self._done():
                 break

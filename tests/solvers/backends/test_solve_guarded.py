@@ -45,7 +45,7 @@ def child(tmp_path: Path, body: str) -> tuple[str, ...]:
     head = """
         import os, sys, time
         import numpy as np
-        from solvers.backends.guard_pipe import receive, send
+        from solvers.processes.pipe import receive, send
         name, program, limits, options, start = receive(sys.stdin.buffer)
         out = sys.stdout.buffer
         """

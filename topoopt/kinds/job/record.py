@@ -45,5 +45,6 @@ RECORDS = (
         value_per_million_usd=_value_per_million_usd,
         takes_budget=True,
         takes_prices=True,
+        takes_jobs=True,
     ),
 )

@@ -81,6 +81,7 @@ def _found(name: str, instance: CoOptimisation, effort: Effort) -> FoundPlan:
         robust=search.robust,
         allreduce=search.allreduce,
         keep=lambda best: effort.keep(lambda: FoundPlan(best(), asked)),
+        jobs=effort.options.jobs,
     )
     return FoundPlan(result, asked)
 

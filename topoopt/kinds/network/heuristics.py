@@ -112,5 +112,6 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
             goal=goal,
             stop=effort.stop,
             keep=lambda best: effort.keep(lambda: network(best())),
+            jobs=effort.options.jobs,
         )
     )

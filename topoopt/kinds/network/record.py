@@ -46,6 +46,7 @@ TOPOLOGY = replace(
     ROUTING,
     name="topology",
     problems=no_problems,
+    takes_jobs=True,
     files=KindFiles(TopologyFile, read_topology, SOLUTION_FILE),
     evaluate=at_first_use("topoopt.kinds.network.evaluate", "given_links"),
 )

@@ -1,4 +1,4 @@
-"""Messages between a guarded solve and its child: a length, then a pickle."""
+"""Messages between a process and its child: a length, then a pickle."""
 
 from __future__ import annotations
 

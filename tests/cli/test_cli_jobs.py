@@ -1,0 +1,91 @@
+"""`topoopt solve --jobs`: the same solution for any number of processes, and none of them left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_cases import chain, job, run, searching, write
+
+TOPOLOGY = {
+    "schema_version": 1,
+    "kind": "topology",
+    "name": "n",
+    "servers": 12,
+    "degree": 3,
+    "links": "unidirectional",
+    "demand": {"family": "balanced-skew"},
+    "search": {"method": "portfolio"},
+}
+
+INSTANCES = {
+    "alternating": job(8, 3, chain(8, 6), search={"budget": 400, "method": "alternating"}),
+    "best-allreduce": job(8, 3, chain(8, 6), search={"budget": 200, "method": "alternating", "allreduce": "best"}),
+    "topology": TOPOLOGY,
+}
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_the_solution_is_the_same_to_the_byte(tmp_path: Path, name: str) -> None:
+    """One process, two, and more than there are parts."""
+    instance = write(tmp_path, INSTANCES[name])
+    files = []
+    for jobs in (1, 2, 5):
+        result = run("solve", instance, "--out", tmp_path / str(jobs), "--seed", 3, "--jobs", jobs, "--json")
+        assert (result.code, result.json["check"]["ok"]) == (0, True)
+        files.append((tmp_path / str(jobs) / "solution.json").read_bytes())
+    assert files[0] == files[1] == files[2]
+    assert json.loads(files[0])["seed"] == 3
+
+
+def test_a_signal_ends_all_processes_and_keeps_the_best(tmp_path: Path) -> None:
+    """An endless search by two processes is interrupted: exit code 130, a plan that the checker takes, no orphan."""
+    instance = write(tmp_path, job(8, 3, chain(8, 6), search={"budget": 10**12}))
+    with searching("solve", instance, "--out", tmp_path / "out", "--jobs", 2, "--json") as child:
+        until = time.monotonic() + 120.0
+        while len(members := _children(child.pid)) < 2 and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(1.0)
+        child.send_signal(signal.SIGTERM)
+        stdout, stderr = child.communicate(timeout=300)
+    assert (child.returncode, len(members)) == (130, 2)
+    assert '"stopped_by": "interrupted"' in stdout
+    assert "Traceback" not in stderr
+    assert not [member for member in members if Path(f"/proc/{member}").exists()]
+    assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
+
+
+@pytest.mark.parametrize(("kind", "jobs", "code"), [("routing", 2, 2), ("routing", 1, 0), ("topology", 0, 2)])
+def test_kinds_without_parts_refuse_processes(tmp_path: Path, kind: str, jobs: int, code: int) -> None:
+    """A routing has no parts to share, and no search has less than one process."""
+    routing = {
+        "schema_version": 1,
+        "kind": "routing",
+        "name": "r",
+        "topology": {"family": "torus", "dims": [2, 3]},
+        "demand": {"family": "uniform"},
+    }
+    instance = write(tmp_path, routing if kind == "routing" else TOPOLOGY)
+    result = run("solve", instance, "--out", tmp_path / "out", "--jobs", jobs, "--json")
+    assert result.code == code
+    if code:
+        assert not os.path.exists(tmp_path / "out" / "solution.json")
+
+
+def _children(parent: int) -> list[int]:
+    """Processes of a process that work for its search."""
+    found = []
+    for place in Path("/proc").iterdir():
+        try:
+            fields = (place / "stat").read_text().rsplit(")", 1)[1].split() if place.name.isdigit() else []
+            words = (place / "cmdline").read_bytes() if fields and int(fields[1]) == parent else b""
+        except OSError:
+            continue
+        if b"team_child" in words:
+            found.append(int(place.name))
+    return found
