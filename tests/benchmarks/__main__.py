@@ -16,6 +16,7 @@ from tests.benchmarks.bench_evaluation import evaluation_figures
 from tests.benchmarks.bench_hierarchical import hierarchical_figures
 from tests.benchmarks.bench_llm_training import llm_training_figures
 from tests.benchmarks.bench_routing import routing_figures
+from tests.benchmarks.bench_routing_hard import hard_routing_figures
 from tests.benchmarks.bench_shards import shard_figures
 from tests.benchmarks.bench_shared import shared_figures
 from tests.benchmarks.bench_solve import solve_figures
@@ -32,6 +33,7 @@ def main(arguments: list[str]) -> int:
         "evaluation": evaluation_figures,
         "solve": solve_figures,
         "routing": routing_figures,
+        "routing-hard": hard_routing_figures,
         "studies": study_figures,
         "topology-search": topology_search_figures,
         "hierarchical": hierarchical_figures,
