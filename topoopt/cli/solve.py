@@ -26,6 +26,11 @@ from topoopt.files.solution_head import check_document
 from topoopt.kinds import kind_named
 from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
 
+JobsOption = Annotated[
+    int,
+    typer.Option(min=1, max=256, help="Processes for kinds co-optimisation and topology; the plan stays the same."),
+]
+
 
 def solve(
     instance: Annotated[Path, typer.Argument(help="Instance file (YAML or JSON).")],
@@ -51,12 +56,7 @@ def solve(
         str | None,
         typer.Option(help="One of `topoopt methods INSTANCE`; default: of the instance, which is auto by default."),
     ] = None,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            min=1, max=1024, help="Processes for kinds co-optimisation and topology; the plan stays the same."
-        ),
-    ] = 1,
+    jobs: JobsOption = 1,
     prices: Annotated[
         Path | None,
         typer.Option(help="Price book, for kind co-optimisation; default: the shipped one."),

@@ -231,12 +231,15 @@ def test_rules_of_the_problem_are_kept() -> None:
 
 
 def test_same_seed_same_topology_and_scale_does_not_matter() -> None:
-    """Two runs agree to the last bit, and doubling the demand doubles theta on the same links."""
+    """Two runs agree to the last bit, by two processes too; doubling the demand doubles theta on the same links."""
     problem = _problem(9, 3, seed=4)
     double = TopologyProblem("case", 9, 3, ONE_WAY, 2.0 * problem.demand)
     first, second, third = (search_topology(p, seed=7, budget=QUICK) for p in (problem, problem, double))
     assert first.topology.arcs.tobytes() == second.topology.arcs.tobytes()
     assert first.routing.theta == second.routing.theta
+    shared = search_topology(problem, seed=7, budget=QUICK, jobs=2)
+    assert shared.topology.arcs.tobytes() == first.topology.arcs.tobytes()
+    assert (shared.routing.theta, shared.steps) == (first.routing.theta, first.steps)
     assert third.routing.theta == pytest.approx(2.0 * first.routing.theta, rel=1e-4)
 
 
