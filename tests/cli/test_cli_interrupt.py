@@ -225,7 +225,7 @@ main()
 @pytest.mark.parametrize(
     ("module", "name", "hangs", "doing"),
     [
-        ("solvers.job.alternate", "anneal", True, "start"),
+        ("solvers.job.search_steps", "anneal", True, "start"),
         ("solvers.job.alternate", "plan_of", False, "routes"),
         ("solvers.job.baselines", "search_strategy", True, "baseline ideal-switch"),
         ("topoopt.kinds.job.solve", "instance_bounds", True, "bound on traffic"),
