@@ -1,7 +1,7 @@
 """Independent parts of a search side by side in processes, their results in order: the same, however many there are.
 
 A member has the state of the search from its beginning (`begin`) and is sent what differs by task. Limits and
-interrupts of the search hold in it: it gets the time left with every task, is told of an interrupt, counts against the
+interrupts of the search hold in it: it gets the time left with every task, is told to end, counts against the
 memory limit, and ends with this process, however that ends.
 """
 
@@ -22,7 +22,6 @@ from solvers.processes.start import ChildProcess, ended, started
 from solvers.processes.team_child import STOP
 from solvers.stop import Stop
 from topoopt.core.errors import MachineError
-from topoopt.core.leaving import end_if_left
 from topoopt.simulate.compilation import LISTENERS
 
 LOOK_S = 0.05
@@ -119,8 +118,7 @@ class Team:
                 self.close()
 
     def _look(self) -> None:
-        end_if_left()
-        if not self._told_stop and (self.stop.interrupted.is_set() or self.stop.memory.exceeded.is_set()):
+        if self.stop.reason() is not None and not self._told_stop:
             self._told_stop = True
             for place in range(len(self._members)):
                 self._send(place, STOP)
@@ -154,6 +152,8 @@ class Team:
             send(self._members[place][0].requests, request)
 
     def _listen(self, place: int, child: ChildProcess) -> None:
-        while (message := receive(child.answers)) is not None:
-            self._said.put((place, message))
-        self._said.put((place, ("died", None)))
+        try:
+            while (message := receive(child.answers)) is not None:
+                self._said.put((place, message))
+        finally:  # also after a message that cannot be read
+            self._said.put((place, ("died", None)))

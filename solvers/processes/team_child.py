@@ -40,7 +40,7 @@ def serve() -> None:
 
 
 def _listen(stop: Stop, tasks: queue.SimpleQueue[tuple[int, Any, float | None]]) -> None:
-    """Take tasks, and None for an interrupt; the end of the input is the end of the parent."""
+    """Take tasks, and `STOP`; the end of the input is the end of the parent."""
     while True:
         try:
             request = receive(sys.stdin.buffer)

@@ -40,14 +40,15 @@ class Squares:
 class UntilStopped:
     """Works until it has to stop, and says why it did."""
 
-    def __init__(self, stop: Stop) -> None:
-        self.stop = stop
+    def __init__(self, stop: Stop, within_s: float | None) -> None:
+        self.stop, self.within_s = stop, within_s
 
     def __call__(self, task: int, tell: Tell) -> StopReason | None:
         tell(task)
-        while self.stop.reason() is None:
+        stop = self.stop.within(self.within_s)
+        while stop.reason() is None:
             time.sleep(0.01)
-        return self.stop.reason()
+        return stop.reason()
 
 
 @pytest.mark.parametrize("members", [1, 3])
@@ -88,22 +89,47 @@ def test_an_interrupt_reaches_every_process() -> None:
         if len(told) == 2:
             stop.interrupted.set()
 
-    with Team(2, UntilStopped, (), stop) as team:
+    with Team(2, UntilStopped, (None,), stop) as team:
         assert list(team.in_order([0, 1], tell)) == [StopReason.INTERRUPTED] * 2
 
 
-def test_the_deadline_holds_in_every_process() -> None:
-    """The time left when a task is sent is the time it has."""
-    stop = Stop().within(0.2)
-    with Team(2, UntilStopped, (), stop) as team:
-        assert list(team.in_order([0, 1], lambda task: None)) == [StopReason.TIME] * 2
-    assert stop.reason() is StopReason.TIME
+@pytest.mark.parametrize(("limit_s", "within_s"), [(0.2, None), (60.0, 0.2)])
+def test_the_deadline_holds_in_every_process(limit_s: float, within_s: float | None) -> None:
+    """They end with that of the search, and by themselves with an earlier one of their own."""
+    stop = Stop().within(limit_s)
+    with Team(2, UntilStopped, (within_s,), stop) as team:
+        reasons = list(team.in_order([0, 1], lambda task: None))
+    if within_s is None:
+        assert None not in reasons
+        assert stop.reason() is StopReason.TIME
+    else:
+        assert (reasons, stop.reason()) == ([StopReason.TIME] * 2, None)
+
+
+class Unreadable:
+    """Answers what cannot be read."""
+
+    def __init__(self, stop: Stop) -> None:
+        pass
+
+    def __call__(self, task: int, tell: Tell) -> Unreadable:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return int, ("no number",)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_answer_that_cannot_be_read_is_told() -> None:
+    """Instead of waiting for ever."""
+    with Team(1, Unreadable, (), Stop()) as team, pytest.raises(MachineError, match="died"):
+        list(team.in_order([1], lambda task: None))
 
 
 def test_who_leaves_early_leaves_no_process() -> None:
     """Members count as processes of the run while they work; after an early end there is none."""
     stop = Stop()
-    with Team(2, UntilStopped, (), stop) as team:
+    with Team(2, UntilStopped, (None,), stop) as team:
         members = set(stop.memory.children)
         results = team.in_order([0, 1, 2], lambda task: stop.interrupted.set())
         assert next(results) is StopReason.INTERRUPTED
@@ -118,7 +144,7 @@ ENDLESS = """
     from solvers.stop import Stop
     from tests.solvers.test_team import UntilStopped
     stop = Stop()
-    with Team(2, UntilStopped, (), stop) as team:
+    with Team(2, UntilStopped, (None,), stop) as team:
         seen = []
         def tell(task):
             seen.append(task)
