@@ -105,8 +105,9 @@ def test_axes() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_figure(kind: str) -> None:
     """Each kind draws well-formed pictures with a point or bar for what has values, and none where nothing has."""
-    figure = Figure(kind, x="size" if kind in {"lines", "scatter"} else None)
-    drawn = draw(figure, ROWS, FACTORS, ComparedBy())
+    columns = ("at.*",) if kind == "across" else ()
+    figure = Figure(kind, x="size" if kind in {"lines", "scatter"} else None, columns=columns)
+    drawn = draw(figure, [{**one, "at.1": 1.0, "at.2": one["objective"]} for one in ROWS], FACTORS, ComparedBy())
     root = ElementTree.fromstring(str(drawn.picture))
     tips = [title.text or "" for title in root.iter("title")]
     assert any("a" in tip for tip in tips)

@@ -64,6 +64,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "import teccl": ("topoopt import teccl schedule.json -o schedule.yaml",),
     "import expert-split": ("topoopt import expert-split gnmt-inference.json solution.json -o expert.json",),
     "import job": ("topoopt import job candle-16.yaml --objective throughput -o placement.yaml",),
+    "paper": (
+        "topoopt paper --list",
+        "topoopt paper bandwidth-tax --small",
+        "topoopt paper --out out/paper --jobs 2",
+    ),
     "study validate": ("topoopt study validate instances/studies/totient-diameter.yaml",),
     "study run": ("topoopt study run instances/studies/totient-diameter.yaml --out out/totient --jobs 2",),
     "study collect": ("topoopt study collect out/totient --csv results.csv",),

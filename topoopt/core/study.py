@@ -78,10 +78,11 @@ class Figure:
     """A picture of the report.
 
     Attributes:
-        kind: `lines`, `scatter`, `box`, `performance-profile`, `bars` or `distribution`.
+        kind: `lines`, `scatter`, `box`, `performance-profile`, `bars`, `distribution` or `across`.
         title: above it; empty: made from the columns.
         x, y, series: columns of the table of results; what each kind needs is in its docstring.
-        columns: several columns drawn as one series each (kind `lines`), instead of y and series.
+        columns: several columns drawn as one series each (kind `lines`), instead of y and series; in kind `across` each
+            names many, with a star for the number that is x.
         where: only rows with these values in these columns.
         log_x, log_y: logarithmic axes.
     """
@@ -119,13 +120,35 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Published:
+    """A figure that others published.
+
+    Attributes:
+        what, source: for people.
+        value: as published, positive, in the unit of the column.
+        column: of the table of results, where ours stands.
+        over: column by which it is divided, in the same row; None: it is not.
+        statistic: of ours over all rows that count.
+        where: only rows with these values in these columns.
+    """
+
+    what: str
+    value: float
+    source: str
+    column: str
+    over: str | None = None
+    statistic: str = "mean"
+    where: tuple[tuple[str, Scalar], ...] = ()
+
+
+@dataclass(frozen=True)
 class Study:
     """A study file, expanded.
 
     Attributes:
         name, title, notes: for people.
         runs: in order.
-        comparison, figures, tables: of the report.
+        comparison, figures, tables, published: of the report.
         file: the study file.
         sha256: of its content.
         versions: of code and solvers, part of every identity.
@@ -138,6 +161,7 @@ class Study:
     comparison: ComparedBy
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
+    published: tuple[Published, ...]
     file: str
     sha256: str
     versions: tuple[tuple[str, str], ...]

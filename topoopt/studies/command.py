@@ -16,7 +16,6 @@ from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import CheckError, InputError
 from topoopt.studies.ask_command import Directory, query, reproduce
 from topoopt.studies.diff_command import diff
-from topoopt.studies.progress import StudyProgress
 
 app = typer.Typer(
     help="Batches of runs over instances, methods and seeds: run, resume, collect, report.", no_args_is_help=True
@@ -75,6 +74,7 @@ def run(
     jobs: Annotated[
         int | None, typer.Option(min=1, max=4096, help="Runs side by side; default: from cores and free memory.")
     ] = None,
+    small: Annotated[bool, typer.Option("--small", help="The small form that the study file has.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume/--fresh", help="Go on with a directory, or insist on a new one.")
     ] = True,
@@ -90,45 +90,32 @@ def run(
 
     def command() -> int:
         from solvers.stop import stop_on_signals
-        from topoopt.core.extras import extra
         from topoopt.studies.answer import answer
-        from topoopt.studies.collect import TABLE_FILE, TABLES, collect_rows, write_parquet
-        from topoopt.studies.executors import default_jobs
+        from topoopt.studies.attended import attend
+        from topoopt.studies.collect import TABLE_FILE
         from topoopt.studies.expand import read_study
-        from topoopt.studies.runner import STUDY_FILE, run_study
+        from topoopt.studies.runner import STUDY_FILE
 
-        expanded, folder = read_study(study), out or Path("out") / study.stem
-        extra("pyarrow", TABLES)  # not after hours of runs
+        expanded, folder = read_study(study, small=small), out or Path("out") / study.stem
         if not resume and (folder / STUDY_FILE).exists():
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
-        number = jobs or default_jobs(max((run.limits.memory_mib for run in expanded.runs), default=1))
-        with stop_on_signals(None) as stop, StudyProgress(output, expanded, number) as progress:
-            tally = run_study(
-                expanded,
-                folder,
-                jobs=number,
-                executor=executor,
-                retry_failed=retry_failed,
-                stop=stop.interrupted,
-                on_event=progress.event,
-                on_plan=progress.planned,
-                options=_pairs(executor_option or []),
+        with stop_on_signals(None) as stop:
+            found = attend(
+                output, expanded, folder, stop.interrupted, jobs, executor, retry_failed, _pairs(executor_option or [])
             )
-        rows = collect_rows(folder)
-        write_parquet(rows, folder / TABLE_FILE)
-        interrupted = stop.interrupted.is_set()
+        rows, interrupted = found.rows, stop.interrupted.is_set()
         document = {
             "name": expanded.name,
             "status": "interrupted" if interrupted else "done",
-            **asdict(tally),
-            "rejected": sum(row["outcome"] == "check-failed" for row in rows),
-            "jobs": number,
+            **asdict(found.tally),
+            "rejected": found.rejected,
+            "jobs": found.jobs,
             "table": str(folder / TABLE_FILE),
         }
         output.result(document, lambda console: _show_tally(console, document, rows), answer(rows))
         if interrupted:
             return INTERRUPTED
-        return CheckError.exit_code if document["rejected"] else 0
+        return CheckError.exit_code if found.rejected else 0
 
     output.run(command)
 

@@ -61,13 +61,15 @@ def execute(
 
 def arguments_of(run: StudyRun, place: Path) -> list[str]:
     """Arguments of the command line, paths relative to the folder of the run; writes the instance there."""
-    if run.command != ("solve",):
-        return [*run.command, *run.arguments, "--json"]
-    instance = run.source
+    words = [*run.command]
     if run.document is not None:
         write_text_atomically(place / "instance.json", run.document + "\n")
-        instance = "instance.json"
-    return ["solve", instance, "--out", ".", *run.arguments, "--json"]
+        words.append("instance.json")
+    elif run.source:
+        words.append(run.source)
+    if run.command == ("solve",):
+        words += ["--out", "."]
+    return [*words, *run.arguments, "--json"]
 
 
 def record_of(run: StudyRun, place: Path, ending: Ending) -> dict[str, Any]:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.study import ComparedBy, Figure, RunLimits, Study, StudyRun, Table
+from topoopt.core.study import ComparedBy, Figure, Published, RunLimits, Study, StudyRun, Table
 from topoopt.files.canonical import canonical_json, canonical_sha256
 from topoopt.files.documents import Document, parse_document
 from topoopt.files.faults import Fault, value_text
 from topoopt.files.faults import Path as DataPath
 from topoopt.files.findings import Findings
-from topoopt.studies.file_options import faults_of_options, with_found_files
+from topoopt.studies.file_options import faults_of_options, with_found_files, words_of
 from topoopt.studies.identity import References, code_versions, identity_of
-from topoopt.studies.schema import GroupFile, LimitsFile, StudyFile
+from topoopt.studies.schema import ON_INSTANCES, GroupFile, LimitsFile, StudyFile
 from topoopt.studies.sound import at_their_place, sound_part
 from topoopt.studies.vary import Factors, combinations, seeds_of, varied
 
@@ -40,8 +40,8 @@ class _Base:
     source: str
 
 
-def read_study(path: str | os.PathLike[str]) -> Study:
-    """Read and expand a study file.
+def read_study(path: str | os.PathLike[str], *, small: bool = False) -> Study:
+    """Read and expand a study file; `small`: its small form.
 
     An instance that cannot be parsed is a run like any other, which will be refused; a file that is not there is a
     problem of the study.
@@ -49,14 +49,14 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     Raises:
         InputError: everything wrong with the study file.
     """
-    study, problems = expanded(path)
+    study, problems = expanded(path, small=small)
     if problems or study is None:
         raise InputError(problems)
     return study
 
 
-def expanded(path: str | os.PathLike[str]) -> tuple[Study | None, list[Problem]]:
-    """What can be expanded of a study file, None if nothing can, and everything that is wrong with the file.
+def expanded(path: str | os.PathLike[str], *, small: bool = False) -> tuple[Study | None, list[Problem]]:
+    """What can be expanded of a study file, or of its small form, None if nothing can, and all that is wrong with it.
 
     Raises:
         InputError: a file that cannot be read or parsed.
@@ -69,6 +69,11 @@ def expanded(path: str | os.PathLike[str]) -> tuple[Study | None, list[Problem]]
         # numbers that are none may stand in an instance, where the shape of a study takes anything
         return None, document.problems(findings.faults)
     faults: list[Fault] = []
+    if small:
+        if file.small is None:
+            return None, document.problems([Fault(("small",), "this study has no small form")])
+        file = file.model_copy(update={"instances": file.small.instances, "limits": file.small.limits})
+        kept = range(len(file.instances))
     study = _study_of(file, document, faults)
     findings.add(at_their_place(fault, kept) for fault in faults)
     return study, document.problems(findings.faults)
@@ -105,6 +110,9 @@ def _study_of(file: StudyFile, document: Document, faults: list[Fault]) -> Study
                 where=tuple(table.where.items()),
             )
             for table in file.tables
+        ),
+        published=tuple(
+            Published(**{**each.model_dump(), "where": tuple(each.where.items())}) for each in file.published
         ),
         file=document.file,
         sha256=canonical_sha256(file.model_dump(mode="json", by_alias=True)),
@@ -145,6 +153,8 @@ class _Expansion:
 
     def _group(self, group: GroupFile, around: DataPath) -> list[StudyRun]:
         given = [key for key in ("file", "instance", "command") if getattr(group, key) is not None]
+        if group.command in ON_INSTANCES:
+            given.remove("command")
         if len(given) != 1:
             text = "one of file, instance and command"
             self.faults.append(Fault(around, "what to run is not clear", ", ".join(given) or None, text))
@@ -152,9 +162,11 @@ class _Expansion:
         if group.options and group.command is None:
             self.faults.append(Fault((*around, "options"), "no command they belong to", allowed="only beside command"))
         cases = combinations(group, around, self.faults)
-        if group.command is not None:
-            return [self._command_run(group, case) for case in cases]
-        return [run for base in self._bases(group, around) for case in cases for run in self._solves(base, group, case)]
+        if group.command is not None and group.command not in ON_INSTANCES:
+            return [run for case in cases for run in self._command_run(group, None, case)]
+        runs_of = self._solves if group.command is None else self._command_run
+        bases = self._bases(group, around)
+        return [run for base in bases for case in cases for run in runs_of(group, base, case)]
 
     def _bases(self, group: GroupFile, around: DataPath) -> list[_Base]:
         if group.instance is not None:
@@ -179,22 +191,25 @@ class _Expansion:
         data = document.data if isinstance(document.data, dict) and not document.faults else None
         return _Base(group.label or Path(name).stem, data, name)
 
-    def _solves(self, base: _Base, group: GroupFile, case: Factors) -> list[StudyRun]:
-        text: str | None = None
-        content: dict[str, Any] = {}
+    def _instance(self, base: _Base, case: Factors) -> tuple[str | None, dict[str, Any]] | None:
+        """Canonical JSON of a varied instance, None where it cannot be parsed, and what determines it."""
         if base.document is None:
-            content = {"raw": self.references.sha256(base.source)}
-        else:
-            try:
-                instance = varied(base.document, case)
-            except KeyError as error:
-                self.faults.append(Fault(("instances",), f"nothing in {base.name} that could vary here", error.args[0]))
-                return []
-            files: dict[str, str] = {}
-            folder = Path(base.source).parent if base.source else self.folder
-            text = canonical_json(self.references.resolved(instance, folder, files))
-            content = {"instance": instance, "files": files}
-        digest = canonical_sha256(content)
+            return None, {"raw": self.references.sha256(base.source)}
+        try:
+            instance = varied(base.document, case)
+        except KeyError as error:
+            self.faults.append(Fault(("instances",), f"nothing in {base.name} that could vary here", error.args[0]))
+            return None
+        files: dict[str, str] = {}
+        folder = Path(base.source).parent if base.source else self.folder
+        text = canonical_json(self.references.resolved(instance, folder, files))
+        return text, {"instance": instance, "files": files}
+
+    def _solves(self, group: GroupFile, base: _Base, case: Factors) -> list[StudyRun]:
+        read = self._instance(base, case)
+        if read is None:
+            return []
+        text, digest = read[0], canonical_sha256(read[1])
         limits = limits_of(group.limits, self.file.limits)
         methods = group.methods or self.file.methods
         seeds = seeds_of(group.seeds if group.seeds is not None else self.file.seeds)
@@ -205,21 +220,21 @@ class _Expansion:
             for again in range(self.file.repetitions)
         ]
 
-    def _command_run(self, group: GroupFile, case: Factors) -> StudyRun:
-        factors = tuple({**group.options, **dict(case)}.items())
-        self.faults += faults_of_options(dict(factors))
-        options, files = with_found_files(dict(factors), self.folder, self.faults)
-        arguments = tuple(
-            word
-            for key, value in options.items()
-            if value is not None and value is not False
-            for word in ((f"--{key}",) if value is True else (f"--{key}", str(value)))
-        )
+    def _command_run(self, group: GroupFile, base: _Base | None, case: Factors) -> list[StudyRun]:
+        """A command on an instance, which varies, or on none: then its options do."""
+        read = (None, {}) if base is None else self._instance(base, case)
+        if read is None:
+            return []
+        given = {**group.options, **(dict(case) if base is None else {})}
+        self.faults += faults_of_options(given)
+        options, files = with_found_files(given, self.folder, self.faults)
         words = tuple((group.command or "").split())
-        base = _Base(group.label or "-".join(words), None, "")
+        content = {**read[1], **({"options": files} if files else {})}
+        digest = canonical_sha256(content) if content else ""
         limits = limits_of(group.limits, self.file.limits)
-        digest = canonical_sha256({"files": files}) if files else ""
-        return self._run(base, factors, None, digest, words, arguments, None, None, 0, limits)
+        named = base or _Base(group.label or "-".join(words), None, "")
+        factors = tuple({**given, **dict(case)}.items())
+        return [self._run(named, factors, read[0], digest, words, words_of(options), None, None, 0, limits)]
 
     def _run(
         self,

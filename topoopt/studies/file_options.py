@@ -15,7 +15,7 @@ from topoopt.files.untrusted import file_sha256
 
 MAX_BYTES = 64 * MIB
 
-FILE_OPTIONS = ("prices",)
+FILE_OPTIONS = ("prices", "solution")
 """Options that name a file."""
 
 
@@ -41,6 +41,16 @@ def faults_of_options(options: Mapping[str, Any]) -> list[Fault]:
             text = f"the value of option {key} begins like an option"
             faults.append(Fault(("instances",), text, value_text(value), "a value that begins with no dash"))
     return faults
+
+
+def words_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Words after a command that give it these options; none of those that are null or false."""
+    return tuple(
+        word
+        for key, value in options.items()
+        if value is not None and value is not False
+        for word in ((f"--{key}",) if value is True else (f"--{key}", str(value)))
+    )
 
 
 def options_of(words: Sequence[str]) -> dict[str, Any]:

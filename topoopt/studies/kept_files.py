@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from topoopt.core.study import ComparedBy, Figure, RunLimits, Scalar, Table
+from topoopt.core.study import ComparedBy, Figure, Published, RunLimits, Scalar, Table
 
 Outcome = Literal[
     "done", "refused", "infeasible", "nothing-found", "check-failed", "crashed", "timed-out", "out-of-memory",
@@ -52,6 +52,7 @@ class PlanFile(KeptFile):
     comparison: ComparedBy
     figures: list[Figure]
     tables: list[Table]
+    published: list[Published] = []
     runs: list[PlannedRunFile]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from topoopt.core.study import ComparedBy, Figure, Table
+from topoopt.core.study import ComparedBy, Figure, Published, Table
 from topoopt.studies.collect import Row, collect_rows, read_plan
 from topoopt.studies.report_html import StudyPage, render_study
 
@@ -47,6 +47,7 @@ def study_page(directory: str | os.PathLike[str]) -> StudyPage:
             Table(**{**one, "rows": tuple(one["rows"]), "values": tuple(one["values"]), "where": _pairs(one["where"])})
             for one in plan["tables"]
         ),
+        published=tuple(Published(**{**one, "where": _pairs(one["where"])}) for one in plan["published"]),
     )
 
 

@@ -38,6 +38,17 @@ def chosen(rows: Iterable[Row], where: Sequence[tuple[str, Scalar]]) -> list[Row
     return [row for row in rows if all(text_of(row.get(column)) == text_of(value) for column, value in where)]
 
 
+def starred(column: str, pattern: str) -> float | None:
+    """The number for which the star of a pattern stands in the name of a column, None where it stands for none."""
+    head, star, tail = pattern.partition("*")
+    if not star or not (column.startswith(head) and column.endswith(tail)):
+        return None
+    try:
+        return float(column[len(head) : len(column) - len(tail)])
+    except ValueError:
+        return None
+
+
 def in_order(values: Iterable[Scalar]) -> list[Scalar]:
     """Different values: numbers by size, then text in order of appearance."""
     kept = list({text_of(value): value for value in values}.values())

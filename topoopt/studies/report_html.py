@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topoopt.core.study import ComparedBy, Figure, Scalar, Table
+from topoopt.core.study import ComparedBy, Figure, Published, Scalar, Table
 from topoopt.drawing.format import number
 from topoopt.drawing.page import Card, render_page
 from topoopt.studies.answer import answer
+from topoopt.studies.figure_parts import Drawing
+from topoopt.studies.published import Compared, agreement, set_beside
 from topoopt.studies.report_data import FAILED, REJECTED, Row, chosen, compared, number_of, pivot, text_of
-from topoopt.studies.report_figures import Drawing, draw
+from topoopt.studies.report_figures import draw
 
 MOST_RUNS = 5000
 """Runs listed one by one; figures that lead to later ones lead nowhere, which the page says."""
@@ -28,7 +30,7 @@ class StudyPage:
         provenance: (what, value).
         factors: columns that tell cases apart (instance, method, seed, whatever was varied).
         rows: of the table of results.
-        comparison, figures, tables: as the study file asks.
+        comparison, figures, tables, published: as the study file asks.
     """
 
     title: str
@@ -40,6 +42,7 @@ class StudyPage:
     comparison: ComparedBy
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
+    published: tuple[Published, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,15 @@ def render_study(page: StudyPage) -> str:
     """Self-contained HTML."""
     rows = page.rows
     figures = page.figures or PLAIN_FIGURES
-    drawings: list[Drawing] = [draw(figure, rows, page.factors, page.comparison) for figure in figures]
+    drawings: list[Drawing] = [draw(figure, rows, page.factors, page.comparison, page.published) for figure in figures]
+    beside = set_beside(page.published, rows)
     return render_page(
         "studies/page.html.j2",
-        answer(rows),
+        f"{answer(rows)} {agreement(beside)}".strip(),
         page=page,
         cards=_cards(page),
         comparison=_comparison_grid(page),
+        published=_published_grid(beside) if beside else None,
         drawings=drawings,
         grids=[_grid(table, rows) for table in page.tables],
         failures=[_line(row, page.factors) for row in rows if row.get("outcome") in FAILED],
@@ -149,6 +154,16 @@ def _grid(table: Table, rows: Sequence[Row]) -> Grid:
     numeric = tuple(place >= len(table.rows) for place in range(len(headings)))
     title = table.title if table.statistic == "mean" else f"{table.title} ({table.statistic})"
     return Grid(title, tuple(headings), numeric, tuple(tuple(cell(value) for value in line) for line in lines))
+
+
+def _published_grid(beside: Sequence[Compared]) -> Grid:
+    lines = []
+    for each in beside:
+        ours = "-" if each.ours is None else number(each.ours)
+        difference = "-" if each.difference is None else f"{each.difference:+.2%}"
+        lines.append((each.published.what, ours, number(each.published.value), difference, each.published.source))
+    headings = ("figure", "ours", "published", "difference", "source")
+    return Grid("Ours and the published figures", headings, (False, True, True, True, False), tuple(lines))
 
 
 def _line(row: Row, factors: Sequence[str]) -> RunLine:

@@ -112,3 +112,8 @@ def _spread(row: dict[str, Scalar], key: str, value: object) -> None:
     elif isinstance(value, list) and len(value) <= LONGEST_LIST and all(_number(item) is not None for item in value):
         for place, item in enumerate(value):
             row.setdefault(f"{key}.{place}", item)
+    elif isinstance(value, list) and len(value) <= LONGEST_LIST and all(isinstance(item, Mapping) for item in value):
+        for item in value:  # each is named by its first field
+            label, *others = item.items() if item else [("", None)]
+            for name, inner in others:
+                _spread(row, f"{key}.{label[1]}.{name}", inner)

@@ -60,6 +60,7 @@ def plan_document(study: Study) -> dict[str, Any]:
         "comparison": asdict(study.comparison),
         "figures": [asdict(figure) for figure in study.figures],
         "tables": [asdict(table) for table in study.tables],
+        "published": [asdict(each) for each in study.published],
         "runs": [_run_document(run) for run in study.runs],
     }
 

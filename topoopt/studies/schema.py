@@ -9,13 +9,19 @@ from pydantic import BeforeValidator, Field
 from topoopt.files.fields import FileModel, FileName, Label, SchemaVersion, Seed
 
 MAX_LISTED = 10_000
-STATISTICS = ("mean", "median", "min", "max", "count", "p99")
+Statistic = Literal["mean", "median", "min", "max", "count", "p99"]
 COMMANDS = {
     "topology totient": ("topoopt.analyses.topologies.command", "totient"),
     "topology metrics": ("topoopt.analyses.topologies.metrics", "metrics"),
     "cost": ("topoopt.analyses.costs.command", "cost"),
+    "topology traffic": ("topoopt.analyses.traffic.command", "traffic"),
+    "fabrics": ("topoopt.analyses.fabrics.command", "fabrics"),
+    "reconfigure": ("topoopt.analyses.reconfiguration.command", "reconfigure"),
 }
-"""Commands besides `solve` that a study can run (no instance, options only, one JSON object): module and function."""
+"""Commands besides `solve` that a study can run (one JSON object): module and function."""
+
+ON_INSTANCES = ("topology traffic", "fabrics", "reconfigure")
+"""Those that take an instance; the others have options only."""
 
 Cell = str | int | float | bool | None
 Column = Annotated[str, Field(min_length=1, max_length=200, description="column of the table of results")]
@@ -55,9 +61,9 @@ class GroupFile(FileModel):
         default=None, description="instance file or pattern (*, **), relative to the study file"
     )
     instance: dict[str, object] | None = Field(default=None, description="an instance, written out")
-    command: Literal["topology totient", "topology metrics", "cost"] | None = Field(
-        default=None, description="a command without instance"
-    )
+    command: (
+        Literal["topology totient", "topology metrics", "cost", "topology traffic", "fabrics", "reconfigure"] | None
+    ) = Field(default=None, description="instead of solve; the first three take no instance")
     options: dict[FieldPath, Cell] = Field(default={}, description="options of the command, without dashes")
     vary: dict[FieldPath, Values] = Field(default={}, description="every combination of these values")
     together: list[dict[FieldPath, Cell | list[Cell]]] = Field(
@@ -90,13 +96,15 @@ class ComparisonFile(FileModel):
 class FigureFile(FileModel):
     """A picture of the report."""
 
-    kind: Literal["lines", "scatter", "box", "bars", "distribution", "performance-profile"]
+    kind: Literal["lines", "scatter", "box", "bars", "distribution", "performance-profile", "across"]
     title: Label | None = None
     x: Column | None = None
     y: Column | None = None
     series: Column | None = None
     columns: list[Column] = Field(
-        default=[], max_length=24, description="kind lines: each of these columns as a series, instead of y and series"
+        default=[],
+        max_length=24,
+        description="kind lines: each of these columns as a series, instead of y and series; kind across: with one *",
     )
     where: Where = Field(default={})
     log_x: bool = False
@@ -114,8 +122,27 @@ class TableFile(FileModel):
     rows: Annotated[list[Column], BeforeValidator(_listed), Field(min_length=1, max_length=6)]
     values: Annotated[list[Column], BeforeValidator(_listed), Field(min_length=1, max_length=20)]
     columns: Column | None = Field(default=None, description="a column spread sideways, with one value only")
-    statistic: Literal["mean", "median", "min", "max", "count", "p99"] = "mean"
+    statistic: Statistic = "mean"
     where: Where = Field(default={})
+
+
+class PublishedFile(FileModel):
+    """A figure that others published, to be set beside ours."""
+
+    what: Label
+    value: Annotated[float, Field(gt=0, le=1e18)]
+    source: Label
+    column: Column = Field(description="where ours stands")
+    over: Column | None = Field(default=None, description="a column to divide by, in the same row")
+    statistic: Statistic = "mean"
+    where: Where = Field(default={}, description="rows that count")
+
+
+class SmallFile(FileModel):
+    """The small form of a study: other instances, the same figures and tables."""
+
+    instances: list[GroupFile] = Field(min_length=1, max_length=MAX_LISTED)
+    limits: LimitsFile = LimitsFile()
 
 
 class StudyFile(FileModel):
@@ -134,6 +161,8 @@ class StudyFile(FileModel):
     compare: ComparisonFile = ComparisonFile()
     figures: list[FigureFile] = Field(default=[], max_length=100)
     tables: list[TableFile] = Field(default=[], max_length=100)
+    published: list[PublishedFile] = Field(default=[], max_length=200)
+    small: SmallFile | None = Field(default=None, description="what --small runs")
 
 
 GroupFile.model_rebuild()

@@ -45,7 +45,7 @@ def outlook(study: Study, *, progress: Callable[[int], None] | None = None) -> O
     judged: set[tuple[str | None, str, str | None]] = set()
     for count, run in enumerate(unique.values()):
         key = (run.document, run.source, run.method)
-        if run.command == ("solve",) and key not in judged:
+        if (run.document is not None or run.source) and key not in judged:
             judged.add(key)
             for problem in _problems(run):
                 problems.setdefault(str(problem), problem)
@@ -71,10 +71,11 @@ def _problems(run: StudyRun) -> list[Problem]:
 def _option_problems(run: StudyRun) -> list[Problem]:
     """What the command of a run says of its options."""
     module, name = COMMANDS[" ".join(run.command)]
+    instance = ["instance.json"] if run.document is not None or run.source else []
     alone = typer.Typer(add_completion=False)
     alone.command()(getattr(importlib.import_module(module), name))
     try:
-        typer.main.get_command(alone).make_context(run.command[-1], [*run.arguments, "--json"])
+        typer.main.get_command(alone).make_context(run.command[-1], [*instance, *run.arguments, "--json"])
     except Exception as error:  # typer has its errors from click, or from a copy of its own
         format_message = getattr(error, "format_message", None)
         if format_message is None:

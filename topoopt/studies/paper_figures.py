@@ -1,0 +1,50 @@
+"""The figures of TopoOpt's evaluation (NSDI'23) that simulation can give: each is a shipped study.
+
+What is drawn, the published values and their sources stand in the study.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.files.faults import nearest_text, value_text
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure of the paper.
+
+    Attributes:
+        name: on the command line.
+        number: in the paper.
+        title: what it shows.
+        study: file below the folder of shipped instances.
+    """
+
+    name: str
+    number: str
+    title: str
+    study: str
+
+
+FIGURES = (
+    PaperFigure("cost", "10", "cost of a cluster by fabric and size", "studies/cost-against-size.yaml"),
+    PaperFigure("bandwidth-tax", "13", "bandwidth tax of DLRM by batch size", "studies/paper/bandwidth-tax.yaml"),
+    PaperFigure("path-length", "14", "hops of a model-parallel byte of DLRM", "studies/paper/path-length.yaml"),
+)
+
+
+def figures_named(name: str | None) -> tuple[PaperFigure, ...]:
+    """The figure of a name or number; all without one.
+
+    Raises:
+        InputError: no such figure.
+    """
+    if name is None:
+        return FIGURES
+    found = tuple(figure for figure in FIGURES if name in (figure.name, figure.number))
+    if not found:
+        allowed = nearest_text(name, tuple(figure.name for figure in FIGURES))
+        raise InputError([Problem("no such figure", path="FIGURE", value=value_text(name), allowed=allowed)])
+    return found
