@@ -7,6 +7,7 @@ demands, float64[k, n, n], one is there at a time, and the largest theta of all 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
@@ -16,10 +17,12 @@ from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shown import Shown
 from topoopt.core.stated import Stated
 from topoopt.core.topology import Topology
+from topoopt.core.turned_rows import Turns, turns_of
 
 
 class RoutingMode(StrEnum):
@@ -155,10 +158,12 @@ class LayerPrices:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceFlow(Shown):
-    """A splittable routing, aggregated by source.
+    """A splittable routing, aggregated by source; in one of two forms, which its methods give alike.
 
     Attributes:
-        flow: float64[n, m]; flow[s, a] is what source s sends over arc a (arcs of the topology, in order).
+        flow: float64[n, m]; flow[s, a] is what source s sends over arc a (arcs of the topology, in order). Or
+            float64[1, m], the row of source 0 alone, where the arcs look the same from every server and each source
+            sends the same, seen from itself: s sends over i + s -> j + s what 0 sends over i -> j, modulo n.
         by_hop: float64[h, n, m], the same split by place on the way, so that sum over h is `flow`: by_hop[k, s, a] goes
             over arc a as hop k + 1 at the latest. Shows that all paths have at most h hops; None where hops are free.
     """
@@ -166,11 +171,30 @@ class SourceFlow(Shown):
     flow: Floats
     by_hop: Floats | None = None
 
+    @property
+    def turned(self) -> bool:
+        """Whether the row of source 0 stands for all; no network has one server only."""
+        return len(self.flow) == 1
+
+    def rows(self, topology: Topology) -> Iterator[Floats]:
+        """float64[m] of every source."""
+        return self._turns(topology).rows(self.flow[0]) if self.turned else iter(self.flow)
+
+    def load(self, topology: Topology) -> Floats:
+        """float64[m]: what all sources send over each arc."""
+        return self._turns(topology).load(self.flow[0]) if self.turned else np.asarray(self.flow.sum(axis=0))
+
+    def _turns(self, topology: Topology) -> Turns:
+        turns = turns_of(topology.arcs, topology.servers)
+        if turns is None:
+            raise InputError([Problem("one row stands for no others: the servers differ in their arcs", path="flow")])
+        return turns
+
     def staying(self, topology: Topology) -> Floats:
         """float64[n, n]: what of each source's flow (row) stays at each server, the demand served; diagonal 0."""
         tails, heads = topology.arcs[:, 0], topology.arcs[:, 1]
-        stays = np.empty((len(self.flow), topology.servers))
-        for source, row in enumerate(self.flow):
+        stays = np.empty((topology.servers, topology.servers))
+        for source, row in enumerate(self.rows(topology)):
             stays[source] = np.bincount(heads, row, topology.servers) - np.bincount(tails, row, topology.servers)
         np.fill_diagonal(stays, 0.0)
         return stays
@@ -178,7 +202,7 @@ class SourceFlow(Shown):
     def passing(self, topology: Topology) -> Floats:
         """float64[n, n]: all that comes and all that leaves of each source's flow (row) at each server."""
         ends = topology.arcs.T.ravel()
-        return np.array([np.bincount(ends, np.tile(row, 2), topology.servers) for row in self.flow])
+        return np.array([np.bincount(ends, np.tile(row, 2), topology.servers) for row in self.rows(topology)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -101,7 +101,7 @@ class RoutedNetwork(Shown):
         routing = self.routing
         if isinstance(routing, CommonRouting):
             return np.asarray(routing.amounts @ routing.split / self.topology.multiplicity)
-        return np.array([each.flow.sum(axis=0) for each in routing.flows]) / self.topology.multiplicity
+        return np.array([each.load(self.topology) for each in routing.flows]) / self.topology.multiplicity
 
     @property
     def thetas(self) -> tuple[float, ...]:
@@ -180,10 +180,14 @@ class NetworkSolution(SolutionHead):
         network, arcs = self.network, links_of(self.topology)
         use = network.utilisation.max(axis=0)
         links = {**arcs, "load": use * arcs["links"], "utilisation": use, "length": network.lengths}
-        flows = np.array([each.flow for each in network.flows])
-        demands, sources, used = np.nonzero(flows)
+        sent = []  # by demand and source: arcs in use
+        for k, each in enumerate(network.flows):
+            for s, row in enumerate(each.rows(self.topology)):
+                on = np.flatnonzero(row)
+                sent.append((np.full(len(on), k), np.full(len(on), s), on, row[on]))
+        demands, sources, used, amounts = map(np.concatenate, zip(*sent, strict=True))
         flow = {"demand": demands, "source": sources, "tail": arcs["tail"][used], "head": arcs["head"][used]}
-        flow["amount"] = flows[demands, sources, used]
+        flow["amount"] = amounts
         thetas = {"demand": np.arange(len(self.thetas)), "theta": np.array(self.thetas)}
         return {**super().columns(), "links": links, "flow": flow, "demands": thetas}
 

@@ -20,6 +20,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.reachability import found_from
+from topoopt.core.turned_rows import Turns, turns_of
 from topoopt.core.verdict import Status, StopReason
 from topoopt.simulate.hops import breadth_first_trees
 
@@ -58,7 +59,8 @@ class RoutingProof:
             stands for all.
         orders: int64[n, n], scratch of the shortest-path kernels; int64[1, n] where all are alike.
         value: least objective of a flow; bound: largest bound of lengths.
-        flow: float64[n, m], by_hop: float64[h, n, m] under a hop limit, of that flow.
+        flow: float64[n, m], float64[1, m] where all are alike; by_hop: float64[h, n, m] under a hop limit, of that
+            flow.
         offered: called when there is a better flow; what belongs together is set at once, so that `result` may be asked
             for from another thread from then on.
     """
@@ -73,11 +75,14 @@ class RoutingProof:
     offered: Callable[[], None] | None = None
     _best: BestFlow = field(init=False, default=BestFlow(np.inf, None, None))
     _bound: tuple[float, Floats] = field(init=False)
+    _turns: Turns | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         net = self.network
         if self.alike:
-            self.orders = found_from(net.servers, np.column_stack((net.tail, net.head)))[0][None]
+            arcs = np.column_stack((net.tail, net.head))
+            self._turns = turns_of(arcs, net.servers)
+            self.orders = found_from(net.servers, arcs)[0][None]
         else:
             self.orders, _ = breadth_first_trees(net.first, net.head, net.servers)
         self._bound = (0.0, np.ones(len(self.network.head)))
@@ -147,16 +152,21 @@ class RoutingProof:
     def _measured(self, flow: Floats, *, delivers: bool) -> BestFlow:
         net = self.network
         total = flow if self.max_hops is None else flow.sum(axis=0)
-        value = largest_utilisation(net, total)
+        value = self._theta(total)
         if self.hop_price:
             value += self.hop_price * float(total.sum()) / float(net.demand.sum())
         return BestFlow(value, total, None if self.max_hops is None else flow, delivers)
+
+    def _theta(self, flow: Floats) -> float:
+        if self._turns is None:
+            return largest_utilisation(self.network, flow)
+        return float((self._turns.load(flow[0]) / self.network.capacity).max())
 
     def offer_rough_flow(self, flow: Floats, lengths: Floats) -> float:
         """Objective of the exact flow near a flow that conserves only nearly; missing traffic follows short paths.
 
         Args:
-            flow: float64[n, m], under a hop limit float64[h, n, m].
+            flow: float64[n, m], under a hop limit float64[h, n, m]; float64[1, m] where all are alike.
         """
         return self._keep(self._delivering(flow, lengths, self.orders))
 
@@ -174,16 +184,6 @@ class RoutingProof:
         else:
             exact = limited_flow(net.tail, net.head, positive, demand, rough, _DUST)
         return exact
-
-    def offer_turned(self, row: Floats, turned: Callable[[Floats], Floats]) -> float:
-        """The same of a network that looks the same from every source: all follow from what source 0 sends.
-
-        Args:
-            row: float64[m], what source 0 sends; made to deliver each entry before it is turned.
-            turned: (row of source 0) -> float64[n, m].
-        """
-        exact = self._repaired(row[None], self.lengths, self.orders[:1], self.network.demand)
-        return self._keep(self._measured(turned(exact[0]), delivers=True))
 
     def offer_shortest(self) -> None:
         """All demand over paths of fewest hops: a first flow, for methods that may be stopped before they have one."""
@@ -218,7 +218,7 @@ class RoutingProof:
         gap = best.value - bound
         reason = StopReason.GAP if gap <= self.accuracy * best.value else self.stop.reason() or StopReason.CONVERGED
         return RoutingResult(
-            theta=largest_utilisation(self.network, best.flow),
+            theta=self._theta(best.flow),
             objective=best.value,
             bound=min(bound, best.value),
             flow=SourceFlow(best.flow, best.by_hop),

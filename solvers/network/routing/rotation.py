@@ -1,4 +1,4 @@
-"""The circulant method as a routing method: classes in, flows of all sources out."""
+"""The circulant method as a routing method: classes in, the flow of source 0 out, which stands for all."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import numpy as np
 from solvers.network.routing.circulant import base_flow, classes_of, route_circulant, shift_invariant
 from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.proof import RoutingProof
-from topoopt.core.arrays import Floats
-from topoopt.core.leaving import end_if_left
 
 
 def rotates(network: RoutingNetwork) -> bool:
@@ -19,7 +17,7 @@ def rotates(network: RoutingNetwork) -> bool:
 
 
 def by_rotation(proof: RoutingProof) -> int:
-    """Column generation over class loads, then the flow of source 0 turned to every source; returns the columns."""
+    """Column generation over class loads, then the flow of source 0, for an `alike` proof; returns the columns."""
     net = proof.network
     classes = classes_of(net.servers, net.tail, net.head, net.capacity)
     assert classes is not None
@@ -31,18 +29,6 @@ def by_rotation(proof: RoutingProof) -> int:
     )
     kind = np.searchsorted(offsets, (net.head - net.tail) % net.servers)
     proof.offer_lengths(result.lengths[kind])
-    n = net.servers
-
-    def turned(row: Floats) -> Floats:
-        by_class = np.empty((len(offsets), n))
-        by_class[kind, net.tail] = row
-        twice = np.hstack((by_class, by_class)).ravel()
-        seen = 2 * n * kind + n + net.tail  # from source 0; from source s, the tail stands s places before
-        flow = np.empty((n, len(row)))
-        for source in range(n):
-            end_if_left()
-            np.take(twice, seen - source, out=flow[source])
-        return flow
-
-    proof.offer_turned(base_flow(offsets.tolist(), weight, result)[kind, net.tail], turned)
+    row = base_flow(offsets.tolist(), weight, result)[kind, net.tail]
+    proof.offer_rough_flow(row[None], proof.lengths)
     return result.routings

@@ -86,7 +86,7 @@ def filled(counts: Ints, loads: Floats, degree: int, links: LinkDirection) -> Ar
 def loads_of(topology: Topology, routing: RoutingResult) -> Floats:
     """float64[n, n]: what a routing puts on each logical link."""
     loads = np.zeros((topology.servers, topology.servers))
-    loads[topology.arcs[:, 0], topology.arcs[:, 1]] = routing.flow.flow.sum(axis=0)
+    loads[topology.arcs[:, 0], topology.arcs[:, 1]] = routing.flow.load(topology)
     return loads
 
 

@@ -110,7 +110,7 @@ def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
         (_set("topology", "servers", 10**9), "out of range"),
         (_set("routing", "lengths", [[1.0]]), "routing.lengths: wrong size"),
         (_set("routing", "lengths", 0, 0, -1.0), "out of range"),
-        (_set("routing", "flows", [[[[0], [1.0]]]]), "wrong number of rows"),
+        (_set("routing", "flows", [[[[0], [1.0]], [[0], [1.0]]]]), "wrong number of rows"),
         (_set("routing", "flows", 0, 0, [[0, 0], [1.0, 1.0]]), "arcs and amounts do not fit"),
         (_set("routing", "flows", 0, 0, [[9], [1.0]]), "arcs and amounts do not fit"),
         (_set("routing", "flows", 0, 0, [[0, 1], [1.0]]), "arcs and amounts do not fit"),

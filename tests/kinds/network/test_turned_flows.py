@@ -1,15 +1,26 @@
-"""Long solution files of circulants: one row of the flow stands for all, and is read as the table it stands for."""
+"""Flows of circulants: one row stands for all, in files, in memory and for the checker, and says what a table says."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import topoopt
+from solvers.network.constructions import circulant_topology
+from solvers.network.routing import route
+from tests.support.network_cases import on_network
+from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
+from topoopt.core.network import RoutingProblem, SourceFlow
+from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.topology import Topology
+from topoopt.verify.laws.flows import check_flow
 
 N = 192
 
@@ -42,9 +53,12 @@ def test_one_row_is_read_as_all(document: Path) -> None:
     assert topoopt.check(problem, read).ok
     # Source 5 sends over 5 + tail -> 5 + head what source 0 sends over tail -> head.
     arcs = {(int(i), int(j)): a for a, (i, j) in enumerate(read.topology.arcs)}
+    table = list(read.flow.rows(read.topology))
+    assert len(table) == N
+    assert table[0][arcs[0, 1]] > 0
     for tail, head in ((0, 1), (3, 17), (100, 86)):
         there = arcs[(tail + 5) % N, (head + 5) % N]
-        assert read.flow.flow[5, there] == read.flow.flow[0, arcs[tail, head]]
+        assert table[5][there] == table[0][arcs[tail, head]]
 
 
 def test_one_row_of_another_network_is_refused(document: Path) -> None:
@@ -58,3 +72,84 @@ def test_one_row_of_another_network_is_refused(document: Path) -> None:
     file.write_text(json.dumps(stated))
     with pytest.raises(InputError, match="wrong number of rows"):
         topoopt.read_solution(file)
+
+
+def _circulant(n: int, seed: int) -> tuple[Topology, np.ndarray]:
+    """Three random classes of arcs, parallel ones too, and demand that depends on the displacement alone."""
+    draw = np.random.default_rng(seed)
+    topology = circulant_topology(n, 3, LinkDirection.UNIDIRECTIONAL, [1, *draw.integers(1, n, 2).tolist()])
+    weight = draw.lognormal(0, 1.5, n)
+    weight[0] = 0.0
+    return topology, weight[(np.arange(n) - np.arange(n)[:, None]) % n]
+
+
+@given(st.integers(3, 24), st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_both_forms_have_the_same_figures(n: int, seed: int) -> None:
+    """Loads, what stays and passes, theta and what is wrong: of the row as of the table."""
+    topology, demand = _circulant(n, seed)
+    turned = route(topology, demand, method="circulant").flow
+    assert turned.turned
+    table = SourceFlow(np.array(list(turned.rows(topology))))
+    assert table.flow.shape == (n, len(topology.arcs))
+    np.testing.assert_array_equal(table.flow[0], turned.flow[0])
+    arcs = {(int(i), int(j)): a for a, (i, j) in enumerate(topology.arcs)}
+    for (i, j), a in arcs.items():
+        assert table.flow[n - 1, arcs[(i + n - 1) % n, (j + n - 1) % n]] == turned.flow[0, a]
+    np.testing.assert_allclose(turned.load(topology), table.flow.sum(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(turned.staying(topology), table.staying(topology))
+    np.testing.assert_array_equal(turned.passing(topology), table.passing(topology))
+    skewed = demand.copy()
+    skewed[n - 1, 0] *= 2
+    for asked in (demand, skewed):
+        row, whole = check_flow(topology, asked, turned), check_flow(topology, asked, table)
+        assert row.theta == pytest.approx(whole.theta, rel=1e-12)
+        assert len(row.violations) == len(whole.violations)
+    assert row.violations, "the table and the row deliver another demand"
+    assert check_flow(topology, demand, turned).ok
+
+
+@pytest.fixture(scope="module")
+def solved(document: Path) -> tuple[RoutingProblem, NetworkSolution]:
+    """The instance with its solution."""
+    problem = topoopt.read_instance(document / "instance.json")
+    assert isinstance(problem, RoutingProblem)
+    solution = topoopt.solve(problem)
+    assert isinstance(solution, NetworkSolution)
+    return problem, solution
+
+
+@pytest.mark.parametrize("change", ["less", "moved", "negative", "endless", "another demand", "short"])
+def test_a_wrong_row_is_rejected(solved: tuple[RoutingProblem, NetworkSolution], change: str) -> None:
+    """A part of the row that is changed is found, whichever source it speaks for."""
+    problem, solution = solved
+    row = solution.flow.flow.copy()
+    full = int(np.argmax(row[0]))
+    if change == "less":
+        row[0, full] *= 1 - 1e-6
+    elif change == "moved":
+        row[0] = np.roll(row[0], 1)
+    elif change == "negative":
+        row[0, full] *= -1
+    elif change == "endless":
+        row[0, full] = np.inf
+    elif change == "short":
+        row = row[:, :-1]
+    else:
+        demand = problem.demand.copy()
+        demand[N // 2, 0] *= 2
+        problem = replace(problem, demand=demand)
+    codes = {each.code for each in topoopt.check(problem, on_network(solution, flow=row)).violations}
+    assert "flow" in codes
+
+
+def test_the_row_of_another_network_is_rejected(solved: tuple[RoutingProblem, NetworkSolution]) -> None:
+    """Where one server has another arc, the checker takes no row for the rest, and nothing else does."""
+    _, solution = solved
+    arcs = solution.topology.arcs.copy()
+    arcs[1, 1] += 1
+    other = Topology.of_arcs(N, arcs)
+    found = check_flow(other, np.ones((N, N)) - np.eye(N), solution.flow)
+    assert any("differ in their arcs" in text for text in found.violations)
+    with pytest.raises(InputError, match="differ in their arcs"):
+        solution.flow.load(other)

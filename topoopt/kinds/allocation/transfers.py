@@ -145,7 +145,7 @@ def routed_demand(folder: FilePath, name: str) -> RoutedDemand:
     """
     solution = SOLUTION_FILE.read(folder / name)
     pairs = {}
-    for source, row in enumerate(solution.flow.flow):
+    for source, row in enumerate(solution.flow.rows(solution.topology)):
         for destination, (amount, route) in routes_of_flow(solution.topology, source, row).items():
             pairs[source, destination] = (amount, route)
     if not pairs:

@@ -91,7 +91,8 @@ class NetworkFigures:
     @property
     def travelled_hops(self) -> float:
         """Mean hops the demand takes on its routes."""
-        return _quotient(float(np.mean([each.flow.sum() for each in self.flows])), float(self.demand.sum()))
+        sent = np.mean([each.load(self.solution.topology).sum() for each in self.flows])
+        return _quotient(float(sent), float(self.demand.sum()))
 
     @property
     def least_hops(self) -> float:

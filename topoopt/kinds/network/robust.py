@@ -61,7 +61,7 @@ def robust(
     first = found.network
     goal = problem.search.robust
     within = None if goal is None else goal.within_percent
-    reference = float((first.flows[0].flow.sum(axis=0) / first.topology.multiplicity).max())
+    reference = first.thetas[0]
     bound = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand, left=LEFT)
     if math.isinf(bound.value):
         raise _hopeless(problem, "one link a server: whichever fails, some demand has no path")
@@ -210,7 +210,7 @@ def evaluated(topology: Topology, problem: TopologyProblem, effort: Effort) -> S
         assert routing is not None
         flow = np.zeros((problem.servers, len(topology.arcs)))
         there = ids[each.topology.arcs[:, 0], each.topology.arcs[:, 1]]
-        flow[:, there] = routing.flow.flow
+        flow[:, there] = list(routing.flow.rows(each.topology))
         failures.append(LinkFailure(failure.links[0], flow))
         if failure == stood.worst.failure:
             lengths[there] = routing.certificate.lengths

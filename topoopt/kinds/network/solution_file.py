@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.turned_rows import turns_of
 from topoopt.files.faults import Fault, Path
 from topoopt.files.link_tree_part import link_tree_faults
 from topoopt.files.solution_format import SolutionFormat
 from topoopt.files.topology_part import topology_faults
 from topoopt.kinds.network.solution_schema import AdaptedPart, CommonPart, FlowRow, NetworkSolutionFile, RobustnessPart
-from topoopt.kinds.network.turned_flows import LONG, turns_of
 
 MAX_FLOW_CELLS = 1 << 27
 """Entries of the tables row x arc that are made of a file (1 GiB)."""
@@ -26,8 +26,8 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
         rows = len(file.routing.pairs) + len(file.routing.prices)
         faults += _common_faults(file.routing, n, m)
     else:
-        rows = n * (len(file.routing.flows) + sum(len(hops) for hops in file.routing.hop_flows or ()))
-        turns = not faults and n * m >= LONG and turns_of(file.topology.arcs[:, :2], n) is not None
+        rows = sum(map(len, file.routing.flows)) + n * sum(map(len, file.routing.hop_flows or ()))
+        turns = not faults and turns_of(file.topology.arcs[:, :2], n) is not None
         faults += _adapted_faults(file.routing, n, m, turns)
     rows += n * len(file.robustness.failures if file.robustness is not None else ())
     faults += _robustness_faults(file.robustness, n, m)

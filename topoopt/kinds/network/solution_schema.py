@@ -34,7 +34,6 @@ from topoopt.files.solution_head import (
 from topoopt.files.topology_families import MAX_ARCS
 from topoopt.files.topology_part import Server, TopologyPart
 from topoopt.kinds.network.schema import MAX_STEPS
-from topoopt.kinds.network.turned_flows import lengthened, shortened
 
 Value = TypeVar("Value")
 Arc = Annotated[int, Field(ge=0, lt=MAX_ARCS)]
@@ -245,7 +244,6 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
             **super().attributes(value),
             **{name: getattr(value.network, name) for name in _NETWORK},
             "routing_bound": value.network.routing_bound if value.kind == "topology" else None,
-            "routing": shortened(value.network.routing, value.network.topology),
             "enumeration": None if rows is None else [{"heads": heads, "lengths": lengths} for heads, lengths in rows],
         }
 
@@ -258,9 +256,8 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
             lengths = np.array([each.lengths for each in self.enumeration], dtype=np.float64)
             proof = EnumerationProof(heads.reshape(shape), lengths.reshape(shape))
         parts = {name: built(getattr(self, name)) for name in _NETWORK}
-        routing = lengthened(parts["routing"], parts["topology"])
         bound = self.bound.value if self.routing_bound is None else self.routing_bound
-        network = RoutedNetwork(**{**parts, "routing": routing, "routing_bound": bound, "enumeration": proof})
+        network = RoutedNetwork(**{**parts, "routing_bound": bound, "enumeration": proof})
         return {**super().arguments(), "network": network}
 
 

@@ -20,7 +20,6 @@ from topoopt.kinds.network.methods import (
     WORST_TOPOLOGY_METHODS,
 )
 from topoopt.kinds.network.models import models_of
-from topoopt.kinds.network.turned_flows import shortened
 from topoopt.verify.laws.findings import CheckFindings
 from topoopt.verify.network.check import check_network
 
@@ -63,7 +62,7 @@ def _objective(problem: NetworkProblem, network: RoutedNetwork) -> Objective:
         return Objective("worst-theta", max(thetas), "link capacity")
     if not isinstance(problem, RoutingProblem) or problem.hop_price == 0.0:
         return Objective("theta", thetas[0], "link capacity")
-    hops = float(network.flows[0].flow.sum()) / float(problem.demand.sum())
+    hops = float(network.flows[0].load(network.topology).sum()) / float(problem.demand.sum())
     return Objective("completion-time", thetas[0] + problem.hop_price * hops, "time of a unit of demand on a link")
 
 
@@ -91,7 +90,7 @@ PARTS = 16
 
 
 def _excerpt(solution: NetworkSolution) -> tuple[NetworkSolution, int]:
-    routing = shortened(solution.network.routing, solution.topology)
+    routing = solution.network.routing
     if isinstance(routing, CommonRouting) or len(routing.flows[0].flow) < PARTS:
         return solution, 1
     rows = len(routing.flows[0].flow) // PARTS

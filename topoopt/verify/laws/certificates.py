@@ -18,10 +18,12 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.leaving import end_if_left
 from topoopt.core.topology import Topology
+from topoopt.verify.laws.turning import turned_distances
 
 _FAR = np.int64(2**62)
 _UNIT = 2.0**-53
 _EXACT_SERVERS = 128
+_MANY_HOPS = 16  # a round for so many servers: more take longer than Floyd and Warshall
 
 
 def integer_lengths(servers: int, lengths: Floats, added: float = 0.0) -> Ints:
@@ -87,9 +89,11 @@ def _priced_distances(
     """Capacity times integer lengths, summed, and exact all-pairs distances of these lengths plus the price of hops."""
     if not (0 <= hop_price < math.inf):
         raise InputError(f"certificate: the price of a hop is {hop_price!r}, a number not negative expected")
-    volume = sum((Fraction(float(value)) for value in demand[demand > 0]), Fraction(0))
+    volume = Fraction(0)
+    if hop_price > 0:
+        volume = sum((Fraction(float(value)) for value in demand[demand > 0]), volume)
     added = 0.0
-    if hop_price > 0 and lengths.shape == topology.multiplicity.shape and np.isfinite(lengths).all() and volume > 0:
+    if lengths.shape == topology.multiplicity.shape and np.isfinite(lengths).all() and volume > 0:
         added = hop_price / float(volume) * float(lengths @ topology.multiplicity)
     scaled = _scaled(topology, demand, lengths, added)
     price = sum(int(c) * int(length) for c, length in zip(topology.multiplicity, scaled, strict=True))
@@ -119,11 +123,34 @@ def _refuse_cut(distance: Ints, demand: Floats, limit: str) -> None:
 
 
 def all_pairs(topology: Topology, lengths: Ints) -> Ints:
-    """int64[n, n]: distances by Floyd and Warshall; 2^60 or more where there is no path."""
+    """int64[n, n]: distances, exact; 2^60 or more where there is no path.
+
+    Where all servers look alike, from one of them. Else by Bellman and Ford, server by server, as paths are of few hops
+    as a rule; where they are not, Floyd and Warshall go on from there.
+    """
     n, arcs = topology.servers, topology.arcs
-    distance = np.full((n, n), _FAR)
+    alike = turned_distances(topology, lengths, int(_FAR))
+    if alike is not None:
+        return alike
+    order = np.argsort(arcs[:, 1], kind="stable")
+    first = np.searchsorted(arcs[order, 1], np.arange(n + 1))
+    into = [(arcs[part, 0], lengths[part, None]) for part in map(order.__getitem__, map(slice, first[:-1], first[1:]))]
+    distance = np.full((n, n), _FAR)  # [v, s]: from s to v
     np.fill_diagonal(distance, 0)
-    np.minimum.at(distance, (arcs[:, 0], arcs[:, 1]), lengths)
+    changed = np.ones(n, dtype=np.bool_)
+    for _ in range(max(n // _MANY_HOPS, 8)):
+        fresh = np.zeros(n, dtype=np.bool_)
+        for v, (tails, length) in enumerate(into):
+            if len(tails) and (changed[tails].any() or fresh[tails].any()):
+                best = (distance[tails] + length).min(axis=0)
+                if (best < distance[v]).any():
+                    np.minimum(distance[v], best, out=distance[v])
+                    fresh[v] = True
+        end_if_left()
+        if not fresh.any():
+            return np.ascontiguousarray(distance.T)
+        changed = fresh
+    distance = np.ascontiguousarray(distance.T)
     through = np.empty_like(distance)
     for k in range(n):
         end_if_left()

@@ -12,6 +12,7 @@ from topoopt.core.leaving import end_if_left
 from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Tolerance
+from topoopt.verify.laws.turning import arcs_by_step, seen_from_itself, steps_of
 
 ROUNDING = Tolerance.ROUNDING.relative
 
@@ -41,6 +42,8 @@ def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, toleranc
     filled.
     """
     n, arcs = topology.servers, topology.arcs
+    if n > 1 and flow.flow.shape == (1, len(arcs)) and demand.shape == (n, n):
+        return _check_turned(topology, demand, flow.flow[0], tolerance)
     if flow.flow.shape != (n, len(arcs)) or demand.shape != (n, n):
         return FlowCheck(math.inf, (f"flow has shape {flow.flow.shape}, demand {demand.shape}",))
     if not np.isfinite(flow.flow).all():
@@ -65,6 +68,40 @@ def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, toleranc
     return FlowCheck(theta, tuple(violations))
 
 
+def _check_turned(topology: Topology, demand: Floats, row: Floats, tolerance: float) -> FlowCheck:
+    """The same where one row says what every source sends: what stays, seen from the source, is computed once and held
+    against the demand of each. All arcs that lead equally far carry the same, the sum of the row over them.
+    """
+    n = topology.servers
+    classes = arcs_by_step(topology)
+    if classes is None:
+        return FlowCheck(math.inf, ("one row of flow stands for all sources, but the servers differ in their arcs",))
+    if not np.isfinite(row).all():
+        return FlowCheck(math.inf, ("flow is not finite",))
+    arcs = topology.arcs
+    violations = [f"source 0 sends {row[a]:g} over {arcs[a, 0]} -> {arcs[a, 1]}" for a in np.flatnonzero(row < 0)[:5]]
+    sent = row[classes]
+    leaves = sent.sum(axis=0)
+    comes = np.zeros(n)
+    for step, part in zip(steps_of(topology, classes), sent, strict=True):
+        comes += np.roll(part, step)
+    stays, passing = comes - leaves, PASSING * (comes + leaves)
+    lost = 0
+    for s in range(n):
+        end_if_left()
+        wanted = seen_from_itself(demand, s)
+        wanted[0] = -demand[s].sum()
+        wrong = np.flatnonzero(np.abs(stays - wanted) > tolerance * np.abs(wanted) + passing)
+        for v in wrong[: max(5 - lost, 0)]:
+            there = (s + v) % n
+            violations.append(f"source {s}: {stays[v]:.9g} stays at server {there}, demand is {wanted[v]:.9g}")
+        lost += len(wrong)
+    if lost > 5:
+        violations.append(f"and {lost - 5} more servers where a flow is not conserved")
+    theta = float((sent.sum(axis=1)[:, None] / topology.multiplicity[classes]).max(initial=0.0))
+    return FlowCheck(theta, tuple(violations))
+
+
 def check_hops(topology: Topology, flow: SourceFlow, max_hops: int) -> tuple[str, ...]:
     """Whether the flow is made of paths of at most `max_hops` hops, as its split `by_hop` must show.
 
@@ -74,7 +111,7 @@ def check_hops(topology: Topology, flow: SourceFlow, max_hops: int) -> tuple[str
     """
     n, arcs = topology.servers, topology.arcs
     split = flow.by_hop
-    if split is None:
+    if split is None or flow.flow.shape != (n, len(arcs)):
         return (f"no split of the flow by hops shows that paths have at most {max_hops} hops",)
     if split.ndim != 3 or split.shape[1:] != (n, len(arcs)) or len(split) > max_hops:
         return (f"the flow by hops has shape {split.shape}, at most ({max_hops}, {n}, {len(arcs)}) expected",)

@@ -68,7 +68,7 @@ def _check_flow(findings: ViolationLog, problem: NetworkProblem, solution: Netwo
     name, unit, price = _objective(problem)
     stated, value = solution.objective.value, max(thetas)
     if price:
-        value += price * float(solution.flow.flow.sum()) / float(problem.demand.sum())
+        value += price * _hops(solution) / float(problem.demand.sum())
     findings.hold(
         "objective", ("the objective", solution.objective.name, name), ("its unit", solution.objective.unit, unit)
     )
@@ -79,6 +79,12 @@ def _check_flow(findings: ViolationLog, problem: NetworkProblem, solution: Netwo
     if limit is not None and limit < solution.topology.servers - 1:
         for message in check_hops(solution.topology, solution.flow, limit):
             findings.add("max-hops", message)
+
+
+def _hops(solution: NetworkSolution) -> float:
+    """Demand times hops: what all sources send over all arcs."""
+    sent = float(solution.flow.flow.sum())
+    return sent * solution.topology.servers if solution.flow.turned else sent
 
 
 def _objective(problem: NetworkProblem) -> tuple[str, str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import (
+    all_pairs,
     certified_theta_bound,
     exact_theta_bound,
 )
@@ -71,6 +73,32 @@ def test_circulant_bound_by_hand() -> None:
     assert bound <= 4.0
     with pytest.raises(InfeasibleError, match="displacement 1"):
         certified_circulant_bound(np.array([2]), np.ones(1), np.array([0, 1.0, 1, 1]), np.ones(1))
+
+
+@pytest.mark.parametrize("shape", ["random", "ring of many hops", "circulant", "circulant of unequal lengths"])
+@pytest.mark.parametrize("seed", range(4))
+def test_distances_are_those_of_dijkstra(shape: str, seed: int) -> None:
+    """Whichever way they are found: server by server, going on with Floyd and Warshall, or from one server for all."""
+    draw = np.random.default_rng(seed)
+    n = int(draw.integers(20, 40))
+    if shape == "random":
+        arcs = np.unique(draw.integers(0, n, (3 * n, 2)), axis=0)
+        arcs = arcs[arcs[:, 0] != arcs[:, 1]]
+    else:
+        steps = [1] if shape == "ring of many hops" else [1, 4, n - 3]
+        arcs = np.array([(v, (v + step) % n) for v in range(n) for step in steps])
+    topology = Topology.of_arcs(n, arcs)
+    lengths = draw.integers(0, 2**40, len(topology.arcs))
+    if shape == "circulant":
+        lengths = lengths[:n][(topology.arcs[:, 1] - topology.arcs[:, 0]) % n]
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(n))
+    ends = zip(topology.arcs.tolist(), lengths.tolist(), strict=True)
+    graph.add_weighted_edges_from((i, j, length) for (i, j), length in ends)
+    due = np.full((n, n), 2**60)
+    for i, row in nx.all_pairs_dijkstra_path_length(graph):
+        due[i, list(row)] = list(row.values())
+    np.testing.assert_array_equal(np.minimum(all_pairs(topology, lengths), 2**60), due)
 
 
 def test_a_right_flow_passes() -> None:

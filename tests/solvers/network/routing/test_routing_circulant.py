@@ -114,11 +114,17 @@ def test_one_source_stands_for_all(seed: int) -> None:
     weight[0] = 0.0
     demand = weight[(np.arange(n) - np.arange(n)[:, None]) % n]
     one, each = (RoutingProof(network_of(topology, demand), 1e-9, alike=alike) for alike in (True, False))
-    for proof in (one, each):
-        by_rotation(proof)
+    by_rotation(one)
+    assert one.flow is not None
+    turned = SourceFlow(one.flow)
+    table = SourceFlow(np.array(list(turned.rows(topology))))
+    each.offer_flow(table.flow)
+    each.offer_lengths(one.lengths)
     assert one.value == pytest.approx(each.value, rel=1e-12)
     assert one.bound == pytest.approx(each.bound, rel=1e-12)
-    assert one.flow is not None
-    assert each.flow is not None
-    np.testing.assert_allclose(one.flow, each.flow, atol=1e-12 * weight.sum())
-    assert not check_flow(topology, demand, SourceFlow(one.flow)).violations
+    exact = each.offer_rough_flow(table.flow, one.lengths)
+    assert exact == pytest.approx(one.value, rel=1e-12)
+    for flow in (turned, table):
+        found = check_flow(topology, demand, flow)
+        assert not found.violations
+        assert found.theta == pytest.approx(one.value, rel=1e-12)
