@@ -43,3 +43,19 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     answer = run("evaluate", file, *SIZES, "--fabric", "direct-connect")
     assert answer.code == 3
     assert "direct-connect: 1 interface of a server does not join all" in answer.stderr
+
+
+def test_rails_among_the_fabrics() -> None:
+    """The step is that of `switching`; without the section nothing says how long circuits take."""
+    file = INSTANCES / "llm-training" / "rails-32.yaml"
+    sizes = ("--tensor", 4, "--pipeline", 2, "--data", 4)
+    found = run("evaluate", file, *sizes, "--fabric", "photonic-rails", "--fabric", "rail-only", "--json").json
+    rails, only = found["fabrics"]
+    assert rails["iteration_time_s"] == found["switching"]["step_s"]
+    assert only["fabric"] == "rail-only"
+    assert only["iteration_time_s"] >= found["switching"]["electrical_s"] * (1 - 1e-9)
+    ((path, _, message),) = refusals(run("evaluate", CASE, *SIZES, "--fabric", "photonic-rails", "--json").json)
+    assert (path, message) == ("--fabric", "how long circuits of the rails take to set is missing")
+    words = ("--fabric", "photonic-rails", "--follow", "--json")
+    ((path, _, _),) = refusals(run("evaluate", file, *sizes, *words).json)
+    assert path == "--follow"

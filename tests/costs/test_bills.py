@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.paths import ROOT
 from topoopt.core.bill import Bill, iterations_per_s_per_million_usd
 from topoopt.core.errors import InputError
 from topoopt.core.fat_tree import fat_tree_arity, fat_tree_count
-from topoopt.core.price_book import FIBRE, NIC, SWITCH_PORT, TRANSCEIVER, PriceBook, Quote
+from topoopt.core.price_book import FIBRE, NIC, OCS_PORT, SWITCH_PORT, TRANSCEIVER, PriceBook, Quote
 from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, Counting, NetworkSize
 from topoopt.costs.bills import bill_of, equal_cost_gbps, port_gbps
 from topoopt.costs.default_book import default_price_book
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
+from topoopt.files.price_book_file import read_price_book
 
 BOOK = default_price_book()
+H200 = ROOT / "topoopt" / "costs" / "prices-h200.yaml"
 RATES = (10.0, 25.0, 40.0, 100.0, 200.0)
 TRANSCEIVERS = (20, 39, 39, 99, 198)
 NICS = (185, 185, 354, 678, 815)
@@ -205,6 +208,35 @@ def test_any_fabric_against_any(fabric: str, other: str, counting: Counting, ser
     else:
         assert bill_of(fabric, size, rate, BOOK, counting).usd == pytest.approx(usd)
         assert bill_of(fabric, size, rate * 1.001, BOOK, counting).usd >= usd * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("servers", [16, 64])
+def test_photonic_rails_against_the_published_ratios(servers: int) -> None:
+    """H200 servers of 8 GPUs, 128 and 512 of these: 4.27 times the cost and 23.9 times the power (arXiv:2602.12521).
+
+    Power of a port is known to 39.4 +- 0.05 and 0.39 +- 0.005 W: some that the published ratio, 23.85 to 23.95, allows.
+    """
+    book = read_price_book(H200)
+    tree, rails = (bill_of(name, NetworkSize(servers, 8), 400.0, book) for name in ("rail-fat-tree", "photonic-rails"))
+    assert tree.usd / rails.usd == pytest.approx(4.27, abs=0.005)
+    assert tree.watts is not None
+    assert rails.watts is not None
+    ports, circuits = pieces(tree, SWITCH_PORT), pieces(rails, OCS_PORT)
+    least = (tree.watts - 0.05 * ports) / (rails.watts + 0.005 * circuits)
+    most = (tree.watts + 0.05 * ports) / (rails.watts - 0.005 * circuits)
+    assert least < 23.95
+    assert most >= 23.85
+    assert tree.watts / rails.watts == pytest.approx(23.9, rel=0.003)
+    assert rails.usd == 8 * servers * (879 + 2 * 520)
+
+
+def test_rails_that_have_other_ports_or_whole_switches() -> None:
+    """Four ports a GPU; 8 rails of 2 x 400 ports do not fit into switches of 384."""
+    size = NetworkSize(16, 8, rail_ports=32)
+    assert pieces(bill_of("photonic-rails", size, 400.0, read_price_book(H200)), OCS_PORT) == 16 * 32
+    whole = bill("photonic-rails", 16, 8, 100.0, Counting.DEVICES)  # 12 rails of 32 ports fit into one switch
+    assert pieces(whole, OCS_PORT) == 384
+    assert any("more than a switch of 384 has" in note for note in bill("photonic-rails", 400, 8, 100.0).notes)
 
 
 def with_nic(quotes: tuple[float, ...]) -> PriceBook:

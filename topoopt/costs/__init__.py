@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from topoopt.core.bill import PLAN_FABRIC
 from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT
-from topoopt.costs.direct_connect import optical_circuit_switches, panels, panels_with_look_ahead
+from topoopt.costs.direct_connect import optical_circuit_switches, panels, panels_with_look_ahead, photonic_rails
 from topoopt.costs.direct_wiring import hypercube, regular_graph, torus_2d, torus_3d
 from topoopt.costs.fat_trees import (
     full_bisection,
@@ -64,6 +64,7 @@ FABRIC_COSTS: Mapping[str, FabricCost] = {
     ),
     "rail-fat-tree": FabricCost("rail-optimised fat-tree", rail_optimised, LINK),
     "rail-only": FabricCost("rails without a core", rail_only, LINK),
+    "photonic-rails": FabricCost("an optical circuit switch a rail", photonic_rails, LINK),
     "regional-circuits": FabricCost("regional circuits, fat-tree of the other interfaces", regional_circuits, LINK),
     "ideal-switch": FabricCost("ideal switch", ideal_switch, LINK),
     "random-regular": FabricCost("random regular graph, wired directly", regular_graph, LINK),

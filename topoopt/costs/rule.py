@@ -31,12 +31,14 @@ class NetworkSize:
         degree: d, interfaces of a server on direct-connect networks.
         oversubscription: downlinks over uplinks, for the networks that are oversubscribed.
         optical_interfaces: of the d, those on the optical switch of a region; 0: none.
+        rail_ports: of a server on the optical switches of its rails together; 0: two for each interface.
     """
 
     servers: int
     degree: int
     oversubscription: float = 2.0
     optical_interfaces: int = 0
+    rail_ports: int = 0
 
 
 @dataclass(frozen=True)

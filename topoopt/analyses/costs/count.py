@@ -95,7 +95,9 @@ def figures_of(question: CostQuestion) -> CostFigures:
         InputError: a fabric that the user named, or the reference, does not exist for the cluster.
     """
     target, book, counting = question.target, question.book, question.counting
-    size = NetworkSize(target.servers, target.degree, question.oversubscription, target.optical_interfaces)
+    size = NetworkSize(
+        target.servers, target.degree, question.oversubscription, target.optical_interfaces, target.rail_ports
+    )
 
     def bill(fabric: str) -> tuple[Bill, str | None]:
         gbps, remark = port_gbps(fabric, size, target.link_gbps, book, counting)

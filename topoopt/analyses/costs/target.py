@@ -42,6 +42,7 @@ class Target:
         optical_interfaces: of the d, those on the optical switch of a region.
         iterations_s: of a language model in training, seconds of an iteration on the fabrics of its solution, by
             their names in the table of counting rules.
+        rail_ports: of a server on optical switches of rails; 0: not said.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Target:
     solved: bool = False
     iterations_s: Mapping[str, float] = field(default_factory=dict)
     optical_interfaces: int = 0
+    rail_ports: int = 0
 
 
 def target_of(file: Path | None, servers: int | None, degree: int | None, link_gbps: float | None) -> Target:
@@ -134,7 +136,8 @@ def _trained(file: Path) -> _Found:
 def _trained_on(problem: LlmTrainingProblem) -> _Found:
     cluster = problem.cluster
     found, gbps = _found(problem.name, cluster.servers, cluster.degree, cluster.link_gbps)
-    return replace(found, optical_interfaces=cluster.optical_interfaces), gbps
+    ports = 0 if problem.switching is None else problem.switching.ports * cluster.gpus_per_server
+    return replace(found, optical_interfaces=cluster.optical_interfaces, rail_ports=ports), gbps
 
 
 def _lit(topology: Topology) -> NDArray[np.int32] | None:

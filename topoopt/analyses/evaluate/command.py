@@ -31,7 +31,8 @@ def evaluate(
         bool, typer.Option("--best", help="With time_model: calculon, the fastest execution that fits.")
     ] = False,
     fabric: Annotated[
-        list[str] | None, typer.Option(help="Also on this network, e.g. direct-connect, torus-3d, rail-only.")
+        list[str] | None,
+        typer.Option(help="Also on this network, e.g. direct-connect, torus-3d, rail-only, photonic-rails."),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="For --fabric: also send every transfer of every server.")
@@ -75,7 +76,8 @@ def evaluate(
         if problem.switching is not None:
             document["switching"] = _switched(file, problem, strategy)
         if fabric or follow:
-            document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric or [], follow=follow)
+            steps = document.get("switching")
+            document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric or [], steps, follow=follow)
         output.result(document, lambda console: _show(console, document), answer(problem, document))
         return 0
 
@@ -105,7 +107,9 @@ def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
     return step_document(step, static_s)
 
 
-def _on_fabrics(problem: Any, strategy: Any, ideal: Any, fabrics: list[str], *, follow: bool) -> list[dict[str, Any]]:
+def _on_fabrics(
+    problem: Any, strategy: Any, ideal: Any, fabrics: list[str], switched: dict[str, Any] | None, *, follow: bool
+) -> list[dict[str, Any]]:
     from solvers.stop import stop_on_signals
     from topoopt.analyses.evaluate.on_fabrics import on_fabrics
     from topoopt.core.errors import InputError, Problem
@@ -115,7 +119,7 @@ def _on_fabrics(problem: Any, strategy: Any, ideal: Any, fabrics: list[str], *, 
     if problem.calculon is not None:
         raise InputError([Problem("networks go with time_model: roofline", path="--fabric", value=", ".join(fabrics))])
     with stop_on_signals(None) as stop:
-        return on_fabrics(problem, strategy, ideal, tuple(fabrics), stop, follow=follow)
+        return on_fabrics(problem, strategy, ideal, tuple(fabrics), stop, switched, follow=follow)
 
 
 def _named(option: str, value: str | None, names: Any) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from solvers.llm_training.network.fabrics import fabric_problems
 from solvers.llm_training.network.plan import FoundOnFabric, best_network, mapped, outcome_of
+from solvers.llm_training.planned import planned_problems
 from solvers.stop import Stop
-from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
-from topoopt.core.llm_training_plan import RankedStrategy
+from topoopt.core.llm_training_plan import PHOTONIC_RAILS, RankedStrategy
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.network.explicit import explicit_s
 
@@ -21,6 +21,7 @@ def on_fabrics(
     ideal: StepEstimate,
     fabrics: tuple[str, ...],
     stop: Stop,
+    switched: dict[str, Any] | None,
     *,
     follow: bool,
 ) -> list[dict[str, Any]]:
@@ -28,17 +29,27 @@ def on_fabrics(
 
     Args:
         ideal: of the strategy on an ideal switch.
+        switched: its step with circuits set anew; None: the instance says nothing of these.
         follow: also send every transfer of every server.
 
     Raises:
         InputError: no such fabric, the cluster cannot have it, or what is asked cannot be followed.
     """
-    problems = fabric_problems(problem.cluster, fabrics)
+    problems = planned_problems(problem.cluster, fabrics)
+    if PHOTONIC_RAILS in fabrics and problem.switching is None:
+        text, allowed = "how long circuits of the rails take to set is missing", "an instance with switching:"
+        problems.append(Problem(text, path="--fabric", value=PHOTONIC_RAILS, allowed=allowed))
+    if PHOTONIC_RAILS in fabrics and follow:
+        text = "steps on rails are followed circuit by circuit anyway"
+        problems.append(Problem(text, path="--follow", value=PHOTONIC_RAILS, allowed="left out"))
     if problems:
         raise InputError(problems)
     ranked = RankedStrategy(strategy, ideal.iteration_time_s, ideal.memory.total)
     found = []
     for fabric in fabrics:
+        if fabric == PHOTONIC_RAILS:
+            found.append(_rails(switched))
+            continue
         one = best_network(problem, fabric, ranked)
         if one is None:
             degree = problem.cluster.degree
@@ -60,3 +71,16 @@ def on_fabrics(
             placed = best.evaluated
             found[-1]["followed_s"] = explicit_s(problem, strategy, placed.network, best.groups, placed.found)
     return found
+
+
+def _rails(switched: dict[str, Any] | None) -> dict[str, Any]:
+    """A step on rails among steps on networks."""
+    assert switched is not None
+    form = f"ports are set {switched['switches']} times, {switched['mode']}, stall {switched['exposed_s']:.4g} s"
+    return {
+        "fabric": PHOTONIC_RAILS,
+        "iteration_time_s": switched["step_s"],
+        "form": form,
+        "degree_split": {},
+        "dimensions": [],
+    }
