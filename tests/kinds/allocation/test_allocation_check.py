@@ -61,6 +61,12 @@ def late(solution: AllocationSolution) -> AllocationSolution:
     return replace(solution, transfers=(replace(first, completion_time_s=9.0), *others))
 
 
+def first_row(solution: AllocationSolution, **fields: object) -> AllocationSolution:
+    """The first row of the table of servers says something else."""
+    first, *others = solution.servers
+    return replace(solution, servers=(replace(first, **fields), *others))  # type: ignore[arg-type]
+
+
 DAMAGE: list[tuple[str, Callable[[AllocationSolution], AllocationSolution], str]] = [
     ("name", lambda s: replace(s, name="other"), "identity"),
     ("goal", lambda s: replace(s, goal="weighted"), "identity"),
@@ -79,6 +85,15 @@ DAMAGE: list[tuple[str, Callable[[AllocationSolution], AllocationSolution], str]
     ("missing row", lambda s: replace(s, servers=s.servers[1:]), "servers"),
     ("hop", lambda s: replace(s, servers=(replace(s.servers[0], next_hops=((2, 20.0),)), *s.servers[1:])), "servers"),
     ("row twice", lambda s: replace(s, servers=(*s.servers, s.servers[0])), "servers"),
+    ("rows out of order", lambda s: replace(s, servers=s.servers[::-1]), "servers"),
+    ("rate of a hop", lambda s: first_row(s, next_hops=((1, s.servers[0].next_hops[0][1] * (1 + 1e-6)),)), "servers"),
+    ("rate that is none", lambda s: first_row(s, next_hops=((1, float("nan")),)), "servers"),
+    ("one hop more", lambda s: first_row(s, next_hops=(*s.servers[0].next_hops, (3, 1e-3))), "servers"),
+    ("hop twice", lambda s: first_row(s, next_hops=s.servers[0].next_hops * 2), "servers"),
+    ("no such hop", lambda s: first_row(s, next_hops=(*s.servers[0].next_hops, (4, 0.0))), "servers"),
+    ("no such server", lambda s: replace(s, servers=(*s.servers, replace(s.servers[-1], server=9))), "servers"),
+    ("no such destination", lambda s: first_row(s, destination=-1), "servers"),
+    ("half a server", lambda s: first_row(s, server=0.5), "servers"),
     ("objective", lambda s: replace(s, objective=replace(s.objective, value=21.0)), "objective"),
     ("unit", lambda s: replace(s, objective=replace(s.objective, unit="s")), "objective"),
     ("bound", lambda s: replace(s, bound=Bound(30.0, s.bound.argument)), "bound"),
