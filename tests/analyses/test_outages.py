@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.cli_cases import run
-from topoopt.verify.failures.outage_units import copies_up
+from topoopt.verify.failures.outage_units import copies_up, servers_exchanged
 from topoopt.workloads.server_outages import TRACE_DAYS, TRACE_SERVERS, server_outages
 
 CASE = """
@@ -49,6 +49,12 @@ def test_copies_by_hand() -> None:
     assert copies_up(down, 2, 2, circuits=True) == [2, 1, 2]
 
 
+def test_exchanged_servers_by_hand() -> None:
+    """Two of three in use: the third comes for the second and stays; then one copy less, and one server back."""
+    down = np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0], [1, 0, 0]], dtype=np.bool_)
+    assert servers_exchanged(down, [2, 2, 2, 1, 2], 1) == 2
+
+
 def test_at_the_command_line(tmp_path: Path) -> None:
     """Four copies on two servers each; more spare servers never hurt, and enough of them leave nothing to lose."""
     file = tmp_path / "case.yaml"
@@ -62,7 +68,15 @@ def test_at_the_command_line(tmp_path: Path) -> None:
     assert [row["mean"] for row in others] == sorted(row["mean"] for row in others)
     assert others[-1]["worst"] == 1.0
     assert others[-1]["worst_step_s"] == pytest.approx(others[-1]["p99_step_s"])
-    assert run("outages", tmp_path / "solution.json").code == 0
+    assert fixed["exchanged"] == 0.0
+    assert others[-1]["exchanged"] > 0.0
+    page, table = tmp_path / "outages.html", tmp_path / "outages.csv"
+    told = run("outages", tmp_path / "solution.json", "--spares", "0,1,2,8", "--plot", page, "--csv", table)
+    assert told.code == 0
+    assert page.read_text().count("<svg") >= 2
+    assert "circuits, 8 spare" in page.read_text()
+    assert len(table.read_text().splitlines()) == 6
+    assert run("outages", tmp_path / "solution.json", "--plot", tmp_path / "outages.svg").code == 2
     wrong = run("outages", tmp_path / "solution.json", "--spares", "two")
     assert wrong.code == 2
     assert "--spares" in wrong.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,8 @@ from topoopt.console.output import JsonOption, Output
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from topoopt.core.outages import OutageStudy
+
 MOST_SPARES, MOST_DAYS = 100_000, 100_000
 
 
@@ -21,6 +23,8 @@ def outages(
     spares: Annotated[str, typer.Option(help="Spare servers, parted by commas.")] = "0,4,8,16",
     days: Annotated[int, typer.Option(min=1, max=MOST_DAYS, help="To draw.")] = 349,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of the draw.")] = 0,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write: the table.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Page to write, as .html: charts and the table.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Throughput of a plan over days on which servers are down, with circuits that any servers use, and without.
@@ -32,22 +36,25 @@ def outages(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.analyses.outages.run import copies_of, outage_rows
+        from topoopt.analyses.outages.run import outage_study
+        from topoopt.files.table_and_plot import require_targets
         from topoopt.kinds.llm_training.solution_file import SOLUTION_FILE
 
-        numbers = _numbers(spares)
-        plan = SOLUTION_FILE.read(solution)
-        copies, rows = copies_of(plan), outage_rows(plan, numbers, days, seed)
+        require_targets(csv_file, plot)
+        _refuse_picture(plot)
+        study = outage_study(SOLUTION_FILE.read(solution), _numbers(spares), days, seed)
         document = {
             "kind": "outages",
-            "name": plan.name,
+            "name": study.name,
             "days": days,
             "seed": seed,
-            "copies": copies.number,
-            "servers_each": copies.servers_each,
-            "rows": [asdict(row) for row in rows],
+            "copies": study.copies.number,
+            "servers_each": study.copies.servers_each,
+            "rows": [asdict(row) for row in study.rows],
         }
-        output.result(document, lambda console: _show(console, document), _answer(document))
+        said = _answer(document)
+        document |= _written(study, said, csv_file, plot)
+        output.result(document, lambda console: _show(console, study, (csv_file, plot)), said)
         return 0
 
     output.run(command)
@@ -81,17 +88,42 @@ def _answer(document: dict[str, Any]) -> str:
     )
 
 
-def _show(console: Console, document: dict[str, Any]) -> None:
-    """A table."""
-    from topoopt.console.tables import TerminalTable
-    from topoopt.drawing.format import percent
+def _refuse_picture(plot: Path | None) -> None:
+    from topoopt.core.errors import InputError, Problem
 
-    title = f"{document['copies']} copies of the model on {document['servers_each']} servers each"
-    table = TerminalTable(title=title)
-    for name in ("spare servers", "circuits", "mean", "99 % of days", "worst day", "days without loss", "worst step"):
+    if plot is not None and plot.suffix.lower() != ".html":
+        text = "several charts make a page, not a picture"
+        raise InputError([Problem(text, path="--plot", value=str(plot), allowed=".html")])
+
+
+def _written(study: OutageStudy, said: str, csv_file: Path | None, plot: Path | None) -> dict[str, str | None]:
+    from topoopt.analyses.outages.report import outages_html
+    from topoopt.core.outages import OutageRow
+    from topoopt.files.atomic import write_text_atomically
+    from topoopt.files.table_and_plot import csv_text
+
+    if csv_file is not None:
+        names = [one.name for one in fields(OutageRow)]
+        rows = ((getattr(row, name) for name in names) for row in study.rows)
+        write_text_atomically(csv_file, csv_text(names, rows))
+    if plot is not None:
+        write_text_atomically(plot, outages_html(study, said))
+    return {"csv": None if csv_file is None else str(csv_file), "plot": None if plot is None else str(plot)}
+
+
+def _show(console: Console, study: OutageStudy, files: tuple[Path | None, ...]) -> None:
+    """A table."""
+    from topoopt.analyses.outages.report import HEADINGS, row_cells
+    from topoopt.console.tables import TerminalTable
+
+    table = TerminalTable(
+        title=f"{study.copies.number} copies of the model on {study.copies.servers_each} servers each"
+    )
+    for name in HEADINGS:
         table.add_column(name, justify="left" if name == "circuits" else "right")
-    for row in document["rows"]:
-        worst = "–" if row["worst_step_s"] is None else f"{row['worst_step_s']:.4g} s"
-        shares = (percent(row[name]) for name in ("mean", "p99", "worst", "whole_days"))
-        table.add_row(str(row["spares"]), "yes" if row["circuits"] else "no", *shares, worst)
+    for row in study.rows:
+        table.add_row(*row_cells(row))
     console.print(table)
+    for file in files:
+        if file is not None:
+            console.print(f"written: {file}", soft_wrap=True, markup=False)

@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training_solution import LlmTrainingSolution
-from topoopt.verify.failures.outage_units import copies_up
+from topoopt.core.outages import Copies, OutageRow, OutageStudy
+from topoopt.verify.failures.outage_units import copies_up, servers_exchanged
 from topoopt.workloads.server_outages import server_outages
-
-
-@dataclass(frozen=True)
-class OutageRow:
-    """Days with so many spare servers.
-
-    Attributes:
-        spares: servers beside those of the plan.
-        circuits: whether any servers make a copy of the model.
-        mean, p99, worst: part of the throughput of the plan: mean of the days, what 99 % of them reach, least.
-        whole_days: part of the days on which nothing is missing.
-        p99_step_s, worst_step_s: seconds for as many sequences as an iteration of the plan takes; None: none is done.
-    """
-
-    spares: int
-    circuits: bool
-    mean: float
-    p99: float
-    worst: float
-    whole_days: float
-    p99_step_s: float | None
-    worst_step_s: float | None
-
-
-@dataclass(frozen=True)
-class Copies:
-    """Whole copies of a model that a plan has: experts are on as many ranks as share them.
-
-    Attributes:
-        number: of them.
-        servers_each: that hold one.
-    """
-
-    number: int
-    servers_each: int
 
 
 def copies_of(solution: LlmTrainingSolution) -> Copies:
@@ -63,8 +28,8 @@ def copies_of(solution: LlmTrainingSolution) -> Copies:
     return Copies(strategy.gpus // ranks, ranks // setting.gpus_per_server)
 
 
-def outage_rows(solution: LlmTrainingSolution, spares: Sequence[int], days: int, seed: int) -> list[OutageRow]:
-    """Without spare servers and circuits, then with circuits for each number of spare servers.
+def outage_study(solution: LlmTrainingSolution, spares: Sequence[int], days: int, seed: int) -> OutageStudy:
+    """Draw days, and follow the copies of the model through them.
 
     Raises:
         InputError: the plan is not made of whole servers.
@@ -72,31 +37,53 @@ def outage_rows(solution: LlmTrainingSolution, spares: Sequence[int], days: int,
     """
     copies = copies_of(solution)
 
-    def row(number: int, *, circuits: bool) -> OutageRow:
-        servers = copies.number * copies.servers_each + number
-        down = server_outages(servers, days, np.random.default_rng(seed))
-        return _row(solution, copies, down, number, circuits=circuits)
+    def down_of(number: int) -> Bools:
+        return server_outages(copies.number * copies.servers_each + number, days, np.random.default_rng(seed))
 
-    return [row(0, circuits=False), *(row(number, circuits=True) for number in spares)]
+    asked = [(0, False), *((number, True) for number in spares)]
+    found = [_row(solution, copies, down_of(number), number, circuits=circuits) for number, circuits in asked]
+    down = tuple(down_of(0).sum(axis=1).tolist())
+    return OutageStudy(
+        solution.name, copies, seed, down, tuple(row for row, _ in found), tuple(left for _, left in found)
+    )
 
 
-def _row(solution: LlmTrainingSolution, copies: Copies, down: Bools, spares: int, *, circuits: bool) -> OutageRow:
+def _row(
+    solution: LlmTrainingSolution, copies: Copies, down: Bools, spares: int, *, circuits: bool
+) -> tuple[OutageRow, tuple[float, ...]]:
     up = _copies_up(down, copies, circuits=circuits)
-    if up.tolist() != copies_up(down, copies.number, copies.servers_each, circuits=circuits):
+    exchanged = _exchanged(down, up * copies.servers_each) if circuits else 0
+    again = copies_up(down, copies.number, copies.servers_each, circuits=circuits)
+    if up.tolist() != again or (circuits and exchanged != servers_exchanged(down, again, copies.servers_each)):
         raise CheckError("copies of the model that are up are counted otherwise by the checker")
-    part: Floats = np.sort(up / copies.number)
+    left: Floats = up / copies.number
+    part = np.sort(left)
     p99 = float(part[int(0.01 * len(part))])
     step = solution.objective.value
-    return OutageRow(
+    row = OutageRow(
         spares=spares,
         circuits=circuits,
         mean=float(part.mean()),
         p99=p99,
         worst=float(part[0]),
         whole_days=float((part >= 1.0).mean()),
+        exchanged=exchanged / max(len(down) - 1, 1),
         p99_step_s=step / p99 if p99 else None,
         worst_step_s=step / float(part[0]) if part[0] else None,
     )
+    return row, tuple(left.tolist())
+
+
+def _exchanged(down: Bools, needed: Ints) -> int:
+    """Servers that come in over all days but the first: those in use stay while they are up."""
+    used, found = np.zeros(down.shape[1], dtype=np.bool_), 0
+    for day, count in enumerate(needed.tolist()):
+        order = np.argsort(np.where(down[day], 2, np.where(used, 0, 1)), kind="stable")
+        chosen = np.zeros_like(used)
+        chosen[order[:count]] = True
+        found += int((chosen & ~used).sum()) if day else 0
+        used = chosen
+    return found
 
 
 def _copies_up(down: Bools, copies: Copies, *, circuits: bool) -> Ints:

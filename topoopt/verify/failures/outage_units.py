@@ -25,3 +25,23 @@ def copies_up(down: Bools, copies: int, servers_each: int, *, circuits: bool) ->
             whole += not any(day[copy * servers_each : (copy + 1) * servers_each])
         found.append(whole)
     return found
+
+
+def servers_exchanged(down: Bools, up: list[int], servers_each: int) -> int:
+    """Servers that copies get in place of others, the first day left out; those in use stay while they are up.
+
+    Args:
+        down: bool[days, servers].
+        up: copies, by day.
+        servers_each: of a copy.
+    """
+    total = 0
+    used: set[int] = set()
+    for day, (row, copies) in enumerate(zip(down.tolist(), up, strict=True)):
+        working = [server for server, one in enumerate(row) if not one]
+        kept = [server for server in working if server in used][: copies * servers_each]
+        others = [server for server in working if server not in used]
+        added = others[: copies * servers_each - len(kept)]
+        total += len(added) if day else 0
+        used = {*kept, *added}
+    return total
