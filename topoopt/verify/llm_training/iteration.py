@@ -19,7 +19,8 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.verify.llm_training.greedy_rounds import planned_order
 from topoopt.verify.llm_training.order_bounds import OrderBounds
-from topoopt.verify.llm_training.order_ends import Levels, OrderCosts, done_of, levelled
+from topoopt.verify.llm_training.order_ends import OrderCosts, done_of
+from topoopt.verify.llm_training.pass_levels import Levels, levelled
 from topoopt.verify.llm_training.space import SCHEDULES, Records, records_of, row_of
 from topoopt.verify.llm_training.stage_rows import StageRows, dealt, stage_rows
 from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates
@@ -72,23 +73,29 @@ class AlikeStrategies:
 
     def ends(self) -> tuple[Floats, Floats]:
         """Seconds until the last pass ends, weights being there, and until the last gradient is reduced."""
-        rows, none = self.rows, np.zeros_like(self.rows.forward)
+        rows, ready = self.rows, self._ready()
         if self.schedule is not S.ZB_2P:
-            return self._run(rows, none, None)[0], self._finished(*self._run(rows, self._ready(), None))
+            there, last, done = self._run(rows, ready, None)
+            return there, self._finished(last, done)
         found = np.empty((2, len(self.places)))
         for place in range(len(self.places)):
-            made, one = self._planned(place), np.array([place])
+            one = np.array([place])
             own = rows.of(one)
-            found[0, one] = self._run(own, none[:, one], made)[0]
-            last, done = self._run(own, self._ready()[:, one], made)
+            found[0, one], last, done = self._run(own, ready[:, one], self._planned(place))
             found[1, one] = self._finished(last, done, own)
         return found[0], found[1]
 
-    def _run(self, rows: StageRows, ready: Floats, made: Levels | None) -> tuple[Floats, Floats]:
+    def _run(self, rows: StageRows, ready: Floats, made: Levels | None) -> tuple[Floats, Floats, Floats]:
+        """When the last pass ends, weights being there; and when it does, and the last of every stage, as they come."""
+        count = len(rows.hop)
         hop = rows.hop if self.p > 1 else 0.0 * rows.hop
-        costs = OrderCosts.of(rows.forward, rows.inputs, rows.weights, hop, ready, self.m)
+        times = rows.forward, rows.inputs, rows.weights, hop
+        forward, inputs, weights, hop = (np.concatenate((table, table), axis=-1) for table in times)
+        both = np.concatenate((np.zeros_like(ready), ready), axis=-1)
+        costs = OrderCosts.of(forward, inputs, weights, hop, both, self.m)
         blocking = not self.problem.overlap.pipeline
-        return done_of(self.schedule, self.p, self.v, self.m, costs, blocking=blocking, made=made)
+        last, done = done_of(self.schedule, self.p, self.v, self.m, costs, blocking=blocking, made=made)
+        return last[:count], last[count:], done[:, count:]
 
     def _planned(self, place: int) -> Levels:
         rows = self.usual

@@ -1,13 +1,11 @@
 """When the passes of pipelines end, for many strategies of one order at once, level by level.
 
-A pass ends behind its rank's pass before, and behind what it waits for; passes that wait for no more than those of the
-levels before form the next level. Of many micro-batches so few are followed that a stretch of them, wider than any pass
-waits for, is the stretch before it plus a constant: then so is every later one.
+A pass ends behind its rank's pass before, and behind what it waits for. Of many micro-batches so few are followed that
+a stretch of them, wider than any pass waits for, is the stretch before it plus a constant: then so is every later one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,7 +13,8 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.pipeline import PipelineSchedule as S
-from topoopt.verify.llm_training.pass_orders import Pass, rank_order
+from topoopt.verify.llm_training.pass_levels import Levels, levelled
+from topoopt.verify.llm_training.pass_orders import rank_order
 
 EXACT = 2.0**52
 """Doubles hold whole numbers up to twice this."""
@@ -27,98 +26,6 @@ STRETCHES = {S.INTERLEAVED: (3, 4, 3)}
 """In periods: micro-batches before the stretches that are compared, in one, behind the second."""
 
 PLAIN_STRETCH = (2, 3, 2)
-
-
-@dataclass(frozen=True, eq=False)
-class Levels:
-    """Passes by level.
-
-    Attributes:
-        levels: for each an int64[k, 8]: the place of each pass, what is before it and whether it is a hop away (three
-            times; place 0: nothing), and rows of costs as `places` counts them.
-        place: of each pass.
-        copies: stages, the model's copies counted apart.
-    """
-
-    levels: list[Ints]
-    place: dict[Pass, int]
-    copies: int
-
-
-def levelled(orders: Sequence[list[Pass]], stages: int, *, blocking: bool) -> Levels:
-    """Passes of ranks whose orders are given.
-
-    Args:
-        stages: of the model.
-
-    Raises:
-        ValueError: passes wait for each other.
-    """
-    home = {stage: rank for rank, own in enumerate(orders) for _, _, stage in own}
-    copies, depth = len(home), {0: 0}
-    place: dict[Pass, int] = {}
-    at, last = [0] * len(orders), [(0, 0)] * len(orders)
-    found: list[list[tuple[int, ...]]] = []
-    started: set[int] = set()
-    moved = True
-    while moved:
-        moved = False
-        for rank, own in enumerate(orders):
-            while at[rank] < len(own):
-                kind, _, stage = own[at[rank]]
-                both = [own[at[rank]], own[at[rank] + 1]] if kind == "J" else [own[at[rank]]]
-                needs = [_need(one, stages, home, rank, place) for one in both]
-                if any(need is None for need in needs):
-                    break
-                before = [last[rank], *(need for need in needs if need is not None)]
-                if kind in "FJ" and stage not in started:
-                    started.add(stage)
-                    before.append((1 + stage, 0))  # weights that are gathered
-                before += [(0, 0)] * (3 - len(before))
-                rows = [_row(one, stages) for one in both] + [-1] * (2 - len(both))
-                number = 1 + copies + len(place)
-                own_depth = 1 + max(depth.get(source, 0) for source, _ in before)
-                depth[number] = own_depth
-                for one in both:
-                    place[one] = number
-                if own_depth > len(found):
-                    found.append([])
-                found[own_depth - 1].append((number, *(part for pair in before for part in pair), *rows))
-                last[rank] = (number, int(blocking and any(_leaves(one, stages, home, rank) for one in both)))
-                at[rank] += len(both)
-                moved = True
-    if any(place_ < len(own) for place_, own in zip(at, orders, strict=True)):
-        raise ValueError("passes wait for each other")
-    return Levels([np.array(level, dtype=np.int64) for level in found], place, copies)
-
-
-def _step(one: Pass, stages: int) -> int | None:
-    """The stage that gets what a pass makes."""
-    kind, _, stage = one
-    other = stage + 1 if kind in "FJ" else stage - 1
-    same = other // stages == stage // stages and other >= 0
-    return other if same and kind != "W" else None
-
-
-def _leaves(one: Pass, stages: int, home: dict[int, int], rank: int) -> bool:
-    other = _step(one, stages)
-    return other is not None and home[other] != rank
-
-
-def _need(one: Pass, stages: int, home: dict[int, int], rank: int, place: dict[Pass, int]) -> tuple[int, int] | None:
-    """What a pass waits for on another stage, and whether that is a hop away; None: it is not known yet."""
-    kind, i, stage = one
-    other = stage - 1 if kind in "FJ" else stage + 1
-    if kind == "W" or other < 0 or other // stages != stage // stages:
-        return (0, 0)
-    for name in "FJ" if kind in "FJ" else "BI":
-        if (name, i, other) in place:
-            return place[name, i, other], int(home[other] != rank)
-    return None
-
-
-def _row(one: Pass, stages: int) -> int:
-    return "FBIW".index(one[0].replace("J", "F")) * stages + one[2] % stages
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +48,8 @@ class OrderCosts:
 
 
 def ends_of(made: Levels, costs: OrderCosts) -> Floats:
-    """float64[1 + copies + passes, R] ticks."""
-    count = costs.hop.shape[0]
-    size = 1 + made.copies + len(made.place)
-    ends = np.zeros((size, count))
+    """float64[1 + copies + steps, R] ticks."""
+    ends = np.zeros((made.size, len(costs.hop)))
     ends[1 : 1 + made.copies] = np.tile(costs.ready, (made.copies // len(costs.ready), 1))
     for level in made.levels:
         begin = ends[level[:, 1]] + level[:, 2:3] * costs.hop
@@ -186,7 +91,7 @@ def done_of(
         repeats = few < m and schedule is not S.GPIPE
         made = _ruled(schedule, p, v, few if repeats else m, blocking)
         again: list[Ints] = []
-        width = max(1, MOST_ENDS // len(made.place))
+        width = max(1, MOST_ENDS // made.size)
         for begin in range(0, len(left), width):
             own = left[begin : begin + width]
             part = OrderCosts(costs.passes[:, own], costs.hop[own], costs.ready[:, own], costs.scale[own])
@@ -205,24 +110,18 @@ def done_of(
 def _shift(made: Levels, ends: Floats, schedule: S, stretch: tuple[int, int, int], few: int, stages: int) -> Floats:
     """By how much the passes of a stretch are later one period on."""
     begin, end, unit = stretch
-    one, other = [], []
-    for (kind, i, stage), place in made.place.items():
-        first = few // 2 if schedule is S.DUALPIPE and stage >= stages else 0
-        if begin <= i - first < end:
-            later = made.place.get((kind, i + unit, stage))
-            if later is None:  # a pass of another kind: this is no steady part
-                return np.array([[0.0], [1.0]]) * np.ones((1, ends.shape[1]))
-            one.append(place)
-            other.append(later)
-    return np.asarray(ends[other] - ends[one])
+    second = (made.stage >= stages) & (schedule is S.DUALPIPE)
+    place = made.micro - np.where(second, few // 2, 0)
+    own = np.flatnonzero((begin <= place) & (place < end))
+    later = made.micro[own] + unit
+    if len(own) == 0 or later.max() >= made.table.shape[2]:
+        return np.array([[0.0], [1.0]]) * np.ones((1, ends.shape[1]))
+    number = made.table[made.kind[own], made.stage[own], later]
+    if (number < 0).any():  # a pass of another kind: this is no steady part
+        return np.array([[0.0], [1.0]]) * np.ones((1, ends.shape[1]))
+    return np.asarray(ends[number] - ends[made.number[own]])
 
 
 def _last(made: Levels, ends: Floats, stages: int, scale: Floats, later: Floats | float) -> tuple[Floats, Floats]:
-    done = np.zeros((stages, ends.shape[1]))
-    final: dict[int, set[int]] = {}
-    for (kind, _, stage), place in made.place.items():
-        if kind in "BW":
-            final.setdefault(stage % stages, set()).add(place)
-    for stage, places in final.items():
-        done[stage] = ends[sorted(places)].max(axis=0)
-    return (ends.max(axis=0) + later) / scale, (done + later) / scale
+    done = ends[made.final].reshape(-1, stages, ends.shape[1]).max(axis=0)
+    return (ends[made.last].max(axis=0) + later) / scale, (done + later) / scale
