@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class SemidirectGroup:
         """How many."""
         return self.modulus * self.order
 
-    @property
+    @cached_property
     def powers(self) -> Ints:
         """int64[k], of the twist modulo m."""
         return np.array([pow(self.twist, b, self.modulus) for b in range(self.order)], dtype=np.int64)
@@ -51,9 +52,13 @@ class SemidirectGroup:
 
     def inverse(self, element: int) -> int:
         """What an element makes the identity with."""
-        a, b = divmod(element, self.order)
+        return int(self.inverses(np.array(element)))
+
+    def inverses(self, elements: Ints) -> Ints:
+        """int64: the same of each."""
+        a, b = np.divmod(elements, self.order)
         back = -b % self.order
-        return -pow(self.twist, back, self.modulus) * a % self.modulus * self.order + back
+        return np.asarray(-self.powers[back] * a % self.modulus * self.order + back, dtype=np.int64)
 
     def arcs(self, generators: Sequence[int]) -> Ints:
         """int64[n d, 2]: x -> x s, by generators, then by x."""

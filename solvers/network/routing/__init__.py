@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from solvers.network.routing.circulant import CirculantResult, circulant_classes, route_circulant, shift_invariant
+from solvers.network.routing.circulant import circulant_classes, route_circulant, shift_invariant
+from solvers.network.routing.class_mixture import ClassMixture
 from solvers.network.routing.column_generation import by_paths, by_trees
 from solvers.network.routing.frank_wolfe import frank_wolfe
 from solvers.network.routing.linear import first_order, ipx, simplex
@@ -19,7 +20,8 @@ from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.result import RoutingResult
 from solvers.network.routing.rotation import by_rotation, rotates
 from solvers.network.routing.softmin import softmin
-from solvers.stop import Stop
+from solvers.network.routing.translation import by_translation, translations_of
+from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
@@ -34,6 +36,7 @@ ROUTING_METHODS: dict[str, Method] = {
     "frank-wolfe": frank_wolfe,
     "softmin": softmin,
     "circulant": by_rotation,
+    "cayley": by_translation,
     "column-generation": by_trees,
     "path-generation": by_paths,
 }
@@ -43,15 +46,32 @@ CONSTRAINED = ("simplex", "ipx", "pdlp", "path-generation")
 """Methods that know limits and prices of hops."""
 
 
+ALIKE: dict[str, tuple[Callable[[RoutingNetwork], object], str]] = {
+    "circulant": (
+        rotates,
+        "this method needs a circulant topology and a demand that depends on the displacement alone",
+    ),
+    "cayley": (translations_of, "this method needs a Cayley digraph and a demand that its translations keep"),
+}
+"""Methods for networks that look the same from every server: what says that one does, and what to say if not."""
+
 _PROGRAM = 300_000
 """Sources times arcs up to which a solver takes the linear program in seconds to minutes."""
+
+_FEW_PAIRS, _FEW_COLUMNS = 6, 100_000
+"""Pairs with demand per server, and sources times arcs, up to which paths priced one by one are faster than lengths:
+slower with 12 pairs per server, or 256 servers of degree 4."""
+
+_FIRST_PART, _FIRST_S = 0.5, 60.0
+"""Of the time left, and seconds at most, for them: where many paths tie they may not end."""
 
 
 def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = None, hop_price: float = 0.0) -> str:
     """Name of the method for a problem: by structure first, then by size and by the accuracy asked for.
 
     Figures behind the limits (one core): simplex takes seconds from n = 64 (d = 4), IPX half a minute and 270 MB at
-    n = 256; softmin proves 0.1 % in about a second there, where PDLP takes ten times as long.
+    n = 256; softmin proves 0.1 % in about a second there, where PDLP takes ten times as long. A demand of few pairs
+    keeps it at 1 to 2 %, where paths priced one by one prove 0.1 % at n = 128 in two to three seconds.
     """
     columns = network.columns * (1 if max_hops is None else max_hops)
     if max_hops is not None or hop_price:
@@ -60,8 +80,11 @@ def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = N
         return "circulant"
     if columns <= 5_000:
         return "simplex"
+    if translations_of(network) is not None:
+        return "cayley"
     if columns <= _PROGRAM:
-        return "ipx" if accuracy < 1e-4 else "softmin"
+        few = columns <= _FEW_COLUMNS and np.count_nonzero(network.demand) <= _FEW_PAIRS * network.servers
+        return "ipx" if accuracy < 1e-4 else "path-generation" if few else "softmin"
     return "softmin"
 
 
@@ -112,18 +135,30 @@ def route(
     if (max_hops is not None or hop_price) and name not in CONSTRAINED:
         text, allowed = "this method knows no limit or price of hops", ", ".join(("auto", *CONSTRAINED))
         raise InputError([Problem(text, path="method", value=name, allowed=allowed)])
-    if name == "circulant" and not rotates(network):
-        text = "this method needs a circulant topology and a demand that depends on the displacement alone"
-        raise InputError([Problem(text, path="method", value=name, allowed="another method")])
+    if method in ALIKE and not ALIKE[method][0](network):
+        raise InputError([Problem(ALIKE[method][1], path="method", value=method, allowed="another method")])
     ends = (stop or Stop()).within(time_limit_s)
-    proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=name == "circulant")
+    proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=name in ALIKE)
     if keep is not None:
         proof.offered = lambda: keep(lambda: proof.result(name, 0))
-    work = ROUTING_METHODS[name](proof)
-    if method == "auto" and name == "softmin" and not proof.proven and not proof.late and network.columns <= _PROGRAM:
-        name = "pdlp"  # few pairs carry most of the demand: slow for lengths, not for the linear program
-        work = ROUTING_METHODS[name](proof)
+    name, work = _run_in_turn(proof, name) if method == "auto" else (name, ROUTING_METHODS[name](proof))
     return proof.result(name, work)
+
+
+_NEXT = {"path-generation": "softmin", "softmin": "pdlp"}
+"""What goes on where a method that `automatic` chose ends without a proof."""
+
+
+def _run_in_turn(proof: RoutingProof, name: str) -> tuple[str, int]:
+    """A method, and those that stand in for it; the last one's name, and its work."""
+    whole = proof.stop
+    if name == "path-generation":
+        proof.stop = first_part(whole, _FIRST_PART, _FIRST_S)
+    work = ROUTING_METHODS[name](proof)
+    proof.stop = whole
+    if name not in _NEXT or proof.proven or proof.late or proof.network.columns > _PROGRAM:
+        return name, work
+    return _run_in_turn(proof, _NEXT[name])
 
 
 def _refuse_far(network: RoutingNetwork, max_hops: int) -> None:
@@ -141,9 +176,10 @@ def _refuse_far(network: RoutingNetwork, max_hops: int) -> None:
 
 
 __all__ = [
+    "ALIKE",
     "CONSTRAINED",
     "ROUTING_METHODS",
-    "CirculantResult",
+    "ClassMixture",
     "RoutingResult",
     "automatic",
     "circulant_classes",

@@ -108,9 +108,11 @@ def first_order(proof: RoutingProof) -> int:
             if reason != "TERMINATION_REASON_ITERATION_LIMIT" or proof.late:
                 break
         proof.offer_lengths(program.lengths(np.asarray(answer.dual_solution)))
-        proof.offer_rough_flow(program.flow(np.asarray(answer.primal_solution)), proof.lengths)
-        if not proof.proven and proof.flow is not None and proof.max_hops is None and proof.hop_price == 0.0:
-            Potential(proof, proof.flow.copy()).improve(sweeps=10)
+        rough = program.flow(np.asarray(answer.primal_solution))
+        proof.offer_rough_flow(rough, proof.lengths)
+        if not proof.proven and proof.max_hops is None and proof.hop_price == 0.0:
+            # what another method left may be the best so far, but sweeps gain more from here
+            Potential(proof, proof.near(rough, proof.lengths)).improve(sweeps=10)
         if proof.proven or proof.late:
             break
     return work

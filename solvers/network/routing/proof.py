@@ -174,6 +174,10 @@ class RoutingProof:
         """The flow near another one that delivers each entry of the demand."""
         return self._measured(self._repaired(flow, lengths, orders, self.network.demand), delivers=True)
 
+    def near(self, flow: Floats, lengths: Floats) -> Floats:
+        """The exact flow that `offer_rough_flow` makes of its arguments."""
+        return self._repaired(flow, lengths, self.orders, self.network.demand)
+
     def _repaired(self, flow: Floats, lengths: Floats, orders: Ints, demand: Floats) -> Floats:
         net = self.network
         positive = self._priced(np.maximum(lengths, 0.0))

@@ -77,12 +77,12 @@ def shortest_parents(first: Ints, head: Ints, length: Floats, orders: Ints) -> I
 
 @kernel
 def tree_flows(first: Ints, tail: Ints, head: Ints, length: Floats, demand: Floats, orders: Ints) -> Floats:
-    """float64[n, m]: all demand of each source over a tree of shortest paths."""
-    n, m = len(orders), len(head)
-    flow = np.zeros((n, m))
+    """float64[sources, m]: all demand of the first sources, as many as `orders` has rows, over shortest trees."""
+    n, m = demand.shape[1], len(head)
+    flow = np.zeros((len(orders), m))
     place, parent, distance = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64), np.empty(n)
     need, hops = np.empty(n), np.empty(n, dtype=np.int64)
-    for s in range(n):
+    for s in range(len(orders)):
         shortest_tree(first, head, length, s, orders[s], place, distance, parent)
         # lengths of 0 leave servers of equal distance in any order, so that children are counted off first
         hops[:] = 0

@@ -154,6 +154,7 @@ ROUTING_METHODS = table(
     _router("column-generation", "source trees priced one by one"),
     _router("path-generation", "paths priced one by one"),
     _router("circulant", "reduction of circulants with shift-invariant demand"),
+    _router("cayley", "reduction of Cayley digraphs with a demand that their translations keep"),
 )
 
 TOPOLOGY_METHODS = table(

@@ -146,14 +146,27 @@ def test_huge_networks_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_flow(topology, demand, result.flow).ok
 
 
-def test_hard_demand_is_left_to_the_linear_program() -> None:
-    """Where few pairs carry all traffic, `auto` still proves what was asked for."""
+@pytest.mark.parametrize(
+    ("limit", "value", "first", "last"),
+    [
+        (None, 0.0, "path-generation", "path-generation"),
+        ("_FIRST_S", 0.0, "path-generation", "pdlp"),
+        ("_FEW_COLUMNS", 0, "softmin", "pdlp"),
+    ],
+)
+def test_demand_of_few_pairs_is_proven(
+    limit: str | None, value: float, first: str, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`auto` proves what was asked for by paths, and goes on with others where these, or lengths, end before."""
+    if limit is not None:
+        monkeypatch.setattr(f"solvers.network.routing.{limit}", value)
     rng = np.random.default_rng(4)
     topology = both_ways(nx.random_regular_graph(4, 64, seed=4))
     demand = np.zeros((64, 64))
     demand[np.arange(64), (np.arange(64) + 1 + rng.integers(0, 62, 64)) % 64] = 1.0
-    assert automatic(network_of(topology, demand), 1e-3) == "softmin"
-    assert route(topology, demand, method="softmin", accuracy=1e-3).bound > 0
+    assert automatic(network_of(topology, demand), 1e-3) == first
     result = route(topology, demand, accuracy=1e-3)
-    assert result.gap <= 1e-3
+    assert (result.method, result.gap <= 1e-3) == (last, True)
     assert check_flow(topology, demand, result.flow).ok
+    again = certified_theta_bound(topology, demand, result.certificate.lengths)
+    assert again == pytest.approx(result.bound, rel=1e-9)

@@ -1,0 +1,95 @@
+"""Cayley digraphs with a demand that their translations keep: one source and one length a generator stand for all.
+
+The groups looked for are semidirect products of two cyclic ones, tori in two dimensions among them, with elements
+numbered as in `topoopt.core.cayley`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from solvers.network.routing.class_mixture import equal_classes, mixed_walks
+from solvers.network.routing.network import RoutingNetwork
+from solvers.network.routing.proof import RoutingProof
+from solvers.network.routing.shortest import tree_flows
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.cayley import SemidirectGroup, semidirect_groups
+from topoopt.core.leaving import end_if_left
+
+_EXACT = 1e-8
+
+
+class Translations(NamedTuple):
+    """A group that keeps links and demand; int64[m] class of each arc, and float64[d] capacity of an arc of each."""
+
+    group: SemidirectGroup
+    kind: Ints
+    width: Floats
+
+
+def translations_of(network: RoutingNetwork) -> Translations | None:
+    """The first group found whose translations x -> g x keep links, capacities and, to the last bit, demand."""
+    n = network.servers
+    if (np.diff(network.first) != network.first[1]).any():
+        return None
+    base = network.head[: network.first[1]]
+    for group in semidirect_groups(n):
+        # the neighbours of 0 tell those of all others: most groups fail at the first of these
+        if any(not _moves(network, group, x, base) for x in base.tolist()):
+            continue
+        label = group.products(group.inverses(network.tail), network.head)
+        classes = equal_classes(n, label, network.capacity)
+        if classes is not None and _keeps(group, network.demand):
+            return Translations(group, np.searchsorted(classes[0], label), classes[1])
+    return None
+
+
+def _moves(network: RoutingNetwork, group: SemidirectGroup, x: int, base: Ints) -> bool:
+    moved = np.sort(group.products(np.array(x), base))
+    return np.array_equal(moved, network.head[network.first[x] : network.first[x + 1]])
+
+
+def _keeps(group: SemidirectGroup, demand: Floats) -> bool:
+    everyone = np.arange(len(demand))
+    return all(
+        np.array_equal(demand[x, group.products(np.array(x), everyone)], demand[0]) for x in range(1, len(demand))
+    )
+
+
+def by_translation(proof: RoutingProof) -> int:
+    """Column generation over loads of generators, then the flow of source 0 moved to all; returns the columns."""
+    net = proof.network
+    found = translations_of(net)
+    assert found is not None
+    group, kind, width = found
+
+    def flow_of(lengths: Floats) -> Floats:
+        orders = proof.orders.copy()  # what ties take depends on the order found: the same lengths, the same flow
+        flow: Floats = tree_flows(net.first, net.tail, net.head, lengths[kind], net.demand, orders)[0]
+        return flow
+
+    def walk(lengths: Floats) -> tuple[float, Floats]:
+        load: Floats = np.bincount(kind, flow_of(lengths), len(width)).astype(np.float64)
+        return float(load @ lengths), load
+
+    mixture = mixed_walks(walk, net.servers, width, min(proof.accuracy, _EXACT), proof.time_left_s)
+    proof.offer_lengths(mixture.lengths[kind])
+    parts = zip(mixture.share.tolist(), mixture.routing_lengths, strict=True)
+    row: Floats = np.sum([share * flow_of(lengths) for share, lengths in parts], axis=0)
+
+    def turned(exact: Floats) -> Floats:
+        by_class = np.empty((len(width), net.servers))
+        by_class[kind, net.tail] = exact
+        everyone = np.arange(net.servers)
+        back = group.inverses(everyone)
+        flow = np.empty((net.servers, len(exact)))
+        for source in range(net.servers):
+            end_if_left()
+            moved = group.products(back[source], everyone)
+            flow[source] = by_class[kind, moved[net.tail]]
+        return flow
+
+    proof.offer_turned(row, turned)
+    return mixture.routings
