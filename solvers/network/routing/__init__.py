@@ -138,7 +138,7 @@ def route(
     if method in ALIKE and not ALIKE[method][0](network):
         raise InputError([Problem(ALIKE[method][1], path="method", value=method, allowed="another method")])
     ends = (stop or Stop()).within(time_limit_s)
-    proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=name in ALIKE)
+    proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=name == "circulant")
     if keep is not None:
         proof.offered = lambda: keep(lambda: proof.result(name, 0))
     name, work = _run_in_turn(proof, name) if method == "auto" else (name, ROUTING_METHODS[name](proof))

@@ -64,10 +64,10 @@ def by_translation(proof: RoutingProof) -> int:
     found = translations_of(net)
     assert found is not None
     group, kind, width = found
+    begin = proof.orders[:1].copy()  # what ties take depends on it: the same lengths have to give the same flow
 
     def flow_of(lengths: Floats) -> Floats:
-        orders = proof.orders.copy()  # what ties take depends on the order found: the same lengths, the same flow
-        flow: Floats = tree_flows(net.first, net.tail, net.head, lengths[kind], net.demand, orders)[0]
+        flow: Floats = tree_flows(net.first, net.tail, net.head, lengths[kind], net.demand, begin.copy())[0]
         return flow
 
     def walk(lengths: Floats) -> tuple[float, Floats]:
@@ -79,17 +79,11 @@ def by_translation(proof: RoutingProof) -> int:
     parts = zip(mixture.share.tolist(), mixture.routing_lengths, strict=True)
     row: Floats = np.sum([share * flow_of(lengths) for share, lengths in parts], axis=0)
 
-    def turned(exact: Floats) -> Floats:
-        by_class = np.empty((len(width), net.servers))
-        by_class[kind, net.tail] = exact
-        everyone = np.arange(net.servers)
-        back = group.inverses(everyone)
-        flow = np.empty((net.servers, len(exact)))
-        for source in range(net.servers):
-            end_if_left()
-            moved = group.products(back[source], everyone)
-            flow[source] = by_class[kind, moved[net.tail]]
-        return flow
-
-    proof.offer_turned(row, turned)
+    by_class, flow = np.empty((len(width), net.servers)), np.empty((net.servers, len(row)))
+    by_class[kind, net.tail] = row
+    everyone = np.arange(net.servers)
+    for source, back in enumerate(group.inverses(everyone)):
+        end_if_left()
+        flow[source] = by_class[kind, group.products(back, everyone)[net.tail]]
+    proof.offer_rough_flow(flow, mixture.lengths[kind])
     return mixture.routings
