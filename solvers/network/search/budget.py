@@ -13,11 +13,13 @@ class SearchBudget:
         proposals: swaps the annealing proposes; None: by size, seconds of work.
         evaluations: topologies the polish prices; None: by size, seconds of work.
         accuracy: relative gap between theta and its bound in the last routing.
+        circulants_only: end with the best seed that looks the same from every server, as routes of others are too many.
     """
 
     proposals: int | None = None
     evaluations: int | None = None
     accuracy: float = 1e-4
+    circulants_only: bool = False
 
 
 def default_proposals(n: int) -> int:

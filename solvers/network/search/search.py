@@ -13,7 +13,7 @@ import numpy as np
 
 from solvers.network.exact.local import filled, local_search
 from solvers.network.exact.space import Space, as_topology, open_space
-from solvers.network.routing import route
+from solvers.network.routing import circulant_classes, route
 from solvers.network.routing.result import RoutingResult
 from solvers.network.search.anneal import AnnealPlan, hops_of
 from solvers.network.search.anneal_runs import AnnealRuns
@@ -49,7 +49,6 @@ REWIRE_SERVERS = 24
 
 EXCHANGE_SERVERS = 10
 """Up to here a few hundred linear programs take seconds."""
-
 
 LATE_S = 1.0
 """What routing a topology may take once the time is up: what was found last should not go to waste."""
@@ -111,7 +110,7 @@ class _Search:
         n, d = problem.servers, problem.degree
         self.proposals = default_proposals(n) if budget.proposals is None else budget.proposals
         self.evaluations = default_evaluations(n) if budget.evaluations is None else budget.evaluations
-        self.accuracy = budget.accuracy
+        self.accuracy, self.circulants_only = budget.accuracy, budget.circulants_only
         self.rough = max(budget.accuracy, 1e-3 if n > 64 else 1e-4)
         self.rules = Rules(problem)
         self.links_total = n * d
@@ -122,17 +121,18 @@ class _Search:
     def run(self) -> TopologySearchResult:
         if self.rules.space is not None:
             return self._rewired(self.rules.space)
-        problem = self.problem
-        n, d = problem.servers, problem.degree
+        problem, n, d = self.problem, self.problem.servers, self.problem.degree
         tables = {}
         for name, topology in seed_topologies(n, d, problem.links, self.demand, seed=self.seed):
             table = repaired(table_of(topology), self.rules.allowed, problem.parallel_links, self.seed)
-            if table is None:
+            if table is None or (self.circulants_only and circulant_classes(topology) is None):
                 continue
             tables[name] = table
             self._offer(name, self._topology(table.out, topology.origin))
             if self._done():
                 return self._result()
+        if self.circulants_only:
+            return self._result()
         direct = one_hop_topology(self.demand, d, problem.links)
         if direct is not None:
             self._offer("one link per demand", direct[1])

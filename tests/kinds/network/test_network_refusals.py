@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import topoopt
 from tests.support.network_files import ROUTING, TOPOLOGY, load, refused, with_
 from topoopt.core.errors import InputError, Problem
-from topoopt.files.documents import Limits
 from topoopt.kinds import kind_named
-from topoopt.kinds.network import record
+from topoopt.kinds.network import sizes
 
 BAD_DEMAND = [
     ({"matrix": [[0, -1, 2], [3, 0, 4], [5, 6, 0]]}, "demand.matrix[0][1]"),
@@ -251,6 +251,38 @@ def test_routes_that_no_file_holds(
     problem = load(tmp_path, with_(ROUTING, topology=topology, demand=demand))
     routing = kind_named("routing")
     assert routing.problems(problem) == []
-    monkeypatch.setattr(record, "LIMITS", Limits(json_nodes=500))
+    monkeypatch.setattr(sizes, "MOST", 500)
     found = [(each.path, each.message) for each in routing.problems(problem)]
     assert found == ([("topology", "more routes than a solution file holds")] if refused else [])
+
+
+@pytest.mark.parametrize(
+    ("fields", "refused"),
+    [
+        ({"demand": {"family": "uniform"}}, False),
+        ({"demand": {"family": "balanced-skew"}}, True),
+        ({"demand": {"family": "uniform"}, "max_hops": 4}, True),
+    ],
+)
+def test_topologies_whose_routes_no_file_holds(
+    tmp_path: Path, fields: Any, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A routing has an entry for each pair with demand at least, whatever the links; that of a circulant is one row."""
+    problem = load(tmp_path, with_(TOPOLOGY, servers=16, degree=4, links="unidirectional", **fields))
+    topology = kind_named("topology")
+    assert topology.problems(problem) == []
+    monkeypatch.setattr(sizes, "MOST", 2 * 16 * 15 - 1)
+    found = [(each.path, each.message) for each in topology.problems(problem)]
+    assert found == ([("demand", "more routes than a solution file holds")] if refused else [])
+
+
+def test_topologies_that_are_too_large_become_circulants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search keeps to links whose routes are one row; methods of other links say that they do not cover it."""
+    fields = {"servers": 16, "degree": 4, "links": "unidirectional", "demand": {"family": "uniform"}}
+    problem = load(tmp_path, with_(TOPOLOGY, **fields))
+    monkeypatch.setattr(sizes, "MOST", 2 * 16 * 15 - 1)
+    solution = topoopt.solve(problem)
+    assert solution.flow.turned
+    assert solution.check.ok
+    with pytest.raises(InputError, match="more than a solution file holds"):
+        topoopt.solve(problem, method="kautz")

@@ -20,6 +20,7 @@ from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.network.bounds import formula_bound
+from topoopt.kinds.network.sizes import circulants_only
 from topoopt.verify.network.bounds import quick_bound
 
 BOUND_SHARE = 0.2
@@ -98,7 +99,9 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     space = open_space(problem)
     bounds = (space.bound, formula)
     goal = max(bound.value for bound in bounds)
-    budget = SearchBudget(accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4)
+    budget = SearchBudget(
+        accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4, circulants_only=circulants_only(problem)
+    )
 
     def network(found: TopologySearchResult) -> FoundNetwork:
         routed = replace(found.routing.network(found.topology), layer_prices=space.layer_prices)

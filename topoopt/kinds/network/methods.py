@@ -17,9 +17,10 @@ from topoopt.core.network import EnumerationProof, NetworkProblem, RoutingMode, 
 from topoopt.core.network_solution import FoundNetwork, RoutedNetwork
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
-from topoopt.kinds.kind import Effort, Method, table
+from topoopt.kinds.kind import Effort, Method, covers_all, table
 from topoopt.kinds.network.heuristics import portfolio, seed_topology
 from topoopt.kinds.network.robust import robust
+from topoopt.kinds.network.sizes import too_large
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.regular_networks import enumeration_bound
 
@@ -141,7 +142,7 @@ def _exact(name: str, summary: str) -> Method:
 
 
 def _seed(name: str, summary: str) -> Method:
-    return Method(name, summary, partial(seed_topology, name=name))
+    return Method(name, summary, partial(seed_topology, name=name), covers_all if name == "totient" else too_large)
 
 
 ROUTING_METHODS = table(
@@ -165,7 +166,7 @@ TOPOLOGY_METHODS = table(
     _exact("branch-and-bound", "all topologies of at most 10 servers, with a proof that the checker evaluates"),
     _exact("circulant", "best circulant; exact among circulants only"),
     Method("portfolio", "best of all seeds, then annealing and polish", portfolio),
-    Method("robust", "least theta after the worst single link failure", _robust),
+    Method("robust", "least theta after the worst single link failure", _robust, too_large),
     _seed("totient", "TotientPerms with the paper's ring distances, routed"),
     _seed("matching", "heaviest matchings of the demand, routed"),
     _seed("kautz", "generalized Kautz graph, routed"),
