@@ -143,6 +143,40 @@ def test_fat_tree_spreads_pairs_over_its_cores() -> None:
     assert share.max() < 0.15
 
 
+@pytest.mark.parametrize("servers", [16, 54])
+def test_spread_paths_keep_shifts_apart(servers: int) -> None:
+    """In a whole k-ary fat-tree no two flows of a shift by any number share a link (D-mod-k; Zahavi 2012)."""
+    network = FABRICS["full-fat-tree"].build(cluster(servers), (), FabricOptions(ecmp="spread"))
+    for shift in range(1, servers):
+        used: list[tuple[int, int]] = []
+        for server in range(servers):
+            used += pairwise(pair_path(network, server, (server + shift) % servers))
+        assert len(set(used)) == len(used)
+
+
+@pytest.mark.parametrize(("layer", "racks", "cores"), [("rack", 2, 3), ("aggregation", 3, 2)])
+def test_sprayed_paths_are_all_there_are_in_equal_parts(layer: str, racks: int, cores: int) -> None:
+    """Racks of 3 servers, pods of 3 racks: one path in a rack, one an uplink in a pod, one a core beyond; rings too."""
+    n, groups = 54, (tuple(range(54)), (0, 1), (0, 3, 6))
+    options = FabricOptions(ecmp="sprayed", oversubscription=1.5, layer=layer)
+    network = FABRICS["oversubscribed-fat-tree"].build(cluster(n), groups, options)
+    for target, count in ((1, 1), (3, racks), (9, racks * cores)):
+        paths = range(network.pair_ptr[target], network.pair_ptr[target + 1])
+        shares = network.path_share[paths.start : paths.stop]
+        links = {tuple(network.path_link[network.path_ptr[p] : network.path_ptr[p + 1]]) for p in paths}
+        assert len(links) == count
+        assert shares == pytest.approx(np.full(count, 1 / count))
+    assert np.diff(network.group_ptr).tolist() == [racks * cores, 1, racks]
+    assert network.ring_share[: racks * cores] == pytest.approx(np.full(racks * cores, 1 / (racks * cores)))
+    carried = np.zeros(network.links)
+    for ring in range(racks * cores):
+        members = slice(network.member_ptr[network.ring_ptr[ring]], network.member_ptr[network.ring_ptr[ring + 1]])
+        np.add.at(carried, network.member_link[members], network.ring_share[ring])
+    between = (network.link_ends >= n).all(axis=1) & (carried > 0)
+    assert set(np.round(carried[between] * racks * cores).astype(int).tolist()) == {1, cores}
+    assert violations("oversubscribed-fat-tree", cluster(n), groups, options) == ()
+
+
 def test_oversubscription_slows_the_rack_uplinks_only() -> None:
     """At 3:1 the links between racks and aggregation have a third of the rate; NICs and cores are untouched."""
     network = FABRICS["fat-tree"].build(cluster(16), (), FabricOptions(fat_tree_gbps=60.0, oversubscription=3.0))

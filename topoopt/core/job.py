@@ -21,6 +21,7 @@ class FabricChoice:
         oversubscription: downlink over uplink bandwidth, at least 1.
         layer: switches that are oversubscribed, `rack` or `aggregation`.
         shape: servers along each axis of a torus.
+        ecmp: how a fat-tree takes a pair over its equal-cost paths: `hashed`, `spread` or `sprayed`.
     """
 
     fabric: str
@@ -29,6 +30,7 @@ class FabricChoice:
     oversubscription: float | None = None
     layer: str | None = None
     shape: tuple[int, ...] | None = None
+    ecmp: str | None = None
 
     @property
     def name(self) -> str:

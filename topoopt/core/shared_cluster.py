@@ -72,7 +72,8 @@ class Fabric:
             much as the direct connections.
         oversubscription: downlink over uplink bandwidth, at least 1; None: what the fabric has by itself.
         oversubscribed_at: `rack` or `aggregation`, the layer whose uplinks are thinned; None: of the fabric, or racks.
-        paths: `even`: flows spread over all equal-cost paths; `hashed`: a flow takes one of them (ECMP).
+        paths: `even`: flows spread over all equal-cost paths; `hashed`: a flow takes one of them (ECMP). Where flows
+            are simulated: `hashed`, `spread` or `sprayed`, as `ecmp` of `FabricChoice`.
         shape: servers along each axis of a torus.
         placement: of partitions `best-fit` or `first-fit` over the groups of servers that share a switch in every
             plane, or `spread` over all servers that share one in as many planes as the job has interfaces, or `exact`:

@@ -24,6 +24,9 @@ class FabricChoicePart(FilePart):
     shape: Annotated[Listed[Annotated[int, Field(ge=1, le=MAX_SERVERS)]], Field(min_length=1, max_length=8)] | None = (
         Field(None, description="servers along each axis of a torus")
     )
+    ecmp: Literal["hashed", "spread", "sprayed"] | None = Field(
+        None, description="equal-cost paths of a pair in a fat-tree: one by chance, one by target, or all alike"
+    )
 
     def arguments(self) -> dict[str, Any]:
         """No label is an empty one."""

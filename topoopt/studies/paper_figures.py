@@ -32,6 +32,7 @@ FIGURES = (
     PaperFigure("cost", "10", "cost of a cluster by fabric and size", "studies/cost-against-size.yaml"),
     PaperFigure("bandwidth-tax", "13", "bandwidth tax of DLRM by batch size", "studies/paper/bandwidth-tax.yaml"),
     PaperFigure("path-length", "14", "hops of a model-parallel byte of DLRM", "studies/paper/path-length.yaml"),
+    PaperFigure("link-traffic", "15", "bytes that links carry, DLRM", "studies/paper/link-traffic.yaml"),
 )
 
 

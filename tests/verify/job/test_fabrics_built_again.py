@@ -37,6 +37,12 @@ CHOICES = (
     FabricChoice("fat-tree", "slow", nic_gbps=33.0, oversubscription=1.5),
     FabricChoice("ideal-switch", "slow switch", nic_gbps=33.0),
     FabricChoice("torus-2d", "long", shape=(8, 2)),
+    FabricChoice("fat-tree", "spread", oversubscription=1.5, ecmp="spread"),
+    FabricChoice("full-fat-tree", "sprayed", ecmp="sprayed"),
+    FabricChoice("oversubscribed-fat-tree", "few racks, spread", ecmp="spread"),
+    FabricChoice(
+        "oversubscribed-fat-tree", "few cores, sprayed", oversubscription=3.0, layer="aggregation", ecmp="sprayed"
+    ),
 )
 
 

@@ -53,6 +53,9 @@ def problems_at_once(problem: SharedCluster) -> list[Problem]:
             continue
         known = settings_of(fabric.kind)
         allowed = ", ".join(("name", *(key for key, name in SETTINGS.items() if name in known)))
+        if fabric.paths in ("spread", "sprayed") and "ecmp" not in known:
+            text = f"{fabric.kind} has no equal-cost paths to choose from"
+            problems.append(Problem(text, path=f"{where}.paths", value=fabric.paths, allowed=allowed))
         for key, name in SETTINGS.items():
             value = getattr(fabric, key)
             if value is not None and name not in known:

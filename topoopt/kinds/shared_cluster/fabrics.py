@@ -47,11 +47,12 @@ def _whole(file: SharedClusterFile) -> float:
 def _with_flows(file: SharedClusterFile, one: FabricFile, where: Path, findings: Findings) -> Fabric:
     """A fabric whose flows are simulated; what the table has is known where the simulator is."""
     if one.kind == PARTITIONED:
-        for key in ("oversubscription", "oversubscribed_at", "shape"):
+        for key in ("oversubscription", "oversubscribed_at", "paths", "shape"):
             if getattr(one, key) is not None:
                 findings.add([Fault((*where, key), "plays no part for partitioned")])
-    if one.paths is not None:
-        findings.add([Fault((*where, "paths"), "plays no part with flows, which take one path each")])
+    if one.paths == "even":
+        text = "flows are simulated on their paths"
+        findings.add([Fault((*where, "paths"), text, one.paths, "hashed, spread or sprayed")])
     thinned = one.kind == FAT_TREE and (one.oversubscription or 1.0) > 1.0
     return Fabric(
         name=one.name or one.kind,
@@ -59,7 +60,7 @@ def _with_flows(file: SharedClusterFile, one: FabricFile, where: Path, findings:
         server_gbps=_whole(file) if one.server_gbps is None and thinned else one.server_gbps,
         oversubscription=one.oversubscription,
         oversubscribed_at=one.oversubscribed_at,
-        paths="hashed",
+        paths=one.paths or "hashed",
         shape=None if one.shape is None else tuple(one.shape),
         placement=file.jobs.placement or "random",
     )
@@ -73,6 +74,9 @@ def _with_formula(file: SharedClusterFile, one: FabricFile, where: Path, finding
     for key in ("oversubscription", "oversubscribed_at", "paths"):
         if getattr(one, key) is not None and one.kind != FAT_TREE:
             findings.add([Fault((*where, key), f"plays no part for {one.kind}", allowed="for fat-tree")])
+    if one.paths in ("spread", "sprayed"):
+        text = "contention by a formula knows no such paths"
+        findings.add([Fault((*where, "paths"), text, one.paths, "even or hashed; others with contention: flows")])
     if one.shape is not None:
         findings.add([Fault((*where, "shape"), f"plays no part for {one.kind}", allowed="for a torus")])
     placements = PARTITION_PLACEMENTS if one.kind == PARTITIONED else SHARED_PLACEMENTS

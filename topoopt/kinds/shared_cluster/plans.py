@@ -53,6 +53,7 @@ def fabric_options(fabric: Fabric, seed: int) -> FabricOptions:
         oversubscription=fabric.oversubscription,
         layer=fabric.oversubscribed_at,
         shape=fabric.shape,
+        ecmp=fabric.paths if fabric.paths in ("spread", "sprayed") else None,
     )
     return options_of(choice, BaselineSettings(), seed)
 

@@ -92,8 +92,10 @@ class FabricFile(FileModel):
     oversubscribed_at: Literal["rack", "aggregation"] | None = Field(
         default=None, description="the layer whose uplinks are thinned; default: rack"
     )
-    paths: Literal["even", "hashed"] | None = Field(
-        default=None, description="flows spread over all equal-cost paths, or take one each; default: even"
+    paths: Literal["even", "hashed", "spread", "sprayed"] | None = Field(
+        default=None,
+        description="of a fat-tree, by a formula: flows spread over all equal-cost paths (even, default) or take one "
+        "each (hashed); with flows: one by chance (hashed, default), one by target (spread), or all alike (sprayed)",
     )
     shape: Annotated[list[Annotated[int, Field(ge=1, le=MAX_SERVERS)]], Field(min_length=1, max_length=8)] | None = (
         Field(default=None, description="servers along each axis of a torus")

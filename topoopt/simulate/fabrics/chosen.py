@@ -12,7 +12,7 @@ from topoopt.costs.default_book import default_price_book
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.options import FabricOptions
 
-SETTINGS = ("nic_gbps", "oversubscription", "layer", "shape")
+SETTINGS = ("nic_gbps", "oversubscription", "layer", "shape", "ecmp")
 """Fields of a choice that not every fabric has."""
 
 _OTHER_NAMES = {"fat_tree_gbps": "nic_gbps"}
@@ -72,6 +72,8 @@ def options_of(
     )
     if choice.layer is not None:
         options = replace(options, layer=choice.layer)
+    if choice.ecmp is not None:
+        options = replace(options, ecmp=choice.ecmp)
     if choice.fabric == "fat-tree":
         if choice.nic_gbps is None:
             options = replace(options, fat_tree_gbps=settings.fat_tree_gbps)

@@ -1,4 +1,4 @@
-"""Three-tier k-ary fat-tree, one NIC per server, ECMP (baseline of the TopoOpt paper).
+"""Three-tier k-ary fat-tree, one NIC per server, several equal-cost paths a pair (baseline of the TopoOpt paper).
 
 Nodes: servers, then k/2 top-of-rack and k/2 aggregation switches for each of k pods, then (k/2)^2 core switches.
 Aggregation switch j of a pod reaches cores j k/2 .. j k/2 + k/2 - 1. Servers fill the racks in order.
@@ -21,9 +21,9 @@ from topoopt.simulate.fabrics.options import (
     FabricOptions,
     Group,
     ListedFabric,
+    even_path_table,
     list_order_rings,
     routed_pairs,
-    single_path_table,
 )
 from topoopt.simulate.network import Network, compile_network
 
@@ -48,9 +48,9 @@ def tree_network(
     aggregation: Uplinks,
     options: FabricOptions,
 ) -> Network:
-    """A fat-tree of NICs of `gbps`; each ordered pair takes one of its equal-cost paths, drawn with the seed.
+    """A fat-tree of NICs of `gbps`; each ordered pair takes its equal-cost paths as `options.ecmp` says.
 
-    One ring per group, in list order. Of the k/2 links up from a switch the first `count` are there.
+    Rings of a group are in list order. Of the k/2 links up from a switch the first `count` are there.
     """
     n = cluster.servers
     k = fat_tree_arity(n)
@@ -69,11 +69,9 @@ def tree_network(
     rate = np.repeat(bytes_per_ms(gbps) * np.array([1.0, rack.part, aggregation.part]), [len(each[0]) for each in ends])
 
     source, target = routed_pairs(n, options)
-    draw = np.random.default_rng(options.seed)
-    pair = source.astype(np.int64) * (n - 1) + target - (target > source)  # a pair's path does not depend on the others
-    j = draw.integers(rack.count, size=n * (n - 1))[pair]
-    i = draw.integers(aggregation.count, size=n * (n - 1))[pair]
-    routes = single_path_table(first_core + half * half, source, _paths(n, half, source, target, j, i))
+    count, j, i = _uplinks_taken(n, half, source, target, rack.count, aggregation.count, options)
+    paths = _paths(n, half, np.repeat(source, count), np.repeat(target, count), j, i)
+    routes = even_path_table(first_core + half * half, source, count, paths)
     return compile_network(
         servers=n,
         link_ends=np.concatenate((up, up[:, ::-1])),
@@ -84,6 +82,33 @@ def tree_network(
         rings=list_order_rings(groups, routes),
         link_sharing=cluster.link_sharing,
     )
+
+
+def _uplinks_taken(
+    n: int, half: int, source: Int32s, target: Int32s, racks: int, aggregations: int, options: FabricOptions
+) -> tuple[Ints, Ints, Ints]:
+    """int64[m] paths of each pair, and int64[sum] of each path the uplink of its rack and that above it.
+
+    Args:
+        n, half: servers, and servers of a rack.
+        source, target: int32[m].
+        racks, aggregations: uplinks of a rack switch and of an aggregation switch.
+        options: seed and way.
+    """
+    one = np.ones(len(source), dtype=np.int64)
+    if options.ecmp == "hashed":
+        draw = np.random.default_rng(options.seed)
+        pair = source.astype(np.int64) * (n - 1) + target - (target > source)  # its path does not depend on the others
+        j, i = (draw.integers(links, size=n * (n - 1))[pair] for links in (racks, aggregations))
+        return one, j, i
+    if options.ecmp == "spread":
+        return one, (target % half % racks).astype(np.int64), (target // half % half % aggregations).astype(np.int64)
+    apart, far = source // half != target // half, source // half**2 != target // half**2
+    above = np.where(far, aggregations, 1)
+    count = np.where(apart, racks, 1) * above
+    place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    j, i = np.divmod(place, np.repeat(above, count))
+    return count, j, i
 
 
 def _paths(n: int, half: int, source: Int32s, target: Int32s, j: Ints, i: Ints) -> Int32s:
@@ -140,13 +165,13 @@ def _describe(cluster: Cluster, options: FabricOptions) -> str:
     gbps, ratio = nic_gbps(cluster, options), options.oversubscription or 1.0
     price = "same price as" if gbps < cluster.degree * cluster.link_gbps else "full rate for less than"
     why = "" if options.fat_tree_gbps is not None else f", {price} the direct-connect network"
-    return f"k-ary fat-tree with ECMP, one NIC of {gbps:.4g} Gbit/s, {ratio:g}:1{why}"
+    return f"k-ary fat-tree with ECMP ({options.ecmp}), one NIC of {gbps:.4g} Gbit/s, {ratio:g}:1{why}"
 
 
 def _describe_full(cluster: Cluster, options: FabricOptions) -> str:
     total = cluster.degree * cluster.link_gbps
-    return f"k-ary fat-tree with ECMP, one NIC of {total:g} Gbit/s, full bisection"
+    return f"k-ary fat-tree with ECMP ({options.ecmp}), one NIC of {total:g} Gbit/s, full bisection"
 
 
-FAT_TREE = ListedFabric(fat_tree, _describe, ("fat_tree_gbps", "oversubscription"), nic_gbps)
-FULL_FAT_TREE = ListedFabric(full_fat_tree, _describe_full)
+FAT_TREE = ListedFabric(fat_tree, _describe, ("fat_tree_gbps", "oversubscription", "ecmp"), nic_gbps)
+FULL_FAT_TREE = ListedFabric(full_fat_tree, _describe_full, ("ecmp",))

@@ -23,6 +23,10 @@ US_PER_MS = 1000.0
 LAYERS = ("rack", "aggregation")
 """Switch layers of a fat-tree whose uplinks may be oversubscribed."""
 
+ECMP = ("hashed", "spread", "sprayed")
+"""How a fat-tree takes a pair over its equal-cost paths: one drawn with the seed; one by the number of the target,
+which keeps shifts apart (D-mod-k; Zahavi, J. Parallel Distrib. Comput. 2012); or all in equal parts."""
+
 
 @dataclass(frozen=True)
 class FabricOptions:
@@ -37,12 +41,13 @@ class FabricOptions:
             None: what the fabric has by itself.
         layer: switches that are oversubscribed, one of `LAYERS`, where the fabric leaves it open.
         shape: servers along each axis of a torus; None: the most even shape there is.
+        ecmp: paths of a pair in a fat-tree, one of `ECMP`.
         book: prices behind the rate of equal cost.
         pairs: int64[m], ordered pairs of servers (source * n + target), ascending and distinct, that need a route;
             None: all. A fabric may route more.
 
     Raises:
-        InputError: a rate is not positive and finite, the oversubscription is not in [1, inf), no such layer.
+        InputError: a rate is not positive and finite, the oversubscription is not in [1, inf), no such layer or ECMP.
     """
 
     seed: int = 0
@@ -51,6 +56,7 @@ class FabricOptions:
     oversubscription: float | None = None
     layer: str = LAYERS[0]
     shape: tuple[int, ...] | None = None
+    ecmp: str = ECMP[0]
     book: PriceBook = field(default_factory=default_price_book, repr=False)
     pairs: Ints | None = field(default=None, compare=False, repr=False)
 
@@ -65,6 +71,8 @@ class FabricOptions:
             problems.append(Problem("oversubscription too small", path="oversubscription", value=value, allowed=">= 1"))
         if self.layer not in LAYERS:
             problems.append(Problem("no such layer", path="layer", value=self.layer, allowed=", ".join(LAYERS)))
+        if self.ecmp not in ECMP:
+            problems.append(Problem("no such way", path="ecmp", value=self.ecmp, allowed=", ".join(ECMP)))
         if problems:
             raise InputError(problems)
 
@@ -95,35 +103,48 @@ class ListedFabric:
 
 
 def list_order_rings(groups: Sequence[Group], routes: PathTable) -> tuple[GroupRings, ...]:
-    """One ring for each group, in the order its members are listed, along the routes of the pairs."""
+    """Rings of each group in the order its members are listed, along the routes of the pairs.
+
+    As many, of equal shares, as any two neighbours have paths; ring r of m takes path r c div m of c.
+    """
     key = routes.source.astype(np.int64) * routes.nodes_total + routes.target
     position = {int(pair): row for row, pair in enumerate(key)}
 
-    def path(source: int, target: int) -> tuple[int, ...]:
-        return routes.path(int(routes.pair_ptr[position[source * routes.nodes_total + target]]))
+    def rings(group: Group) -> GroupRings:
+        rows = [position[a * routes.nodes_total + b] for a, b in zip(group, group[1:] + group[:1], strict=True)]
+        first = [int(routes.pair_ptr[row]) for row in rows]
+        count = [int(routes.pair_ptr[row + 1]) - at for row, at in zip(rows, first, strict=True)]
+        most = max(count)
+        ways = (tuple(routes.path(at + r * c // most) for at, c in zip(first, count, strict=True)) for r in range(most))
+        return GroupRings(group, tuple(Ring(group, 1.0 / most, paths) for paths in ways))
 
-    return tuple(
-        GroupRings(group, (Ring(group, 1.0, tuple(map(path, group, group[1:] + group[:1]))),)) for group in groups
-    )
+    return tuple(map(rings, groups))
 
 
 def single_path_table(nodes_total: int, source: Int32s, paths: Int32s) -> PathTable:
-    """Path table of one path for each pair.
+    """Path table of one path for each pair: `even_path_table` with a count of 1 each."""
+    return even_path_table(nodes_total, source, np.ones(len(source), dtype=np.int64), paths)
+
+
+def even_path_table(nodes_total: int, source: Int32s, count: Ints, paths: Int32s) -> PathTable:
+    """Path table in which each pair has paths of equal shares.
 
     Args:
         nodes_total: number of nodes.
         source: int32[m], source of each pair, ascending; targets ascend within a source.
-        paths: int32[m, w], the nodes of each path, padded with -1 at the end.
+        count: int64[m], paths of each pair, positive.
+        paths: int32[sum of count, w], the nodes of each path, padded with -1 at the end, those of a pair together.
     """
     used = paths >= 0
     length = used.sum(axis=1)
-    pairs = len(source)
+    pair_ptr = np.concatenate(([0], np.cumsum(count))).astype(np.int64)
+    first = pair_ptr[:-1]
     return PathTable(
         nodes_total=nodes_total,
         source=source,
-        target=paths[np.arange(pairs), length - 1],
-        pair_ptr=np.arange(pairs + 1, dtype=np.int64),
-        share=np.ones(pairs),
+        target=paths[first, length[first] - 1],
+        pair_ptr=pair_ptr,
+        share=np.repeat(1.0 / count, count),
         path_ptr=np.concatenate(([0], np.cumsum(length))).astype(np.int64),
         node=paths[used],
     )

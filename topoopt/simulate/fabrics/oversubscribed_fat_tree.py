@@ -43,7 +43,8 @@ def oversubscribed_fat_tree(cluster: Cluster, groups: Sequence[Group], options: 
 def _describe(cluster: Cluster, options: FabricOptions) -> str:
     total, above = cluster.degree * cluster.link_gbps, {"rack": "racks", "aggregation": "aggregation switches"}
     where = above[options.layer]
-    return f"k-ary fat-tree with ECMP, one NIC of {total:g} Gbit/s, {_ratio(options):g}:1 above the {where}"
+    way, ratio = options.ecmp, _ratio(options)
+    return f"k-ary fat-tree with ECMP ({way}), one NIC of {total:g} Gbit/s, {ratio:g}:1 above the {where}"
 
 
-OVERSUBSCRIBED_FAT_TREE = ListedFabric(oversubscribed_fat_tree, _describe, ("oversubscription", "layer"))
+OVERSUBSCRIBED_FAT_TREE = ListedFabric(oversubscribed_fat_tree, _describe, ("oversubscription", "layer", "ecmp"))

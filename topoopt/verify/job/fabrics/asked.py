@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from topoopt.core.job import BaselineSettings, FabricChoice
 
 RACK, AGGREGATION = "rack", "aggregation"
+HASHED, SPREAD, SPRAYED = "hashed", "spread", "sprayed"
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class AskedFabric:
         ratio: downlink over uplink bandwidth of the switches of `layer`; 1: full bisection.
         layer: `rack` or `aggregation`.
         shape: sides of a torus; None: the most even ones.
+        ecmp: paths of a pair in a fat-tree: `HASHED`, `SPREAD` or `SPRAYED`.
     """
 
     kind: str
@@ -26,6 +28,7 @@ class AskedFabric:
     ratio: float
     layer: str
     shape: tuple[int, ...] | None
+    ecmp: str = HASHED
 
 
 def asked_fabric(choice: FabricChoice, settings: BaselineSettings) -> AskedFabric:
@@ -36,4 +39,5 @@ def asked_fabric(choice: FabricChoice, settings: BaselineSettings) -> AskedFabri
         ratio = settings.fat_tree_oversubscription if ratio is None else ratio
     elif choice.fabric == "oversubscribed-fat-tree":
         ratio = 2.0 if ratio is None else ratio
-    return AskedFabric(choice.fabric, nic, 1.0 if ratio is None else ratio, choice.layer or RACK, choice.shape)
+    full = 1.0 if ratio is None else ratio
+    return AskedFabric(choice.fabric, nic, full, choice.layer or RACK, choice.shape, choice.ecmp or HASHED)

@@ -1,8 +1,10 @@
-"""Fabrics of switches: an ideal one, and k-ary fat-trees in which each pair takes one of its equal-cost paths.
+"""Fabrics of switches: an ideal one, and k-ary fat-trees in which each pair takes one or all of its equal-cost paths.
 
-The paths of a fat-tree are drawn with numpy's `default_rng(seed)`: first one of the links up from the rack for every
-ordered pair of servers, then one of the links up from the aggregation switch. Fixed costs of a ring round are 4.9 hop
-latencies on the ideal switch and 16 on a fat-tree (packet simulation). One ring per group, in ascending order.
+Hashed paths of a fat-tree are drawn with numpy's `default_rng(seed)`: first one of the links up from the rack for every
+ordered pair of servers, then one of the links up from the aggregation switch. Spread ones go up by the target: its
+place in its rack, then the place of its rack in its pod. Sprayed are all, in equal parts; rings of a group as many as
+any two neighbours have paths, a pair with fewer taking each for as many rings in a row. Fixed costs of a ring round are
+4.9 hop latencies on the ideal switch and 16 on a fat-tree (packet simulation). Rings are in ascending order.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.price_book import PriceBook
-from topoopt.verify.job.fabrics.asked import RACK, AskedFabric
+from topoopt.verify.job.fabrics.asked import HASHED, RACK, SPREAD, AskedFabric
 from topoopt.verify.job.fabrics.parts_list import equal_cost_gbps
 from topoopt.verify.job.simulation.network import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
@@ -38,11 +40,11 @@ def ideal_switch(cluster: Cluster, gbps: float, pairs: Iterable[Pair], groups: I
     """Link i goes up from server i, link n + i down to it."""
     n = cluster.servers
 
-    def way(source: int, target: int) -> tuple[int, ...]:
-        return source, n + target
+    def ways(source: int, target: int) -> list[tuple[int, ...]]:
+        return [(source, n + target)]
 
     rate = [gbps * BYTES_PER_MS_OF_ONE_GBPS] * (2 * n)
-    return _network(cluster, rate, IDEAL_ROUND_HOPS, way, pairs, groups)
+    return _network(cluster, rate, IDEAL_ROUND_HOPS, ways, pairs, groups)
 
 
 def fat_tree(
@@ -76,11 +78,19 @@ def fat_tree(
             rate.append(gbps * BYTES_PER_MS_OF_ONE_GBPS * part)
         return number[tail, head]
 
-    def way(source: int, target: int) -> tuple[int, ...]:
-        place = source * (n - 1) + target - (target > source)
-        j, i = int(over[place]), int(above[place])
+    def ways(source: int, target: int) -> list[tuple[int, ...]]:
         racks = [server // half for server in (source, target)]
         pods = [rack // half for rack in racks]
+        if asked.ecmp == HASHED:
+            place = source * (n - 1) + target - (target > source)
+            return [over_switches(source, target, racks, pods, int(over[place]), int(above[place]))]
+        if asked.ecmp == SPREAD:
+            up_first, up_second = target % half % rack_links, racks[1] % half % core_links
+            return [over_switches(source, target, racks, pods, up_first, up_second)]
+        found = [over_switches(source, target, racks, pods, j, i) for j in range(rack_links) for i in range(core_links)]
+        return list(dict.fromkeys(found))
+
+    def over_switches(source: int, target: int, racks: list[int], pods: list[int], j: int, i: int) -> tuple[int, ...]:
         nodes: list[tuple[object, ...]] = [("server", source), ("rack", racks[0])]
         parts = [1.0]
         if racks[0] != racks[1]:
@@ -95,19 +105,28 @@ def fat_tree(
         parts.append(1.0)
         return tuple(link(a, b, part) for (a, b), part in zip(pairwise(nodes), parts, strict=True))
 
-    return _network(cluster, rate, TREE_ROUND_HOPS, way, pairs, groups)
+    return _network(cluster, rate, TREE_ROUND_HOPS, ways, pairs, groups)
 
 
 def _network(
     cluster: Cluster,
     rate: list[float],
     round_hops: float,
-    way: Callable[[int, int], tuple[int, ...]],
+    ways: Callable[[int, int], list[tuple[int, ...]]],
     pairs: Iterable[Pair],
     groups: Iterable[Group],
 ) -> SimulatedNetwork:
-    paths = {pair: (PathOfPair(1.0, way(*pair)),) for pair in pairs}
-    rings = {group: (RingOfGroup(1.0, tuple(way(a, b) for a, b in pairwise((*group, group[0])))),) for group in groups}
+    def of_pair(pair: Pair) -> tuple[PathOfPair, ...]:
+        found = ways(*pair)
+        return tuple(PathOfPair(1.0 / len(found), links) for links in found)
+
+    def of_group(group: Group) -> tuple[RingOfGroup, ...]:
+        found = [ways(a, b) for a, b in pairwise((*group, group[0]))]
+        most = max(map(len, found))
+        return tuple(RingOfGroup(1.0 / most, tuple(each[r * len(each) // most] for each in found)) for r in range(most))
+
+    paths = {pair: of_pair(pair) for pair in pairs}
+    rings = {group: of_group(group) for group in groups}
     round_ms = round_hops * cluster.hop_latency_us / US_PER_MS
     hop_ms = cluster.hop_latency_us / US_PER_MS
     return SimulatedNetwork(rate, hop_ms, round_ms, paths, rings, sharing=cluster.link_sharing)
