@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli_cases import run
+from tests.support.paths import INSTANCES
 
 INSTANCE = """schema_version: 1
 kind: llm-training
@@ -34,10 +35,16 @@ def test_a_sweep_of_delays(tmp_path: Path) -> None:
     """On demand two switches are exposed; provisioned never takes longer; no delay, no loss; files agree."""
     table, page = tmp_path / "s.csv", tmp_path / "s.html"
     file = written(tmp_path)
-    result = run("reconfigure", file, "--delays", "0s,10ms,1s", "--json", "--csv", table, "--plot", page)
+    result = run(
+        "reconfigure", file, "--delays", "0s,10ms,1s", "--json", "--csv", table, "--plot", page, "--straggler", 2
+    )
     assert result.code == 0, result.stderr
     document = result.json
     rails = document["rails"]
+    assert rails["slowdown"] == 2.0
+    assert [one["rank"] for one in rails["stragglers"]] == [0, 1]
+    assert all(one["step_s"] >= one["electrical_s"] > rails["electrical_s"] for one in rails["stragglers"])
+    assert "2 times as slow" in page.read_text()
     electrical = rails["electrical_s"]
     steps = {(one["mode"], one["delay_s"]): one for one in rails["steps"]}
     for delay_s in (0.0, 0.01, 1.0):
@@ -95,3 +102,9 @@ def test_an_unknown_scheme_is_refused(tmp_path: Path) -> None:
     result = run("reconfigure", written(tmp_path), "--delays", "1ms", "--fabrics", "sip-ml")
     assert result.code == 2
     assert "on-demand, provisioned" in result.stderr
+
+
+def test_a_slow_stage_needs_a_training_job() -> None:
+    result = run("reconfigure", INSTANCES / "tiny-4.yaml", "--straggler", 2, "--json")
+    assert result.code == 2
+    assert result.json["problems"][0]["path"] == "--straggler"

@@ -139,6 +139,21 @@ class BoundaryFigures:
     break_even_s: float
 
 
+@dataclass(frozen=True)
+class StragglerFigures:
+    """A step one of whose stages is slow.
+
+    Attributes:
+        rank: the stage.
+        step_s: seconds of the step on the ports of the plan.
+        electrical_s: the same on a network that gives every exchange the whole rate of a GPU, all at once.
+    """
+
+    rank: int
+    step_s: float
+    electrical_s: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RailStudy(Shown):
     """Switching inside the steps of one strategy.
@@ -151,6 +166,8 @@ class RailStudy(Shown):
         steps: one for each mode and delay, without events.
         shown: at the delay and in the mode of the instance, with its events.
         boundaries: of that step.
+        slowdown: passes of one stage take so many times as long in `stragglers`.
+        stragglers: that step with each stage slow in turn; empty: not asked for.
     """
 
     ports: int
@@ -161,3 +178,5 @@ class RailStudy(Shown):
     steps: tuple[SwitchedStep, ...]
     shown: SwitchedStep
     boundaries: tuple[BoundaryFigures, ...]
+    slowdown: float = 1.0
+    stragglers: tuple[StragglerFigures, ...] = ()

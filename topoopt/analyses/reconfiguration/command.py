@@ -65,6 +65,9 @@ def reconfigure(
     iterations: Annotated[
         int, typer.Option(min=1, max=10_000, help="Simulated in a row where circuits follow demand.")
     ] = 1,
+    straggler: Annotated[
+        float, typer.Option(min=1.0, max=100.0, help="llm-training: also with each stage so many times as slow.")
+    ] = 1.0,
     budget: Annotated[
         int | None, typer.Option(min=0, max=10**12, help="Strategy proposals where the job is solved.")
     ] = None,
@@ -99,9 +102,8 @@ def reconfigure(
             problem = run.first(lambda: read_instance(instance))
             own_seed = problem.search.seed if seed is None else seed
             common: Common = {"delays_ms": wanted, "seed": own_seed, "stop": run.timing.stop}
-            asked = _Asked(solution, budget, seed, schemes, period_ms, iterations)
-            if not isinstance(problem, CoOptimisation):
-                _refuse_options(period, iterations, budget)
+            asked = _Asked(solution, budget, seed, schemes, period_ms, iterations, straggler)
+            _refuse_options(problem, asked)
             run.doing = "reconfigure"
             sweep, study = run.part(lambda: _sweep(instance, problem, asked, run.timing, common, tell))
             run.doing = "files"
@@ -128,6 +130,7 @@ class _Asked:
     schemes: list[str] | None
     period_ms: float | None
     iterations: int
+    straggler: float
 
 
 def _sweep(
@@ -161,7 +164,9 @@ def _sweep(
         from topoopt.analyses.reconfiguration.rails_command import rails_of
 
         strategy = _solution(problem, asked, timing).plan.strategy
-        return rails_of(instance, problem, strategy, asked.schemes, common["delays_ms"], timing.stop, tell)
+        return rails_of(
+            instance, problem, strategy, asked.schemes, common["delays_ms"], asked.straggler, timing.stop, tell
+        )
     if isinstance(problem, RoutingProblem | TopologyProblem):
         found = _solution(problem, asked, timing)
         names = TRACE_SCHEMES if asked.schemes is None else asked.schemes
@@ -215,8 +220,17 @@ def _refuse_rejected(violations: tuple[str, ...], stop: Stop) -> None:
         raise KeyboardInterrupt
 
 
-def _refuse_options(period: str | None, iterations: int, budget: int | None) -> None:
-    given = {"--period": period is not None, "--iterations": iterations != 1, "--budget": budget is not None}
+def _refuse_options(problem: Any, asked: _Asked) -> None:
+    """Options that are of other sweeps."""
+    if not isinstance(problem, LlmTrainingProblem) and asked.straggler != 1.0:
+        raise InputError([Problem("for training jobs only", path="--straggler", allowed="left out")])
+    if isinstance(problem, CoOptimisation):
+        return
+    given = {
+        "--period": asked.period_ms is not None,
+        "--iterations": asked.iterations != 1,
+        "--budget": asked.budget is not None,
+    }
     problems = [Problem("for jobs only", path=name, allowed="left out") for name, here in given.items() if here]
     if problems:
         raise InputError(problems)

@@ -11,6 +11,7 @@ from solvers.stop import Stop
 from solvers.switching.rail_steps import RailSteps
 from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress
 from topoopt.analyses.reconfiguration.run import swept
+from topoopt.analyses.reconfiguration.stragglers import stragglers
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
@@ -97,10 +98,14 @@ def rail_study(
     *,
     delays_ms: Sequence[float],
     schemes: Sequence[str] = MODES,
+    slowdown: float = 1.0,
     stop: Stop | None = None,
     progress: Progress | None = None,
 ) -> tuple[ReconfigurationSweep, RailStudy]:
     """One strategy at every delay: on demand, provisioned, beside one static topology and the electrical network.
+
+    Args:
+        slowdown: above 1, the step of the instance is also followed with each stage so many times as slow.
 
     Raises:
         InputError: an unknown scheme, no delay, or the strategy cannot stand on rails.
@@ -138,7 +143,8 @@ def rail_study(
     mode = SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
     shown = rails.switched(settings.delay_s, mode, stop, events=True)
     steps = tuple(made[name, delay] for name in schemes for delay in delays if (name, delay) in made)
-    notes = [*_checked(rails, steps, shown), *_assumed(rails)]
+    late, told = stragglers(rails, shown, slowdown, MOST_CHECKED)
+    notes = [*_checked(rails, steps, shown), *told, *_assumed(rails)]
     study = RailStudy(
         settings.ports,
         rails.job.circuit_share * problem.cluster.gpu_gbps,
@@ -148,12 +154,13 @@ def rail_study(
         steps,
         shown,
         boundaries_of(rails, shown, static_s),
+        slowdown,
+        late,
     )
-    cluster = problem.cluster
     sweep = ReconfigurationSweep(
         name=problem.name,
-        servers=cluster.servers,
-        degree=settings.ports * cluster.gpus_per_server,
+        servers=problem.cluster.servers,
+        degree=settings.ports * problem.cluster.gpus_per_server,
         link_gbps=study.circuit_gbps,
         schemes=tuple(found),
         strategies=(),
@@ -193,7 +200,7 @@ def _assumed(rails: RailSteps) -> list[str]:
     notes = [
         f"{job.ports} ports of a GPU on its rail; circuits of {job.circuit_share * rails.problem.cluster.gpu_gbps:g} "
         "Gbit/s each direction; replicas run in step",
-        "windows come from the time model: stages that lag behind move them",
+        "windows come from the time model: stages that lag behind move them (--straggler)",
     ]
     if job.exchange is not None and job.inside is PortUse.EXPERT:
         notes.append("tokens go to all servers of a group alike")

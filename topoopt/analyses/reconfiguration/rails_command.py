@@ -28,6 +28,7 @@ def rails_of(
     strategy: ParallelStrategy,
     schemes: Sequence[str] | None,
     delays_ms: Sequence[float],
+    slowdown: float,
     stop: Stop,
     progress: Progress,
 ) -> tuple[ReconfigurationSweep, RailStudy]:
@@ -38,7 +39,16 @@ def rails_of(
     """
     settings, names = problem.switching or USUAL, MODES if schemes is None else tuple(schemes)
     try:
-        return rail_study(problem, strategy, settings, delays_ms=delays_ms, schemes=names, stop=stop, progress=progress)
+        return rail_study(
+            problem,
+            strategy,
+            settings,
+            delays_ms=delays_ms,
+            schemes=names,
+            slowdown=slowdown,
+            stop=stop,
+            progress=progress,
+        )
     except InputError as error:
         raise placed(instance, error) from None
 

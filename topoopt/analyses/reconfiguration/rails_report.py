@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from topoopt.analyses.reconfiguration.rails_words import boundary_lines, boundary_rows
+from topoopt.analyses.reconfiguration.rails_words import boundary_lines, boundary_rows, straggler_line
 from topoopt.core.switched_step import RailEvent, RailStudy
 from topoopt.core.switching import PortSplit, PortUse
 from topoopt.drawing.format import counted, number
@@ -32,6 +32,7 @@ def rails_section(study: RailStudy) -> dict[str, Any]:
     legend += [(f"f-{DARK}", "being set: dark"), ("f-k0", "sent to another stage"), ("f-k6", "gradients and weights")]
     return {
         "words": boundary_lines(study)[0] + ".",
+        "late": straggler_line(study) + "." if study.stragglers else "",
         "drawing": _drawing(study),
         "legend": legend,
         "head": HEADINGS,

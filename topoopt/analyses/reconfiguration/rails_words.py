@@ -33,6 +33,8 @@ def rails_document(study: RailStudy) -> dict[str, Any]:
         "steps": steps,
         "shown": asdict(study.shown),
         "boundaries": boundaries,
+        "slowdown": study.slowdown,
+        "stragglers": [asdict(one) for one in study.stragglers],
     }
 
 
@@ -52,7 +54,19 @@ def boundary_lines(study: RailStudy) -> list[str]:
         f"electrical network; ports are set {step.switches} times in a step; no plan of ports takes less than "
         f"{step.bound_s:.6g} s"
     ]
+    if study.stragglers:
+        lines.append(straggler_line(study))
     return lines + ["  " + ", ".join(row[:2]) + ": " + "; ".join(row[2:]) for row in boundary_rows(study.boundaries)]
+
+
+def straggler_line(study: RailStudy) -> str:
+    """What the slow stage that delays the step most does, on circuits and on the electrical network."""
+    worst = max(study.stragglers, key=lambda one: one.step_s)
+    own, network = worst.step_s / study.shown.step_s - 1.0, worst.electrical_s / study.electrical_s - 1.0
+    return (
+        f"With stage {worst.rank} {study.slowdown:g} times as slow, which delays it most: {worst.step_s:.6g} s, "
+        f"{percent(own)} more; {percent(network)} more on the electrical network, {worst.electrical_s:.6g} s"
+    )
 
 
 def boundary_rows(boundaries: Sequence[BoundaryFigures]) -> list[tuple[str, ...]]:
