@@ -6,6 +6,7 @@ is taken from a solver's tolerances.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -62,8 +63,8 @@ _FEW_PAIRS, _FEW_COLUMNS = 6, 100_000
 """Pairs with demand per server, and sources times arcs, up to which paths priced one by one are faster than lengths:
 slower with 12 pairs per server, or 256 servers of degree 4."""
 
-_FIRST_PART, _FIRST_S = 0.5, 60.0
-"""Of the time left, and seconds at most, for them: where many paths tie they may not end."""
+_FIRST_PART, _FIRST_ROUNDS = 0.5, 100
+"""Of a time limit, and rounds at most, for them: where many paths tie they may not end. Else 40 to 70 do at n = 128."""
 
 
 def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = None, hop_price: float = 0.0) -> str:
@@ -153,9 +154,11 @@ def _run_in_turn(proof: RoutingProof, name: str) -> tuple[str, int]:
     """A method, and those that stand in for it; the last one's name, and its work."""
     whole = proof.stop
     if name == "path-generation":
-        proof.stop = first_part(whole, _FIRST_PART, _FIRST_S)
-    work = ROUTING_METHODS[name](proof)
-    proof.stop = whole
+        proof.stop = whole if whole.deadline is None else first_part(whole, _FIRST_PART, math.inf)
+        work = by_paths(proof, _FIRST_ROUNDS)
+        proof.stop = whole
+    else:
+        work = ROUTING_METHODS[name](proof)
     if name not in _NEXT or proof.proven or proof.late or proof.network.columns > _PROGRAM:
         return name, work
     return _run_in_turn(proof, _NEXT[name])
