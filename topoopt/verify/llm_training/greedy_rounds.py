@@ -115,10 +115,13 @@ class _Rounds:
             self.do("W", j)
         return True
 
-    def run(self) -> bool:
-        """All passes; whether memory suffices."""
+    def run(self, least: int | None) -> bool:
+        """All passes; whether memory suffices, and no rank needs as long as `least`."""
         self.warm_up()
+        work = [self.m * sum(self.cost[kind][j] for kind in HELD) for j in range(self.p)]
         for _ in range(1, self.m):
+            if least is not None and max(map(sum, zip(work, self.idle, strict=True))) >= least:
+                return False
             go = [self.goes_ahead(j) for j in range(self.p)]
             for j in range(self.p):
                 if all(go[j:]):
@@ -164,7 +167,7 @@ def greedy_order(cost: Mapping[str, Sequence[int]], hop: int, m: int) -> list[li
     best: tuple[int, list[list[Pass]]] | None = None
     for early, backward_first, greedy in product((True, False), repeat=3):
         rounds = _Rounds(cost, hop, m, (early, backward_first, greedy))
-        if not rounds.run():
+        if not rounds.run(None if best is None else best[0]):
             continue
         span = max(end - begin for end, begin in zip(rounds.free, rounds.begun, strict=True))
         if best is None or span < best[0]:
