@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while the program loads and before there is anything to save: leave at once, without a traceback.
+"""Ctrl-C, SIGTERM and SIGHUP while the program loads and where nothing is to be saved: leave at once, no traceback.
 
 A KeyboardInterrupt inside an import can surface as any other error, so none is raised there.
 """
@@ -10,6 +10,9 @@ import os
 import signal
 import sys
 from types import FrameType
+
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""What asks a run to end; SIGHUP where the system knows it. A second list: `solvers` loads slowly."""
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, SIGTERM or SIGHUP."""
@@ -29,14 +32,13 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 def leave_on_interrupt() -> None:
     """From now on these signals end the process, unless they were set to be ignored."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _leave)
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _leave)
+    for number in SIGNALS:
+        if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+            signal.signal(number, _leave)
 
 
 def raise_on_interrupt() -> None:
     """From now on they raise KeyboardInterrupt, so that files being written are cleaned up."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         if signal.getsignal(number) is _leave:
             signal.signal(number, signal.default_int_handler)

@@ -71,31 +71,37 @@ class AlikeStrategies:
         """Stages of every rank, or of every pair of ranks that hold the same two."""
         return self.bounds.held()
 
-    def ends(self) -> tuple[Floats, Floats]:
-        """Seconds until the last pass ends, weights being there, and until the last gradient is reduced."""
-        rows, ready = self.rows, self._ready()
-        if self.schedule is not S.ZB_2P:
-            there, last, done = self._run(rows, ready, None)
-            return there, self._finished(last, done)
-        found = np.empty((2, len(self.places)))
-        for place in range(len(self.places)):
-            one = np.array([place])
-            own = rows.of(one)
-            found[0, one], last, done = self._run(own, ready[:, one], self._planned(place))
-            found[1, one] = self._finished(last, done, own)
-        return found[0], found[1]
+    def passes(self) -> Floats:
+        """Seconds until the last pass ends, weights being there."""
+        found = np.empty(len(self.places))
+        for own, made in self._orders():
+            rows = self.rows.of(own)
+            found[own] = self._run(rows, np.zeros_like(rows.forward), made)[0]
+        return found
 
-    def _run(self, rows: StageRows, ready: Floats, made: Levels | None) -> tuple[Floats, Floats, Floats]:
-        """When the last pass ends, weights being there; and when it does, and the last of every stage, as they come."""
-        count = len(rows.hop)
+    def finished(self) -> Floats:
+        """Seconds until the last gradient is reduced."""
+        found, ready = np.empty(len(self.places)), self._ready()
+        for own, made in self._orders():
+            rows = self.rows.of(own)
+            found[own] = self._finished(*self._run(rows, ready[:, own], made), rows)
+        return found
+
+    def _orders(self) -> Iterator[tuple[Ints, Levels | None]]:
+        """Strategies that have an order in common, and their passes; None: by the rule of the schedule."""
+        every = np.arange(len(self.places))
+        if self.schedule is not S.ZB_2P:
+            yield every, None
+            return
+        for place in every:
+            yield every[place : place + 1], self._planned(int(place))
+
+    def _run(self, rows: StageRows, ready: Floats, made: Levels | None) -> tuple[Floats, Floats]:
+        """When the last pass ends, and the last one of every stage."""
         hop = rows.hop if self.p > 1 else 0.0 * rows.hop
-        times = rows.forward, rows.inputs, rows.weights, hop
-        forward, inputs, weights, hop = (np.concatenate((table, table), axis=-1) for table in times)
-        both = np.concatenate((np.zeros_like(ready), ready), axis=-1)
-        costs = OrderCosts.of(forward, inputs, weights, hop, both, self.m)
+        costs = OrderCosts.of(rows.forward, rows.inputs, rows.weights, hop, ready, self.m)
         blocking = not self.problem.overlap.pipeline
-        last, done = done_of(self.schedule, self.p, self.v, self.m, costs, blocking=blocking, made=made)
-        return last[:count], last[count:], done[:, count:]
+        return done_of(self.schedule, self.p, self.v, self.m, costs, blocking=blocking, made=made)
 
     def _planned(self, place: int) -> Levels:
         rows = self.usual
@@ -116,9 +122,9 @@ class AlikeStrategies:
                 before = before + gathered
         return found
 
-    def _finished(self, last: Floats, done: Floats, rows: StageRows | None = None) -> Floats:
+    def _finished(self, last: Floats, done: Floats, rows: StageRows) -> Floats:
         """When every rank has reduced its gradients, those of the stage that is through first before the others."""
-        rows, found = self.rows if rows is None else rows, last.copy()
+        found = last.copy()
         if self.zero3:
             return found
         back = rows.weights if self.bounds.split else rows.back
@@ -195,7 +201,7 @@ def seconds_of(problem: LlmTrainingProblem, r: Records, rates: Rates | None = No
     """Iterations of strategies, float64[R]."""
     found = np.empty(len(r.t))
     for group in alike(problem, r, rates):
-        found[group.places] = group.ends()[1] + group.bounds.around()
+        found[group.places] = group.finished() + group.bounds.around()
     return found + _fixed(problem)
 
 
@@ -204,12 +210,12 @@ def parts_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Rat
     rest that hops are not to blame for, `bubble`; hops, `pipeline`; gradients and weights, `data`; the step."""
     group = next(alike(problem, records_of([row_of(strategy)]), rates, [strategy.stage_layers]))
     rows, m = group.rows, float(group.m)
-    passes, finished = (float(one[0]) for one in group.ends())
+    passes, finished = float(group.passes()[0]), float(group.finished()[0])
     near = AlikeStrategies(
         problem, group.places, group.schedule, group.p, group.v, group.m, group.zero3,
         StageRows(**{**vars(rows), "hop": 0.0 * rows.hop}), group.usual,
     )  # fmt: skip
-    without_hops = float(near.ends()[0][0])
+    without_hops = float(near.passes()[0])
     load = rows.forward + rows.back
     each = 0.5 if group.schedule is S.DUALPIPE else 1.0  # of the micro-batches meet a stage on a rank
     shares = [dict.fromkeys(own, each) for own in group.home()]

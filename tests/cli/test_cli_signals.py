@@ -1,0 +1,46 @@
+"""Signals outside of searches: every one that asks a run to end is heard, but what is ignored stays so."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+WAITING = """
+import signal, sys, time
+ignored = sys.argv[1] == "ignored"
+if ignored:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+from topoopt.console.interrupt import leave_on_interrupt, raise_on_interrupt
+leave_on_interrupt()
+if sys.argv[1] == "saving":
+    raise_on_interrupt()
+try:
+    print("ready", flush=True)
+    time.sleep(2 if ignored else 600)
+except KeyboardInterrupt:
+    sys.exit(7)
+"""
+
+
+def ended(way: str, number: signal.Signals) -> tuple[int, str]:
+    """Exit code and messages of a process that gets a signal while it waits."""
+    child = subprocess.Popen([sys.executable, "-c", WAITING, way], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    child.send_signal(number)
+    return child.wait(timeout=300), child.communicate()[1].decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_each_signal_ends_a_command(number: signal.Signals) -> None:
+    """At once with words and code 130; while files are written as an interrupt that cleans up."""
+    assert ended("loading", number) == (130, "interrupted\n")
+    assert ended("saving", number) == (7, "")
+
+
+def test_what_is_ignored_stays_so() -> None:
+    """As under nohup."""
+    assert ended("ignored", signal.SIGHUP) == (0, "")
