@@ -248,7 +248,7 @@ class RouteLookup:
         if len(crossed) and (not len(keys) or (keys[order][place] != crossed).any()):
             raise ValueError("a route uses a link that does not exist")
         self._link = order[place]
-        self._owner = np.repeat(np.arange(len(lengths)), lengths - 1)
+        self._first = routes.path_ptr - np.arange(len(routes.path_ptr))
         switched = np.add.reduceat(routes.node >= graph.servers, routes.path_ptr[:-1]) > 0 if len(lengths) else lengths
         self._hops = lengths - 1 - switched
         self._links = len(keys)
@@ -267,7 +267,17 @@ class RouteLookup:
             lost = 0 if not len(self._keys) else int(np.flatnonzero(self._keys[place] != keys)[0])
             text = f"servers {flows.source[lost]} and {flows.target[lost]} send to each other and no links join them"
             raise InfeasibleError(text)
-        pair = np.bincount(place, flows.amount, len(self._keys))
-        on_path = np.repeat(pair, np.diff(routes.pair_ptr)) * routes.share
-        load = np.bincount(self._link, on_path[self._owner], self._links).astype(np.float64)
-        return load, int(self._hops[on_path > 0].max(initial=1))
+        used, of = np.unique(place, return_inverse=True)
+        paths = _spans(routes.pair_ptr, used)
+        amount = np.bincount(of, flows.amount, len(used))
+        on_path = np.repeat(amount, np.diff(routes.pair_ptr)[used]) * routes.share[paths]
+        crossed = self._link[_spans(self._first, paths)]
+        load = np.bincount(crossed, np.repeat(on_path, np.diff(self._first)[paths]), self._links).astype(np.float64)
+        return load, int(self._hops[paths][on_path > 0].max(initial=1))
+
+
+def _spans(ptr: Ints, rows: Ints) -> Ints:
+    """Concatenated ranges ptr[r]..ptr[r + 1] of the rows."""
+    lengths = ptr[rows + 1] - ptr[rows]
+    ends = np.cumsum(lengths)
+    return np.repeat(ptr[rows] - ends + lengths, lengths) + np.arange(int(lengths.sum()))
