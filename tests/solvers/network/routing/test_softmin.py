@@ -149,13 +149,13 @@ def test_huge_networks_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("limit", "value", "first", "last"),
     [
-        (None, 0.0, "path-generation", "path-generation"),
-        ("_FIRST_S", 0.0, "path-generation", "pdlp"),
+        (None, 0, "path-generation", "path-generation"),
+        ("_FIRST_ROUNDS", 1, "path-generation", "pdlp"),
         ("_FEW_COLUMNS", 0, "softmin", "pdlp"),
     ],
 )
 def test_demand_of_few_pairs_is_proven(
-    limit: str | None, value: float, first: str, last: str, monkeypatch: pytest.MonkeyPatch
+    limit: str | None, value: int, first: str, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`auto` proves what was asked for by paths, and goes on with others where these, or lengths, end before."""
     if limit is not None:
