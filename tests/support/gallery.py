@@ -26,16 +26,18 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "reconfigure": (
         "reconfigure", "{instances}/tiny-4.yaml", "--delays", "1us,10ms", "--solution", "{job}", "--plot", "{page}",
     ),
+    "outages": ("outages", "{training}", "--spares", "0,1", "--plot", "{page}"),
     "traffic": ("topology", "traffic", "{job}", "--plot", "{page}"),
     "pipeline": ("pipeline", "--stages", "2", "--micro-batches", "3", "--out", "{page}"),
     "collective find": ("collective", "find", "--servers", "8", "--degree", "2", "--report", "{page}"),
 }  # fmt: skip
-"""Commands that write a page; `{job}` and `{topology}` are solution files."""
+"""Commands that write a page; `{job}`, `{topology}` and `{training}` are solution files."""
 
 TEMPLATES: Mapping[str, str] = {
     "analyses/collective/page.html.j2": "collective find",
     "analyses/costs/page.html.j2": "cost",
     "analyses/fabrics/page.html.j2": "fabrics",
+    "analyses/outages/page.html.j2": "outages",
     "analyses/pipeline/page.html.j2": "pipeline",
     "analyses/reconfiguration/page.html.j2": "reconfigure",
     "analyses/resilience/page.html.j2": "resilience",
@@ -79,6 +81,7 @@ def _asked(name: str, folder: Path, page: Path, *more: str) -> str:
     given: dict[str, Callable[[], Path]] = {
         "{job}": lambda: _solution_file("co-optimisation", folder),
         "{topology}": lambda: _solution_file("topology", folder),
+        "{training}": lambda: _solution_file("llm-training", folder),
         "{page}": lambda: page,
     }
     words = [str(given[word]()) if word in given else word for word in QUESTIONS[name]]
