@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from topoopt.analyses.costs.prices import book_of
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.price_book import NIC, OCS_PORT, PARTS, PATCH_PANEL_PORT, UNITS
-from topoopt.costs.default_book import DEFAULT_BOOK, default_price_book
+from topoopt.costs.default_book import DEFAULT_BOOK, SHIPPED_BOOKS, default_price_book, shipped_price_book
 from topoopt.files.price_book_file import read_price_book
 
 SHIPPED = files("topoopt.costs").joinpath(DEFAULT_BOOK)
@@ -40,11 +41,12 @@ def problems(tmp_path: Path) -> Callable[[Any], list[Problem]]:
     return read
 
 
-def test_the_shipped_book_passes_the_validating_reader() -> None:
-    """What is loaded without validation is what the reader of users' books makes of the same file."""
-    book = read_price_book(str(SHIPPED))
-    assert book == default_price_book()
-    assert book.sha256 == default_price_book().sha256
+@pytest.mark.parametrize("name", SHIPPED_BOOKS)
+def test_shipped_books_pass_the_validating_reader(name: str) -> None:
+    """What is loaded without validation is what the reader of users' books makes of the same file, and has a name."""
+    book = read_price_book(str(files("topoopt.costs").joinpath(SHIPPED_BOOKS[name])))
+    assert book == shipped_price_book(name) == book_of(Path(name))
+    assert book.sha256 == shipped_price_book(name).sha256
     assert {part.name: part.source for part in book.parts if not part.source} == {}
     assert set(UNITS) == set(PARTS)
 

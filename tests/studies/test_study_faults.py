@@ -198,7 +198,7 @@ def test_options_that_write_are_listed() -> None:
     """Every option of the commands of studies that names a file is listed, as one to read or one to write."""
     functions = [getattr(importlib.import_module(module), name) for module, name in COMMANDS.values()]
     found = set()
-    for function in functions.values():
+    for function in functions:
         for name, kind in get_type_hints(function).items():
             if Path in (kind, *get_args(kind)):
                 found.add(name.removesuffix("_file"))

@@ -31,7 +31,7 @@ def check(
     quick: Annotated[bool, typer.Option("--quick", help="Leave out simulations, and say so.")] = False,
     prices: Annotated[
         Path | None,
-        typer.Option("--prices", help="Price book of the solution; default: the shipped one."),
+        typer.Option("--prices", help="Price book of the solution; 2023 (default) and h200 are shipped."),
     ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:

@@ -41,7 +41,7 @@ def compare(
     ] = None,
     memory_limit: Annotated[str | None, MemoryOption] = None,
     prices: Annotated[
-        Path | None, typer.Option(help="Price book, for kind co-optimisation; default: the shipped one.")
+        Path | None, typer.Option(help="Price book, for kind co-optimisation; 2023 (default) and h200 are shipped.")
     ] = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot to write: gaps and times, as .html or .svg.")] = None,

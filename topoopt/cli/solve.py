@@ -59,7 +59,7 @@ def solve(
     jobs: JobsOption = 1,
     prices: Annotated[
         Path | None,
-        typer.Option(help="Price book, for kind co-optimisation; default: the shipped one."),
+        typer.Option(help="Price book, for kind co-optimisation; 2023 (default) and h200 are shipped."),
     ] = None,
     solver: Annotated[
         str | None,

@@ -17,7 +17,9 @@ MOST_SERVERS = 1_000_000
 
 def cost(
     file: Annotated[Path | None, typer.Argument(help="Instance or solution; or give a size.")] = None,
-    prices: Annotated[Path | None, typer.Option(help="Price book (YAML or JSON); default: the shipped one.")] = None,
+    prices: Annotated[
+        Path | None, typer.Option(help="Price book (YAML or JSON); 2023 (default) and h200 are shipped.")
+    ] = None,
     fabrics: Annotated[str | None, typer.Option(help="Names, parted by commas; default: all.")] = None,
     servers: Annotated[int | None, typer.Option(min=1, max=MOST_SERVERS, help="Number of servers n.")] = None,
     degree: Annotated[int | None, typer.Option(min=1, max=64, help="Interfaces per server d.")] = None,

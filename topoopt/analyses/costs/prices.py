@@ -1,4 +1,4 @@
-"""The option `--prices`: a price book of the user's."""
+"""The option `--prices`: a price book of the user's, or the name of a shipped one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ if TYPE_CHECKING:
 
 
 def book_of(path: Path | None) -> PriceBook:
-    """A book of the user's, or the shipped one.
+    """A book of the user's, or a shipped one: that of 2023 without a path. A file of such a name goes first.
 
     Raises:
         InputError: everything wrong with it.
     """
-    from topoopt.costs.default_book import default_price_book
+    from topoopt.costs.default_book import SHIPPED_BOOKS, default_price_book, shipped_price_book
     from topoopt.files.price_book_file import read_price_book
 
-    return default_price_book() if path is None else read_price_book(path)
+    if path is None:
+        return default_price_book()
+    if str(path) in SHIPPED_BOOKS and not path.exists():
+        return shipped_price_book(str(path))
+    return read_price_book(path)
 
 
 def given_book(path: Path | None, kinds: Sequence[Kind]) -> PriceBook | None:
