@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -59,8 +60,16 @@ def runs_of(problem: RegionalCircuitsProblem) -> list[Run]:
     return [*runs, *([(0, steps - 1), *longer][:MOST_RUNS] if steps > 1 else [])]
 
 
-def best_circuits(problem: RegionalCircuitsProblem, stop: Stop, tell: Callable[[str, int, int], None]) -> FoundRegional:
-    """The best for each run with its proof; then those of them that all steps together take least with."""
+def best_circuits(
+    problem: RegionalCircuitsProblem,
+    stop: Stop,
+    tell: Callable[[str, int, int], None],
+    keep: Callable[[Callable[[], FoundRegional]], None],
+) -> FoundRegional:
+    """The best for each run with its proof; then those of them that all steps together take least with.
+
+    `keep` is given what the runs so far amount to, after each.
+    """
     known: list[Ints] = [in_turn(traffic_of(problem, (0, len(problem.demands) - 1)))]
     proofs, runs = [], runs_of(problem)
     for place, run in enumerate(runs):
@@ -75,8 +84,14 @@ def best_circuits(problem: RegionalCircuitsProblem, stop: Stop, tell: Callable[[
         proof = proven(traffic, best, proof, first_part(stop, 1.0 / left, MOST_S))
         known.append(best.circuits)
         proofs.append(stated(run, best, proof))
-    circuits = shortest(problem, known)
-    return FoundRegional(circuits, tuple(proofs), stop.reason() or StopReason.CONVERGED)
+        keep(partial(_together, problem, tuple(known), tuple(proofs), stop))
+    return _together(problem, tuple(known), tuple(proofs), stop)
+
+
+def _together(
+    problem: RegionalCircuitsProblem, known: tuple[Ints, ...], proofs: tuple[StepsProof, ...], stop: Stop
+) -> FoundRegional:
+    return FoundRegional(shortest(problem, known), proofs, stop.reason() or StopReason.CONVERGED)
 
 
 def greedy_circuits(
@@ -108,7 +123,7 @@ def stated(run: Run, best: Matched, proof: Proof) -> StepsProof:
     return StepsProof(run[0], run[1], seconds, proof.tree, proof.multipliers)
 
 
-def shortest(problem: RegionalCircuitsProblem, known: list[Ints]) -> Ints:
+def shortest(problem: RegionalCircuitsProblem, known: tuple[Ints, ...]) -> Ints:
     """int64[K, P]: the cheapest sequence of known topologies, stalls included."""
     choices = np.unique(np.array(known), axis=0)
     steps = [traffic_of(problem, (step, step)) for step in range(len(problem.demands))]

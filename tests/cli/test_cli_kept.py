@@ -10,22 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.support import at_once_cases
 from tests.support.cli_cases import run, write
 from tests.support.hanging import LIMIT_S, endless, time_passes
-from tests.support.paths import ROOT
-from tests.support.sized_instances import job, placement, routing, topology
+from tests.support.sized_instances import job, placement, regional, routing, shipped, topology
 from topoopt.kinds.kind import Effort
 
 __all__ = ["time_passes"]
-
-
-def shipped(name: str, **changes: Any) -> dict[str, Any]:
-    """An instance of the repository, changed."""
-    document: dict[str, Any] = yaml.safe_load((ROOT / "instances" / name).read_text())
-    return {**document, **changes}
 
 
 def two_routes() -> dict[str, Any]:
@@ -45,10 +37,11 @@ CASES: dict[str, dict[str, Any]] = {
     "latency": shipped("placement/shared-fork-3.yaml"),
     "allocation": two_routes(),
     "designs": shipped("hierarchical/gpt3-strategies.yaml"),
-    "arrivals": shipped("shared/trace-16.yaml", jobs={"trace": str(ROOT / "instances/shared/trace-16.csv")}),
+    "arrivals": shipped("shared/trace-16.yaml"),
     "at once": at_once_cases.published(jobs={"repetitions": 2}),
     "circuits": shipped("dag-topology/two-stages.yaml"),
     "language model": shipped("llm-training/small-16.yaml"),
+    "regional circuits": regional(8, 4),
     "collective": shipped("collectives/ring-5.yaml"),
     "front": shipped("hierarchical/gpt3-3d.yaml", pareto_points=5),
 }

@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fuzz.killing import OUT
+from tests.support.cli_cases import write
 from tests.support.paths import INSTANCES, ROOT
+from tests.support.sized_instances import SMALL
 from tests.support.study_cases import routing, study
 from topoopt.studies.rows import TIMES
 
@@ -63,10 +65,17 @@ def leftovers(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.name.endswith(".tmp")]
 
 
-@pytest.mark.parametrize("kills", CALLS)
-def test_solve(kills: int, tmp_path: Path) -> None:
+KINDS = [
+    pytest.param("routing", FEW, id="few"),
+    *(pytest.param(name, MANY // len(SMALL), id=name, marks=pytest.mark.heavy) for name in SMALL),
+]
+
+
+@pytest.mark.parametrize(("kind", "kills"), KINDS)
+def test_solve(kind: str, kills: int, tmp_path: Path) -> None:
     """A solution file is whole or not there; in the end it has the bytes of one that was never disturbed."""
-    words = ("solve", INSTANCES / "networks/k4-4.yaml", "--seed", 1, "--out")
+    instance = write(tmp_path, {"schema_version": 1, "name": "case", **SMALL[kind]})
+    words = ("solve", instance, "--seed", 1, "--out")
     calm, out = tmp_path / "calm", tmp_path / "out"
 
     def look() -> None:

@@ -9,7 +9,7 @@ from topoopt.kinds.kind import Effort, Method, table
 
 
 def _matching(problem: RegionalCircuitsProblem, effort: Effort) -> FoundRegional:
-    return best_circuits(problem, effort.stop, effort.tell)
+    return best_circuits(problem, effort.stop, effort.tell, effort.keep)
 
 
 def _kept(problem: RegionalCircuitsProblem, effort: Effort) -> FoundRegional:
