@@ -33,8 +33,9 @@ def test_damaged_files(name: str, tmp_path: Path) -> None:
 def test_originals(name: str, tmp_path: Path) -> None:
     """What is not damaged is taken, so that damage reaches what lies behind the reader."""
     target = TARGETS[name]
+    slow = [LimitError] if name == "solved instances" else []  # taken, on a machine too slow for the second it has
     for original, content in target.originals().items():
         path = prepared(target, tmp_path) / original
         path.write_bytes(content)
-        with contextlib.suppress(LimitError):  # taken, on a machine too slow for the second that a solve has
+        with contextlib.suppress(*slow):
             target.run(path)

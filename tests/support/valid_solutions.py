@@ -114,6 +114,14 @@ EXECUTIONS = (
 SCHEDULED = FABRICS_OF_TRAINING.replace(
     "[direct-connect, torus-3d, fat-tree], search: {top: 2}", "[torus-2d], search: {top: 1, allreduce: bfb}"
 )
+RAILS = (
+    HEAD
+    + "llm-training, model: {layers: 4, hidden: 2048, ffn_hidden: 8192, heads: 16, kv_heads: 4, vocabulary: 32000}, "
+    "batch: {sequences: 16, length: 2048}, cluster: {servers: 4, gpus_per_server: 2, device: a100, gpu_memory_gib: null, "
+    "intra_server_gbps: 2400, degree: 4, interfaces: per-gpu, link_gbps: 100}, strategy: {tensor: 2, context: 1, "
+    "pipeline: [1, 2], recompute: none, micro_batch: [1, 2], zero: 1, chunks: 1}, switching: {delay: 3ms}, "
+    "search: {top: 2}}"
+)
 SLACK = (
     HEAD + "dag-topology, pods: 3, ports: [4, 5, 4], circuit_rate: 1, slack_percent: 30, transfers: ["
     "{name: a, source: 0, target: 1, volume: 4}, {name: b, source: 1, target: 2, volume: 2, after: [a]}], "
@@ -170,6 +178,7 @@ CASES = {
     "llm-training, calculon": Valid(partial(written, EXECUTIONS), harmless.EXECUTIONS, together.TRAINING, most=50),
     "llm-training, regions": Valid(partial(written, FORWARDED), harmless.TRAINING, together.TRAINING, most=40),
     "llm-training, schedules": Valid(partial(written, SCHEDULED), harmless.SCHEDULES, together.TRAINING, most=40),
+    "llm-training, rails": Valid(partial(written, RAILS), harmless.TRAINING, together.TRAINING, most=50),
     "dag-topology, slack": Valid(partial(written, SLACK), harmless.CIRCUITS, together.CIRCUITS),
     "regional-circuits, split": Valid(partial(written, SPLIT), harmless.REGION, together.REGION),
     "dag-topology": Valid(shipped("dag-topology/two-stages"), harmless.CIRCUITS, together.CIRCUITS),

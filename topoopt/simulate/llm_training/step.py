@@ -91,7 +91,7 @@ def step_breakdown(
     work = sum(parts.values())
     return StepBreakdown(
         **parts,
-        bubble=max(0.0, float(free[0]) - work),
+        bubble=max(0.0, float(free[0]) - work) if strategy.pipeline > 1 else 0.0,  # not what rounding leaves
         pipeline=max(0.0, float(times.passes[0]) - max(float(free[0]), work)),
         data=float(times.exchanged[0]),
         optimizer=float(times.step[0]),
