@@ -118,7 +118,8 @@ RAILS = (
     HEAD
     + "llm-training, model: {layers: 4, hidden: 2048, ffn_hidden: 8192, heads: 16, kv_heads: 4, vocabulary: 32000}, "
     "batch: {sequences: 16, length: 2048}, cluster: {servers: 4, gpus_per_server: 2, device: a100, "
-    "gpu_memory_gib: null, intra_server_gbps: 2400, degree: 4, interfaces: per-gpu, link_gbps: 100}, strategy: {tensor: 2, context: 1, "
+    "gpu_memory_gib: null, intra_server_gbps: 2400, degree: 4, interfaces: per-gpu, link_gbps: 100}, "
+    "strategy: {tensor: 2, context: 1, "
     "pipeline: [1, 2], recompute: none, micro_batch: [1, 2], zero: 1, chunks: 1}, switching: {delay: 3ms}, "
     "search: {top: 2}}"
 )
