@@ -59,3 +59,18 @@ def test_every_field_of_a_kind_is_told(kind: str) -> None:
     """Recomputed, held against the instance, or on the list of free text."""
     known = named("All kinds") | named(SECTIONS[kind])
     assert fields(kind_named(kind).files.solutions.model.model_json_schema()) - known == set()
+
+
+def test_promises_name_tests_that_there_are() -> None:
+    """A promise without its test, or one whose test is gone or renamed, is none."""
+    table = PAGE[PAGE.index("## What is promised") :]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 20
+    for row in rows:
+        _, promise, cell, _ = row.split("|")
+        file = ""
+        named = re.findall(r"`([\w/.]*)::(\w+)`", cell)
+        assert named, promise
+        for path, test in named:
+            file = path or file
+            assert f"def {test}(" in (ROOT / file).read_text(), (promise, file, test)
