@@ -61,7 +61,11 @@ _HUGE = 30_000_000
 
 
 class _Point(NamedTuple):
-    """Logarithms of lengths, value and slope there; `hard` is sum D d."""
+    """Logarithms of lengths, value and slope there; `hard` is sum D d.
+
+    `excess`: of the mean utilisation, at the lengths of the bound, above the bound; 0 where all take shortest ways.
+    `priced`: of the largest above the mean that the barrier allows where value is least.
+    """
 
     y: Floats
     hard: float
@@ -69,6 +73,7 @@ class _Point(NamedTuple):
     slope: Floats
     imbalance: float
     excess: float
+    priced: float
 
 
 class _Routing(NamedTuple):
@@ -90,11 +95,11 @@ class _Search:
         self.capacity = float(net.capacity.sum())
         self.share = net.capacity / self.capacity
         self.into, self.arc_in = arcs_into(net.head, net.servers)
-        self.tail_in = np.ascontiguousarray(net.tail[self.arc_in])
+        self.tail_in, self.head_in = net.tail[self.arc_in], net.head[self.arc_in]
         self.passes = 0
         self.huge = net.columns > _HUGE
         self.pass_s = 0.0
-        self.softness = self.barrier = 0.0
+        self.softness, self.barrier = 0.0, np.inf
         self.bound, self.lengths = 0.0, np.ones(len(net.head))
         self.theta = np.inf
         self.mixed: list[tuple[float, _Routing]] = []
@@ -124,7 +129,11 @@ class _Search:
                 gaps.append(self.gap)
                 if self.done or gaps[-1] > _SLOW * gaps[-1 - _PATIENCE]:
                     break
-            if stalls >= 3 or self.passes - stage >= _STAGE or imbalance < 0.5 * (x.excess + self.barrier * self.theta):
+            level = imbalance < 0.5 * x.excess + 1.5 * x.priced
+            if level and x.priced > x.excess:  # the barrier is what holds it; ways stay as they are
+                self.barrier /= 4
+                x = self._at(x.y)
+            elif stalls >= 3 or self.passes - stage >= _STAGE or level:
                 if relative < _FINEST:
                     break
                 relative, before = relative / 2, self.softness
@@ -149,10 +158,9 @@ class _Search:
         net = self.proof.network
         self.proof.offer_lengths(self.lengths)
         self._thin()
-        flow, one = np.zeros((net.servers, len(net.head))), np.zeros((net.servers, len(net.head)))
+        flow = np.zeros((net.servers, len(net.head)))
         for part, routing in self.mixed:
-            self._pass(routing.lengths, routing.softness, one)
-            flow += part * self.total * one
+            self._pass(routing.lengths, routing.softness, part * self.total, flow)
         self.proof.offer_flow(flow)
 
     def _thin(self) -> None:
@@ -169,21 +177,27 @@ class _Search:
         self.mixed = whole
 
     def _soften(self, relative: float, hard: float) -> None:
-        self.softness, self.barrier = relative * hard, _BARRIER * relative
+        self.softness = relative * hard
+        self.barrier = min(self.barrier, _BARRIER * relative)
 
-    def _pass(self, lengths: Floats, softness: float, flow: Floats | None = None) -> tuple[float, float, Floats]:
-        """sum D d, sum D phi and loads, float64[m]; LimitError when the time is up, unless a flow is wanted."""
+    def _pass(
+        self, lengths: Floats, softness: float, amount: float = 1.0, flow: Floats | None = None
+    ) -> tuple[float, float, Floats]:
+        """sum D d, sum D phi and loads, float64[m], of `amount` in all, added to a flow if there is one.
+
+        LimitError when the time is up, unless there is a flow.
+        """
         net, began = self.proof.network, self.proof.stop.clock.now()
         n, m = net.servers, len(net.head)
         load, hard, soft = np.zeros(m), 0.0, 0.0
-        kept = np.zeros((0, m)) if flow is None else flow
+        kept, demand = np.zeros((0, m)) if flow is None else flow, amount * self.demand
         step = max(1, _SLICE // (m + n))
         for begin in range(0, n, step):
             if flow is None and (self.mixed or self.huge) and self._late():
                 raise LimitError("the time was up within a pass")
             d, phi = soft_loads(
-                net.first, net.head, self.into, self.arc_in, self.tail_in, lengths, softness,
-                self.demand, self.proof.orders, begin, min(n, begin + step), load, kept,
+                self.into, self.arc_in, self.tail_in, self.head_in, lengths, softness, demand,
+                self.proof.orders, begin, min(n, begin + step), load, kept,
             )  # fmt: skip
             hard, soft = hard + d, soft + phi
         self.passes += 1
@@ -212,14 +226,15 @@ class _Search:
         if routing.theta < self.theta:
             self.theta, self.mixed = routing.theta, [(1.0, routing)]
         mean = float(lengths @ load) / total
-        off, excess = routing.theta - mean, mean - hard / total
+        priced = float(self.lengths @ load) / total
+        state = routing.theta - priced, priced - self.bound, self.barrier * self.theta * (1.0 - 1.0 / lengths.max())
         if soft <= 0.0:  # lengths so unlike that the softness is more than most distances
-            return _Point(y, hard, np.inf, np.zeros_like(y), off, excess)
+            return _Point(y, hard, np.inf, np.zeros_like(y), *state)
         # the softness stays when lengths are scaled, so scaling costs their mean utilisation, not soft / C
         slope = -grown * (load - mean * c) / soft
         slope -= self.barrier * (grown / lengths) * (self.share - lengths * self.share)
         value = -np.log(soft / total) - self.barrier * float(self.share @ np.log(lengths))
-        return _Point(y, hard, value, slope, off, excess)
+        return _Point(y, hard, value, slope, *state)
 
     def _step(self, x: _Point, direction: Floats) -> _Point | None:
         """A point far enough below, or any when done; None: there is none along this direction."""

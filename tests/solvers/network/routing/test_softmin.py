@@ -41,7 +41,7 @@ def soft(
     load, flow = np.zeros(len(arcs)), np.zeros((n, len(arcs)))
     tail_in = net.tail[arc_in]
     hard, smooth = soft_loads(
-        net.first, net.head, into, arc_in, tail_in, lengths, softness, demand, orders, 0, n, load, flow
+        into, arc_in, tail_in, net.head[arc_in], lengths, softness, demand, orders, 0, n, load, flow
     )
     return hard, smooth, load, flow
 
