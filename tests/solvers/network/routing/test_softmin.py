@@ -18,7 +18,7 @@ from solvers.network.routing.network import network_of
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.quasi_newton import Curvature
 from solvers.network.routing.shortest import arcs_into
-from solvers.network.routing.softmin_kernels import soft_loads
+from solvers.network.routing.softmin_kernels import CUT, shares, soft_loads, summed_logarithms
 from tests.solvers.network.routing.test_routing_methods import both_ways, directed, random_case, uniform
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
@@ -82,6 +82,17 @@ def test_loads_are_the_slope(seed: int, n: int, degree: int) -> None:
     for s in range(n):
         arrived = sum((flow[s, a] * (np.eye(n)[v] - np.eye(n)[u]) for a, (u, v) in enumerate(arcs)), np.zeros(n))
         assert np.delete(arrived, s) == pytest.approx(np.delete(demand[s], s), abs=1e-12 * demand.sum())
+
+
+def test_exponentials_and_logarithms_are_those_of_numpy() -> None:
+    """Relative error of the first, absolute error of the second: below 1e-12."""
+    late, share = np.concatenate((np.linspace(0.0, CUT - 1e-9, 1001), [CUT, np.inf])), np.ones(1003)
+    shares(late, share)
+    assert share == pytest.approx(np.where(late < CUT, np.exp(-late), 0.0), rel=1e-12, abs=0.0)
+    for value in (0.9999999, 1.0, 1.5, 2.0, 5040.0, 1e200):
+        one = np.array([3.0, 0.0])
+        found = summed_logarithms(one, np.array([value, 0.0]), np.empty(2), np.empty(2, dtype=np.int64))
+        assert found == pytest.approx(3.0 * np.log(value), rel=1e-14, abs=3e-12)
 
 
 def test_the_mixture_of_two_routings() -> None:
