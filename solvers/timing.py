@@ -27,14 +27,14 @@ SPARE_S = 0.3
 """Seconds after the limit that are as good as within it: what comes after the search has a second, but that it may be
 slower than measured."""
 
-CHECK_SPARE_S = 0.55
+CHECK_SPARE_S = 0.35
 """The same for a check: what comes after it is the file, as measured, and what is shown."""
 
 CHECK_S, CHECK_SHARE = 3.0, 0.15
 """Time kept for the check from figures that a solution can do without: a job on 16 servers takes two seconds, and more
 is cut off with the limit; of a short limit so large a part."""
 
-FIGURES_SPARE_S, FIGURES_SHORT_S = 0.85, 0.5
+FIGURES_SPARE_S, FIGURES_SHORT_S = 0.85, 0.4
 """The same for the figures, which nobody measured where the first plan came late; what they may take at any time, with
 a twentieth of the limit."""
 
@@ -146,8 +146,9 @@ class Timing:
         return self.nothing_late()
 
     def nothing_late(self) -> bool:
-        """Whether the limit is over for good where nothing was found: the last moment, as no file is to be written."""
-        return self._late(0.65, 0.04)
+        """Whether the limit is over for good where nothing was found: the last moment in which a first
+        plan still gets its figures and its file in time."""
+        return self._late(0.35, 0.04)
 
     def check_late(self) -> bool:
         """Whether a check has to be left, so that the file is there in time."""

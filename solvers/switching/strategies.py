@@ -15,7 +15,7 @@ from solvers.switching.search import fastest_ports
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, RankedStrategy, ShapeOutcome, ShapeVerdict
-from topoopt.core.switched_step import RailPlan, SwitchedStep, SwitchMode
+from topoopt.core.switched_step import RailPlan, SwitchedStep, SwitchMode, changes_of
 from topoopt.core.verdict import StopReason
 
 MOST_TRIED = 500
@@ -74,7 +74,7 @@ def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrate
         found = fastest_ports(rails.job, rails.known, settings.delay_s, mode, stop, cutoff_s=least)
         bounds.append(ranked.iteration_time_s if found is None else found.bound_s)
         if found is not None and found.step_s < least:
-            best = ranked, rails, rails.stepped(found.plan, found.bound_s, settings.delay_s, mode)
+            best = ranked, rails, rails.stepped(found.plan, found.bound_s, settings.delay_s, mode, events=True)
     if best is None:
         text = f"passes of {len(bounds)} strategies wait for each other with any plan of ports"
         raise InfeasibleError(f"{PHOTONIC_RAILS}: {text}")
@@ -88,6 +88,7 @@ def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrate
         one_shot if one_shot < float("inf") else None,
         step.exposed_s,
         tuple(min(one, step.step_s) for one in bounds),
+        changes_of(step.events),
     )
     return FoundOnRails(ranked, plan, limited)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,14 +12,15 @@ import pytest
 from solvers.stop import Stop
 from solvers.switching.search import fastest_ports
 from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.switched_step import Boundary, SwitchedStep, SwitchMode
+from topoopt.core.switched_step import Boundary, PortChange, RailPlan, SwitchedStep, SwitchMode, changes_of
 from topoopt.core.switching import PortSplit, PortUse, RailExchange, RailJob, StagePorts
 from topoopt.simulate.switching import Delays, RailShares, electrical_s, events_of, follow, plans_of, rail_orders
 from topoopt.simulate.switching.ports import exchange_share, hop_share, ring_share
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.llm_training.switching import check
-from topoopt.verify.llm_training.switching.follow import Follower
+from topoopt.verify.llm_training.switching.follow import Followed, Follower
 from topoopt.verify.llm_training.switching.ports import all_plans
+from topoopt.verify.llm_training.switching.solution import check_changes
 
 DENSE = RailJob(
     schedule=PipelineSchedule.ONE_F_ONE_B,
@@ -200,6 +202,40 @@ def test_the_search_finds_what_enumeration_does_and_the_checker_agrees() -> None
         switched += step.switches > 0
     assert switched > 10
     assert proven > 25
+
+
+def test_ports_are_set_when_the_checker_has_them_set() -> None:
+    """On drawn jobs and plans of ports; a change that is missing, late or of another boundary is found."""
+    draw = random.Random(5)
+    seen: Counter[Boundary] = Counter()
+    for _ in range(80):
+        job, delay_s, mode = random_job(draw), draw.choice([0.0, 0.05, 0.7]), draw.choice(list(SwitchMode))
+        for _ in range(4):
+            plan = tuple(draw.choice(plans_of(job, rank)) for rank in range(job.ranks))
+            try:
+                followed = Follower(job, plan, delay_s, demand=mode is ON_DEMAND).step()
+            except ValueError:  # passes wait for each other
+                continue
+            step = switched_step(job, plan, delay_s, mode, 0.0)
+            changes = changes_of(step.events)
+            seen.update(one.boundary for one in changes)
+            assert not wrong_changes(changes, step, followed), (job, plan, delay_s, mode)
+            if changes:
+                place = draw.randrange(len(changes))
+                one, rest = changes[place], (*changes[:place], *changes[place + 1 :])
+                late = replace(one, begin_s=one.begin_s + 0.01)
+                other = replace(one, boundary=next(b for b in Boundary if b is not one.boundary))
+                for spoilt in (rest, (*rest, late), (*rest, other), (*changes, one)):
+                    assert wrong_changes(tuple(sorted(spoilt)), step, followed)
+    assert min(seen[boundary] for boundary in Boundary) > 10
+
+
+def wrong_changes(changes: tuple[PortChange, ...], step: SwitchedStep, followed: Followed) -> list[str]:
+    """What the checker objects to."""
+    log = ViolationLog()
+    rails = RailPlan(step.mode, step.delay_s, step.plan, step.step_s, None, step.exposed_s, (0.0,), changes)
+    check_changes(log, rails, followed)
+    return [one.code for one in log.shown]
 
 
 def switched_step(

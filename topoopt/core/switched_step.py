@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -48,6 +49,33 @@ class RailEvent:
     before: PortSplit | None = None
     after: PortSplit | None = None
     boundary: Boundary | None = None
+
+
+@dataclass(frozen=True, order=True)
+class PortChange:
+    """The ports of a stage begin to be set anew.
+
+    Attributes:
+        rank: the stage.
+        begin_s: seconds from the begin of the step; what is before it is of the step before.
+        boundary: where it stands.
+        after: what the ports serve then.
+    """
+
+    rank: int
+    begin_s: float
+    boundary: Boundary
+    after: PortSplit
+
+
+def changes_of(events: Iterable[RailEvent]) -> tuple[PortChange, ...]:
+    """Those among events of a step, by rank and time."""
+    found = [
+        PortChange(one.rank, one.begin_s, one.boundary, one.after)
+        for one in events
+        if one.boundary is not None and one.after is not None
+    ]
+    return tuple(sorted(found, key=lambda one: (one.rank, one.begin_s)))
 
 
 class PortAction(StrEnum):
@@ -106,6 +134,7 @@ class RailPlan(Shown):
         one_shot_s: of the same strategy on the best topology that is never switched; None: there is none.
         stall_s: what the step would gain if switching took no time.
         bounds_s: of the fastest strategies on an ideal switch, in their order: no plan of ports has a faster step.
+        changes: when ports are set anew, by rank and time.
     """
 
     mode: SwitchMode
@@ -115,6 +144,7 @@ class RailPlan(Shown):
     one_shot_s: float | None
     stall_s: float
     bounds_s: tuple[float, ...]
+    changes: tuple[PortChange, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -105,3 +105,25 @@ def axis(total: float, height: float) -> Markup:
             marks.append(element("g", line, text, class_=f"z{zoom}"))
     end = element("line", x1="100%", x2="100%", y1=HEAD - 6, y2=height, class_="axis")
     return joined([*marks, end, element("text", f"{milliseconds(total)}", x="100%", y=HEAD - 10, text_anchor="end")])
+
+
+def seconds_axis(begin: float, length: float, height: float) -> list[Markup]:
+    """Times along the top of lanes that are not stretched, with grid lines; seconds, or milliseconds below one.
+
+    Args:
+        begin: seconds at the left end; the lanes are `length` seconds long.
+        height: of the lanes.
+    """
+    scale, unit = (1.0, "s") if length >= 1 else (1e3, "ms")
+    values = ticks(begin * scale, (begin + length) * scale, 6)
+    step = values[1] - values[0] if len(values) > 1 else length * scale
+    shapes = []
+    for value in values:
+        part = (value / scale - begin) / length
+        at = percentage(part)
+        shapes.append(element("line", x1=at, x2=at, y1=HEAD - 6, y2=height, class_="gridline"))
+        if part <= 0.85:
+            anchor = "middle" if part > 0.02 else "start"
+            shapes.append(element("text", tick_text(value, step), x=at, y=HEAD - 10, text_anchor=anchor))
+    last = f"{tick_text((begin + length) * scale, step / 10)} {unit}"
+    return [*shapes, element("text", last, x="100%", y=HEAD - 10, text_anchor="end")]

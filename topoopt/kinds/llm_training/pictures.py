@@ -10,8 +10,8 @@ from markupsafe import Markup
 from topoopt.core.llm_training_solution import LlmTrainingSolution, StageSeconds
 from topoopt.core.pipeline import PassKind
 from topoopt.drawing.format import byte_size, counted, shortened
-from topoopt.drawing.lanes import LanesDrawing
-from topoopt.drawing.svg import element, percentage, picture, tick_text, ticks
+from topoopt.drawing.lanes import LanesDrawing, seconds_axis
+from topoopt.drawing.svg import element, percentage, picture
 from topoopt.kinds.llm_training.words import NAMES, gib, seconds
 
 LANE, HEAD, BAR, ROW = 18.0, 24.0, 20.0, 52.0
@@ -75,28 +75,12 @@ def schedule_picture(solution: LlmTrainingSolution) -> tuple[LanesDrawing, tuple
     drawing = LanesDrawing(
         False,
         picture(*names, label="Ranks", class_="lanes", width=64, height=height),
-        picture(*_axis(total, height), *shapes, label="Passes of the pipeline", class_="bars", height=height),
+        picture(
+            *seconds_axis(0.0, total, height), *shapes, label="Passes of the pipeline", class_="bars", height=height
+        ),
         tuple(notes),
     )
     return drawing, tuple((f"f-{css}", what) for kind, (css, what) in COLOURS.items() if kind in kinds)
-
-
-def _axis(total: float, height: float) -> list[Markup]:
-    scale, unit = (1.0, "s") if total >= 1 else (1e3, "ms")
-    values = ticks(0.0, total * scale, 6)
-    step = values[1] - values[0] if len(values) > 1 else total * scale
-    shapes = []
-    for value in values:
-        at = percentage(value / (total * scale))
-        shapes.append(element("line", x1=at, x2=at, y1=HEAD - 6, y2=height, class_="gridline"))
-        near_end = value > 0.85 * total * scale
-        if not near_end:
-            anchor = "middle" if value else "start"
-            shapes.append(element("text", tick_text(value, step), x=at, y=HEAD - 10, text_anchor=anchor))
-    shapes.append(
-        element("text", f"{tick_text(total * scale, step / 10)} {unit}", x="100%", y=HEAD - 10, text_anchor="end")
-    )
-    return shapes
 
 
 def _stacked(label: str, value: str, parts: Sequence[tuple[str, str, float]], most: float, y: float) -> list[Markup]:

@@ -6,6 +6,7 @@ from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent, shortened
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.drawing.rail_ports import PORTS_LEGEND, ports_picture
 from topoopt.drawing.sentences import bound_text
 from topoopt.kinds.llm_training.answer import answer
 from topoopt.kinds.llm_training.pictures import PARTS, memory_picture, schedule_picture, time_picture, traffic_picture
@@ -132,6 +133,7 @@ def render_llm_training(solution: LlmTrainingSolution) -> str:
     setting = solution.setting
     schedule, passes = schedule_picture(solution)
     times, parts = time_picture(solution)
+    rails = solution.fabrics[0].rails
     return render_page(
         TEMPLATE,
         answer(solution),
@@ -146,6 +148,8 @@ def render_llm_training(solution: LlmTrainingSolution) -> str:
         schedule=schedule,
         passes=passes,
         makespan=seconds(solution.stages.makespan_s),
+        ports=None if rails is None else ports_picture(rails.stages, rails.step_s, rails.delay_s, rails.changes),
+        uses=PORTS_LEGEND[:-2],
         memory=memory_picture(solution),
         held=tuple((f"f-{css}", name) for name, css in PARTS.items()),
         times=times,

@@ -78,8 +78,10 @@ def fabric_name(fabric: str) -> str:
 def ports_words(stages: Sequence[StagePorts]) -> str:
     """What the ports of most stages do."""
     one, count = Counter(stages).most_common(1)[0]
+    if all(stage.kept for stage in stages):
+        return "ports split for good" if count == len(stages) else "ports split for good, not all stages alike"
     if one.kept:
-        return "ports split for good"
+        return f"split for good on {count} of {counted(len(stages), 'stage')}, set anew on others"
     parts = [("between passes", one.pipeline)]
     parts += [("inside", one.inside)] if one.inside != one.pipeline else []
     parts += [("reducing", one.data)] if one.data not in (one.pipeline, one.inside) else []

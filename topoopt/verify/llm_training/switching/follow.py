@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.switched_step import Boundary
 from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
 from topoopt.verify.llm_training.greedy_rounds import planned_order
 from topoopt.verify.llm_training.pass_orders import Pass, rank_order
@@ -57,6 +58,7 @@ class Followed:
         reduces: begin and end, by rank.
         gathered: when a rank has its weights.
         step_s: all of it.
+        changes: since when ports are set anew: stage, boundary, what they serve then, begin.
     """
 
     begins: dict[Pass, float] = field(default_factory=dict)
@@ -65,6 +67,7 @@ class Followed:
     reduces: dict[int, tuple[float, float]] = field(default_factory=dict)
     gathered: dict[int, float] = field(default_factory=dict)
     step_s: float = float("inf")
+    changes: set[tuple[int, Boundary, PortSplit, float]] = field(default_factory=set)
 
 
 class Follower:
@@ -209,20 +212,32 @@ class Follower:
         """When the circuits of what a pass exchanges are there."""
         assert one.ports is not None
         if used > NEVER:
-            return (max(used, needed) if self.demand else used) + self.delay
+            begin = max(used, needed) if self.demand else used
+            return self._set(one, Boundary.PIPELINE_TO_INSIDE, one.ports.inside, begin)
         if one.passed == NEVER and one.held != one.ports.inside:
-            return (max(one.idle, needed) if self.demand else one.idle) + self.delay
+            begin = max(one.idle, needed) if self.demand else one.idle
+            return self._set(one, Boundary.DATA_TO_PIPELINE, one.ports.inside, begin)
         return NEVER
 
     def _lit_pipeline(self, one: _Rank, needed: float) -> float:
         """When the circuits to neighbours are there."""
         if one.apart and one.passed > NEVER:
-            return (one.passed if self.demand else one.idle) + self.delay
+            return self._to_pipeline(one)
         if one.ports is None or one.held == one.ports.pipeline:
             return NEVER
         if one.lit is None:
-            one.lit = (max(one.idle, needed) if self.demand else one.idle) + self.delay
+            begin = max(one.idle, needed) if self.demand else one.idle
+            one.lit = self._set(one, Boundary.DATA_TO_PIPELINE, one.ports.pipeline, begin)
         return one.lit
+
+    def _to_pipeline(self, one: _Rank) -> float:
+        assert one.ports is not None
+        return self._set(one, Boundary.INSIDE_TO_PIPELINE, one.ports.pipeline, one.passed if self.demand else one.idle)
+
+    def _set(self, one: _Rank, boundary: Boundary, after: PortSplit, begin: float) -> float:
+        """When circuits asked for are there."""
+        self.found.changes.add((one.rank, boundary, after, begin))
+        return begin + self.delay
 
     def _send(self, key: Pass, one: _Rank, other: _Rank) -> None:
         ready = self.found.ends[key]
@@ -266,6 +281,7 @@ class Follower:
         if self._final(one.rank, one.ports) == one.ports.data:
             if not one.apart or one.rank == 0:
                 return NEVER
-            return (one.passed if self.demand else one.idle) + self.delay
+            return self._to_pipeline(one)
         quiet = max(one.last_sent, one.idle)
-        return (max(quiet, needed) if self.demand else quiet) + self.delay
+        begin = max(quiet, needed) if self.demand else quiet
+        return self._set(one, Boundary.PIPELINE_TO_DATA, one.ports.data, begin)

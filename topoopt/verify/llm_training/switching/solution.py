@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import fields
 
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, FabricOutcome, ShapeOutcome, ShapeVerdict, StrategyFigures
 from topoopt.core.llm_training_solution import LlmTrainingSolution
-from topoopt.core.switched_step import RailPlan, SwitchMode
-from topoopt.core.switching import PortUse, RailJob, StagePorts, SwitchSettings
+from topoopt.core.switched_step import Boundary, RailPlan, SwitchMode
+from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts, SwitchSettings
 from topoopt.core.verdict import Tolerance, beats
 from topoopt.verify.laws.findings import ViolationLog, differs
-from topoopt.verify.llm_training.switching.follow import Follower
+from topoopt.verify.llm_training.switching.follow import Followed, Follower
 from topoopt.verify.llm_training.switching.job import derived_job
 from topoopt.verify.llm_training.switching.ports import PortRates, crowded_ring, fault, ring
 from topoopt.verify.llm_training.switching.ports_bound import MOST_PASSES, SLACK, PortsTree, check_ports_bound
@@ -49,15 +50,32 @@ def _check_step(findings: ViolationLog, job: RailJob, rails: RailPlan, settings:
             findings.add("ports", f"stage {rank}: {text}")
             return
     demand = not settings.provisioned
-    due = Follower(job, rails.stages, settings.delay_s, demand=demand).step().step_s
+    followed = Follower(job, rails.stages, settings.delay_s, demand=demand).step()
     at_once = Follower(job, rails.stages, 0.0, demand=demand).step().step_s
     for name, stated, value in (
-        ("step_s", rails.step_s, due),
+        ("step_s", rails.step_s, followed.step_s),
         ("stall_s", rails.step_s - rails.stall_s, at_once),
     ):
         if differs(stated, value, SLACK):
             findings.add("figure", f"{name} comes to {value!r} s, not {stated!r}")
+    check_changes(findings, rails, followed)
     _check_one_shot(findings, job, rails.one_shot_s)
+
+
+def check_changes(findings: ViolationLog, rails: RailPlan, followed: Followed) -> None:
+    """Ports are set when they are due, and at no other times."""
+    stated, due = (defaultdict[tuple[int, Boundary, PortSplit], list[float]](list) for _ in range(2))
+    for one in rails.changes:
+        stated[one.rank, one.boundary, one.after].append(one.begin_s)
+    for rank, boundary, after, begin in followed.changes:
+        due[rank, boundary, after].append(begin)
+    if list(rails.changes) != sorted(rails.changes, key=lambda one: (one.rank, one.begin_s)):
+        findings.add("ports", "changes are not in the order of ranks and times")
+    slack = SLACK * followed.step_s
+    for key in sorted({*stated, *due}):
+        pairs = list(zip(sorted(stated[key]), sorted(due[key]), strict=False))
+        if len(stated[key]) != len(due[key]) or any(abs(a - b) > slack for a, b in pairs):
+            findings.add("ports", f"stage {key[0]}, {key[1]}: set {len(due[key])} times, at other times")
 
 
 def _check_one_shot(findings: ViolationLog, job: RailJob, stated: float | None) -> None:
