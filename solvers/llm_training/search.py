@@ -21,6 +21,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import RankedStrategy, ShapeOutcome, ShapeVerdict, StrategyShape
+from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.ledger import ledger
@@ -33,6 +34,9 @@ from topoopt.simulate.llm_training.transfers import GroupRates
 FIRST, BLOCK = 1 << 9, 1 << 14
 """Strategies that are evaluated together: few at first, as a good one leaves shapes out, then as many as keep memory
 small and numpy busy."""
+
+PLANNED = 100_000
+"""Passes whose orders are planned before anybody looks at the clock again: half a second."""
 
 FOLLOWED = 1 << 4
 """Strategies whose passes are followed together at first, then twice as many each time."""
@@ -132,7 +136,7 @@ def search(
             block.append((shape, tables[dense], float(bounds[order[place]])))
             size += len(tables[dense])
             place += 1
-        outcomes.update((one.shape, one) for one in _evaluated(problem, block, best))
+        outcomes.update((one.shape, one) for one in _evaluated(problem, block, best, stop))
         room = min(2 * room, BLOCK)
         reason = stop.reason()
         if not problem.prove and best.seen - best.found_at >= PATIENCE:
@@ -179,9 +183,9 @@ def _found(
 
 
 def _evaluated(
-    problem: LlmTrainingProblem, block: list[tuple[StrategyShape, Column, float]], best: _Best
+    problem: LlmTrainingProblem, block: list[tuple[StrategyShape, Column, float]], best: _Best, stop: Stop
 ) -> list[ShapeOutcome]:
-    """Evaluate the strategies of some shapes together."""
+    """Evaluate the strategies of some shapes together; no outcome of any where a limit comes meanwhile."""
     rows = np.concatenate([part for _, part, _ in block])
     if not len(rows):
         return []
@@ -193,7 +197,8 @@ def _evaluated(
     held = ledger(problem.model, problem.formats, columns, weights, problem.batch.length, micro_batches)
     memory, usable = held.total, problem.cluster.usable_bytes
     fits = np.ones(len(rows), dtype=bool) if usable is None else memory <= usable
-    _follow(problem, block, of_row, rows, memory, np.flatnonzero(fits), best)
+    if not _follow(problem, block, of_row, rows, memory, np.flatnonzero(fits), best, stop):
+        return []
     best.seen += len(rows)
     found, begin = [], 0
     for shape, part, bound in block:
@@ -214,16 +219,24 @@ def _follow(
     memory: Column,
     fitting: Ints,
     best: _Best,
-) -> None:
-    """Follow the passes of strategies that fit, the least bound first, while one may be as fast as those known."""
+    stop: Stop,
+) -> bool:
+    """Follow the passes of strategies that fit, the least bound first, while one may be as fast as those known; whether
+    all were that may be."""
     if not len(fitting):
-        return
+        return True
     columns = columns_of_rows(problem, of_row[fitting], rows[fitting])
     rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
     bounds = order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
     shapes = np.repeat(np.arange(len(block)), [len(part) for _, part, _ in block])
     order, room = np.argsort(bounds, kind="stable"), FOLLOWED
+    # Orders of ZB-2P are planned for each strategy by itself, which takes by far the longest.
+    planned = columns.schedule == tuple(PipelineSchedule).index(PipelineSchedule.ZB_2P)
+    work = np.where(planned, problem.batch.sequences / columns.data / columns.micro_batch * columns.pipeline, 0.0)
     while len(order) and bounds[order[0]] <= best.cutoff:
+        if best.found and stop.reason() is not None:
+            return False
+        room = min(room, 1 + int(np.searchsorted(work[order].cumsum(), PLANNED)))
         chosen = order[:room][bounds[order[:room]] <= best.cutoff]
         order, room = order[room:], 2 * room
         here = fitting[chosen]
@@ -231,3 +244,4 @@ def _follow(
         for place, time in zip(here.tolist(), times.tolist(), strict=True):
             if time <= best.cutoff:
                 best.add(block[shapes[place]][0], rows[place], place, time, float(memory[place]))
+    return True

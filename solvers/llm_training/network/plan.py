@@ -111,7 +111,7 @@ def best_on_fabric(
             break
         if bound >= time:
             continue
-        one = _reducing(problem, best_network(problem, fabric, ranked), stop)
+        one = _reducing(problem, best_network(problem, fabric, ranked, stop), stop)
         tried += 1
         if one is not None:
             found = sorted([*found, one], key=lambda each: each.evaluated.iteration_time_s)[:count]
@@ -149,8 +149,10 @@ def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, sto
     return best
 
 
-def best_network(problem: LlmTrainingProblem, fabric: str, ranked: RankedStrategy) -> StrategyNetwork | None:
-    """The fastest network of a fabric for a strategy; None: none carries it."""
+def best_network(
+    problem: LlmTrainingProblem, fabric: str, ranked: RankedStrategy, stop: Stop | None = None
+) -> StrategyNetwork | None:
+    """The fastest network of a fabric for a strategy; None: none carries it. A limit ends it with the best so far."""
     strategy = ranked.strategy
     groups = family_groups(strategy, problem.cluster.gpus_per_server)
     best: StrategyNetwork | None = None
@@ -161,6 +163,8 @@ def best_network(problem: LlmTrainingProblem, fabric: str, ranked: RankedStrateg
             continue
         if best is None or found.evaluated.iteration_time_s < best.evaluated.iteration_time_s:
             best = found
+        if stop is not None and stop.reason() is not None:
+            break
     return best
 
 

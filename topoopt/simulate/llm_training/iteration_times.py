@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Ints
+from topoopt.core.leaving import end_if_left
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingDevice
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.simulate.llm_training.order_times import OrderShape, order_times
@@ -35,6 +36,7 @@ def iteration_times(
     layers = stages_of(problem, columns)
     order = np.argsort(group.ravel(), kind="stable")
     for key, rows in zip(shapes.tolist(), np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1]), strict=True):
+        end_if_left()
         schedule, p, v, micro_batches, all_passes = key
         shape = OrderShape(tuple(S)[schedule], p, v, micro_batches, 3 if all_passes else 0)
         tables = stage_tables(problem, own.rows(rows), layers[rows, : p * v])

@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.leaving import end_if_left
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule as S
@@ -107,9 +108,9 @@ def order_times(
     if shape.schedule is S.ZB_2P:
         known, known_hop = (tables, hop) if planned is None else planned
         for one in range(count):
+            end_if_left()
             here = slice(one, one + 1)
-            orders = _planned(shape, known[:, :, one], float(known_hop[one]))
-            program = pass_program(orders, blocking=not problem.overlap.pipeline)
+            program = _planned_program(shape, not problem.overlap.pipeline, *_rounded(known[:, :, one], known_hop[one]))
             passes[here], ends[here], _ = _followed(
                 problem, shape, program, None, np.ascontiguousarray(tables[:, :, here]), hop[here]
             )
@@ -145,12 +146,26 @@ def _fixed(shape: OrderShape) -> PassOrders:
     return pass_orders(shape.schedule, sizes, ticks, PipelineMemory.usual(shape.stages))
 
 
-def _planned(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
-    """The order that the greedy rounds come to."""
+Rounded = tuple[bytes, float]
+"""Ticks of the passes, float64[3, stages], and of a hop: what an order is planned from."""
+
+
+def _rounded(table: Floats, hop: float) -> Rounded:
     passes = table[[FORWARD, INPUTS, WEIGHTS]]
     digits = PLANNED_DIGITS - 1 - int(np.floor(np.log10(max(passes.max(), hop))))
-    forward, inputs, weights = np.rint(passes * 10.0**digits)
-    costs = StageCosts(forward, inputs, weights, float(np.rint(hop * 10.0**digits)))
+    return np.rint(passes * 10.0**digits).tobytes(), float(np.rint(hop * 10.0**digits))
+
+
+@lru_cache(maxsize=8)
+def _planned_program(shape: OrderShape, blocking: bool, passes: bytes, hop: float) -> PassProgram:
+    """Kept: a strategy is followed on one network after the other by the same order."""
+    return pass_program(_planned(shape, passes, hop), blocking=blocking)
+
+
+def _planned(shape: OrderShape, passes: bytes, hop: float) -> PassOrders:
+    """The order that the greedy rounds come to."""
+    forward, inputs, weights = np.frombuffer(passes).reshape(3, -1)
+    costs = StageCosts(forward, inputs, weights, hop)
     ticks, sizes = TickCosts.of(costs, shape.micro_batches), PipelineShape(shape.pipeline, shape.micro_batches)
     held = np.full(shape.stages, ZB_HELD)
     return pass_orders(S.ZB_2P, sizes, ticks, PipelineMemory(held, np.full(shape.stages, ZB_LATE)))
@@ -168,7 +183,7 @@ def orders_of(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
     Args:
         table, hop: on an ideal switch, for orders that are planned.
     """
-    return _planned(shape, table, hop) if shape.schedule is S.ZB_2P else _fixed(shape)
+    return _planned(shape, *_rounded(table, hop)) if shape.schedule is S.ZB_2P else _fixed(shape)
 
 
 def _followed(
