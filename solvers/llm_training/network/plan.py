@@ -172,8 +172,9 @@ def _bounded(
     problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], *, direct: bool
 ) -> Iterator[tuple[RankedStrategy, float]]:
     """Strategies with times that no network of the fabric betters."""
-    left = iter(candidates)
-    while block := list(islice(left, BLOCK)):
+    left, size = iter(candidates), 1
+    while block := list(islice(left, size)):
+        size = min(2 * size, BLOCK)  # more may have to be searched for first
         columns = columns_of([one.strategy for one in block], problem.model.layers)
         rates = optimistic_rates(problem, columns) if direct else None
         total = iteration_times(problem, problem.device, columns, rates)

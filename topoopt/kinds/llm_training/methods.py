@@ -12,7 +12,7 @@ from solvers.llm_training.candidates import Candidates
 from solvers.llm_training.executions import least_memory_of_executions, search_executions
 from solvers.llm_training.planned import Planned, planned_on, planned_problems
 from solvers.llm_training.search import SearchedSpace, least_memory, search
-from solvers.stop import Stop
+from solvers.stop import Stop, first_part
 from solvers.switching.strategies import FoundOnRails
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -20,6 +20,9 @@ from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONI
 from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, table
+
+SEARCH_SHARE = 0.5
+"""Of the time of a limit, for strategies on an ideal switch; the rest is for networks that carry them."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,9 @@ def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> FoundTrain
         if found.ranked:
             effort.keep(_in_haste(problem, found, effort.stop), rough=network_first)
 
-    space = search(problem, effort.stop, count=count, tell=tell)
+    left_s = effort.stop.remaining_s()
+    first = first_part(effort.stop, SEARCH_SHARE, left_s) if network_first and left_s is not None else effort.stop
+    space = search(problem, first, count=count, tell=tell)
     if not space.ranked:
         raise nothing_found(problem, space)
     candidates = Candidates(problem, space, effort.stop)
