@@ -6,6 +6,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.collective import CollectiveOp, CollectiveProblem, CollectiveSchedule
+from topoopt.core.leaving import end_if_left
 from topoopt.verify.collective.execute import StepTraffic
 
 
@@ -47,6 +48,7 @@ def makespan_us(problem: CollectiveProblem, schedule: CollectiveSchedule, arcs: 
     passed: dict[tuple[int, int, int, int], tuple[float, float]] = {}
     rows = (sends.block, sends.tail, sends.head, sends.reduce, sends.route, sends.step)
     for block, tail, head, adds, route, step in zip(*(row.tolist() for row in rows), strict=True):
+        end_if_left()
         known = summed if adds or tail == owner[block] else copied
         leave = known.get((block, tail), 0.0)
         sent = leave
@@ -57,7 +59,8 @@ def makespan_us(problem: CollectiveProblem, schedule: CollectiveSchedule, arcs: 
             else:
                 leave = max(leave, free[arc])
                 last = free[arc] = leave + units[block] * lasts[arc]
-                passed[same] = leave, last
+                if problem.multicast:
+                    passed[same] = leave, last
             sent = max(sent, last)
         arrival = sent + slow[route]
         end = max(end, arrival)
