@@ -14,6 +14,7 @@ from rich.console import Console
 
 from topoopt.analyses.costs.prices import given_book
 from topoopt.cli.completions import complete_solver
+from topoopt.cli.solve_options import JobsOption, SlackOption
 from topoopt.console.attended import AttendedRun, attended
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.memory_limit import memory_bytes
@@ -25,11 +26,6 @@ from topoopt.core.versions import versions
 from topoopt.files.solution_head import check_document
 from topoopt.kinds import kind_named
 from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
-
-JobsOption = Annotated[
-    int,
-    typer.Option(min=1, max=256, help="Processes for kinds co-optimisation and topology; the plan stays the same."),
-]
 
 
 def solve(
@@ -57,6 +53,7 @@ def solve(
         typer.Option(help="One of `topoopt methods INSTANCE`; default: of the instance, which is auto by default."),
     ] = None,
     jobs: JobsOption = 1,
+    slack: SlackOption = None,
     prices: Annotated[
         Path | None,
         typer.Option(help="Price book, for kind co-optimisation; 2023 (default) and h200 are shipped."),
@@ -98,10 +95,11 @@ def solve(
             if (solver, formulation, model_hook) == (None, None, None)
             else OwnChoice(solver, formulation, model_hook)
         )
+        changes = {} if slack is None else {"slack_percent": slack}
         options = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory, jobs=jobs)
         with attended(output, time_limit) as run:
             try:
-                given = run.first(lambda: _read(instance, folder, prices, options, own))
+                given = run.first(lambda: _read(instance, changes, folder, prices, options, own))
             except LimitError as error:
                 return output.fail(error)
             if time_limit is None:
@@ -125,7 +123,14 @@ class Given:
     options: SolveOptions
 
 
-def _read(instance: Path, out: Path, prices: Path | None, options: SolveOptions, choice: OwnChoice | None) -> Given:
+def _read(
+    instance: Path,
+    changes: Mapping[str, object],
+    out: Path,
+    prices: Path | None,
+    options: SolveOptions,
+    choice: OwnChoice | None,
+) -> Given:
     """Read everything, and load the solvers; run a file of constraints.
 
     Raises:
@@ -134,7 +139,7 @@ def _read(instance: Path, out: Path, prices: Path | None, options: SolveOptions,
     from topoopt.kinds.instance_file import located, read_instance
     from topoopt.kinds.pipeline import search_problems
 
-    problem = read_instance(instance)
+    problem = read_instance(instance, changes)
     kind = kind_named(problem.kind)
     _require_writable(out)
     book = given_book(prices, [kind])

@@ -65,13 +65,35 @@ def build_instance(document: Document) -> Any:
     raise AssertionError("refuse returned with a fault")
 
 
-def read_instance(path: str | os.PathLike[str]) -> Any:
+def read_instance(path: str | os.PathLike[str], changes: Mapping[str, object] | None = None) -> Any:
     """Read an instance file (YAML or JSON).
 
+    Args:
+        changes: keys at the top with other values than the file has; the problem is that of the changed document.
+
     Raises:
-        InputError: everything that is wrong with the file, with line, path, value and what is allowed.
+        InputError: everything that is wrong with the file, with line, path, value and what is allowed; a change of a
+            key that its kind does not have.
     """
-    return build_instance(parse_document(path))
+    document = parse_document(path)
+    return build_instance(_changed(document, changes) if changes else document)
+
+
+def _changed(document: Document, changes: Mapping[str, object]) -> Document:
+    data = document.data
+    if not isinstance(data, dict):
+        return document
+    kind = data.get("kind")
+    if isinstance(kind, str) and kind in KINDS:
+        keys = kind_named(kind).files.schema.model_fields
+        document.refuse(
+            [
+                Fault((key,), f"kind {kind} has no such key to change", value_text(value), "left out")
+                for key, value in changes.items()
+                if key not in keys
+            ]
+        )
+    return replace(document, data={**data, **changes})
 
 
 def _count(value: object) -> int:

@@ -216,6 +216,21 @@ def test_slack_saves_circuits() -> None:
     assert max(follow(job, solution.fastest)[1]) == pytest.approx(23.5)
 
 
+def test_slack_at_the_command_line(tmp_path: Path) -> None:
+    """As if the file had it; the solution carries the instance with it, and other kinds have no such thing."""
+    (tmp_path / "with.yaml").write_text(EXAMPLE.read_text() + "slack_percent: 10\n")
+    due = run("solve", tmp_path / "with.yaml", "--out", tmp_path / "due", "--json").json
+    found = run("solve", EXAMPLE, "--slack", 10, "--out", tmp_path / "out", "--json").json
+    assert found["circuits_total"] == due["circuits_total"] <= 5
+    assert found["makespan"] == due["makespan"] <= 13.0 * 1.1
+    assert (tmp_path / "out" / "solution.json").read_bytes() == (tmp_path / "due" / "solution.json").read_bytes()
+    assert run("check", tmp_path / "out" / "solution.json").code == 0
+    other = run("solve", INSTANCES / "tiny-4.yaml", "--slack", 10, "--out", tmp_path / "other")
+    assert other.code == 2
+    assert "kind co-optimisation has no such key to change" in other.stderr
+    assert not (tmp_path / "other").exists()
+
+
 def test_the_fastest_plan_stands_in_the_file_once() -> None:
     """Without slack the plan is that one; with slack a check without the fastest plan allows too much time."""
     job = pipeline(3, 2, 4, 6, 6)
