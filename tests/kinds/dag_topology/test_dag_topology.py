@@ -218,7 +218,7 @@ def test_slack_saves_circuits() -> None:
 
 def test_slack_at_the_command_line(tmp_path: Path) -> None:
     """As if the file had it; the solution carries the instance with it, and other kinds have no such thing."""
-    (tmp_path / "with.yaml").write_text(EXAMPLE.read_text() + "slack_percent: 10\n")
+    (tmp_path / "with.yaml").write_text(EXAMPLE.read_text() + "slack_percent: 10.0\n")
     due = run("solve", tmp_path / "with.yaml", "--out", tmp_path / "due", "--json").json
     found = run("solve", EXAMPLE, "--slack", 10, "--out", tmp_path / "out", "--json").json
     assert found["circuits_total"] == due["circuits_total"] <= 5
