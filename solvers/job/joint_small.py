@@ -74,7 +74,7 @@ def _any_theta(cluster: Cluster, workload: Workload) -> float:
         [sum(len(tables.groups[g]) * ms for g, ms in option.reduced.items()) for option in options]
         for options in tables.data.options
     ]
-    return 1.0 + moved + sum(max(of, default=0.0) for of in sent)
+    return (moved + sum(max(of, default=0.0) for of in sent)) * (1 + SLACK) or 1.0
 
 
 def _evaluate(
@@ -140,7 +140,7 @@ def solve_joint(
     anything = _any_theta(cluster, workload)
     tables = joint_tables(cluster, workload, anything)
     least = _least_compute(tables)
-    most = min(anything, (best - least) * (1 + SLACK) + SLACK) if np.isfinite(best) else anything
+    most = min(anything, best - least + SLACK * best) if np.isfinite(best) else anything
     data = replace(tables.data, theta_most=most)
     program = build_arrays(data)
     result: LpResult = SOLVERS["highs"](program, SolverLimits(time_s=time_s), {"mip_max_nodes": nodes})

@@ -174,10 +174,10 @@ def test_other_units_change_nothing_but_units(name: str, method: str, factor: fl
     tolerance = ROUGH.get(method, 1e-9)
     robust = getattr(getattr(expected, "network", None), "robustness", None)
     if robust is not None:  # of networks whose worst failure is as bad, any may come
-        assert found.network.robustness.worst_theta == pytest.approx(unit * robust.worst_theta, rel=tolerance)
+        assert found.network.robustness.worst_theta == pytest.approx(unit * robust.worst_theta, rel=tolerance, abs=0.0)
         return
     assert found.status is expected.status or method in ROUGH
-    assert found.objective.value == pytest.approx(unit * expected.objective.value, rel=tolerance)
+    assert found.objective.value == pytest.approx(unit * expected.objective.value, rel=tolerance, abs=0.0)
     assert (found.bound is None) is (expected.bound is None)
     if expected.bound is not None:
-        assert found.bound.value == pytest.approx(unit * expected.bound.value, rel=max(tolerance, 1e-6))
+        assert found.bound.value == pytest.approx(unit * expected.bound.value, rel=max(tolerance, 1e-6), abs=0.0)

@@ -124,13 +124,14 @@ def _case_bound(laws: StrategyLaws, allowed: Allowed, case: StrategyCase) -> flo
     if not known.issuperset(weights):
         raise ValueError(f"the certificate names a law {min(set(weights) - known)!r} that does not exist")
     flow = unit_flow(laws, weights)
-    total, size = 0.0, 1.0
+    total = size = 0.0
     node = [np.zeros(count) for count in laws.counts]
     pair = [np.zeros((laws.counts[u], laws.counts[v])) for u, v in laws.pairs]
     for law, amount in zip(laws.laws, flow, strict=True):
         if amount <= 0.0:
             continue
         total += amount * law.constant
+        size += amount * abs(law.constant)
         for table, indices in law.operators:
             for o in indices:
                 node[o] += amount * laws.operators[table][o]
