@@ -153,7 +153,7 @@ def test_published_graphs_are_proven(graph, devices):
 
 @pytest.mark.heavy
 def test_training_graph_stays_below_the_known_value():
-    """BERT-3 training on three devices at 2 GiB/s: at most 121.0 ms, with a bound below it, in 25 s of a free machine."""
+    """BERT-3 training on three devices at 2 GiB/s: at most 121.0 ms, a bound below it, in 25 s of a free machine."""
     solution = solve(published("latency-bert-3-training"), SolveOptions(budget=1000, time_limit_s=25))
     assert solution.check.ok
     assert 113.4 < solution.bound.value < solution.objective.value <= 121.0
