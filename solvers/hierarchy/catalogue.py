@@ -59,7 +59,7 @@ def minimise_speeds(data: BandwidthProgram, plain: BandwidthProgram, relaxed: Op
         if result.bound is not None and np.isfinite(result.bound):
             fixed = data.fixed_cost if data.time_limit_ns is not None else 0.0
             bound = max(bound, result.bound * scale.objective + fixed)
-        if result.raw_x is None:
+        if result.raw_x is None or (result.x is None and result.stopped_by is not StopReason.CONVERGED):
             return _ended(best, bound, rounds, stop.reason() or StopReason.ERROR)
         columns = np.maximum(result.raw_x[: len(data.names)], 0.0) * scale.columns
         found = _settled(data, plain, data.bandwidth_of(columns), result.raw_x[program.columns :], stop)

@@ -96,8 +96,8 @@ def minimise(
             return replace(best, stopped_by=reason)
         program, blocks = build_arrays(data, tangents, paths, scale)
         result = SOLVERS["highs-simplex"](program, replace(TIGHT, time_s=stop.remaining_s()))
-        if result.raw_x is None:
-            return replace(best, stopped_by=stop.reason() or StopReason.ERROR)
+        if result.raw_x is None or (result.x is None and result.stopped_by is not StopReason.CONVERGED):
+            return replace(best, stopped_by=stop.reason() or StopReason.ERROR)  # cut: its point may break any row
         columns = np.maximum(result.raw_x[: len(data.names)], 0.0) * scale.columns
         previous, best = best, _improved(data, replace(best, rounds=rounds), columns, start)
         best, priced = _bounded(data, best, blocks, scale, paths, result, columns)

@@ -62,9 +62,8 @@ def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> FoundTrain
             break
         wanted = 1 if networks else count
         networks += (planned_on(problem, name, candidates, effort.stop, wanted),)
-        found = _found(candidates.space, networks, count, effort.stop)
-        effort.keep(partial(replace, found))
-    return found
+        effort.keep(partial(_found, problem, candidates.space, networks, count, effort.stop))
+    return _found(problem, candidates.space, networks, count, effort.stop)
 
 
 def _exhaustion(problem: LlmTrainingProblem, effort: Effort) -> FoundTraining:
@@ -91,16 +90,20 @@ def _in_haste(problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> 
     def made() -> FoundTraining:
         first = problem.fabrics[0]
         network = planned_on(problem, first, space.ranked[:1], stop)
-        return _found(space, (network,), len(space.ranked), stop)
+        return _found(problem, space, (network,), len(space.ranked), stop)
 
     return made
 
 
-def _found(space: SearchedSpace, networks: tuple[Planned, ...], count: int, stop: Stop) -> FoundTraining:
+def _found(
+    problem: LlmTrainingProblem, space: SearchedSpace, networks: tuple[Planned, ...], count: int, stop: Stop
+) -> FoundTraining:
     """With as many strategies as are asked for, or as say what circuits cannot better."""
     rails = [one for one in networks if isinstance(one, FoundOnRails)]
     limited = stop.reason() if any(networks) else None
     limited = next((one.limited for one in rails), limited)
+    if len(networks) < len(problem.fabrics):  # asked for by a search that is left, maybe before its own time is over
+        limited = limited or stop.reason() or StopReason.TIME
     count = max([count, *(1 + len(one.plan.bounds_s) for one in rails)])
     return FoundTraining(replace(space, ranked=space.ranked[:count]), networks, limited or space.stopped_by)
 
