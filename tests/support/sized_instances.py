@@ -71,15 +71,16 @@ def shipped(name: str, **changes: Any) -> Document:
 
 
 def circuits(stages: int, replicas: int, micro_batches: int) -> Document:
-    """A pipeline of 1F1B as a graph, a pod for each stage of each replica."""
-    job = pipeline(stages, replicas, micro_batches, gradients=4.0, ports=3)
+    """A pipeline of 1F1B as a graph, a pod for each stage of each replica, and a circuit to spare for each peer."""
+    ports = 2 + replicas
+    job = pipeline(stages, replicas, micro_batches, gradients=4.0, ports=ports)
     names = [step.name for step in (*job.transfers, *job.tasks)]
     moves = [
         {"name": one.name, "source": one.source, "target": one.target, "volume": one.volume, "after": after(names, one)}
         for one in job.transfers
     ]
     tasks = [{"name": one.name, "duration": one.duration, "after": after(names, one)} for one in job.tasks]
-    size = {"pods": job.pods, "ports": 3, "circuit_rate": 1}
+    size = {"pods": job.pods, "ports": ports, "circuit_rate": 1}
     return {"kind": "dag-topology", **size, "transfers": moves, "tasks": tasks}
 
 

@@ -159,8 +159,8 @@ def _runs(
     progress: Progress,
     kept: Callable[[str, Sequence[FabricRun]], None],
 ) -> tuple[str, list[FabricRun]]:
-    """The runs of all fabrics that were reached, under one way of scheduling; and its name; `kept` is given those so
-    far."""
+    """The runs of the first fabric and of all on which a job ended, under one way of scheduling; and its name; `kept` is
+    given those so far."""
     settings = {method: SCHEDULING_METHODS[method].applied(problem.scheduling)}
     first: dict[str, FabricRun] = {}
     if method == BEST or (method == AS_STATED and problem.scheduling.open):
@@ -178,7 +178,10 @@ def _runs(
     for place in range(len(runs), len(problem.fabrics)):
         if stop.reason() is not None and runs:
             break
-        runs.append(run_fabric(problem, place, classes, jobs, scheduling, seed, stop, progress))
+        run = run_fabric(problem, place, classes, jobs, scheduling, seed, stop, progress)
+        if runs and not run.finished.any():  # cut before it says anything
+            break
+        runs.append(run)
         kept(method, runs)
     return method, runs
 

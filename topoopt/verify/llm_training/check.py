@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, PHOTONIC_RAILS, FabricOutcome, StrategyFigures, StrategyShape
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, PHOTONIC_RAILS, FabricOutcome, StrategyFigures
 from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy
 from topoopt.core.proofs import Argument
@@ -20,7 +20,7 @@ from topoopt.verify.llm_training.calculon.check import check_calculon
 from topoopt.verify.llm_training.drawn_links import check_drawn_links
 from topoopt.verify.llm_training.fabric_bound import proven_bound
 from topoopt.verify.llm_training.iteration import given_rates
-from topoopt.verify.llm_training.lines import check_lines
+from topoopt.verify.llm_training.lines import check_lines, shape_of
 from topoopt.verify.llm_training.model_sizes import model_flops
 from topoopt.verify.llm_training.network import check_network
 from topoopt.verify.llm_training.space import orders_of, records_of, row_of, shapes_of, strategies_of
@@ -77,7 +77,7 @@ def _check_strategies(findings: ViolationLog, problem: LlmTrainingProblem, solut
         for place, one in enumerate(strategies):
             wrong = _outside(problem, one)
             if not wrong:
-                rows = strategies_of(problem, _shape(one)) if _shape(one) in shapes else None
+                rows = strategies_of(problem, shape_of(one)) if shape_of(one) in shapes else None
                 known = rows is not None and bool((rows == np.array(row_of(one))).all(axis=1).any())
                 wrong = "" if known else "is none of the space"
             if one in seen:
@@ -85,11 +85,6 @@ def _check_strategies(findings: ViolationLog, problem: LlmTrainingProblem, solut
             seen.add(one)
             if wrong:
                 findings.add("strategy", f"{where}: strategy {place} {wrong}")
-
-
-def _shape(strategy: ParallelStrategy) -> StrategyShape:
-    names = [part.name for part in fields(StrategyShape)]
-    return StrategyShape(*(getattr(strategy, name) for name in names))
 
 
 def _outside(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
@@ -108,7 +103,7 @@ def _outside(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
         return "has its long chunks at other turns than all ranks"
     if strategy.execution is not None:
         return "has choices of another time model"
-    if RANK_ORDERS.index(strategy.order) not in orders_of(problem, _shape(strategy)):
+    if RANK_ORDERS.index(strategy.order) not in orders_of(problem, shape_of(strategy)):
         return "has another order of ranks"
     return ""
 
