@@ -159,8 +159,8 @@ def _runs(
     progress: Progress,
     kept: Callable[[str, Sequence[FabricRun]], None],
 ) -> tuple[str, list[FabricRun]]:
-    """The runs of the first fabric and of all on which a job ended, under one way of scheduling; and its name; `kept` is
-    given those so far."""
+    """The runs of the first fabric and of all on which a job ended, under one way of scheduling, and its name; `kept`
+    is given those so far."""
     settings = {method: SCHEDULING_METHODS[method].applied(problem.scheduling)}
     first: dict[str, FabricRun] = {}
     if method == BEST or (method == AS_STATED and problem.scheduling.open):
