@@ -31,7 +31,7 @@ def routing(dims: tuple[int, ...]) -> Document:
 
 
 RINGS_4096 = {"family": "circulant", "servers": 4096, "offsets": [1, 64], "links": "bidirectional"}
-"""Looks the same from every server: of a torus this large, no file holds the routes. Nor does one hold the rates of
+"""Looks the same from every server: of others this large, no file holds the routes. Nor does one hold the rates of
 transfers over a plain ring, whose paths are a thousand links long."""
 
 
@@ -141,6 +141,7 @@ LARGE: dict[str, Document] = {
     "routing of 64": routing((4, 4, 4)),
     "routing of 512": routing((8, 8, 8)),
     "routing of 4096": {**routing((16, 16, 16)), "topology": RINGS_4096},
+    "routing of a torus of 4096": routing((16, 16, 16)),
     **{f"allocation of {n}": allocation(n) for n in (128, 512, 1024)},
     "allocation of 4096": {**allocation(4096), "topology": RINGS_4096},
     **{f"throughput on {n}": placement(n, "throughput") for n in (16, 64)},
@@ -159,7 +160,7 @@ LARGE: dict[str, Document] = {
 """The same of many."""
 
 REFUSED: dict[str, Document] = {
-    "routing on a torus of 4096": routing((16, 16, 16)),
+    "routing on a mesh of 4096": {**routing((64, 64)), "topology": {"family": "mesh", "dims": [64, 64]}},
     "allocation on a ring of 4096": allocation(4096),
 }
 """What no solution file holds."""

@@ -163,13 +163,15 @@ class SourceFlow(Shown):
     Attributes:
         flow: float64[n, m]; flow[s, a] is what source s sends over arc a (arcs of the topology, in order). Or
             float64[1, m], the row of source 0 alone, where the arcs look the same from every server and each source
-            sends the same, seen from itself: s sends over i + s -> j + s what 0 sends over i -> j, modulo n.
+            sends the same, seen from itself: s sends over i + s -> j + s what 0 sends over i -> j.
         by_hop: float64[h, n, m], the same split by place on the way, so that sum over h is `flow`: by_hop[k, s, a] goes
             over arc a as hop k + 1 at the latest. Shows that all paths have at most h hops; None where hops are free.
+        dims: of the box of servers in which i + s is added, each dimension a ring; none: modulo n.
     """
 
     flow: Floats
     by_hop: Floats | None = None
+    dims: tuple[int, ...] = ()
 
     @property
     def turned(self) -> bool:
@@ -185,7 +187,7 @@ class SourceFlow(Shown):
         return self._turns(topology).load(self.flow[0]) if self.turned else np.asarray(self.flow.sum(axis=0))
 
     def _turns(self, topology: Topology) -> Turns:
-        turns = turns_of(topology.arcs, topology.servers)
+        turns = turns_of(topology.arcs, topology.servers, self.dims)
         if turns is None:
             raise InputError([Problem("one row stands for no others: the servers differ in their arcs", path="flow")])
         return turns

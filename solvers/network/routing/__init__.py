@@ -21,11 +21,12 @@ from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.result import RoutingResult
 from solvers.network.routing.rotation import by_rotation, rotates
 from solvers.network.routing.softmin import softmin
-from solvers.network.routing.translation import by_translation, translations_of
+from solvers.network.routing.translation import box_of, by_translation, translations_of
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
+from topoopt.core.turned_rows import Box
 from topoopt.simulate.hops import hop_distances
 
 Method = Callable[[RoutingProof], int]
@@ -139,11 +140,22 @@ def route(
     if method in ALIKE and not ALIKE[method][0](network):
         raise InputError([Problem(ALIKE[method][1], path="method", value=method, allowed="another method")])
     ends = (stop or Stop()).within(time_limit_s)
-    proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=name == "circulant")
+    proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=_alike(network, name))
     if keep is not None:
         proof.offered = lambda: keep(lambda: proof.result(name, 0))
     name, work = _run_in_turn(proof, name) if method == "auto" else (name, ROUTING_METHODS[name](proof))
     return proof.result(name, work)
+
+
+def _alike(network: RoutingNetwork, method: str) -> Box | None:
+    """The box of servers of which one stands for all in a method."""
+    return box_of(network) if method == "cayley" else Box((network.servers,)) if method == "circulant" else None
+
+
+def one_row(topology: Topology, demand: Floats) -> bool:
+    """Whether a routing without limits has one row that stands for all, however many servers there are."""
+    network = network_of(topology, demand)
+    return rotates(network) or box_of(network) is not None
 
 
 _NEXT = {"path-generation": "softmin", "softmin": "pdlp"}
@@ -186,6 +198,7 @@ __all__ = [
     "RoutingResult",
     "automatic",
     "circulant_classes",
+    "one_row",
     "route",
     "route_circulant",
     "shift_invariant",

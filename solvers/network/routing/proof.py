@@ -20,7 +20,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.reachability import found_from
-from topoopt.core.turned_rows import Turns, turns_of
+from topoopt.core.turned_rows import Box, Turns, turns_of
 from topoopt.core.verdict import Status, StopReason
 from topoopt.simulate.hops import breadth_first_trees
 
@@ -55,8 +55,8 @@ class RoutingProof:
         stop: when to stop in any case.
         max_hops: longest path allowed; None for any. Flows offered then come by hop, float64[h, n, m].
         hop_price: time of one hop in the unit of theta.
-        alike: whether the network, the demand, and all that is offered look the same from every source, so that one
-            stands for all.
+        alike: of the box of servers whose translations keep the network, the demand, and all that is offered, so that
+            one source stands for all; None where there is none.
         orders: int64[n, n], scratch of the shortest-path kernels; int64[1, n] where all are alike.
         value: least objective of a flow; bound: largest bound of lengths.
         flow: float64[n, m], float64[1, m] where all are alike; by_hop: float64[h, n, m] under a hop limit, of that
@@ -70,7 +70,7 @@ class RoutingProof:
     stop: Stop = field(default_factory=Stop)
     max_hops: int | None = None
     hop_price: float = 0.0
-    alike: bool = False
+    alike: Box | None = None
     orders: Ints = field(init=False)
     offered: Callable[[], None] | None = None
     _best: BestFlow = field(init=False, default=BestFlow(np.inf, None, None))
@@ -79,9 +79,9 @@ class RoutingProof:
 
     def __post_init__(self) -> None:
         net = self.network
-        if self.alike:
+        if self.alike is not None:
             arcs = np.column_stack((net.tail, net.head))
-            self._turns = turns_of(arcs, net.servers)
+            self._turns = turns_of(arcs, net.servers, self.alike.dims)
             self.orders = found_from(net.servers, arcs)[0][None]
         else:
             self.orders, _ = breadth_first_trees(net.first, net.head, net.servers)
@@ -135,7 +135,7 @@ class RoutingProof:
         net = self.network
         if self.max_hops is None:
             of_these = float(total_distance(net.first, net.head, lengths, net.demand, self.orders))
-            return of_these * net.servers if self.alike else of_these
+            return of_these if self.alike is None else of_these * net.servers
         return float(limited_total(net.tail, net.head, lengths, net.demand, self.max_hops))
 
     def offer_flow(self, flow: Floats) -> float:
@@ -197,6 +197,12 @@ class RoutingProof:
         self.offer_rough_flow(nothing, np.ones(len(net.head)))
 
     @property
+    def _dims(self) -> tuple[int, ...]:
+        """Of the box, where it is more than the ring of all servers."""
+        dims = () if self.alike is None else self.alike.dims
+        return dims if len(dims) > 1 else ()
+
+    @property
     def proven(self) -> bool:
         """Whether the gap is small enough."""
         return self.value - self.bound <= self.accuracy * self.value
@@ -225,7 +231,7 @@ class RoutingProof:
             theta=self._theta(best.flow),
             objective=best.value,
             bound=min(bound, best.value),
-            flow=SourceFlow(best.flow, best.by_hop),
+            flow=SourceFlow(best.flow, best.by_hop, self._dims),
             certificate=LengthCertificate(lengths),
             status=Status.OPTIMAL if gap <= _PROVEN * best.value else Status.FEASIBLE,
             stopped_by=reason,

@@ -1,7 +1,7 @@
 """Cayley digraphs with a demand that their translations keep: one source and one length a generator stand for all.
 
-The groups looked for are semidirect products of two cyclic ones, tori in two dimensions among them, with elements
-numbered as in `topoopt.core.cayley`.
+The groups looked for are boxes of rings (tori of any dimension), then semidirect products of two cyclic ones, with
+elements numbered as in `topoopt.core.turned_rows` and `topoopt.core.cayley`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.network.routing.boxes import boxes_of
 from solvers.network.routing.class_mixture import equal_classes, mixed_walks
 from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.proof import RoutingProof
@@ -17,6 +18,7 @@ from solvers.network.routing.shortest import tree_flows
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cayley import SemidirectGroup, semidirect_groups
 from topoopt.core.leaving import end_if_left
+from topoopt.core.turned_rows import Box
 
 _EXACT = 1e-8
 
@@ -24,7 +26,7 @@ _EXACT = 1e-8
 class Translations(NamedTuple):
     """A group that keeps links and demand; int64[m] class of each arc, and float64[d] capacity of an arc of each."""
 
-    group: SemidirectGroup
+    group: Box | SemidirectGroup
     kind: Ints
     width: Floats
 
@@ -34,16 +36,34 @@ def translations_of(network: RoutingNetwork) -> Translations | None:
     n = network.servers
     if (np.diff(network.first) != network.first[1]).any():
         return None
+    for box in boxes_of(n, network.tail, network.head):
+        found = _translations(network, box)
+        if found is not None:
+            return found
     base = network.head[: network.first[1]]
     for group in semidirect_groups(n):
         # the neighbours of 0 tell those of all others: most groups fail at the first of these
         if any(not _moves(network, group, x, base) for x in base.tolist()):
             continue
-        label = group.products(group.inverses(network.tail), network.head)
-        classes = equal_classes(n, label, network.capacity)
-        if classes is not None and _keeps(group, network.demand):
-            return Translations(group, np.searchsorted(classes[0], label), classes[1])
+        found = _translations(network, group)
+        if found is not None:
+            return found
     return None
+
+
+def box_of(network: RoutingNetwork) -> Box | None:
+    """The box whose translations keep links and demand, if one does."""
+    found = translations_of(network)
+    return found.group if found is not None and isinstance(found.group, Box) else None
+
+
+def _translations(network: RoutingNetwork, group: Box | SemidirectGroup) -> Translations | None:
+    """Those of a group, if they keep capacities and demand."""
+    label = group.products(group.inverses(network.tail), network.head)
+    classes = equal_classes(network.servers, label, network.capacity)
+    if classes is None or not _keeps(group, network.demand):
+        return None
+    return Translations(group, np.searchsorted(classes[0], label), classes[1])
 
 
 def _moves(network: RoutingNetwork, group: SemidirectGroup, x: int, base: Ints) -> bool:
@@ -51,7 +71,7 @@ def _moves(network: RoutingNetwork, group: SemidirectGroup, x: int, base: Ints) 
     return np.array_equal(moved, network.head[network.first[x] : network.first[x + 1]])
 
 
-def _keeps(group: SemidirectGroup, demand: Floats) -> bool:
+def _keeps(group: Box | SemidirectGroup, demand: Floats) -> bool:
     everyone = np.arange(len(demand))
     return all(
         np.array_equal(demand[x, group.products(np.array(x), everyone)], demand[0]) for x in range(1, len(demand))
@@ -78,6 +98,9 @@ def by_translation(proof: RoutingProof) -> int:
     proof.offer_lengths(mixture.lengths[kind])
     parts = zip(mixture.share.tolist(), mixture.routing_lengths, strict=True)
     row: Floats = np.sum([share * flow_of(lengths) for share, lengths in parts], axis=0)
+    if isinstance(group, Box):  # the row stands for all
+        proof.offer_rough_flow(row[None], mixture.lengths[kind])
+        return mixture.routings
 
     by_class, flow = np.empty((len(width), net.servers)), np.empty((net.servers, len(row)))
     by_class[kind, net.tail] = row

@@ -22,10 +22,10 @@ def routing_problems(problem: RoutingProblem) -> list[Problem]:
 
 
 def _alike(problem: RoutingProblem) -> bool:
-    from solvers.network.routing.circulant import circulant_classes, shift_invariant  # compiled, and rarely needed
+    from solvers.network.routing import one_row  # compiled, and rarely needed
 
     free = problem.max_hops is None and not problem.hop_price
-    return free and circulant_classes(problem.topology) is not None and all(map(shift_invariant, problem.demands))
+    return free and all(one_row(problem.topology, demand) for demand in problem.demands)
 
 
 def circulants_only(problem: TopologyProblem) -> bool:

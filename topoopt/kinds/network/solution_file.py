@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from topoopt.core.arrays import Int32s
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.turned_rows import turns_of
 from topoopt.files.faults import Fault, Path
@@ -27,8 +29,7 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
         faults += _common_faults(file.routing, n, m)
     else:
         rows = sum(map(len, file.routing.flows)) + n * sum(map(len, file.routing.hop_flows or ()))
-        turns = not faults and turns_of(file.topology.arcs[:, :2], n) is not None
-        faults += _adapted_faults(file.routing, n, m, turns)
+        faults += _adapted_faults(file.routing, n, None if faults else file.topology.arcs[:, :2], m)
     rows += n * len(file.robustness.failures if file.robustness is not None else ())
     faults += _robustness_faults(file.robustness, n, m)
     if rows * m > MAX_FLOW_CELLS:
@@ -71,13 +72,20 @@ def _robustness_faults(part: RobustnessPart | None, n: int, m: int) -> list[Faul
     return faults
 
 
-def _adapted_faults(part: AdaptedPart, n: int, m: int, turns: bool) -> list[Fault]:
-    demands = len(part.flows)
+def _adapted_faults(part: AdaptedPart, n: int, arcs: Int32s | None, m: int) -> list[Fault]:
+    demands, boxes = len(part.flows), part.boxes or [[] for _ in part.flows]
     faults = _table_faults(("routing", "lengths"), part.lengths, demands, m)
     if (count := len(part.hop_flows or part.flows)) != demands:
         faults.append(Fault(("routing", "hop_flows"), "wrong number of demands", str(count), str(demands)))
-    for k, rows in enumerate(part.flows):
-        alone = turns and part.hop_flows is None and len(rows) == 1
+    if len(boxes) != demands:
+        return [*faults, Fault(("routing", "boxes"), "wrong number of demands", str(len(boxes)), str(demands))]
+    for k, (rows, box) in enumerate(zip(part.flows, boxes, strict=True)):
+        if box and (math.prod(box) != n or len(rows) != 1):
+            allowed = f"sizes whose product is {n}, beside a flow of one row"
+            faults.append(Fault(("routing", "boxes", k), "no box of the servers", str(box), allowed))
+            continue
+        alone = len(rows) == 1 and part.hop_flows is None
+        alone = alone and arcs is not None and turns_of(arcs, n, tuple(box)) is not None
         faults += _flow_faults(("routing", "flows", k), rows, 1 if alone else n, m)
     for k, hops in enumerate(part.hop_flows or ()):
         for hop, rows in enumerate(hops):

@@ -69,6 +69,11 @@ class AdaptedPart(FilePart):
         description="a row for each source: arcs, and the amount on each; or that of source 0 alone, where every "
         "server has the same arcs and sends the same, seen from itself"
     )
+    boxes: PerDemand[Annotated[list[Annotated[int, Field(ge=1)]], Field(max_length=16)]] | None = Field(
+        default=None,
+        description="sizes of the box in which servers see others, where a flow is one row: places of a torus, the "
+        "last dimension fastest; none: the ring of all servers",
+    )
     hop_flows: PerDemand[Annotated[list[FlowRows], Field(max_length=MAX_SERVERS)]] | None = Field(
         default=None, description="under a hop limit: what goes over hop 1, 2, ... of its way, as a flow each"
     )
@@ -83,6 +88,7 @@ class AdaptedPart(FilePart):
         return {
             "mode": "adapted",
             "flows": [flow_rows(flow.flow) for flow in value.flows],
+            "boxes": [list(flow.dims) for flow in value.flows] if any(flow.dims for flow in value.flows) else None,
             "hop_flows": hops or None,
             "lengths": [proof.lengths.tolist() for proof in value.certificates],
         }
@@ -92,8 +98,10 @@ class AdaptedPart(FilePart):
         m = len(self.lengths[0])
         hops = self.hop_flows or [[] for _ in self.flows]
         parts = [np.array([flow_table(rows, m) for rows in each]) if each else None for each in hops]
+        boxes = self.boxes or [[] for _ in self.flows]
+        flows = zip(self.flows, parts, boxes, strict=True)
         return {
-            "flows": tuple(SourceFlow(flow_table(rows, m), part) for rows, part in zip(self.flows, parts, strict=True)),
+            "flows": tuple(SourceFlow(flow_table(rows, m), part, tuple(box)) for rows, part, box in flows),
             "certificates": tuple(LengthCertificate(np.array(row, dtype=np.float64)) for row in self.lengths),
         }
 

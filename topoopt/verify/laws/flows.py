@@ -12,7 +12,7 @@ from topoopt.core.leaving import end_if_left
 from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.turning import arcs_by_step, seen_from_itself, steps_of
+from topoopt.verify.laws.turning import arcs_by_step, seen_from_itself, stepped, steps_of
 
 ROUNDING = Tolerance.ROUNDING.relative
 
@@ -43,7 +43,7 @@ def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, toleranc
     """
     n, arcs = topology.servers, topology.arcs
     if n > 1 and flow.flow.shape == (1, len(arcs)) and demand.shape == (n, n):
-        return _check_turned(topology, demand, flow.flow[0], tolerance)
+        return _check_turned(topology, demand, flow, tolerance)
     if flow.flow.shape != (n, len(arcs)) or demand.shape != (n, n):
         return FlowCheck(math.inf, (f"flow has shape {flow.flow.shape}, demand {demand.shape}",))
     if not np.isfinite(flow.flow).all():
@@ -68,12 +68,12 @@ def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, toleranc
     return FlowCheck(theta, tuple(violations))
 
 
-def _check_turned(topology: Topology, demand: Floats, row: Floats, tolerance: float) -> FlowCheck:
+def _check_turned(topology: Topology, demand: Floats, flow: SourceFlow, tolerance: float) -> FlowCheck:
     """The same where one row says what every source sends: what stays, seen from the source, is computed once and held
-    against the demand of each. All arcs that lead equally far carry the same, the sum of the row over them.
+    against the demand of each. All arcs of one step carry the same, the sum of the row over them.
     """
-    n = topology.servers
-    classes = arcs_by_step(topology)
+    n, row, dims = topology.servers, flow.flow[0], flow.dims
+    classes = arcs_by_step(topology, dims)
     if classes is None:
         return FlowCheck(math.inf, ("one row of flow stands for all sources, but the servers differ in their arcs",))
     if not np.isfinite(row).all():
@@ -83,17 +83,17 @@ def _check_turned(topology: Topology, demand: Floats, row: Floats, tolerance: fl
     sent = row[classes]
     leaves = sent.sum(axis=0)
     comes = np.zeros(n)
-    for step, part in zip(steps_of(topology, classes), sent, strict=True):
-        comes += np.roll(part, step)
+    for step, part in zip(steps_of(topology, classes, dims), sent, strict=True):
+        comes += stepped(part, step, dims)
     stays, passing = comes - leaves, PASSING * (comes + leaves)
     lost = 0
     for s in range(n):
         end_if_left()
-        wanted = seen_from_itself(demand, s)
+        wanted = seen_from_itself(demand, s, dims)
         wanted[0] = -demand[s].sum()
         wrong = np.flatnonzero(np.abs(stays - wanted) > tolerance * np.abs(wanted) + passing)
         for v in wrong[: max(5 - lost, 0)]:
-            there = (s + v) % n
+            there = int(np.flatnonzero(stepped(np.arange(n) == v, s, dims))[0])
             violations.append(f"source {s}: {stays[v]:.9g} stays at server {there}, demand is {wanted[v]:.9g}")
         lost += len(wrong)
     if lost > 5:

@@ -107,8 +107,8 @@ def proven_bound(
     """
     if isinstance(routing, CommonRouting):
         return common_bound(topology, demands, routing.prices)
-    pairs = zip(demands, routing.certificates, strict=True)
+    parts = zip(demands, routing.flows, routing.certificates, strict=True)
     return max(
-        certified_theta_bound(topology, demand, proof.lengths, max_hops=max_hops, hop_price=hop_price)
-        for demand, proof in pairs
+        certified_theta_bound(topology, demand, proof.lengths, max_hops=max_hops, hop_price=hop_price, dims=flow.dims)
+        for demand, flow, proof in parts
     )
