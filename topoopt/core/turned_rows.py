@@ -17,7 +17,7 @@ from topoopt.core.arrays import Floats, Int32s, Ints
 
 
 @dataclass(frozen=True)
-class Box:
+class RingBox:
     """The translations of a box of rings, a group: each has the number of the server that it takes server 0 to.
 
     Attributes:
@@ -57,7 +57,7 @@ class Turns:
         arc: int64[steps, n], the arc with a step and a tail.
     """
 
-    box: Box
+    box: RingBox
     tail: Ints
     step: Ints
     arc: Ints
@@ -81,7 +81,7 @@ def turns_of(arcs: Int32s | Ints, servers: int, dims: tuple[int, ...] = ()) -> T
         arcs: [m, 2], tails and heads, all different and in range.
         dims: of the box, as many places as servers; none: the ring of all.
     """
-    box = Box(dims or (servers,))
+    box = RingBox(dims or (servers,))
     tail, head = arcs.astype(np.int64).T
     steps, place, counts = np.unique(box.products(box.inverses(tail), head), return_inverse=True, return_counts=True)
     if not len(steps) or (counts != servers).any():

@@ -26,7 +26,7 @@ from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
-from topoopt.core.turned_rows import Box
+from topoopt.core.turned_rows import RingBox
 from topoopt.simulate.hops import hop_distances
 
 Method = Callable[[RoutingProof], int]
@@ -147,9 +147,9 @@ def route(
     return proof.result(name, work)
 
 
-def _alike(network: RoutingNetwork, method: str) -> Box | None:
+def _alike(network: RoutingNetwork, method: str) -> RingBox | None:
     """The box of servers of which one stands for all in a method."""
-    return box_of(network) if method == "cayley" else Box((network.servers,)) if method == "circulant" else None
+    return box_of(network) if method == "cayley" else RingBox((network.servers,)) if method == "circulant" else None
 
 
 def one_row(topology: Topology, demand: Floats) -> bool:

@@ -20,7 +20,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.reachability import found_from
-from topoopt.core.turned_rows import Box, Turns, turns_of
+from topoopt.core.turned_rows import RingBox, Turns, turns_of
 from topoopt.core.verdict import Status, StopReason
 from topoopt.simulate.hops import breadth_first_trees
 
@@ -70,7 +70,7 @@ class RoutingProof:
     stop: Stop = field(default_factory=Stop)
     max_hops: int | None = None
     hop_price: float = 0.0
-    alike: Box | None = None
+    alike: RingBox | None = None
     orders: Ints = field(init=False)
     offered: Callable[[], None] | None = None
     _best: BestFlow = field(init=False, default=BestFlow(np.inf, None, None))

@@ -18,7 +18,7 @@ from solvers.network.routing.shortest import tree_flows
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cayley import SemidirectGroup, semidirect_groups
 from topoopt.core.leaving import end_if_left
-from topoopt.core.turned_rows import Box
+from topoopt.core.turned_rows import RingBox
 
 _EXACT = 1e-8
 
@@ -26,7 +26,7 @@ _EXACT = 1e-8
 class Translations(NamedTuple):
     """A group that keeps links and demand; int64[m] class of each arc, and float64[d] capacity of an arc of each."""
 
-    group: Box | SemidirectGroup
+    group: RingBox | SemidirectGroup
     kind: Ints
     width: Floats
 
@@ -51,13 +51,13 @@ def translations_of(network: RoutingNetwork) -> Translations | None:
     return None
 
 
-def box_of(network: RoutingNetwork) -> Box | None:
+def box_of(network: RoutingNetwork) -> RingBox | None:
     """The box whose translations keep links and demand, if one does."""
     found = translations_of(network)
-    return found.group if found is not None and isinstance(found.group, Box) else None
+    return found.group if found is not None and isinstance(found.group, RingBox) else None
 
 
-def _translations(network: RoutingNetwork, group: Box | SemidirectGroup) -> Translations | None:
+def _translations(network: RoutingNetwork, group: RingBox | SemidirectGroup) -> Translations | None:
     """Those of a group, if they keep capacities and demand."""
     label = group.products(group.inverses(network.tail), network.head)
     classes = equal_classes(network.servers, label, network.capacity)
@@ -71,7 +71,7 @@ def _moves(network: RoutingNetwork, group: SemidirectGroup, x: int, base: Ints) 
     return np.array_equal(moved, network.head[network.first[x] : network.first[x + 1]])
 
 
-def _keeps(group: Box | SemidirectGroup, demand: Floats) -> bool:
+def _keeps(group: RingBox | SemidirectGroup, demand: Floats) -> bool:
     everyone = np.arange(len(demand))
     return all(
         np.array_equal(demand[x, group.products(np.array(x), everyone)], demand[0]) for x in range(1, len(demand))
@@ -98,7 +98,7 @@ def by_translation(proof: RoutingProof) -> int:
     proof.offer_lengths(mixture.lengths[kind])
     parts = zip(mixture.share.tolist(), mixture.routing_lengths, strict=True)
     row: Floats = np.sum([share * flow_of(lengths) for share, lengths in parts], axis=0)
-    if isinstance(group, Box):  # the row stands for all
+    if isinstance(group, RingBox):  # the row stands for all
         proof.offer_rough_flow(row[None], mixture.lengths[kind])
         return mixture.routings
 

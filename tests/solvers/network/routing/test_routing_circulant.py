@@ -16,7 +16,7 @@ from tests.support.circulant_bound import certified_circulant_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import SourceFlow
-from topoopt.core.turned_rows import Box
+from topoopt.core.turned_rows import RingBox
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
 
@@ -114,7 +114,7 @@ def test_one_source_stands_for_all(seed: int) -> None:
     weight = draw.lognormal(0, 1.5, n)
     weight[0] = 0.0
     demand = weight[(np.arange(n) - np.arange(n)[:, None]) % n]
-    one, each = (RoutingProof(network_of(topology, demand), 1e-9, alike=alike) for alike in (Box((n,)), None))
+    one, each = (RoutingProof(network_of(topology, demand), 1e-9, alike=alike) for alike in (RingBox((n,)), None))
     by_rotation(one)
     assert one.flow is not None
     turned = SourceFlow(one.flow)
