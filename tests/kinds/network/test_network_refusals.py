@@ -239,7 +239,9 @@ def problems_of(folder: Path, document: dict[str, Any]) -> tuple[Problem, ...]:
 @pytest.mark.parametrize(
     ("topology", "demand", "refused"),
     [
-        ({"family": "torus", "dims": [4, 4]}, {"family": "uniform"}, True),
+        ({"family": "mesh", "dims": [4, 4]}, {"family": "uniform"}, True),
+        ({"family": "torus", "dims": [4, 4]}, {"family": "uniform"}, False),
+        ({"family": "torus", "dims": [4, 4]}, {"family": "balanced-skew"}, True),
         ({"family": "circulant", "servers": 16, "offsets": [1, 4]}, {"family": "uniform"}, False),
         ({"family": "circulant", "servers": 16, "offsets": [1, 4]}, {"family": "balanced-skew"}, True),
     ],
