@@ -15,6 +15,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.dag_topology import DagTopologyProblem
+from topoopt.core.errors import InfeasibleError
 from topoopt.simulate.dag.shared_circuits import StepGraph
 from topoopt.simulate.engine.queue import pop, push
 from topoopt.simulate.jit import kernel
@@ -220,3 +221,19 @@ def _narrow(
             raised = raised or least[p] > before
         if not raised:
             return True
+
+
+def refuse_crowded(problem: DagTopologyProblem) -> None:
+    """Every pair that something is transferred between needs a circuit of its own.
+
+    Raises:
+        InfeasibleError: a pod has fewer ports than such pairs.
+    """
+    degree = np.bincount(np.array(problem.pairs).ravel(), minlength=problem.pods)
+    short = [pod for pod in range(problem.pods) if degree[pod] > problem.ports[pod]]
+    if short:
+        rows = [
+            f"pod {pod} transfers to or from {degree[pod]} others and has {problem.ports[pod]}" for pod in short[:5]
+        ]
+        more = f", and {len(short) - 5} more" if len(short) > 5 else ""
+        raise InfeasibleError(f"too few ports for a circuit to every peer: {'; '.join(rows)}{more}")

@@ -128,6 +128,11 @@ COMMANDS: dict[str, Line] = {
         "reconfigure",
         "Time of a job, or of a trace of demands, over the reconfiguration delay: one network, and links set anew.",
     ),
+    "pods": Line(
+        "topoopt.analyses.pods.command",
+        "pods",
+        "The strategy of a language model and the circuits between its pods, chosen together.",
+    ),
     "doctor": Line(
         "topoopt.cli.doctor",
         "doctor",

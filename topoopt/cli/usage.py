@@ -45,6 +45,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "resilience": ("topoopt resilience out/uniform-8-2/solution.json --csv failures.csv",),
     "outages": ("topoopt outages out/llama3-70b-64/solution.json --spares 0,2,4",),
     "reconfigure": ("topoopt reconfigure candle-16.yaml --delays 10us,1ms,10ms",),
+    "pods": ("topoopt pods small-16.yaml --pod-gpus 2 --pod-ports 4 --circuit-gbps 12.5 --strategies 8",),
     "doctor": ("topoopt doctor", "topoopt doctor --compile"),
     "import flexnet-profile": ("topoopt import flexnet-profile profile.json --model dlrm -o job.yaml",),
     "import flexnet-taskgraph": ("topoopt import flexnet-taskgraph graph.fbuf -o job.yaml",),

@@ -11,12 +11,11 @@ from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrainingPlan
 from topoopt.core.llm_training_solution import LlmTrainingSolution
-from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.rail_circuits import RailTimetable
 from topoopt.core.switched_step import RailPlan
 from topoopt.core.topology import Topology
 from topoopt.formats.training_plans import plan_on
-from topoopt.simulate.llm_training.rank_program import TrainingProgram
+from topoopt.simulate.llm_training.rank_program import TrainingProgram, program_of
 from topoopt.simulate.switching.circuits import rail_timetable
 from topoopt.verify.llm_training.switching.timetable import check_timetable
 
@@ -83,16 +82,4 @@ def training_program(problem: LlmTrainingProblem, solution: LlmTrainingSolution,
     Raises:
         InputError: no plan for the fabric, or a strategy whose ranks are not told one by one.
     """
-    strategy, problems = plan_on(solution, fabric).strategy, []
-    if strategy.schedule is PipelineSchedule.DUALPIPE:
-        text, value = "a stage on two ranks is not written", strategy.schedule.value
-        problems.append(Problem(text, path="plan.strategy.schedule", value=value))
-    if strategy.expert_tensor > 1:
-        text, value = "experts that GPUs share are not written", str(strategy.expert_tensor)
-        problems.append(Problem(text, path="plan.strategy.expert_tensor", value=value, allowed="1"))
-    if problem.calculon is not None:
-        text = "the model has a closed form in place of passes"
-        problems.append(Problem(text, path="time_model", value=problem.time_model, allowed="roofline"))
-    if problems:
-        raise InputError(problems)
-    return TrainingProgram(problem, strategy)
+    return program_of(problem, plan_on(solution, fabric).strategy)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PassKind
+from topoopt.core.pipeline import PassKind, PipelineSchedule
 from topoopt.core.rank_program import CollectiveStep, ComputeStep, MessageStep, RankStep, RankTotals
 from topoopt.simulate.llm_training.network.groups import rank_coordinates
 from topoopt.simulate.llm_training.rank_passes import CONTEXT, DATA, EXPERT, REPLICAS, TENSOR, GroupCall, TrainingPasses
@@ -179,3 +180,24 @@ class TrainingProgram:
         gathered, reduced = counts.total() - weights, counts[PassKind.BACKWARD] + weights
         yield from ((call, gathered if in_all else 1) for call in self.costs.gathering(stage))
         yield from ((call, reduced if in_all else 1) for call in self.costs.reducing(stage))
+
+
+def program_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> TrainingProgram:
+    """What ranks do in one iteration of a strategy.
+
+    Raises:
+        InputError: its ranks are not told one by one.
+    """
+    problems = []
+    if strategy.schedule is PipelineSchedule.DUALPIPE:
+        text, value = "a stage on two ranks is not written", strategy.schedule.value
+        problems.append(Problem(text, path="plan.strategy.schedule", value=value))
+    if strategy.expert_tensor > 1:
+        text, value = "experts that GPUs share are not written", str(strategy.expert_tensor)
+        problems.append(Problem(text, path="plan.strategy.expert_tensor", value=value, allowed="1"))
+    if problem.calculon is not None:
+        text = "the model has a closed form in place of passes"
+        problems.append(Problem(text, path="time_model", value=problem.time_model, allowed="roofline"))
+    if problems:
+        raise InputError(problems)
+    return TrainingProgram(problem, strategy)

@@ -1,0 +1,166 @@
+"""Strategies of a language model and circuits between pods, chosen together.
+
+One iteration of each of some strategies is written as a graph whose circuits are then chosen. What circuits dealt out
+by matrices reach leaves out the strategies that no circuits make faster; the others get circuits of their own, the
+most promising first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from solvers.dag_topology.box import BoxLaws, refuse_crowded
+from solvers.dag_topology.matrices import MATRIX_METHODS
+from solvers.dag_topology.search import FoundCircuits, search
+from solvers.stop import Stop, first_part
+from topoopt.core.dag_topology import DagTopologyProblem
+from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.verdict import StopReason
+from topoopt.simulate.dag.shared_circuits import makespan
+from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
+from topoopt.simulate.llm_training.rank_program import program_of
+
+
+class PodVerdict(StrEnum):
+    """What is known of a strategy in pods."""
+
+    SEARCHED = "searched"  # its circuits were searched
+    SLOWER = "slower"  # no circuits make it faster than the best found
+    LEFT = "left"  # a limit came
+
+
+@dataclass(frozen=True, eq=False)
+class PodStrategy:
+    """A strategy in pods.
+
+    Attributes:
+        strategy: as ranks follow it.
+        graph: of one iteration.
+        matrix_s: seconds over circuits of each method of `MATRIX_METHODS`, by its name.
+        verdict: what is known of it.
+        makespan_s: over the best circuits known.
+        bound_s: no circuits make it faster.
+        found: circuits that were searched; None: none were.
+    """
+
+    strategy: ParallelStrategy
+    graph: DagTopologyProblem
+    matrix_s: dict[str, float]
+    verdict: PodVerdict
+    makespan_s: float
+    bound_s: float
+    found: FoundCircuits | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class JointCircuits:
+    """Strategies and circuits together.
+
+    Attributes:
+        rows: strategies that pods hold, as they were given.
+        best: place of the fastest of those whose circuits were searched.
+        refused: strategies that pods do not hold, and why.
+        stopped_by: CONVERGED where no row is faster than the best.
+    """
+
+    rows: tuple[PodStrategy, ...]
+    best: int
+    refused: tuple[tuple[ParallelStrategy, str], ...]
+    stopped_by: StopReason
+
+    @property
+    def bound_s(self) -> float:
+        """None of the strategies is faster, whatever its circuits."""
+        return min(row.bound_s for row in self.rows)
+
+
+def best_in_pods(
+    problem: LlmTrainingProblem,
+    setting: PodSetting,
+    candidates: Iterable[ParallelStrategy],
+    count: int,
+    stop: Stop,
+    tell: Callable[[str, int, int | None], None],
+) -> JointCircuits:
+    """Choose a strategy and the circuits between pods together.
+
+    Args:
+        candidates: the first one that pods hold gets circuits in any case.
+        count: strategies that pods hold, at most.
+
+    Raises:
+        InputError: pods hold none; what is wrong with the first.
+        InfeasibleError: ports suffice for none.
+    """
+    rows, refused = _held(problem, setting, candidates, count, stop)
+    # The first one in any case: what the others gain is told by it.
+    order = [0, *sorted(range(1, len(rows)), key=lambda place: (rows[place].makespan_s, place))]
+    best = 0
+    for done, place in enumerate(order):
+        row = rows[place]
+        tell("circuits of strategies", done, len(rows))
+        if done and stop.reason() is not None:
+            continue
+        if done and _never_before(row.graph, rows[best].makespan_s):
+            rows[place] = replace(row, verdict=PodVerdict.SLOWER, bound_s=rows[best].makespan_s)
+            continue
+        part = first_part(stop, 1 / (len(rows) - done), np.inf) if stop.deadline is not None else stop
+        rows[place] = _searched(row, part)
+        if rows[place].makespan_s < rows[best].makespan_s:
+            best = place
+    value = rows[best].makespan_s
+    own = rows[best].found
+    assert own is not None
+    closed = min(row.bound_s for row in rows) >= value * (1 - 1e-9)
+    reason = own.stopped_by if own.stopped_by is not StopReason.CONVERGED else StopReason.BUDGET
+    return JointCircuits(tuple(rows), best, tuple(refused), StopReason.CONVERGED if closed else stop.reason() or reason)
+
+
+def _held(
+    problem: LlmTrainingProblem, setting: PodSetting, candidates: Iterable[ParallelStrategy], count: int, stop: Stop
+) -> tuple[list[PodStrategy], list[tuple[ParallelStrategy, str]]]:
+    """Strategies that pods hold, with what matrices reach; those that they do not hold, and why."""
+    rows: list[PodStrategy] = []
+    refused: list[tuple[ParallelStrategy, str]] = []
+    wrong: InputError | InfeasibleError | None = None
+    for strategy in candidates:
+        try:
+            graph = pod_graph(problem, program_of(problem, strategy), setting)
+            refuse_crowded(graph)
+        except (InputError, InfeasibleError) as error:
+            wrong = wrong or error
+            text = error.problems[0].message if isinstance(error, InputError) else str(error)
+            refused.append((strategy, text))
+        else:
+            laws = BoxLaws.of(graph)
+            reached = {
+                name: makespan(laws.graph, choice(laws), laws.rate) for name, (_, choice) in MATRIX_METHODS.items()
+            }
+            rows.append(
+                PodStrategy(strategy, graph, reached, PodVerdict.LEFT, min(reached.values()), graph.compute_time)
+            )
+        if len(rows) == count or (rows and stop.reason() is not None):
+            break
+    if not rows:
+        raise wrong or InfeasibleError("there is no strategy that pods could hold")
+    return rows, refused
+
+
+def _never_before(graph: DagTopologyProblem, target_s: float) -> bool:
+    """Whether no circuits let the job be done before a time, by the windows of all circuits together."""
+    laws = BoxLaws.of(graph)
+    return laws.narrowed(np.ones_like(laws.most), laws.most, target_s) is None
+
+
+def _searched(row: PodStrategy, stop: Stop) -> PodStrategy:
+    """With circuits of its own."""
+    found = search(row.graph, stop, lambda _: None, lambda _: None)
+    laws = BoxLaws.of(row.graph)
+    value = makespan(laws.graph, found.fastest, laws.rate)
+    return replace(row, verdict=PodVerdict.SEARCHED, makespan_s=value, bound_s=min(found.bound, value), found=found)
