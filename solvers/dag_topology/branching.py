@@ -144,8 +144,12 @@ def split_of(least: Ints, most: Ints, circuits: Floats, weight: Floats) -> Split
     return pair, int(np.clip(count, least[pair], most[pair] - 1))
 
 
-def earliest(laws: BoxLaws, program: PathProgram, best: Reached, stop: Stop) -> BoxTree:
-    """The tree of boxes by the time before which none of their plans is done; better plans replace `best`."""
+def earliest(laws: BoxLaws, program: PathProgram, best: Reached, stop: Stop, cutoff: float = math.inf) -> BoxTree:
+    """The tree of boxes by the time before which none of their plans is done; better plans replace `best`.
+
+    Args:
+        cutoff: plans that are done no earlier do not matter.
+    """
 
     def offer(circuits: Ints) -> float:
         value = makespan(laws.graph, circuits, laws.rate)
@@ -154,7 +158,7 @@ def earliest(laws: BoxLaws, program: PathProgram, best: Reached, stop: Stop) -> 
         return value
 
     def judge(least: Ints, most: Ints) -> tuple[float, PathMean | None, Split | None]:
-        narrowed = laws.narrowed(least, most, best.value)
+        narrowed = laws.narrowed(least, most, min(best.value, cutoff))
         if narrowed is None:
             return math.inf, None, None
         least, most = narrowed

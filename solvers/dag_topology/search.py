@@ -56,31 +56,78 @@ Keep = Callable[[Callable[[], FoundCircuits]], None]
 """Called with what makes the result, should the search have to be left from here on."""
 
 
+@dataclass(frozen=True, eq=False)
+class EarlyCircuits:
+    """Circuits that let a job be done first, before it is asked how few do.
+
+    Attributes:
+        laws: of the problem.
+        best: makespan and circuits.
+        bound: no circuits do it earlier.
+        tree, means: of the proof.
+        pool: paths that means are of.
+    """
+
+    laws: BoxLaws
+    best: Reached
+    bound: float
+    tree: tuple[Split, ...]
+    means: list[PathMean]
+    pool: PathPool
+
+
 def search(
     problem: DagTopologyProblem, stop: Stop, tell: Callable[[str], None], keep: Keep, most_boxes: int = MOST_BOXES
 ) -> FoundCircuits:
     """Least makespan, then fewest circuits within the slack; both with their proofs, as far as the limits allow."""
-    laws = BoxLaws.of(problem)
     tell("circuits")
-    best = _start(laws, first_part(stop, START_SHARE, math.inf))
-    first = replace(best)
-    keep(lambda: _left(laws, problem, first, stop))
-    tell("bound")
-    pool = PathPool.of(PathGraph.of(problem, laws.graph))
-    own = first_part(stop, BOUND_SHARE, math.inf)
-    bound, tree, means = _proven(laws, pool, best, own, most_boxes)
+
+    def begun(laws: BoxLaws, first: Reached) -> None:
+        keep(lambda: _left(laws, problem, first, stop))
+        tell("bound")
+
+    early = earliest_circuits(problem, first_part(stop, BOUND_SHARE, math.inf), begun, most_boxes)
     tell("fewest circuits")
+    return fewest_circuits(problem, early, stop, most_boxes)
+
+
+def earliest_circuits(
+    problem: DagTopologyProblem,
+    stop: Stop,
+    begun: Callable[[BoxLaws, Reached], None] = lambda _, __: None,
+    most_boxes: int = MOST_BOXES,
+    cutoff: float = math.inf,
+) -> EarlyCircuits:
+    """Least makespan, with its proof as far as the limits allow.
+
+    Args:
+        begun: called with what the start reaches.
+        cutoff: what is done no earlier does not matter: the bound is no larger.
+    """
+    laws = BoxLaws.of(problem)
+    best = _start(laws, first_part(stop, START_SHARE, math.inf))
+    begun(laws, replace(best))
+    pool = PathPool.of(PathGraph.of(problem, laws.graph))
+    bound, tree, means = _proven(laws, pool, best, stop, most_boxes, cutoff)
+    return EarlyCircuits(laws, best, bound, tree, means, pool)
+
+
+def fewest_circuits(
+    problem: DagTopologyProblem, early: EarlyCircuits, stop: Stop, most_boxes: int = MOST_BOXES
+) -> FoundCircuits:
+    """Fewest circuits within the slack, with the proof."""
+    laws, best, pool, means = early.laws, early.best, early.pool, list(early.means)
     limit = best.value * (1 + problem.slack_percent / 100)
     thin = thinned(laws, best.circuits, limit * (1 + SAME) * (1 - MARGIN), first_part(stop, START_SHARE, math.inf))
     few = Reached(float(thin.sum()), thin)
     program = PathProgram(laws, pool, limit, limit * (1 + SAME))
     few_tree = fewest(laws, program, limit, few, stop)
     needed = few_tree.grow(lambda: few.value - 0.5, stop, most_boxes)
-    whole = bound >= best.value * (1 - CLOSE) and needed >= few.value
+    whole = early.bound >= best.value * (1 - CLOSE) and needed >= few.value
     stopped = StopReason.CONVERGED if whole else stop.reason() or StopReason.BUDGET
     few_splits = few_tree.written(means)
-    proof = _compact(CircuitProof(tree, int(min(needed, few.value)), few_splits, tuple(pool.paths), tuple(means)))
-    return FoundCircuits(few.circuits, best.circuits, bound, proof, stopped)
+    proof = _compact(CircuitProof(early.tree, int(min(needed, few.value)), few_splits, tuple(pool.paths), tuple(means)))
+    return FoundCircuits(few.circuits, best.circuits, early.bound, proof, stopped)
 
 
 def _compact(proof: CircuitProof) -> CircuitProof:
@@ -133,16 +180,21 @@ def root_circuits(laws: BoxLaws, limit: float) -> int:
 
 
 def _proven(
-    laws: BoxLaws, pool: PathPool, best: Reached, stop: Stop, most_boxes: int
+    laws: BoxLaws, pool: PathPool, best: Reached, stop: Stop, most_boxes: int, cutoff: float
 ) -> tuple[float, tuple[Split, ...], list[PathMean]]:
     """A time before which nothing is done, the tree that proves it, its means; betters `best`."""
-    by_windows = root_bound(laws, best.value)
-    if by_windows >= best.value * (1 - CLOSE):
+    target = min(best.value, cutoff)
+    by_windows = root_bound(laws, target)
+    if by_windows >= target * (1 - CLOSE):
         return by_windows, (CLOSED,), []
-    tree = earliest(laws, PathProgram(laws, pool, best.value), best, stop)
-    tree.grow(lambda: best.value * (1 - CLOSE), stop, 2)
+
+    def good() -> float:
+        return min(best.value, cutoff) * (1 - CLOSE)
+
+    tree = earliest(laws, PathProgram(laws, pool, best.value), best, stop, cutoff)
+    tree.grow(good, stop, 2)
     best.value, best.circuits = exchanged(laws, best.value, best.circuits, first_part(stop, START_SHARE, math.inf))
-    bound = min(tree.grow(lambda: best.value * (1 - CLOSE), stop, most_boxes), best.value)
+    bound = min(tree.grow(good, stop, most_boxes), best.value, cutoff)
     if by_windows >= bound:
         return by_windows, (CLOSED,), []
     means: list[PathMean] = []

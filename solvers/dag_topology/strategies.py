@@ -7,6 +7,7 @@ most promising first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,7 +16,7 @@ import numpy as np
 
 from solvers.dag_topology.box import BoxLaws, refuse_crowded
 from solvers.dag_topology.matrices import MATRIX_METHODS
-from solvers.dag_topology.search import FoundCircuits, search
+from solvers.dag_topology.search import CLOSE, EarlyCircuits, FoundCircuits, earliest_circuits, fewest_circuits
 from solvers.stop import Stop, first_part
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InfeasibleError, InputError
@@ -30,7 +31,7 @@ from topoopt.simulate.llm_training.rank_program import program_of
 class PodVerdict(StrEnum):
     """What is known of a strategy in pods."""
 
-    SEARCHED = "searched"  # its circuits were searched
+    SEARCHED = "searched"  # its circuits were, to the end or as far as limits allowed
     SLOWER = "slower"  # no circuits make it faster than the best found
     LEFT = "left"  # a limit came
 
@@ -46,7 +47,7 @@ class PodStrategy:
         verdict: what is known of it.
         makespan_s: over the best circuits known.
         bound_s: no circuits make it faster.
-        found: circuits that were searched; None: none were.
+        early: circuits that were searched; None: none were.
     """
 
     strategy: ParallelStrategy
@@ -55,7 +56,7 @@ class PodStrategy:
     verdict: PodVerdict
     makespan_s: float
     bound_s: float
-    found: FoundCircuits | None = None
+    early: EarlyCircuits | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +66,14 @@ class JointCircuits:
     Attributes:
         rows: strategies that pods hold, as they were given.
         best: place of the fastest of those whose circuits were searched.
+        found: its circuits, as few as do.
         refused: strategies that pods do not hold, and why.
         stopped_by: CONVERGED where no row is faster than the best.
     """
 
     rows: tuple[PodStrategy, ...]
     best: int
+    found: FoundCircuits
     refused: tuple[tuple[ParallelStrategy, str], ...]
     stopped_by: StopReason
 
@@ -107,19 +110,19 @@ def best_in_pods(
         tell("circuits of strategies", done, len(rows))
         if done and stop.reason() is not None:
             continue
-        if done and _never_before(row.graph, rows[best].makespan_s):
-            rows[place] = replace(row, verdict=PodVerdict.SLOWER, bound_s=rows[best].makespan_s)
-            continue
-        part = first_part(stop, 1 / (len(rows) - done), np.inf) if stop.deadline is not None else stop
-        rows[place] = _searched(row, part)
+        part = first_part(stop, 1 / (len(rows) - done + 1), math.inf) if stop.deadline is not None else stop
+        rows[place] = _searched(row, rows[best].makespan_s if done else math.inf, part)
         if rows[place].makespan_s < rows[best].makespan_s:
             best = place
-    value = rows[best].makespan_s
-    own = rows[best].found
-    assert own is not None
-    closed = min(row.bound_s for row in rows) >= value * (1 - 1e-9)
-    reason = own.stopped_by if own.stopped_by is not StopReason.CONVERGED else StopReason.BUDGET
-    return JointCircuits(tuple(rows), best, tuple(refused), StopReason.CONVERGED if closed else stop.reason() or reason)
+    value, early = rows[best].makespan_s, rows[best].early
+    assert early is not None
+    tell("fewest circuits", 0, 1)
+    found = fewest_circuits(rows[best].graph, early, stop)
+    if min(row.bound_s for row in rows) < value * (1 - CLOSE):
+        stopped = stop.reason() or (StopReason.TIME if stop.deadline is not None else StopReason.BUDGET)
+    else:
+        stopped = found.stopped_by
+    return JointCircuits(tuple(rows), best, found, tuple(refused), stopped)
 
 
 def _held(
@@ -152,15 +155,21 @@ def _held(
     return rows, refused
 
 
+def _searched(row: PodStrategy, cutoff_s: float, stop: Stop) -> PodStrategy:
+    """With circuits of its own, as far as these can be faster than the best strategy known.
+
+    Args:
+        cutoff_s: what that one takes.
+    """
+    if _never_before(row.graph, cutoff_s):
+        return replace(row, verdict=PodVerdict.SLOWER, bound_s=cutoff_s)
+    early = earliest_circuits(row.graph, stop, cutoff=cutoff_s)
+    slower = early.best.value >= cutoff_s and early.bound >= cutoff_s * (1 - CLOSE)
+    verdict = PodVerdict.SLOWER if slower else PodVerdict.SEARCHED
+    return replace(row, verdict=verdict, makespan_s=early.best.value, bound_s=early.bound, early=early)
+
+
 def _never_before(graph: DagTopologyProblem, target_s: float) -> bool:
     """Whether no circuits let the job be done before a time, by the windows of all circuits together."""
     laws = BoxLaws.of(graph)
-    return laws.narrowed(np.ones_like(laws.most), laws.most, target_s) is None
-
-
-def _searched(row: PodStrategy, stop: Stop) -> PodStrategy:
-    """With circuits of its own."""
-    found = search(row.graph, stop, lambda _: None, lambda _: None)
-    laws = BoxLaws.of(row.graph)
-    value = makespan(laws.graph, found.fastest, laws.rate)
-    return replace(row, verdict=PodVerdict.SEARCHED, makespan_s=value, bound_s=min(found.bound, value), found=found)
+    return math.isfinite(target_s) and laws.narrowed(np.ones_like(laws.most), laws.most, target_s) is None

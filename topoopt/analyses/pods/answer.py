@@ -78,7 +78,7 @@ def table(problem: LlmTrainingProblem, joint: JointCircuits) -> TerminalTable:
             seconds(estimate(problem, row.strategy).iteration_time_s),
             seconds(row.matrix_s["volume"]),
             seconds(min(row.matrix_s.values())),
-            "" if row.found is None else seconds(row.makespan_s),
+            "" if row.early is None else seconds(row.makespan_s),
             seconds(row.bound_s),
             "best" if place == joint.best else row.verdict.value,
         )

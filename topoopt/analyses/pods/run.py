@@ -103,6 +103,6 @@ def checked_solution(joint: JointCircuits, file: Path) -> DagTopologySolution:
     """
     best = joint.rows[joint.best]
     write_instance(dag_document(best.graph), file)
-    chosen = Method("auto", "circuits that were searched with the strategy", lambda _, __: best.found)
+    chosen = Method("auto", "circuits that were searched with the strategy", lambda _, __: joint.found)
     solution: DagTopologySolution = solve(read_instance(file), SolveOptions(chosen=chosen))
     return solution
