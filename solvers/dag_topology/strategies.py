@@ -24,6 +24,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.dag.shared_circuits import makespan
+from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
 from topoopt.simulate.llm_training.rank_program import program_of
 
@@ -42,6 +43,7 @@ class PodStrategy:
 
     Attributes:
         strategy: as ranks follow it.
+        ideal_s: seconds on an ideal switch.
         graph: of one iteration.
         matrix_s: seconds over circuits of each method of `MATRIX_METHODS`, by its name.
         verdict: what is known of it.
@@ -51,6 +53,7 @@ class PodStrategy:
     """
 
     strategy: ParallelStrategy
+    ideal_s: float
     graph: DagTopologyProblem
     matrix_s: dict[str, float]
     verdict: PodVerdict
@@ -64,7 +67,7 @@ class JointCircuits:
     """Strategies and circuits together.
 
     Attributes:
-        rows: strategies that pods hold, as they were given.
+        rows: strategies that pods hold, by ascending time on an ideal switch.
         best: place of the fastest of those whose circuits were searched.
         found: its circuits, as few as do.
         refused: strategies that pods do not hold, and why.
@@ -94,7 +97,7 @@ def best_in_pods(
     """Choose a strategy and the circuits between pods together.
 
     Args:
-        candidates: the first one that pods hold gets circuits in any case.
+        candidates: each once, the most promising first.
         count: strategies that pods hold, at most.
 
     Raises:
@@ -102,7 +105,7 @@ def best_in_pods(
         InfeasibleError: ports suffice for none.
     """
     rows, refused = _held(problem, setting, candidates, count, stop)
-    # The first one in any case: what the others gain is told by it.
+    # The fastest on an ideal switch in any case: what the others gain is told by it.
     order = [0, *sorted(range(1, len(rows)), key=lambda place: (rows[place].makespan_s, place))]
     best = 0
     for done, place in enumerate(order):
@@ -141,18 +144,20 @@ def _held(
             text = error.problems[0].message if isinstance(error, InputError) else str(error)
             refused.append((strategy, text))
         else:
-            laws = BoxLaws.of(graph)
-            reached = {
-                name: makespan(laws.graph, choice(laws), laws.rate) for name, (_, choice) in MATRIX_METHODS.items()
-            }
-            rows.append(
-                PodStrategy(strategy, graph, reached, PodVerdict.LEFT, min(reached.values()), graph.compute_time)
-            )
+            rows.append(_dealt(strategy, estimate(problem, strategy).iteration_time_s, graph))
         if len(rows) == count or (rows and stop.reason() is not None):
             break
     if not rows:
         raise wrong or InfeasibleError("there is no strategy that pods could hold")
-    return rows, refused
+    return sorted(rows, key=lambda row: row.ideal_s), refused
+
+
+def _dealt(strategy: ParallelStrategy, ideal_s: float, graph: DagTopologyProblem) -> PodStrategy:
+    """With what circuits dealt out by matrices reach, bounded by its tasks."""
+    laws = BoxLaws.of(graph)
+    reached = {name: makespan(laws.graph, choice(laws), laws.rate) for name, (_, choice) in MATRIX_METHODS.items()}
+    left, best_s = PodVerdict.LEFT, min(reached.values())
+    return PodStrategy(strategy, ideal_s, graph, reached, left, best_s, graph.compute_time)
 
 
 def _searched(row: PodStrategy, cutoff_s: float, stop: Stop) -> PodStrategy:

@@ -74,6 +74,7 @@ def test_no_strategy_and_no_circuits_are_faster() -> None:
         assert value <= min(row.matrix_s.values()) * (1 + 1e-9)
         if row.verdict is PodVerdict.SEARCHED:
             assert row.makespan_s == pytest.approx(value, rel=1e-6)
+    assert joint.rows[0].ideal_s == min(row.ideal_s for row in joint.rows)
     assert joint.rows[0].verdict is PodVerdict.SEARCHED
     assert "(proven)" in answer(joint)
 

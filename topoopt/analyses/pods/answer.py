@@ -7,16 +7,14 @@ from typing import Any
 
 from solvers.dag_topology.strategies import JointCircuits, PodStrategy
 from topoopt.console.tables import TerminalTable
-from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.drawing.format import counted, percent
 from topoopt.kinds.llm_training.words import differences, seconds, strategy_words
-from topoopt.simulate.llm_training.estimate import estimate
 
 HEADINGS = ("strategy", "ideal switch", "by volume", "best matrix", "circuits", "bound", "")
 
 
 def gain(joint: JointCircuits) -> float:
-    """Part of the time that the first strategy, the fastest on an ideal switch, takes with circuits of its own."""
+    """Part saved of what the first strategy, on an ideal switch the fastest of them, takes over circuits of its own."""
     return 1.0 - joint.rows[joint.best].makespan_s / joint.rows[0].makespan_s
 
 
@@ -24,19 +22,20 @@ def answer(joint: JointCircuits) -> str:
     """The best strategy over its circuits, what it gains, and what is proven."""
     best, first = joint.rows[joint.best], joint.rows[0]
     if joint.best:
+        changed = differences(first.strategy, best.strategy)
         other = (
-            f"{percent(gain(joint))} less than the {seconds(first.makespan_s)} of the strategy that is fastest on an "
-            f"ideal switch, with circuits of its own ({differences(first.strategy, best.strategy)})"
+            f"{percent(gain(joint))} less than the {seconds(first.makespan_s)} that the fastest of them on an ideal "
+            f"switch takes over circuits of its own ({changed})"
         )
     else:
-        other = "as the strategy that is fastest on an ideal switch is also the best over circuits"
+        other = "with the one that is also the fastest on an ideal switch"
     room = 1.0 - joint.bound_s / best.makespan_s
-    of = f"of {counted(len(joint.rows), 'strategy', 'strategies')} that pods hold"
-    proven = f"none {of} is faster (proven)" if room <= 1e-9 else f"none {of} can be more than {percent(room)} faster"
-    return f"An iteration takes {seconds(best.makespan_s)}, {other}; {proven}."
+    tried = counted(len(joint.rows), "strategy", "strategies")
+    proven = "none is faster (proven)" if room <= 1e-9 else f"none can be more than {percent(room)} faster"
+    return f"Best of {tried} that pods hold: {seconds(best.makespan_s)}, {other}; {proven}."
 
 
-def document(problem: LlmTrainingProblem, joint: JointCircuits) -> dict[str, Any]:
+def document(joint: JointCircuits) -> dict[str, Any]:
     """All figures."""
     best, first = joint.rows[joint.best], joint.rows[0]
     return {
@@ -48,16 +47,16 @@ def document(problem: LlmTrainingProblem, joint: JointCircuits) -> dict[str, Any
         "gain_percent": 100.0 * gain(joint),
         "communication_s": best.makespan_s - best.graph.compute_time,
         "first_communication_s": first.makespan_s - first.graph.compute_time,
-        "strategies": [_row(problem, row) for row in joint.rows],
+        "strategies": [_row(row) for row in joint.rows],
         "refused": [{"strategy": strategy_words(one), "why": why} for one, why in joint.refused],
         "stopped_by": joint.stopped_by.value,
     }
 
 
-def _row(problem: LlmTrainingProblem, row: PodStrategy) -> dict[str, Any]:
+def _row(row: PodStrategy) -> dict[str, Any]:
     return {
         "strategy": strategy_words(row.strategy),
-        "ideal_s": estimate(problem, row.strategy).iteration_time_s,
+        "ideal_s": row.ideal_s,
         "pods": row.graph.pods,
         "compute_s": row.graph.compute_time,
         "matrix_s": row.matrix_s,
@@ -67,7 +66,7 @@ def _row(problem: LlmTrainingProblem, row: PodStrategy) -> dict[str, Any]:
     }
 
 
-def table(problem: LlmTrainingProblem, joint: JointCircuits) -> TerminalTable:
+def table(joint: JointCircuits) -> TerminalTable:
     """The strategies, the one that is fastest on an ideal switch first."""
     made = TerminalTable(title="strategies and their circuits")
     for name in HEADINGS:
@@ -75,7 +74,7 @@ def table(problem: LlmTrainingProblem, joint: JointCircuits) -> TerminalTable:
     for place, row in enumerate(joint.rows):
         made.add_row(
             strategy_words(row.strategy),
-            seconds(estimate(problem, row.strategy).iteration_time_s),
+            seconds(row.ideal_s),
             seconds(row.matrix_s["volume"]),
             seconds(min(row.matrix_s.values())),
             "" if row.early is None else seconds(row.makespan_s),

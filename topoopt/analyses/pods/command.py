@@ -67,11 +67,11 @@ def pods(
             }
             found = {
                 **head,
-                **document(problem, joint),
+                **document(joint),
                 **files,
                 "wall_s": round(time.monotonic() - run.began.at_s, 3),
             }
-            output.result(found, lambda console: _show(console, table(problem, joint), files), answer(joint))
+            output.result(found, lambda console: _show(console, table(joint), files), answer(joint))
         return output.exit_code(solution.check, joint.stopped_by)
 
     output.run(command)
