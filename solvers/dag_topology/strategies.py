@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 
 from solvers.dag_topology.box import BoxLaws, refuse_crowded
+from solvers.dag_topology.branching import Reached
 from solvers.dag_topology.matrices import MATRIX_METHODS
 from solvers.dag_topology.search import CLOSE, EarlyCircuits, FoundCircuits, earliest_circuits, fewest_circuits
 from solvers.stop import Stop, first_part
@@ -169,6 +170,9 @@ def _searched(row: PodStrategy, cutoff_s: float, stop: Stop) -> PodStrategy:
     if _never_before(row.graph, cutoff_s):
         return replace(row, verdict=PodVerdict.SLOWER, bound_s=cutoff_s)
     early = earliest_circuits(row.graph, stop, cutoff=cutoff_s)
+    name = min(row.matrix_s, key=row.matrix_s.__getitem__)
+    if row.matrix_s[name] < early.best.value:  # a limit came before the search was as far
+        early = replace(early, best=Reached(row.matrix_s[name], MATRIX_METHODS[name][1](early.laws)))
     slower = early.best.value >= cutoff_s and early.bound >= cutoff_s * (1 - CLOSE)
     verdict = PodVerdict.SLOWER if slower else PodVerdict.SEARCHED
     return replace(row, verdict=verdict, makespan_s=early.best.value, bound_s=early.bound, early=early)

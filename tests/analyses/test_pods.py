@@ -62,7 +62,7 @@ def fastest_s(graph: DagTopologyProblem) -> float:
 
 
 def test_no_strategy_and_no_circuits_are_faster() -> None:
-    joint = joint_circuits(small(), SETTING, 6, Stop(), quiet)
+    joint = joint_circuits(small(), SETTING, 4, Stop(), quiet)
     assert len({row.strategy.pipeline for row in joint.rows}) > 1
     values = [fastest_s(row.graph) for row in joint.rows]
     best = joint.rows[joint.best]
@@ -94,6 +94,18 @@ def test_what_a_limit_leaves_is_bounded_by_its_tasks() -> None:
     assert [row.verdict for row in joint.rows] == [PodVerdict.SEARCHED, PodVerdict.LEFT, PodVerdict.LEFT]
     assert joint.stopped_by is StopReason.INTERRUPTED
     assert joint.bound_s <= min(row.graph.compute_time for row in joint.rows[1:])
+    first = joint.rows[0]
+    assert first.makespan_s <= min(first.matrix_s.values())
+    assert max(follow(first.graph, joint.found.fastest.tolist())[1]) == pytest.approx(first.makespan_s, rel=1e-9)
+
+
+def test_rails_of_the_instance_leave_no_strategy_out() -> None:
+    """A stage on part of a server does not stand on rails, and does in a pod."""
+    problem = read_instance(INSTANCES / "llm-training" / "rails-32.yaml")
+    space = replace(problem.space, tensor=(1,), context=(1,), pipeline=(16,), data=(2,), chunks=(1,))
+    problem = replace(problem, space=space, model=replace(problem.model, layers=16))
+    joint = joint_circuits(problem, PodSetting(1, 3), 1, Stop(), quiet)
+    assert joint.rows[0].graph.pods == 32
 
 
 def test_strategies_that_pods_do_not_hold() -> None:

@@ -15,6 +15,7 @@ from solvers.stop import Stop, first_part
 from topoopt.core.dag_topology_solution import DagTopologySolution
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import IDEAL_SWITCH
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.formats.dag_topology.write import dag_document
 from topoopt.kinds.instance_file import read_instance, write_instance
@@ -52,6 +53,7 @@ def joint_circuits(
     if problem.calculon is not None:
         text = "the model has a closed form in place of passes"
         raise InputError([Problem(text, path="time_model", value=problem.time_model, allowed="roofline")])
+    problem = replace(problem, fabrics=(IDEAL_SWITCH,))  # rails would leave strategies out that pods hold
     ideal = _varied(problem, strategies, stop, tell)
     shared = _shared_rate(problem, setting)
     if shared == problem.cluster.link_gbps:
