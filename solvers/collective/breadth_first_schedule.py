@@ -9,9 +9,8 @@ import numpy as np
 
 from solvers.collective.breadth_first import StepLoads, in_links
 from solvers.collective.max_flow import FlowNetwork
-from solvers.collective.schedules import Row, of_rows
 from topoopt.core.arrays import Bools, Ints
-from topoopt.core.collective import CollectiveSchedule
+from topoopt.core.collective import CollectiveSchedule, Sends, VectorBlocks
 from topoopt.core.rated_network import RatedNetwork
 
 MOST_PARTS = 1 << 16
@@ -26,41 +25,33 @@ def breadth_first_schedule(network: RatedNetwork, found: StepLoads) -> Collectiv
     parts = lcm(*(load.denominator for load in found.loads))
     parts = parts if parts <= MOST_PARTS else MOST_PARTS
     into = in_links(network)
-    # cuts[u]: places where the shard of u is divided; taken[v]: (u, link, begin, end) of what v receives.
-    cuts: list[set[int]] = [{0, parts} for _ in range(network.nodes)]
-    taken: list[list[tuple[int, int, int, int]]] = []
+    taken: list[tuple[int, int, int, int, int]] = []  # rank, shard, link, begin, end: what a rank receives
     for rank in range(network.nodes):
         neighbours, units = into[rank]
         near = found.distance[:, neighbours] + 1 == found.distance[:, rank, None]
-        own: list[tuple[int, int, int, int]] = []
         for step, load in enumerate(found.loads, start=1):
             shards = np.flatnonzero(found.distance[:, rank] == step)
             if len(shards):
-                own += balanced_parts(shards, near[shards], units, load, parts)
-        for shard, _, begin, end in own:
-            cuts[shard] |= {begin, end}
-        taken.append(own)
-    first: list[int] = []
-    sizes: list[int] = []
-    owner: list[int] = []
-    places: list[Ints] = []
-    for shard, ends in enumerate(cuts):
-        ordered = np.array(sorted(ends))
-        first.append(len(sizes))
-        places.append(ordered)
-        sizes += np.diff(ordered).tolist()
-        owner += [shard] * (len(ordered) - 1)
-    rows: list[Row] = []
-    number = {(int(tail), int(head)): place for place, (tail, head) in enumerate(network.arcs.tolist())}
-    for rank, own in enumerate(taken):
-        neighbours, _ = into[rank]
-        for shard, link, begin, end in own:
-            low, high = np.searchsorted(places[shard], (begin, end)).tolist()
-            tail = int(neighbours[link])
-            step = int(found.distance[shard, rank]) - 1
-            route = number[tail, rank]
-            rows += [(first[shard] + k, tail, rank, step, route, False) for k in range(low, high)]
-    return of_rows(sizes, owner, rows, tuple((tail, head) for tail, head in network.arcs.tolist()))
+                taken += [(rank, *part) for part in balanced_parts(shards, near[shards], units, load, parts)]
+    rank, shard, link, begin, end = np.array(taken, dtype=np.int64).reshape(-1, 5).T
+    # Places where a shard is divided, those of all shards in a row; each but the last one of a shard begins a block.
+    n, ends = network.nodes, np.arange(network.nodes)[:, None] * (parts + 1) + (0, parts)
+    cuts = np.unique(np.concatenate((shard * (parts + 1) + begin, shard * (parts + 1) + end, ends.ravel())))
+    inner = cuts % (parts + 1) < parts
+    owner = cuts[inner] // (parts + 1)
+    low = np.searchsorted(cuts, shard * (parts + 1) + begin) - shard
+    count = np.searchsorted(cuts, shard * (parts + 1) + end) - shard - low
+    tail = np.concatenate([neighbours for neighbours, _ in into])
+    tail = tail[np.cumsum([0, *(len(neighbours) for neighbours, _ in into[:-1])])[rank] + link]
+    of_block = np.repeat(np.arange(len(rank)), count)
+    block = low[of_block] + np.arange(len(of_block)) - np.repeat(np.cumsum(count) - count, count)
+    arcs = network.arcs.astype(np.int64)
+    route = np.searchsorted(arcs[:, 0] * n + arcs[:, 1], tail * n + rank)
+    step = found.distance[shard, rank] - 1
+    narrow = (column.astype(np.int32) for column in (block, *(one[of_block] for one in (tail, rank, step))))
+    sends = Sends(*narrow, np.zeros(len(block), dtype=np.bool_), route[of_block].astype(np.int32))
+    blocks = VectorBlocks(np.diff(cuts)[inner[:-1]], owner.astype(np.int32), np.full(len(owner), -1, dtype=np.int32))
+    return CollectiveSchedule(blocks, sends.sorted(), tuple((tail, head) for tail, head in network.arcs.tolist()))
 
 
 def balanced_parts(

@@ -41,6 +41,12 @@ class Stays:
         """Servers of a stay."""
         return self.servers[self.low[stay] : self.low[stay + 1]]
 
+    def first(self, count: int) -> Stays:
+        """So many of them."""
+        columns = (self.job, self.held_from_s, self.work_from_s, self.work_to_s, self.held_to_s)
+        low = self.low[: count + 1]
+        return Stays(*(column[:count] for column in columns), low, self.servers[: low[-1]])
+
 
 @dataclass(frozen=True)
 class Decisions:

@@ -9,9 +9,10 @@ from topoopt.core.arrays import Ints
 
 def ranges_text(servers: Ints) -> str:
     """Ascending servers as `0-15,32`."""
-    breaks = np.flatnonzero(np.diff(servers) != 1) + 1
-    parts = np.split(servers, breaks)
-    return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+    breaks = np.flatnonzero(np.diff(servers) != 1)
+    low, high = servers[np.append(0, breaks + 1)], servers[np.append(breaks, -1)]
+    ends = zip(low.tolist(), high.tolist(), strict=True)
+    return ",".join(f"{first}-{last}" if first < last else str(first) for first, last in ends)
 
 
 def servers_of_text(text: str) -> list[int]:

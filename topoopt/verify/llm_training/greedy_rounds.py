@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+from topoopt.core.leaving import end_if_left
 from topoopt.verify.llm_training.pass_orders import Pass
 
 DIGITS = 9
@@ -120,6 +121,7 @@ class _Rounds:
         self.warm_up()
         work = [self.m * sum(self.cost[kind][j] for kind in HELD) for j in range(self.p)]
         for _ in range(1, self.m):
+            end_if_left()
             if least is not None and max(map(sum, zip(work, self.idle, strict=True))) >= least:
                 return False
             go = [self.goes_ahead(j) for j in range(self.p)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.leaving import end_if_left
 from topoopt.core.shared_cluster import Contention, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_runs import FabricRun, Stays
@@ -91,6 +92,7 @@ class _Follower:
 
     def parts(self, stay: int) -> dict[Link, float]:
         """Loads of the job of a stay."""
+        end_if_left()
         one = self.classes[self.run.stays.job[stay]]
         servers = self.run.stays.servers_of(stay)
         if self.tree is None or one.sent_bytes <= 0 or len(servers) < 2:
@@ -169,6 +171,7 @@ def _follow(findings: ViolationLog, follower: _Follower, jobs: JobTable, times: 
     done = np.zeros(len(touching))
     begin, end, owner = stays.work_from_s[touching], stays.work_to_s[touching], stays.job[touching]
     for moment, following in itertools.pairwise(times):
+        end_if_left()
         there = (begin <= moment) & (end >= following)
         if there.any():
             time_ms = follower.iteration_ms(owner, there, loads, capacity)
