@@ -9,8 +9,9 @@ import numpy as np
 
 from solvers.collective.breadth_first import StepLoads, in_links
 from solvers.collective.max_flow import FlowNetwork
+from solvers.collective.schedules import of_columns
 from topoopt.core.arrays import Bools, Ints
-from topoopt.core.collective import CollectiveSchedule, Sends, VectorBlocks
+from topoopt.core.collective import CollectiveSchedule, VectorBlocks
 from topoopt.core.rated_network import RatedNetwork
 
 MOST_PARTS = 1 << 16
@@ -33,7 +34,7 @@ def breadth_first_schedule(network: RatedNetwork, found: StepLoads) -> Collectiv
             shards = np.flatnonzero(found.distance[:, rank] == step)
             if len(shards):
                 taken += [(rank, *part) for part in balanced_parts(shards, near[shards], units, load, parts)]
-    rank, shard, link, begin, end = np.array(taken, dtype=np.int64).reshape(-1, 5).T
+    to, shard, link, begin, end = np.array(taken, dtype=np.int64).reshape(-1, 5).T
     # Places where a shard is divided, those of all shards in a row; each but the last one of a shard begins a block.
     n, ends = network.nodes, np.arange(network.nodes)[:, None] * (parts + 1) + (0, parts)
     cuts = np.unique(np.concatenate((shard * (parts + 1) + begin, shard * (parts + 1) + end, ends.ravel())))
@@ -42,16 +43,15 @@ def breadth_first_schedule(network: RatedNetwork, found: StepLoads) -> Collectiv
     low = np.searchsorted(cuts, shard * (parts + 1) + begin) - shard
     count = np.searchsorted(cuts, shard * (parts + 1) + end) - shard - low
     tail = np.concatenate([neighbours for neighbours, _ in into])
-    tail = tail[np.cumsum([0, *(len(neighbours) for neighbours, _ in into[:-1])])[rank] + link]
-    of_block = np.repeat(np.arange(len(rank)), count)
+    tail = tail[np.cumsum([0, *(len(neighbours) for neighbours, _ in into[:-1])])[to] + link]
+    of_block = np.repeat(np.arange(len(to)), count)
     block = low[of_block] + np.arange(len(of_block)) - np.repeat(np.cumsum(count) - count, count)
     arcs = network.arcs.astype(np.int64)
-    route = np.searchsorted(arcs[:, 0] * n + arcs[:, 1], tail * n + rank)
-    step = found.distance[shard, rank] - 1
-    narrow = (column.astype(np.int32) for column in (block, *(one[of_block] for one in (tail, rank, step))))
-    sends = Sends(*narrow, np.zeros(len(block), dtype=np.bool_), route[of_block].astype(np.int32))
+    route = np.searchsorted(arcs[:, 0] * n + arcs[:, 1], tail * n + to)
+    when = found.distance[shard, to] - 1
+    columns = (block, *(one[of_block] for one in (tail, to, when, route, np.zeros_like(to))))
     blocks = VectorBlocks(np.diff(cuts)[inner[:-1]], owner.astype(np.int32), np.full(len(owner), -1, dtype=np.int32))
-    return CollectiveSchedule(blocks, sends.sorted(), tuple((tail, head) for tail, head in network.arcs.tolist()))
+    return of_columns(blocks, columns, tuple((tail, head) for tail, head in network.arcs.tolist()))
 
 
 def balanced_parts(

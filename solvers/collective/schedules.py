@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.collective.forest import RoutedArc, RoutedTrees, TreePacking
+from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.collective import CollectiveSchedule, Path, Sends, VectorBlocks
 
 Row = tuple[int, int, int, int, int, bool]
@@ -42,8 +43,13 @@ def of_rows(
 ) -> CollectiveSchedule:
     """A schedule of rows."""
     sizes = np.fromiter(units, dtype=np.int64)
-    block, tail, head, step, route, adds = np.array(rows, dtype=np.int32).reshape(-1, 6).T
     blocks = VectorBlocks(sizes, np.fromiter(owner, dtype=np.int32), np.full(len(sizes), -1, dtype=np.int32))
+    return of_columns(blocks, np.array(rows, dtype=np.int32).reshape(-1, 6).T, routes)
+
+
+def of_columns(blocks: VectorBlocks, columns: Iterable[Ints | Int32s], routes: tuple[Path, ...]) -> CollectiveSchedule:
+    """A schedule of what rows have, in columns."""
+    block, tail, head, step, route, adds = (column.astype(np.int32) for column in columns)
     return CollectiveSchedule(blocks, Sends(block, tail, head, step, adds > 0, route).sorted(), routes)
 
 

@@ -43,9 +43,10 @@ class Stays:
 
     def first(self, count: int) -> Stays:
         """So many of them."""
-        columns = (self.job, self.held_from_s, self.work_from_s, self.work_to_s, self.held_to_s)
         low = self.low[: count + 1]
-        return Stays(*(column[:count] for column in columns), low, self.servers[: low[-1]])
+        times = (self.held_from_s, self.work_from_s, self.work_to_s, self.held_to_s)
+        held_from, work_from, work_to, held_to = (column[:count] for column in times)
+        return Stays(self.job[:count], held_from, work_from, work_to, held_to, low, self.servers[: low[-1]])
 
 
 @dataclass(frozen=True)
