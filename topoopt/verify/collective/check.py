@@ -17,13 +17,13 @@ from topoopt.verify.collective.bounds import (
     all_to_all_units,
     allgather_ratio,
     allreduce_units,
-    distances,
     straight_units,
     transposed_with,
     units_out,
     whole_vector_units,
 )
 from topoopt.verify.collective.execute import check_blocks, check_routes, check_semantics, step_traffic
+from topoopt.verify.collective.farthest import farthest
 from topoopt.verify.collective.front import check_front
 from topoopt.verify.collective.times import busy_us, makespan_us, step_time_us
 from topoopt.verify.laws.bounds import check_claim, check_stated
@@ -212,10 +212,10 @@ def slowest_message_us(problem: CollectiveProblem) -> float:
     return float(_farthest(problem, lengths))
 
 
-def _farthest(problem: CollectiveProblem, lengths: list[int] | list[float]) -> int | float:
+def _farthest(problem: CollectiveProblem, lengths: list[int] | list[float]) -> float:
     """Largest of the distances that the collective must cover."""
     network, wanted = problem.network, problem.collective
     root = int(network.ranks[problem.root])
     sources = [root] if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE) else network.ranks.tolist()
     forward, own = transposed_with(network, lengths) if wanted is CollectiveOp.REDUCE else (network, lengths)
-    return max(max(distances(forward, source, own, relaying=problem.relaying).values()) for source in sources)
+    return farthest(forward, own, sources, relaying=problem.relaying)
