@@ -10,10 +10,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
-from topoopt.core.errors import CheckError, InputError
+from topoopt.core.errors import InputError
 from topoopt.studies.ask_command import Directory, query, reproduce
 from topoopt.studies.diff_command import diff
 
@@ -79,43 +78,47 @@ def run(
         bool, typer.Option("--resume/--fresh", help="Go on with a directory, or insist on a new one.")
     ] = True,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do runs that failed again.")] = False,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.0, help="Seconds for the whole study; what is missing then stays so.")
+    ] = None,
     executor: Annotated[str, typer.Option(help="local, slurm or dask.")] = "local",
     executor_option: Annotated[
         list[str] | None, typer.Option("--executor-option", help="KEY=VALUE for the executor; may be repeated.")
     ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Do the runs that are missing, then make the table. Kill it whenever you like: the same command goes on."""
+    """Do the runs that are missing, then make the table. Kill it whenever you like: the same command goes on.
+
+    Ctrl-C and the limit end runs in flight, which are done again the next time; exit code 4 if it was the limit.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
         from topoopt.studies.answer import answer
         from topoopt.studies.attended import attend
         from topoopt.studies.collect import TABLE_FILE
+        from topoopt.studies.ending import ended_early
         from topoopt.studies.expand import read_study
         from topoopt.studies.runner import STUDY_FILE
 
         expanded, folder = read_study(study, small=small), out or Path("out") / study.stem
         if not resume and (folder / STUDY_FILE).exists():
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
-        with stop_on_signals(None) as stop:
+        with ended_early(time_limit) as end:
             found = attend(
-                output, expanded, folder, stop.interrupted, jobs, executor, retry_failed, _pairs(executor_option or [])
+                output, expanded, folder, end.stop, jobs, executor, retry_failed, _pairs(executor_option or [])
             )
-        rows, interrupted = found.rows, stop.interrupted.is_set()
+        rows = found.rows
         document = {
             "name": expanded.name,
-            "status": "interrupted" if interrupted else "done",
+            "status": end.status,
             **asdict(found.tally),
             "rejected": found.rejected,
             "jobs": found.jobs,
             "table": str(folder / TABLE_FILE),
         }
         output.result(document, lambda console: _show_tally(console, document, rows), answer(rows))
-        if interrupted:
-            return INTERRUPTED
-        return CheckError.exit_code if found.rejected else 0
+        return end.exit_code(found.rejected)
 
     output.run(command)
 

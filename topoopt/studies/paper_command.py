@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from topoopt.console.interrupt import INTERRUPTED
-from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.core.errors import CheckError
-from topoopt.core.verdict import StopReason
+from topoopt.console.output import JsonOption, Output
 
 if TYPE_CHECKING:
     from topoopt.core.study import Study
@@ -47,8 +44,8 @@ def paper(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.stop import stop_on_signals
         from topoopt.files.shipped import shipped_folder
+        from topoopt.studies.ending import ended_early
         from topoopt.studies.expand import read_study
         from topoopt.studies.paper_figures import figures_named
 
@@ -59,30 +56,15 @@ def paper(
             return 0
         studies = [read_study(shipped_folder() / each.study, small=small) for each in chosen]
         done: list[dict[str, Any]] = []
-        late = threading.Event()
-        with stop_on_signals(None) as stop:
-
-            def end() -> None:
-                late.set()
-                stop.interrupted.set()
-
-            timer = threading.Timer(time_limit or 0.0, end)
-            timer.daemon = True
-            if time_limit is not None:
-                timer.start()
+        with ended_early(time_limit) as end:
             for each, study in zip(chosen, studies, strict=True):
-                if stop.interrupted.is_set():
+                if end.stop.is_set():
                     break
-                done.append(_drawn(output, each, study, out / each.name, stop.interrupted, jobs))
-            timer.cancel()
-            interrupted = stop.interrupted.is_set()
-        status = "done" if not interrupted else "time" if late.is_set() else "interrupted"
+                done.append(_drawn(output, each, study, out / each.name, end.stop, jobs))
         missing = len(chosen) - len(done)
-        document = {"kind": "paper", "status": status, "small": small, "missing": missing, "figures": done}
+        document = {"kind": "paper", "status": end.status, "small": small, "missing": missing, "figures": done}
         output.result(document, lambda console: _show(console, done, missing))
-        if interrupted:
-            return EXIT_OF_STOP[StopReason.TIME] if late.is_set() else INTERRUPTED
-        return CheckError.exit_code if any(each["rejected"] for each in done) else 0
+        return end.exit_code(sum(each["rejected"] for each in done))
 
     output.run(command)
 
