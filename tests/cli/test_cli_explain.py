@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.cli_cases import chain, job, refusals, run, write
+from tests.support.paths import INSTANCES
 
 HEAD = {"schema_version": 1, "name": "case"}
 PAIRS = [[0, 1], [0, 2], [1, 2], [3, 4], [3, 5], [4, 5], [2, 3]]
@@ -156,3 +160,32 @@ def test_a_spoilt_solution_is_not_explained(tmp_path: Path) -> None:
         result = run("explain", solution, *words)
         assert result.code == 6
         assert not result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "step"),
+    [
+        ("networks/uniform-5-2.yaml", "topoopt.kinds.network.explain_gains", "solve"),
+        ("dag-topology/two-stages.yaml", "topoopt.kinds.dag_topology.explain", "solve"),
+        ("llm-training/small-16.yaml", "topoopt.kinds.llm_training.explain", "search"),
+        ("collectives/ring-5.yaml", "topoopt.kinds.collective.explain", "limiting"),
+    ],
+)
+def test_a_signal_ends_it_with_what_is_known(
+    tmp_path: Path, name: str, module: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While something is solved again: said at once, the words so far, exit code 130."""
+    solution = tmp_path / "out" / "solution.json"
+    assert run("solve", INSTANCES / name, "--out", tmp_path / "out").code == 0
+    whole = run("explain", solution, "--json").json
+    original = getattr(import_module(module), step)
+
+    def interrupted(*values: Any, **named: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return original(*values, **named)
+
+    monkeypatch.setattr(f"{module}.{step}", interrupted)
+    result = run("explain", solution, "--json")
+    assert (result.code, result.json["stopped_by"]) == (130, "interrupted"), result.stderr
+    assert result.json["words"][0] == whole["words"][0]
+    assert set(result.json) == set(whole)

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 import topoopt.kinds
+from solvers.stop import Stop
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.smallest import SMALLEST, problem_of, solution_of
 from topoopt.core.errors import InputError
@@ -114,7 +115,7 @@ def test_a_kind_that_can_be_explained_is(case: str) -> None:
         with pytest.raises(InputError, match="one demand"):
             record.explain()(problem_of(case), solution_of(case), Question())
         return
-    found = record.explain()(problem_of(case), solution_of(case), Question(checks=1, time_limit_s=30.0))
+    found = record.explain()(problem_of(case), solution_of(case), Question(checks=1, stop=Stop().within(30.0)))
     assert found.words
     assert found.figures
 

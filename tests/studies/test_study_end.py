@@ -1,4 +1,4 @@
-"""A study that is ended before all its runs are done: what is said, the exit code, and that the same command goes on."""
+"""A study that is ended before all runs are done: what is said, the exit code, and that the same command goes on."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from topoopt.console.attended import attended
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.verdict import StopReason
@@ -35,9 +36,13 @@ def explain(
         if more is not None and not 0.001 <= more <= 1e6:
             raise InputError([Problem("out of range", path="--more", value=f"{more:g}", allowed="0.001 to 1000000")])
         added = None if more is None else Fraction(more).limit_denominator(1000)
-        began = time.monotonic()
-        found, explanation = _explained(solution, instance, Question(added, checks, time_limit))
-        stopped_by = StopReason.TIME if explanation.late else StopReason.CONVERGED
+        with attended(output, time_limit) as run:
+            run.doing = "what more would gain"
+            question = Question(added, checks, run.timing.stop)
+            found, explanation = run.patient(lambda: _explained(solution, instance, question))
+            stopped_by = StopReason.TIME if explanation.late else StopReason.CONVERGED
+            if run.timing.stop.interrupted.is_set():
+                stopped_by = StopReason.INTERRUPTED
         document = {
             "kind": found.kind,
             "name": found.name,
@@ -49,7 +54,7 @@ def explain(
             "instance_sha256": found.instance_sha256,
             "stopped_by": stopped_by.value,
             "solution": str(solution),
-            "wall_s": round(time.monotonic() - began, 3),
+            "wall_s": round(time.monotonic() - run.began.at_s, 3),
         }
 
         def show(console: Console) -> None:

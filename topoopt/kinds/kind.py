@@ -19,7 +19,6 @@ from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import SolutionHead
 from topoopt.files.documents import Document
 from topoopt.files.solution_format import SolutionFormat
-from topoopt.kinds.explanation import Explanation, Question
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from solvers.stop import Stop
     from solvers.timing import Timing
     from topoopt.core.price_book import PriceBook
+    from topoopt.kinds.explanation import Explanation, Question
     from topoopt.kinds.plan_model import PlanModel
     from topoopt.verify.laws.findings import CheckDepth, CheckFindings
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.solution import SolutionHead
 from topoopt.kinds import KINDS, kind_named, kind_of
@@ -136,7 +137,7 @@ def explain(
         _kind_of_both(problem, solution)
     added = None if added_links is None else Fraction(added_links).limit_denominator(1000)
     assert kind.explain is not None
-    return kind.explain()(problem, solution, Question(added, checks, time_limit_s))
+    return kind.explain()(problem, solution, Question(added, checks, Stop().within(time_limit_s)))
 
 
 def evaluate(

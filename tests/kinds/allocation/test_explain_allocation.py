@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from solvers.stop import Stop
 from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.errors import InputError
 from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
+from topoopt.kinds.explanation import Question
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
 
@@ -83,7 +85,7 @@ def test_completion_time(tmp_path: Path) -> None:
 def test_no_time_is_said(tmp_path: Path) -> None:
     """With no seconds nothing is solved again, and nothing is claimed."""
     _, problem = problem_of(tmp_path, transfers=[{"source": 0, "destination": 1}])
-    found = explain_allocation(problem, solve(problem), time_limit_s=0.0)
+    found = explain_allocation(problem, solve(problem), question=Question(stop=Stop().within(0.0)))
     assert found.late
     assert [gain.value for gain in found.single] == [None]
     assert any("not solved again" in line for line in allocation_lines(found))

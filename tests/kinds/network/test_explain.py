@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from solvers.stop import Stop
 from tests.support.network_cases import on_network
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
@@ -243,7 +244,7 @@ def test_another_kind_is_refused() -> None:
 
 def test_no_time_leaves_predictions_alone() -> None:
     """Limit 0: nothing routed again, and said so; predictions stand."""
-    found = explained(dumbbell(2), uniform(4), time_limit_s=0.0)
+    found = explained(dumbbell(2), uniform(4), stop=Stop().within(0.0))
     assert found.late
     assert found.everywhere.theta is None
     assert all(gain.theta is None for gain in found.links.gains)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +12,6 @@ from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.files.solution_head import bound_document
 from topoopt.kinds.allocation.methods import wants_total
 from topoopt.kinds.explanation import Explanation, Question
-from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.allocation.bounds import base_and_gain
 from topoopt.verify.allocation.check import check_allocation
@@ -64,8 +62,7 @@ def explain_allocation(
     solution: AllocationSolution,
     *,
     added_links: float = 1.0,
-    checks: int = 8,
-    time_limit_s: float = 60.0,
+    question: Question | None = None,
 ) -> AllocationExplanation:
     """Explain rates; capacity is added in links: of the rate of a link there, or of the fastest link for servers.
 
@@ -75,7 +72,7 @@ def explain_allocation(
     wrong = check_allocation(problem, solution).violations
     if wrong:
         raise InputError([Problem(f"not a solution of this instance: {wrong[0].message}")])
-    ends = time.monotonic() + time_limit_s
+    question = question or Question()
     critical = tuple(solution.transfers[index] for index in _critical(problem, solution))
     counts: dict[str, int] = {}
     for row in critical:
@@ -84,8 +81,8 @@ def explain_allocation(
     places = {problem.shared_name(index): index for index in range(len(problem.shared_gbps()))}
     shared = [(name, count) for name, count in counts.items() if name in places]
     full = sorted(shared, key=lambda one: (-one[1], one[0]))
-    single = tuple(_gain(problem, [places[name]], added_links, ends) for name, _ in full[:checks])
-    together = _gain(problem, [places[name] for name, _ in full], added_links, ends) if len(full) > 1 else None
+    single = tuple(_gain(problem, [places[name]], added_links, question) for name, _ in full[: question.checks])
+    together = _gain(problem, [places[name] for name, _ in full], added_links, question) if len(full) > 1 else None
     return AllocationExplanation(
         solution=solution,
         critical=critical,
@@ -111,7 +108,7 @@ def _critical(problem: AllocationProblem, solution: AllocationSolution) -> list[
     return np.flatnonzero(level <= level.min() + noise).tolist()
 
 
-def _gain(problem: AllocationProblem, places: list[int], added_links: float, ends: float) -> CapacityGain:
+def _gain(problem: AllocationProblem, places: list[int], added_links: float, question: Question) -> CapacityGain:
     """More capacity at places of the problem's numbering, solved again."""
     m, n = len(problem.topology.arcs), problem.topology.servers
     link = problem.capacity_gbps / problem.topology.multiplicity
@@ -122,10 +119,9 @@ def _gain(problem: AllocationProblem, places: list[int], added_links: float, end
         problem, capacity_gbps=shared[:m], egress_gbps=shared[m : m + n], ingress_gbps=shared[m + n :], sha256=""
     )
     value: float | None = None
-    left = ends - time.monotonic()
-    if left > 0:
+    if question.left_s() > 0:
         try:
-            found = solve(more, SolveOptions(time_limit_s=left))
+            found = solve(more, question.options())
             value = found.objective.value if found.check.ok else None
         except LimitError:
             value = None
@@ -172,9 +168,7 @@ def explain(problem: AllocationProblem | None, solution: AllocationSolution, que
     if problem is None:
         raise InputError([Problem("needed for the routes", path="--instance", allowed="the instance that was solved")])
     added = 1.0 if question.added_links is None else float(question.added_links)
-    found = explain_allocation(
-        problem, solution, added_links=added, checks=question.checks, time_limit_s=question.time_limit_s
-    )
+    found = explain_allocation(problem, solution, added_links=added, question=question)
     gains = (*found.single, *([found.together] if found.together is not None else []))
     figures = {
         "objective": vars(solution.objective),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from topoopt.core.dag_topology_solution import DagTopologySolution
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.kinds.dag_topology.words import time_text
 from topoopt.kinds.explanation import Explanation, Question
-from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 
 SAME = 1e-9
@@ -75,18 +73,16 @@ def _gains(
     problem: DagTopologyProblem, solution: DagTopologySolution, question: Question
 ) -> tuple[dict[str, float], bool]:
     """Least makespan found with one port more, at every pod and at those that have none free; whether time ran out."""
-    ends = time.monotonic() + question.time_limit_s
     full = [pod for pod, used in enumerate(solution.ports_used) if used == solution.ports[pod]]
     tries = {"every pod": range(problem.pods), **{f"pod {pod}": [pod] for pod in full[: question.checks]}}
     gains: dict[str, float] = {}
     for where, pods in tries.items():
-        left = ends - time.monotonic()
-        if left <= 0:
+        if not question.left_s():
             return gains, True
         ports = tuple(count + (pod in pods) for pod, count in enumerate(problem.ports))
         more = replace(problem, ports=ports, slack_percent=0.0, sha256="", document=None)
         try:
-            found = solve(more, SolveOptions(time_limit_s=left, method="auto"))
+            found = solve(more, question.options("auto"))
         except LimitError:
             return gains, True
         if found.check.ok:

@@ -6,7 +6,6 @@ strategy counts: more memory lets less be computed again, more links let groups 
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass, replace
 
 from solvers.llm_training.candidates import Candidates
@@ -144,22 +143,20 @@ def _clusters(problem: LlmTrainingProblem, question: Question) -> list[tuple[str
 
 
 def _what_if(problem: LlmTrainingProblem, solution: LlmTrainingSolution, question: Question) -> list[WhatIf]:
-    ends, found = time.monotonic() + question.time_limit_s, []
+    found = []
     for change, changed in _changes(problem, question):
-        left = ends - time.monotonic()
-        if left <= 0:
+        if not question.left_s():
             found.append(WhatIf(change, None, None, "", proven=False))
             continue
-        stop = Stop().within(max(left, 0.1))
-        best = (search if problem.calculon is None else search_executions)(changed, stop, count=1)
+        best = (search if problem.calculon is None else search_executions)(changed, question.stop, count=1)
         proven = best.stopped_by is StopReason.CONVERGED
-        first = _on_fabric(changed, solution.plan.network.fabric, best, stop) if best.ranked else None
+        first = _on_fabric(changed, solution.plan.network.fabric, best, question.stop) if best.ranked else None
         if first is None:
             found.append(WhatIf(change, None, None, "", proven=proven))
             continue
         strategy, value = first
         gain = 100.0 * (solution.objective.value / value - 1.0)
-        found.append(WhatIf(change, value, gain, strategy_words(strategy), proven and stop.reason() is None))
+        found.append(WhatIf(change, value, gain, strategy_words(strategy), proven and question.stop.reason() is None))
     return found
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.network import NetworkProblem, RoutingProblem, TopologyProblem
@@ -105,7 +105,7 @@ def explain_network(
     *,
     added: Fraction | None = None,
     checks: int = 8,
-    time_limit_s: float | None = None,
+    stop: Stop | None = None,
 ) -> NetworkExplanation:
     """Explain a solution of kind `routing` or `topology`.
 
@@ -114,7 +114,7 @@ def explain_network(
             (hop limits, forbidden and kept links) are taken as absent.
         added: capacity to add to the bottleneck, in units of a link; None: 100 Gbit/s where the rate is known, else 1.
         checks: positions for one more link to route again at most.
-        time_limit_s: for everything that is routed again.
+        stop: of everything that is routed again.
 
     Raises:
         InputError: an instance of another kind, a hop limit, or another objective.
@@ -123,7 +123,7 @@ def explain_network(
     if solution.flow.by_hop is not None or solution.objective.name != "theta":
         text = "hop limits and prices of hops are not explained: link prices are read for paths of any length"
         raise InputError([Problem(text, path="solution", value=solution.objective.name, allowed="theta, hops free")])
-    effort = ExplainEffort(None if time_limit_s is None else time.monotonic() + time_limit_s, checks)
+    effort = ExplainEffort(stop or Stop(), checks)
     demand = _demand(solution, instance)
     topology = solution.topology
     base = RoutingProblem(

@@ -11,7 +11,7 @@ from topoopt.core.network import LengthCertificate, TopologyProblem
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
-from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.explanation import options_within
 from topoopt.kinds.network.bounds import best_multipliers
 from topoopt.kinds.network.explain_gains import ExplainEffort
 from topoopt.kinds.pipeline import solve
@@ -84,7 +84,7 @@ def _searched(problem: TopologyProblem, known: DegreeGain, effort: ExplainEffort
     if left == 0.0:
         return replace(known, note="time limit: not searched")
     try:
-        found = solve(replace(problem, degree=problem.degree + 1), SolveOptions(time_limit_s=left, method="exact"))
+        found = solve(replace(problem, degree=problem.degree + 1), options_within(effort.stop, "exact"))
     except (InputError, InfeasibleError, LimitError) as error:
         effort.late = effort.late or isinstance(error, LimitError)
         return replace(known, note=f"not searched: {error}")

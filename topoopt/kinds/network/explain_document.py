@@ -22,9 +22,7 @@ def explain(
     Raises:
         InputError: the solution is not one of this instance.
     """
-    found = explain_network(
-        solution, problem, added=question.added_links, checks=question.checks, time_limit_s=question.time_limit_s
-    )
+    found = explain_network(solution, problem, added=question.added_links, checks=question.checks, stop=question.stop)
     return Explanation(tuple(explanation_lines(found)), _document(found), tuple(found.notes), found.late)
 
 

@@ -8,12 +8,12 @@ answer brings lengths, hence a prediction, of its own, so that often a few of th
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 
+from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError
@@ -21,7 +21,7 @@ from topoopt.core.network import RoutingProblem
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
-from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.explanation import options_within
 from topoopt.kinds.network.explain_bottleneck import Bottleneck, length_bound
 from topoopt.kinds.pipeline import solve
 
@@ -34,22 +34,20 @@ class ExplainEffort:
     """How much may be routed again.
 
     Attributes:
-        deadline: `time.monotonic()` value; None for none.
+        stop: of all of it.
         checks: candidates for one more link to route again at most.
-        late: whether the deadline cut anything off.
+        late: whether that cut anything off.
     """
 
-    deadline: float | None = None
+    stop: Stop = field(default_factory=Stop)
     checks: int = 8
     late: bool = field(default=False, init=False)
 
     def left_s(self) -> float | None:
         """Seconds left, None without a limit; notes when there are none."""
-        if self.deadline is None:
-            return None
-        left = self.deadline - time.monotonic()
-        self.late = self.late or left <= 0
-        return max(0.0, left)
+        left = 0.0 if self.stop.reason() is not None else self.stop.remaining_s()
+        self.late = self.late or left == 0.0
+        return left
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def routed_again(problem: RoutingProblem, effort: ExplainEffort) -> NetworkSolut
     left = effort.left_s()
     if left == 0.0:
         return None
-    found: NetworkSolution = solve(problem, SolveOptions(time_limit_s=left, method="auto"))
+    found: NetworkSolution = solve(problem, options_within(effort.stop, "auto"))
     if not found.check.ok:
         raise CheckError("the checker rejects a routing of the changed network: " + "; ".join(found.check.violations))
     if found.stopped_by is StopReason.TIME:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
 from topoopt.drawing.sentences import quantity
 from topoopt.kinds.explanation import Explanation, Question
-from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 
 SAME = 1e-6
@@ -65,15 +63,13 @@ def _gains(
         changes["pairs that use circuits and electrical network together"] = {"split": True}
     if any(problem.stalls_s):
         changes["a switch without delay"] = {"delay_s": 0.0}
-    ends = time.monotonic() + question.time_limit_s
     gains: dict[str, float] = {}
     for what, change in changes.items():
-        left = ends - time.monotonic()
-        if left <= 0:
+        if not question.left_s():
             return gains, True
         other = replace(problem, **change, sha256="", document=None)
         try:
-            found = solve(other, SolveOptions(time_limit_s=left, method="auto"))
+            found = solve(other, question.options("auto"))
         except LimitError:
             return gains, True
         if found.check.ok:
