@@ -175,9 +175,9 @@ def test_a_signal_ends_it_with_what_is_known(
     tmp_path: Path, name: str, module: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While something is solved again: said at once, the words so far, exit code 130."""
-    solution = tmp_path / "out" / "solution.json"
+    words = ("explain", tmp_path / "out" / "solution.json", "--instance", INSTANCES / name, "--json")
     assert run("solve", INSTANCES / name, "--out", tmp_path / "out").code == 0
-    whole = run("explain", solution, "--json").json
+    whole = run(*words).json
     original = getattr(import_module(module), step)
 
     def interrupted(*values: Any, **named: Any) -> Any:
@@ -185,7 +185,7 @@ def test_a_signal_ends_it_with_what_is_known(
         return original(*values, **named)
 
     monkeypatch.setattr(f"{module}.{step}", interrupted)
-    result = run("explain", solution, "--json")
+    result = run(*words)
     assert (result.code, result.json["stopped_by"]) == (130, "interrupted"), result.stderr
     assert result.json["words"][0] == whole["words"][0]
     assert set(result.json) == set(whole)
