@@ -6,7 +6,7 @@ kernel or of a checker, is left here: the caller goes on with what there is, and
 outside: an error in the middle of a library that calls back from C, or loads a kernel, would bring down the process.
 Kernels release the interpreter, so that the caller is never kept waiting by one.
 
-A process that ends by itself waits for the steps it left behind; the command line does not (`left_behind`).
+A process that ends by itself waits for the steps it left behind; the command line does not.
 """
 
 from __future__ import annotations
@@ -47,11 +47,6 @@ class _Step(threading.Thread, Generic[Result]):
             self.error = error
         finally:
             self.done.set()
-
-
-def left_behind() -> bool:
-    """Whether some step was left and still works: what it does must not delay the end of the process."""
-    return any(isinstance(thread, _Step) and thread.left.is_set() for thread in threading.enumerate())
 
 
 def step(work: Callable[[], Result], late: Callable[[], bool]) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import io
@@ -9,7 +10,7 @@ import os
 import sys
 
 from topoopt.console.began import begin
-from topoopt.console.interrupt import INTERRUPTED, leave_on_interrupt
+from topoopt.console.interrupt import ignore_from_now, leave_on_interrupt
 
 
 def main() -> None:
@@ -25,24 +26,23 @@ def main() -> None:
     try:
         app()
     except SystemExit as left:
-        _end(left.code if isinstance(left.code, int) else 1)
-        raise
+        _end(0 if left.code is None else left.code if isinstance(left.code, int) else 1)
     except BaseException:
         sys.excepthook(*sys.exc_info())
         _end(1)
-        sys.exit(1)
+    _end(0)
 
 
 def _end(code: int) -> None:
-    """End at once where Python would not: it would wait for what a step that was left still computes, and end by a
-    signal if an interrupt had passed through any `exec`."""
-    from solvers.steps import left_behind
-
-    if code == INTERRUPTED or left_behind():
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError):
-                stream.flush()
-        os._exit(code)
+    """End at once, with this exit code. Python would take modules apart for a quarter of a second, in which a signal
+    ends it in its own way; it would wait for what a step that was left still computes, and end by a signal if an
+    interrupt had passed through any `exec`."""
+    ignore_from_now()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

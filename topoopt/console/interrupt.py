@@ -37,6 +37,12 @@ def leave_on_interrupt() -> None:
             signal.signal(number, _leave)
 
 
+def ignore_from_now() -> None:
+    """All is done but to leave."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def raise_on_interrupt() -> None:
     """From now on they raise KeyboardInterrupt, so that files being written are cleaned up."""
     for number in SIGNALS:

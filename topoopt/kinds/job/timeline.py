@@ -92,7 +92,7 @@ def timeline(solution: JobSolution) -> LanesDrawing:
         elif span.kind in {"forward", "backward"}:
             css = "fwd" if span.kind == "forward" else "bwd"
             shapes.append(bar(span, total, top[span.lane], css, span.kind))
-    path = set(solution.evaluation.critical_path)
+    path = dict.fromkeys(solution.evaluation.critical_path)  # in order: the same bytes every time
     for step in path:
         if step.lane in top:
             y = top[step.lane] + (COMPUTE if step.kind == "transfer" else -2.0)
