@@ -8,7 +8,7 @@ import pytest
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
-from topoopt.drawing.distances import all_alike, diameter_and_mean_hops, fewest_hops
+from topoopt.drawing.distances import box_of, diameter_and_mean_hops, fewest_hops
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,24 @@ def test_as_networkx_says(n: int, offsets: list[int], turned: bool) -> None:
     if turned and n > 3:
         arcs[0, 1] = next(w for w in range(1, n) if w not in arcs[: len(offsets), 1])
     topology = Topology.of_arcs(n, arcs, degree=n, links=LinkDirection.UNIDIRECTIONAL, origin="made")
-    assert all_alike(topology) == (not turned or n == 2)
-    graph = nx.DiGraph(arcs.tolist())
+    assert (box_of(topology) is not None) == (not turned or n == 2)
+    as_said(topology)
+
+
+@pytest.mark.parametrize("dims", [(4, 4), (3, 5), (2, 3, 4), (2, 2, 2, 2)])
+def test_tori_as_networkx_says(dims: tuple[int, ...]) -> None:
+    """Places of a box look alike, also where no ring of all servers does."""
+    ends = nx.convert_node_labels_to_integers(nx.grid_graph(dims[::-1], periodic=True), ordering="sorted")
+    arcs = np.array(sorted(ends.to_directed().edges))
+    topology = Topology.of_arcs(len(ends), arcs, degree=8, links=LinkDirection.UNIDIRECTIONAL, origin="made")
+    assert box_of(topology) is not None
+    as_said(topology)
+
+
+def as_said(topology: Topology) -> None:
+    """Distances, diameter and mean are those of NetworkX."""
+    n = topology.servers
+    graph = nx.DiGraph(topology.arcs.tolist())
     graph.add_nodes_from(range(n))
     lengths = dict(nx.all_pairs_shortest_path_length(graph))
     assert fewest_hops(topology).tolist() == [[lengths[i].get(j, -1) for j in range(n)] for i in range(n)]

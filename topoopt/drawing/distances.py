@@ -5,16 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Ints
+from topoopt.core.boxes import boxes_of
 from topoopt.core.reachability import found_from
 from topoopt.core.topology import Topology
+from topoopt.core.turned_rows import RingBox, turns_of
 
 
 def fewest_hops(topology: Topology) -> Ints:
     """int64[n, n]: hops from i to j over the arcs, -1 where there is no path."""
     n = topology.servers
-    if all_alike(topology):
-        hops: Ints = found_from(n, topology.arcs)[1][(np.arange(n) - np.arange(n)[:, None]) % n]
-        return hops
+    box = box_of(topology)
+    if box is not None:
+        seen, everyone = found_from(n, topology.arcs)[1], np.arange(n)
+        return np.array([seen[box.products(everyone, back)] for back in box.inverses(everyone)])
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import shortest_path
 
@@ -24,11 +27,13 @@ def fewest_hops(topology: Topology) -> Ints:
     return np.where(np.isinf(found), -1, found).astype(np.int64)
 
 
-def all_alike(topology: Topology) -> bool:
-    """Whether every server has the same arcs as server 0, seen from itself: what one reaches says it of all."""
-    n, arcs = topology.servers, topology.arcs.astype(np.int64)
-    _, counts = np.unique((arcs[:, 1] - arcs[:, 0]) % n, return_counts=True)
-    return bool((counts == n).all())
+def box_of(topology: Topology) -> RingBox | None:
+    """Where every server has the same arcs as server 0, seen from its place in it: what one reaches says it of all."""
+    n, arcs = topology.servers, topology.arcs
+    if turns_of(arcs, n) is not None:
+        return RingBox((n,))
+    tail, head = arcs[np.lexsort((arcs[:, 1], arcs[:, 0]))].astype(np.int64).T
+    return next(boxes_of(n, tail, head), None)
 
 
 def diameter_and_mean_hops(topology: Topology) -> tuple[int, float] | tuple[None, None]:
@@ -36,5 +41,6 @@ def diameter_and_mean_hops(topology: Topology) -> tuple[int, float] | tuple[None
     n = topology.servers
     if n < 2:
         return 0, 0.0
-    hops = found_from(n, topology.arcs)[1][None] if all_alike(topology) else fewest_hops(topology)
+    alike = box_of(topology) is not None
+    hops = found_from(n, topology.arcs)[1][None] if alike else fewest_hops(topology)
     return (None, None) if (hops < 0).any() else (int(hops.max()), float(hops.sum() / (len(hops) * (n - 1))))

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.network.routing.boxes import boxes_of
 from solvers.network.routing.class_mixture import equal_classes, mixed_walks
 from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.shortest import tree_flows
 from topoopt.core.arrays import Floats, Ints
+from topoopt.core.boxes import boxes_of
 from topoopt.core.cayley import SemidirectGroup, semidirect_groups
 from topoopt.core.leaving import end_if_left
 from topoopt.core.turned_rows import RingBox

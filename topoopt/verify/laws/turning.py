@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Ints
+from topoopt.core.leaving import end_if_left
 from topoopt.core.topology import Topology
 
 Dims = tuple[int, ...]
@@ -86,5 +87,6 @@ def turned_distances(topology: Topology, lengths: Ints, far: int, dims: Dims = (
             break
     found = np.empty((n, n), dtype=distance.dtype)
     for server in range(n):
+        end_if_left()
         found[server] = _moved(distance, server, dims)
     return found
