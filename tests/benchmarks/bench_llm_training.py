@@ -1,10 +1,13 @@
-"""Language models in training: strategies a second, the best strategy proven, a schedule evaluated."""
+"""Language models in training: strategies a second, the best strategy proven, a schedule evaluated, five fabrics."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import partial
 
+from solvers.llm_training.candidates import Candidates
+from solvers.llm_training.planned import planned_on
 from solvers.llm_training.search import search
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
@@ -22,6 +25,8 @@ from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 COUNT = 4000
 """Strategies evaluated at once: columns that stay in the cache."""
 
+FABRICS = ("direct-connect", "torus-3d", "rail-only", "rail-fat-tree", "ideal-switch")
+
 
 def llm_training_figures() -> list[Figure]:
     """Records a second of a dense model and of one of experts."""
@@ -37,7 +42,7 @@ def llm_training_figures() -> list[Figure]:
         seconds = best_of(partial(_bounded, own, columns))
         text = f"bounds of orders, {name}, strategies a second"
         found.append(Figure(text, COUNT / seconds, "1/s", 1e6, higher_is_better=True))
-    return [*found, *_proofs(), _schedule(), _iteration()]
+    return [*found, *_proofs(), _schedule(), _iteration(), _five_fabrics()]
 
 
 def _bounded(problem: LlmTrainingProblem, columns: StrategyColumns) -> None:
@@ -73,3 +78,18 @@ def _schedule() -> Figure:
     costs = StageCosts.uniform(shape, 1.0, 1.0, 1.0, transfer_s=0.1)
     seconds = best_of(partial(pipeline_time, PipelineSchedule.INTERLEAVED, shape, costs, whole=True))
     return Figure("schedule of 16 ranks, 64 micro-batches, 4 chunks", seconds * 1e3, "ms", 0.5)
+
+
+def _five_fabrics() -> Figure:
+    """The best strategy with network and map on each of five fabrics: once, as it takes a minute."""
+    problem = replace(training("llama3-405b", 1024, 1536, 8192), fabrics=FABRICS)
+    return Figure("llama3-405b on five fabrics, 1024 GPUs, processor", fabrics_s(problem), "s", 60.0)
+
+
+def fabrics_s(problem: LlmTrainingProblem) -> float:
+    """Seconds of the processor that the search on all fabrics of a problem takes; ten strategies on the first."""
+    began, stop, count = time.process_time(), Stop(), 1 + problem.top
+    candidates = Candidates(problem, search(problem, stop, count=count), stop)
+    for place, fabric in enumerate(problem.fabrics):
+        planned_on(problem, fabric, candidates, stop, 1 if place else count)
+    return time.process_time() - began
