@@ -27,7 +27,10 @@ SMALL = 40_000
 """Bytes of the largest instance file that is damaged."""
 
 
-FOLDERS = ("hierarchical", "placement", "measured", "collectives", "dag-topology", "llm-training", "published")
+FOLDERS = (
+    "hierarchical", "placement", "measured", "collectives", "dag-topology", "llm-training", "published",
+    "regional-circuits",
+)  # fmt: skip
 """Of instances of kinds that have one of their own."""
 
 
