@@ -118,7 +118,8 @@ def test_the_small_form_of_a_figure(name: str, tmp_path: Path) -> None:
     assert len(Path(made["csv"]).read_text().splitlines()) > made["runs"]
     study = read_study(shipped_folder() / figures_named(name)[0].study, small=True)
     found = set_beside(study.published, collect_rows(tmp_path / name))
-    assert any(each.ours is not None for each in found) == bool(study.published)
+    if name in WITHIN:
+        assert any(each.ours is not None for each in found)
     for each in found:
         if name in WITHIN and each.ours is not None:
             assert each.ours == pytest.approx(each.published.value, abs=WITHIN[name]), each.published.what

@@ -30,9 +30,12 @@ class PaperFigure:
 
 FIGURES = (
     PaperFigure("cost", "10", "cost of a cluster by fabric and size", "studies/cost-against-size.yaml"),
+    PaperFigure("batch", "12", "all-to-all traffic of DLRM by batch size", "studies/dlrm-batch-128.yaml"),
     PaperFigure("bandwidth-tax", "13", "bandwidth tax of DLRM by batch size", "studies/paper/bandwidth-tax.yaml"),
     PaperFigure("path-length", "14", "hops of a model-parallel byte of DLRM", "studies/paper/path-length.yaml"),
     PaperFigure("link-traffic", "15", "bytes that links carry, DLRM", "studies/paper/link-traffic.yaml"),
+    PaperFigure("shared-cluster", "16", "jobs that share a cluster, mean and tail", "studies/shared-load-432.yaml"),
+    PaperFigure("reconfiguration", "17", "time over reconfiguration latency", "studies/paper/reconfiguration.yaml"),
 )
 
 
