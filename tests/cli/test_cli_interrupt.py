@@ -297,17 +297,18 @@ def test_interrupt_of_a_command_without_a_plan(tmp_path: Path, monkeypatch: pyte
     assert result.json == {"status": "unknown", "stopped_by": "interrupted", "exit_code": 130}
 
 
-def test_standard_output_that_takes_nothing() -> None:
+@pytest.mark.parametrize("words", [("schema", "--json"), ("--help",), ("--version",)])
+def test_standard_output_that_takes_nothing(words: tuple[str, ...]) -> None:
     """A full device and a closed pipe end without a traceback; the former is an error, exit code 7."""
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")
     with open("/dev/full", "w", encoding="utf-8") as full:
-        result = run_apart("schema", "--json", stdout=full)
+        result = run_apart(*words, stdout=full)
     assert result.code == 7
     assert "standard output cannot be written" in result.stderr
     assert "Traceback" not in result.stderr
     reader, writer = os.pipe()
     os.close(reader)
-    result = run_apart("schema", "--json", stdout=writer)
+    result = run_apart(*words, stdout=writer)
     os.close(writer)
     assert (result.code, result.stderr) == (1, "")

@@ -27,6 +27,13 @@ def main() -> None:
         app()
     except SystemExit as left:
         _end(0 if left.code is None else left.code if isinstance(left.code, int) else 1)
+    except BrokenPipeError:  # the reader of our output went away: nothing left to say
+        _end(1)
+    except OSError as error:  # of --help and --version, which print by themselves; commands tell their own
+        from topoopt.core.errors import MachineError, is_of_machine
+
+        os.write(2, f"error standard output cannot be written: {error.strerror or error}\n".encode())
+        _end(MachineError.exit_code if is_of_machine(error) else 1)
     except BaseException:
         sys.excepthook(*sys.exc_info())
         _end(1)
