@@ -228,6 +228,23 @@ def test_pinned_values_hold_unless_an_option_says_otherwise(tmp_path: Path) -> N
     assert _evaluated(tmp_path, document, "--tensor", 4).json["strategy"]["tensor"] == 4
 
 
+@pytest.mark.parametrize("time_model", ["roofline", "calculon"])
+def test_a_value_that_stands_twice_counts_once(tmp_path: Path, time_model: str) -> None:
+    """The same strategies as of values that stand once, each ranked once."""
+    once = {"tensor": [2, 4], "pipeline": [1, 2], "zero": [0], "micro_batch": [1], "recompute": ["none"]}
+    found = []
+    for strategy in (once, {key: [*values, *values] for key, values in once.items()}):
+        document = instance(strategy=strategy, time_model=time_model, fabrics=["ideal-switch"], search={"top": 8})
+        if time_model == "roofline":
+            document.pop("calculon")
+        (tmp_path / "case.json").write_text(json.dumps(document))
+        result = run("solve", tmp_path / "case.json", "--out", tmp_path / "out", "--json")
+        assert result.code == 0, result.stdout + result.stderr
+        found.append(json.loads((tmp_path / "out" / "solution.json").read_text()))
+    assert found[0]["ranked"] == found[1]["ranked"]
+    assert found[0]["objective"] == found[1]["objective"]
+
+
 def test_the_schema_is_printed_and_the_kind_is_named() -> None:
     assert json_schema("llm-training")["properties"]["kind"]["const"] == "llm-training"
 

@@ -165,7 +165,7 @@ def _space(section: StrategySection) -> StrategySpace:
     def listed(value: object, made: Callable[[Any], Choice]) -> tuple[Choice, ...] | None:
         if value == "auto":
             return None
-        return tuple(made(one) for one in (value if isinstance(value, list) else [value]))
+        return tuple(dict.fromkeys(made(one) for one in (value if isinstance(value, list) else [value])))
 
     def whole(value: object) -> tuple[int, ...] | None:
         return listed(value, int)
