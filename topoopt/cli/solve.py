@@ -95,11 +95,10 @@ def solve(
             if (solver, formulation, model_hook) == (None, None, None)
             else OwnChoice(solver, formulation, model_hook)
         )
-        changes = {} if slack is None else {"slack_percent": slack}
         options = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory, jobs=jobs)
         with attended(output, time_limit) as run:
             try:
-                given = run.first(lambda: _read(instance, changes, folder, prices, options, own))
+                given = run.first(lambda: _read(instance, slack, folder, prices, options, own))
             except LimitError as error:
                 return output.fail(error)
             if time_limit is None:
@@ -125,7 +124,7 @@ class Given:
 
 def _read(
     instance: Path,
-    changes: Mapping[str, object],
+    slack: float | None,
     out: Path,
     prices: Path | None,
     options: SolveOptions,
@@ -136,9 +135,10 @@ def _read(
     Raises:
         InputError, WriteError: something is wrong with it.
     """
-    from topoopt.kinds.instance_file import located, read_instance
+    from topoopt.kinds.instance_file import ChangedKey, located, read_instance
     from topoopt.kinds.pipeline import search_problems
 
+    changes = () if slack is None else (ChangedKey("slack_percent", slack, "--slack"),)
     problem = read_instance(instance, changes)
     kind = kind_named(problem.kind)
     _require_writable(out)

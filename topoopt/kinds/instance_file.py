@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -65,11 +65,26 @@ def build_instance(document: Document) -> Any:
     raise AssertionError("refuse returned with a fault")
 
 
-def read_instance(path: str | os.PathLike[str], changes: Mapping[str, object] | None = None) -> Any:
+@dataclass(frozen=True)
+class ChangedKey:
+    """A value given in a call in place of that of a file.
+
+    Attributes:
+        key: at the top of the file.
+        value: as a file would have it.
+        option: of the command line that gives it, such as `--slack`.
+    """
+
+    key: str
+    value: object
+    option: str
+
+
+def read_instance(path: str | os.PathLike[str], changes: Sequence[ChangedKey] = ()) -> Any:
     """Read an instance file (YAML or JSON).
 
     Args:
-        changes: keys at the top with other values than the file has; the problem is that of the changed document.
+        changes: what to take in place of values of the file; the problem is that of the changed document.
 
     Raises:
         InputError: everything that is wrong with the file, with line, path, value and what is allowed; a change of a
@@ -79,21 +94,22 @@ def read_instance(path: str | os.PathLike[str], changes: Mapping[str, object] | 
     return build_instance(_changed(document, changes) if changes else document)
 
 
-def _changed(document: Document, changes: Mapping[str, object]) -> Document:
+def _changed(document: Document, changes: Sequence[ChangedKey]) -> Document:
     data = document.data
     if not isinstance(data, dict):
         return document
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
         keys = kind_named(kind).files.schema.model_fields
-        document.refuse(
-            [
-                Fault((key,), f"kind {kind} has no such key to change", value_text(value), "left out")
-                for key, value in changes.items()
-                if key not in keys
-            ]
-        )
-    return replace(document, data={**data, **changes})
+        text = f"instances of kind {kind} have no"
+        wrong = [
+            Problem(f"{text} {one.key}", document.file, None, one.option, value_text(one.value), "left out")
+            for one in changes
+            if one.key not in keys
+        ]
+        if wrong:
+            raise InputError(wrong)
+    return replace(document, data={**data, **{one.key: one.value for one in changes}})
 
 
 def _count(value: object) -> int:
