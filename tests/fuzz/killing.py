@@ -6,16 +6,19 @@ what is there: a line goes out after each, and one comes back.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
-
-import numpy as np
+from pathlib import Path
 
 OUT = "{out}"
 """Stands in the words of the command for its folder."""
+
+WRITING = -1.0
+"""In place of a moment, which is a part of the time that the command takes: once it has begun to write."""
 
 
 def started(words: Sequence[str], out: str) -> int:
@@ -36,12 +39,14 @@ def started(words: Sequence[str], out: str) -> int:
         os._exit(0)
 
 
-def killed_at_random(words: Sequence[str], out: str, kills: int, lasts_s: float, seed: int) -> None:
-    """Kill the command with all that is in its group, within the time that it takes and a fifth more."""
-    draw = np.random.default_rng(seed)
-    for _ in range(kills):
+def killed(words: Sequence[str], out: str, lasts_s: float, moments: Sequence[float]) -> None:
+    """Kill the command with all that is in its group, once for each moment."""
+    for moment in moments:
         child = started(words, out)
-        time.sleep(float(draw.uniform(0.0, 1.2 * lasts_s)))
+        if moment == WRITING:
+            _await_file(Path(out), 10 * lasts_s)
+        else:
+            time.sleep(moment * lasts_s)
         try:
             os.killpg(child, signal.SIGKILL)
         except ProcessLookupError:  # it has not yet come to lead a group
@@ -51,16 +56,27 @@ def killed_at_random(words: Sequence[str], out: str, kills: int, lasts_s: float,
         sys.stdin.readline()
 
 
+def _await_file(folder: Path, most_s: float) -> None:
+    """Until something stands in the folder."""
+    end = time.monotonic() + most_s
+    while time.monotonic() < end and not any(folder.glob("*")):
+        time.sleep(0.0005)
+
+
 def main() -> None:
-    """Arguments: kills, seed, a folder for a run that nobody disturbs, one for those that are killed, the words."""
+    """Arguments: moments as JSON, a folder for a run that nobody disturbs, one for those that are killed, the words.
+
+    In the end the command runs undisturbed in the second folder too.
+    """
     import topoopt.cli.main
     import topoopt.studies.collect
     import topoopt.studies.runner  # noqa: F401 - so that no fork loads them
 
-    kills, seed, calm, out, *words = sys.argv[1:]
+    moments, calm, out, *words = sys.argv[1:]
     began = time.monotonic()
     os.waitpid(started(words, calm), 0)
-    killed_at_random(words, out, int(kills), time.monotonic() - began, int(seed))
+    killed(words, out, time.monotonic() - began, json.loads(moments))
+    os.waitpid(started(words, out), 0)
 
 
 if __name__ == "__main__":

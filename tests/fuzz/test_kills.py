@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.fuzz.killing import OUT
+from tests.fuzz.killing import OUT, WRITING
 from tests.support.cli_cases import write
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.sized_instances import SMALL
@@ -44,11 +45,18 @@ def finished(*words: object) -> Any:
     return json.loads(done.stdout)
 
 
-def at_random_moments(
-    words: Sequence[object], calm: Path, out: Path, kills: int, seed: int, look: Callable[[], object]
+def drawn(kills: int, seed: int) -> list[float]:
+    """Moments within the time that a command takes and a fifth more."""
+    moments: list[float] = np.random.default_rng(seed).uniform(0.0, 1.2, kills).tolist()
+    return moments
+
+
+def killed_at(
+    words: Sequence[object], calm: Path, out: Path, moments: Sequence[float], look: Callable[[], object]
 ) -> None:
-    """Run a command to its end in one folder, kill it again and again in the other, and look there each time."""
-    driver = [sys.executable, "-m", "tests.fuzz.killing", str(kills), str(seed), str(calm), str(out), *map(str, words)]
+    """Run a command to its end in one folder, kill it at these moments in the other, look there each time, and run it
+    to its end there too."""
+    driver = [sys.executable, "-m", "tests.fuzz.killing", json.dumps(moments), *map(str, (calm, out, *words))]
     with subprocess.Popen(driver, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None  # noqa: PT018
         seen = 0
@@ -57,7 +65,7 @@ def at_random_moments(
             seen += 1
             process.stdin.write("\n")
             process.stdin.flush()
-    assert (process.returncode, seen) == (0, kills)
+    assert (process.returncode, seen) == (0, len(moments))
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -66,13 +74,15 @@ def leftovers(folder: Path) -> list[str]:
 
 
 KINDS = [
-    pytest.param("routing", FEW, id="few"),
-    *(pytest.param(name, MANY // len(SMALL), id=name, marks=pytest.mark.heavy) for name in SMALL),
+    pytest.param("allocation", [0.2], id="at the start"),
+    pytest.param("circuits", [0.6], id="in the middle"),
+    pytest.param("dimensions", [WRITING], id="writing"),
+    *(pytest.param(name, drawn(MANY // len(SMALL), 1), id=name, marks=pytest.mark.heavy) for name in SMALL),
 ]
 
 
-@pytest.mark.parametrize(("kind", "kills"), KINDS)
-def test_solve(kind: str, kills: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "moments"), KINDS)
+def test_solve(kind: str, moments: list[float], tmp_path: Path) -> None:
     """A solution file is whole or not there; in the end it has the bytes of one that was never disturbed."""
     instance = write(tmp_path, {"schema_version": 1, "name": "case", **SMALL[kind]})
     words = ("solve", instance, "--seed", 1, "--out")
@@ -84,8 +94,8 @@ def test_solve(kind: str, kills: int, tmp_path: Path) -> None:
         if (out / "report.html").exists():
             assert (out / "report.html").read_bytes().endswith(b"</html>\n")
 
-    at_random_moments((*words, OUT), calm, out, kills, 1, look)
-    finished(*words, out)
+    killed_at((*words, OUT), calm, out, moments, look)
+    assert json.loads((calm / "solution.json").read_bytes())["check"]["ok"] is True
     for name in ("solution.json", "report.html"):
         assert (out / name).read_bytes() == (calm / name).read_bytes()
     assert not leftovers(out)
@@ -125,8 +135,7 @@ def test_study(kills: int, tmp_path: Path) -> None:
             shutil.rmtree(out)
             completed += 1
 
-    at_random_moments((*words, OUT), calm, out, kills, 2, look)
-    finished(*words, out)
+    killed_at((*words, OUT), calm, out, drawn(kills, 2), look)
     finished("study", "collect", calm)
     whole()
     assert completed or kills < MANY
@@ -140,8 +149,7 @@ def test_collect(kills: int, tmp_path: Path) -> None:
     finished("study", "collect", out)
     table = out / "results.parquet"
     true = rows(table)
-    at_random_moments(("study", "collect", OUT), out, out, kills, 3, lambda: same(rows(table), true))
-    finished("study", "collect", out)
+    killed_at(("study", "collect", OUT), out, out, drawn(kills, 3), lambda: same(rows(table), true))
     same(rows(table), true)
     assert not leftovers(out)
 
