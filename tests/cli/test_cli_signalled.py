@@ -30,6 +30,8 @@ COMMANDS: dict[str, str] = {
     "reconfigure": f"reconfigure {TINY} --delays 10us,1ms --budget 50",
     "import": f"import job {TINY} --objective throughput -o OUT/placement.yaml",
     "evaluate": f"evaluate {MODEL} --tensor 1",
+    "calibrate": f"calibrate {MODEL.parent / 'a100.yaml'} --measured {MODEL.parent / 'runs-a100.csv'}",
+    "replay": f"replay {INSTANCES / 'measured' / 'candle-16-fixed-100gbps.yaml'} --fabric ideal-switch",
     "dump-model": f"dump-model {NETWORK} --formulation joint_topology -o OUT/model.lp",
 }
 
