@@ -94,7 +94,8 @@ def _export(exporter: Exporter, solution: object) -> None:
 
 SOLVED = ("networks/k4-4.yaml", "networks/uniform-5-2.yaml", "networks/parking-lot-5.yaml", "placement/branches-3.yaml",
           "tiny-4.yaml", "hierarchical/resnet50-3d.yaml", "dag-topology/two-stages.yaml", "collectives/ring-5.yaml",
-          "llm-training/small-16.yaml")  # fmt: skip
+          "llm-training/small-16.yaml", "llm-training/rails-32.yaml", "regional-circuits/hot-experts-8.yaml",
+          "shared/trace-16.yaml")  # fmt: skip
 """Instances that are solved after they were damaged."""
 
 
@@ -177,7 +178,10 @@ TARGETS: Mapping[str, Target] = {
     "shared clusters": Target(partial(_files, "shared/*.yaml"), _read, 200, _beside_clusters),
     "solutions": Target(_solutions, _use_solution, 700),
     "solved instances": Target(
-        lambda: {Path(name).name: (INSTANCES / name).read_bytes() for name in SOLVED}, _solve, 30
+        lambda: {Path(name).name: (INSTANCES / name).read_bytes() for name in SOLVED},
+        _solve,
+        30,
+        _beside_clusters,
     ),
     "studies": Target(partial(_files, "studies/*.yaml"), _study, 300, _all_instances),
     "stores of studies": Target(_store, _collect, 500),
