@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError, TopooptError
@@ -204,13 +205,13 @@ def test_dask_worker_killed_in_the_middle(tmp_path: Path, written: Written) -> N
 def test_stopping(tmp_path: Path, written: Written) -> None:
     """A stop kills what is in flight, keeps what is done, and says what is missing."""
     found = read_study(written(study({"instance": routing(), "seeds": {"count": 30}})))
-    stop = threading.Event()
+    stop = Stop()
     tally = run_study(
         found,
         tmp_path / "out",
         jobs=2,
         stop=stop,
-        on_event=lambda event: stop.set() if event.record is not None else None,
+        on_event=lambda event: stop.interrupted.set() if event.record is not None else None,
         program="tests.support.misbehave:quick",
     )
     assert tally.missing > 0
@@ -229,13 +230,11 @@ def test_one_process_and_its_limits(tmp_path: Path, programs: None) -> None:
             folder = tmp_path / name
             folder.mkdir()
             (folder / "i.json").write_text(json.dumps(routing(name)))
-            ending = worker.run(["solve", "i.json", "--json"], folder, limits, threading.Event())
-            assert ending.killed_for == reason
+            ending = worker.run(["solve", "i.json", "--json"], folder, limits, Stop())
+            assert ending.ended_for == reason
             assert ending.exit_code is None
         (tmp_path / "i.json").write_text(json.dumps(routing("good")))
-        ending = worker.run(
-            ["solve", "i.json", "--out", "."], tmp_path, RunLimits(None, None, 60, 1500), threading.Event()
-        )
+        ending = worker.run(["solve", "i.json", "--out", "."], tmp_path, RunLimits(None, None, 60, 1500), Stop())
         assert ending.exit_code == 0
     finally:
         worker.close()

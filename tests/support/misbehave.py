@@ -26,6 +26,17 @@ def main(argv: list[str]) -> int:
     if name.startswith("stubborn"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(1000)
+    if name.startswith("deaf"):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        Path("ready").touch()
+        time.sleep(1000)
+    if name.startswith("polite"):
+        try:
+            Path("ready").touch()
+            time.sleep(1000)
+        except KeyboardInterrupt:
+            print(json.dumps({"kind": "routing", "name": name, "status": "feasible", "objective": {"value": 7.5}}))
+            return 130
     if name.startswith("eat"):
         hoard = []
         while True:

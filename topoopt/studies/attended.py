@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from solvers.stop import Stop
 from topoopt.console.output import Output
 from topoopt.core.extras import extra
 from topoopt.core.study import Study
@@ -33,7 +33,7 @@ def attend(
     output: Output,
     study: Study,
     folder: Path,
-    stop: threading.Event,
+    stop: Stop,
     jobs: int | None = None,
     executor: str = "local",
     retry_failed: bool = False,
@@ -45,7 +45,7 @@ def attend(
         output: where progress is told.
         study: expanded.
         folder: of the study.
-        stop: ends it when set.
+        stop: what ends it, see `run_study`.
         jobs: runs side by side; None: from cores and free memory.
         executor, retry_failed, options: see `run_study`.
 

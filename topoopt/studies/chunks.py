@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from solvers.stop import Stop
 from topoopt.core.study import StudyRun
 from topoopt.studies.execute import ENVIRONMENT, execute
 from topoopt.studies.process import Worker
@@ -28,7 +29,7 @@ class Chunk:
         runs: what to do.
         root: directory of the study.
         replace, program: as of `ExecutorWork`.
-        stop_file: the study is to end once this file is there.
+        stop_file: the study is to end once this file is there, and to hurry once one with HURRY behind its name is.
     """
 
     runs: tuple[StudyRun, ...]
@@ -38,7 +39,10 @@ class Chunk:
     stop_file: str
 
 
-class FileStop(threading.Event):
+HURRY = ".now"
+
+
+class FileEvent(threading.Event):
     """An event that another machine sets by making a file."""
 
     def __init__(self, path: str) -> None:
@@ -48,6 +52,13 @@ class FileStop(threading.Event):
     def is_set(self) -> bool:
         """Whether the file is there."""
         return super().is_set() or os.path.exists(self.path)
+
+
+def tell_stop(stop: Stop, path: Path) -> None:
+    """Make the files that tell other machines what was asked for here."""
+    for event, file in ((stop.interrupted, path), (stop.hurry, path.with_name(path.name + HURRY))):
+        if event.is_set() and not file.exists():
+            file.touch()
 
 
 def new_stop_file(root: Path) -> Path:
@@ -66,12 +77,12 @@ def chunks_of(runs: Sequence[StudyRun], number: int, most: int = MOST_RUNS) -> l
 def do_chunk(chunk: Chunk) -> list[tuple[str, dict[str, Any]]]:
     """Do the runs of a chunk that are not there yet; (identity, record) of each that is there at the end."""
     store = Store(Path(chunk.root))
-    stop = FileStop(chunk.stop_file)
+    stop = Stop(interrupted=FileEvent(chunk.stop_file), hurry=FileEvent(chunk.stop_file + HURRY))
     worker = Worker(chunk.program)
     records = []
     try:
         for run in chunk.runs:
-            if stop.is_set():
+            if stop.interrupted.is_set():
                 break
             record = None if chunk.replace else store.record(run.identity)
             if record is None:
@@ -85,6 +96,7 @@ def do_chunk(chunk: Chunk) -> list[tuple[str, dict[str, Any]]]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file if it is there."""
-    with suppress(OSError):
-        path.unlink()
+    """Remove the files of `tell_stop` that are there."""
+    for file in (path, path.with_name(path.name + HURRY)):
+        with suppress(OSError):
+            file.unlink()

@@ -89,7 +89,8 @@ def run(
 ) -> None:
     """Do the runs that are missing, then make the table. Kill it whenever you like: the same command goes on.
 
-    Ctrl-C and the limit end runs in flight, which are done again the next time; exit code 4 if it was the limit.
+    Ctrl-C and the limit ask runs in flight for the best they have, kept until they are done again the next time; a
+    second Ctrl-C drops them. Exit code 4 if it was the limit.
     """
     output = Output.choose(as_json)
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from solvers.stop import stop_on_signals
+from solvers.stop import Stop, stop_on_signals
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import EXIT_OF_STOP
 from topoopt.core.errors import CheckError
 from topoopt.core.verdict import StopReason
 
-SAID = "ending: runs in flight are left for the next time; the same command goes on"
+SAID = "finishing: runs in flight keep the best they have, no more begin; Ctrl-C again to stop with what is there"
 
 
 @dataclass(frozen=True)
@@ -22,21 +22,21 @@ class StudyEnd:
     """Why a study ends early, if it does.
 
     Attributes:
-        stop: set when it is to end.
+        stop: interrupted when it is to end, and in a hurry on the second signal.
         late: set when the limit was why.
     """
 
-    stop: threading.Event
+    stop: Stop
     late: threading.Event = field(default_factory=threading.Event)
 
     @property
     def status(self) -> str:
         """`done`, `time` or `interrupted`."""
-        return "done" if not self.stop.is_set() else "time" if self.late.is_set() else "interrupted"
+        return "done" if not self.stop.interrupted.is_set() else "time" if self.late.is_set() else "interrupted"
 
     def exit_code(self, rejected: int) -> int:
         """That of the command; `rejected`: results that the checker rejects."""
-        if self.stop.is_set():
+        if self.stop.interrupted.is_set():
             return EXIT_OF_STOP[StopReason.TIME] if self.late.is_set() else INTERRUPTED
         return CheckError.exit_code if rejected else 0
 
@@ -46,14 +46,15 @@ def ended_early(time_limit_s: float | None) -> Iterator[StudyEnd]:
     """Look after signals, and a limit, while the block runs; the first signal says at once what comes of it."""
 
     def told(signals: int) -> None:
-        os.write(2, f"\n{SAID}\n".encode())  # a handler of signals must not wait for a lock of the console
+        text = SAID if signals == 1 else "stopping"
+        os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
 
-    with stop_on_signals(None, told=told) as stop:
-        end = StudyEnd(stop.interrupted)
+    with stop_on_signals(None, hurries=True, told=told) as stop:
+        end = StudyEnd(stop)
 
         def over() -> None:
             end.late.set()
-            end.stop.set()
+            end.stop.interrupted.set()
 
         timer = threading.Timer(time_limit_s or 0.0, over)
         timer.daemon = True

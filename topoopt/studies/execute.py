@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from solvers.stop import Stop
 from topoopt.core.errors import InputError, MachineError
 from topoopt.core.study import StudyRun
 from topoopt.core.units import GIB
@@ -37,23 +37,27 @@ OUTCOMES = {
 }
 """What an exit code of the command line means for a study; any other is a crash."""
 
-FAILURES = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", "interrupted")
+INTERRUPTED = "interrupted"
+"""Outcome of a run that the end of the study cut short; the best it had is kept until the run is done again."""
+
+FAILURES = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", INTERRUPTED)
 """Outcomes that `--retry-failed` does again; the others are answers."""
 
 
-def execute(
-    run: StudyRun, store: Store, worker: Worker, stop: threading.Event, *, replace: bool = False
-) -> dict[str, Any]:
-    """Do a run and keep it, unless it was interrupted or the machine failed; gives its record."""
+def execute(run: StudyRun, store: Store, worker: Worker, stop: Stop, *, replace: bool = False) -> dict[str, Any]:
+    """Do a run and keep it, unless the machine failed or it was interrupted with nothing to show; gives its record."""
     try:
         with store.working(run) as place:
             argv = arguments_of(run, place)
             ending = worker.run(argv, place, run.limits, stop)
             record = record_of(run, place, ending)
-            if record["outcome"] not in ("interrupted", ENVIRONMENT):
+            cut = record["outcome"] == INTERRUPTED
+            if record["outcome"] != ENVIRONMENT and (not cut or (record["output"] or {}).get("objective")):
                 text = json.dumps(record, indent=1, allow_nan=False) + "\n"
                 write_text_atomically(place / RUN_FILE, text)
-                store.publish(place, run.identity, replace=replace)
+                # what was cut short takes the place of nothing else
+                again = (replace and not cut) or (store.record(run.identity) or {}).get("outcome") == INTERRUPTED
+                store.publish(place, run.identity, replace=again)
     except (OSError, MachineError, WriteError) as error:  # of the folder: what the run does is not told by errors
         return {"identity": run.identity, "instance": run.instance, "outcome": ENVIRONMENT, "reason": str(error)}
     return record
@@ -103,11 +107,11 @@ def _output(place: Path) -> dict[str, Any] | None:
 def _outcome(ending: Ending, output: dict[str, Any] | None, run: StudyRun, place: Path) -> tuple[str, str]:
     """Outcome and, unless all is well, its reason in words."""
     limits = run.limits
-    if ending.killed_for == "interrupted":
-        return "interrupted", "the study was stopped"
-    if ending.killed_for == "wall-time":
+    if ending.ended_for == "interrupted":
+        return INTERRUPTED, "the study was stopped"
+    if ending.ended_for == "wall-time":
         return "timed-out", f"killed after {limits.wall_s:g} s"
-    if ending.killed_for == "memory":
+    if ending.ended_for == "memory":
         return "out-of-memory", f"killed at more than {limits.memory_mib} MiB"
     if ending.exit_code is None:
         return "crashed", f"killed by signal {ending.signal}"

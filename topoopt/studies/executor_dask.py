@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem, TopooptError
-from topoopt.studies.chunks import Chunk, chunks_of, do_chunk, new_stop_file, remove
-from topoopt.studies.executors import Event, ExecutorWork, backend_of
+from topoopt.studies.chunks import Chunk, chunks_of, do_chunk, new_stop_file, remove, tell_stop
+from topoopt.studies.executors import Event, ExecutorWork, backend_of, give_up
 
 POLL_S = 0.2
 OPTIONS = ("scheduler",)
@@ -63,22 +63,22 @@ def _follow(distributed: Any, client: Any, work: ExecutorWork, stop_file: Path) 
 
     waiting = {send(runs): (runs, 1) for runs in chunks_of(work.runs, 2 * work.jobs)}
     while waiting:
-        if work.stop.is_set() and not stop_file.exists():
-            stop_file.touch()
+        if work.stop.interrupted.is_set() and not stop_file.exists():
             client.cancel([future for future in waiting if future.status == "pending"])
+        tell_stop(work.stop, stop_file)
         done = _ended(distributed, list(waiting))
         for future in done:
             runs, tries = waiting.pop(future)
             if future.status == "finished":
                 for identity, record in future.result():
                     yield Event(by_identity[identity], record)
-            elif work.stop.is_set():
+            elif work.stop.interrupted.is_set():
                 continue
             elif tries < TRIES:
                 waiting[send(runs)] = (runs, tries + 1)
             else:
-                work.stop.set()
-                stop_file.touch()
+                give_up(work.stop)
+                tell_stop(work.stop, stop_file)
                 raise TopooptError(
                     f"dask lost {len(runs)} runs {TRIES} times ({future.exception()}); run again to go on"
                 )

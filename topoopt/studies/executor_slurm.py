@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem, TopooptError
-from topoopt.studies.chunks import Chunk, chunks_of, do_chunk, new_stop_file, remove
-from topoopt.studies.executors import Event, ExecutorWork, backend_of
+from topoopt.studies.chunks import Chunk, chunks_of, do_chunk, new_stop_file, remove, tell_stop
+from topoopt.studies.executors import Event, ExecutorWork, backend_of, give_up
 
 POLL_S = 0.2
 SLURM_POLL_S = 5.0
@@ -89,19 +90,17 @@ class _Array:
         chunks = chunks_of(work.runs, work.jobs, len(work.runs)) if local else chunks_of(work.runs, 4 * work.jobs)
         waiting = {job: (runs, 1) for job, runs in zip(self.submit(chunks), chunks, strict=True)}
         while waiting:
-            if work.stop.is_set():
-                with open(self.stop_file, "a", encoding="ascii"):
-                    pass
+            tell_stop(work.stop, Path(self.stop_file))
             ended = [job for job in waiting if job.done()]
             for job in ended:
                 runs, tries = waiting.pop(job)
                 try:
                     records = job.result()
                 except (self.submitit.core.utils.UncompletedJobError, self.submitit.core.utils.FailedJobError) as error:
-                    if work.stop.is_set():
+                    if work.stop.interrupted.is_set():
                         continue
                     if tries >= TRIES:
-                        work.stop.set()
+                        give_up(work.stop)
                         text = f"the cluster lost {len(runs)} runs {TRIES} times; run again to go on. Last: {error}"
                         raise TopooptError(text) from None
                     waiting[self.submit([runs])[0]] = (runs, tries + 1)

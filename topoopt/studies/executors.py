@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import StudyRun
 from topoopt.studies.execute import execute
@@ -30,7 +31,8 @@ class ExecutorWork:
         store: where they go.
         jobs: runs at the same time.
         replace: whether they were done before and are done again.
-        stop: set when the study is to end; runs in flight are then killed.
+        stop: interrupted when the study is to end: no run begins, those in flight are asked to end, and killed once it
+            has to hurry.
         program: `module:function` that does a run; something else than the command line only in tests.
         options: of the executor, such as the address of a dask scheduler.
     """
@@ -39,7 +41,7 @@ class ExecutorWork:
     store: Store
     jobs: int
     replace: bool
-    stop: threading.Event
+    stop: Stop
     program: str = PROGRAM
     options: tuple[tuple[str, str], ...] = ()
 
@@ -53,7 +55,7 @@ class Event:
 
 
 class Executor(Protocol):
-    """Does all runs of `work`; ends early when `work.stop` is set."""
+    """Does all runs of `work`; ends early when `work.stop` is interrupted."""
 
     def __call__(self, work: ExecutorWork) -> Iterator[Event]:
         """Events as they come."""
@@ -69,7 +71,7 @@ def local(work: ExecutorWork) -> Iterator[Event]:
     def labour() -> None:
         worker = Worker(work.program)
         try:
-            while not work.stop.is_set():
+            while not work.stop.interrupted.is_set():
                 try:
                     run = waiting.get_nowait()
                 except queue.Empty:
@@ -77,7 +79,7 @@ def local(work: ExecutorWork) -> Iterator[Event]:
                 events.put(Event(run, None))
                 events.put(Event(run, execute(run, work.store, worker, work.stop, replace=work.replace)))
         except (OSError, ServerDiedError) as error:
-            work.stop.set()
+            give_up(work.stop)
             events.put(error)
         finally:
             worker.close()
@@ -98,9 +100,15 @@ def local(work: ExecutorWork) -> Iterator[Event]:
                 raise event
     finally:
         if left:
-            work.stop.set()
+            give_up(work.stop)
         for thread in threads:
             thread.join()
+
+
+def give_up(stop: Stop) -> None:
+    """End a study at once: something is broken."""
+    stop.interrupted.set()
+    stop.hurry.set()
 
 
 def backend_of(work: ExecutorWork, name: str, module: str, allowed: Collection[str]) -> tuple[Any, dict[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ from rich.console import Console
 from topoopt.console.output import JsonOption, Output
 
 if TYPE_CHECKING:
+    from solvers.stop import Stop
     from topoopt.core.study import Study
     from topoopt.studies.paper_figures import PaperFigure
 
@@ -58,7 +58,7 @@ def paper(
         done: list[dict[str, Any]] = []
         with ended_early(time_limit) as end:
             for each, study in zip(chosen, studies, strict=True):
-                if end.stop.is_set():
+                if end.stop.interrupted.is_set():
                     break
                 done.append(_drawn(output, each, study, out / each.name, end.stop, jobs))
         missing = len(chosen) - len(done)
@@ -70,7 +70,7 @@ def paper(
 
 
 def _drawn(
-    output: Output, figure: PaperFigure, study: Study, folder: Path, stop: threading.Event, jobs: int | None
+    output: Output, figure: PaperFigure, study: Study, folder: Path, stop: Stop, jobs: int | None
 ) -> dict[str, Any]:
     """Run what is missing of a figure, and write its page and table; how it stands."""
     from topoopt.files.atomic import write_text_atomically

@@ -8,13 +8,13 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from solvers.stop import Stop
 from topoopt.core.errors import TopooptError
 from topoopt.core.study import RunLimits
 from topoopt.core.units import MIB
@@ -23,6 +23,9 @@ PROGRAM = "topoopt.cli.worker:command_line"
 POLL_S = 0.05
 SPARE_BYTES = 8 * 1024 * MIB
 """Address space beyond the memory limit: libraries map far more than they use; this only stops sudden growth."""
+
+GRACE_S = 30.0
+"""Longest a process that is asked to end may take to write the best it has."""
 
 START_S = 120.0
 """Longest a server may take to load the program."""
@@ -38,13 +41,13 @@ class Ending:
     Attributes:
         exit_code: None when it was killed.
         signal: that killed it, None if none did.
-        killed_for: `wall-time`, `memory` or `interrupted` when we killed it.
+        ended_for: `wall-time` or `memory` when we killed it, `interrupted` when we asked it to end.
         wall_s, cpu_s, peak_memory_mib: what it took; memory of the process and all it started, as seen by polling.
     """
 
     exit_code: int | None
     signal: int | None
-    killed_for: str | None
+    ended_for: str | None
     wall_s: float
     cpu_s: float
     peak_memory_mib: float
@@ -62,8 +65,8 @@ class Worker:
         self.server: subprocess.Popen[bytes] | None = None
         self._buffer = b""
 
-    def run(self, argv: list[str], folder: Path, limits: RunLimits, stop: threading.Event) -> Ending:
-        """Run to its end, its limit, or until `stop` is set.
+    def run(self, argv: list[str], folder: Path, limits: RunLimits, stop: Stop) -> Ending:
+        """Run to its end or its limit; asked to end once `stop` says so, and killed if it does not, or has to hurry.
 
         Raises:
             ServerDiedError: the server could not be started twice in a row.
@@ -82,9 +85,10 @@ class Worker:
             return self._watch(pid, limits, stop)
         raise AssertionError("unreachable")
 
-    def _watch(self, pid: int, limits: RunLimits, stop: threading.Event) -> Ending:
+    def _watch(self, pid: int, limits: RunLimits, stop: Stop) -> Ending:
         began = time.monotonic()
-        peak_kib, reason = 0, None
+        peak_kib, asked_s = 0, 0.0
+        reason: str | None = None
         while True:
             try:
                 message = self._receive(POLL_S)
@@ -105,15 +109,17 @@ class Worker:
                     reason = "memory"
                 return Ending(code, killed, reason, wall_s, message["cpu_s"], peak_mib)
             peak_kib = max(peak_kib, _group_kib(pid))
-            if reason is None:
-                if stop.is_set():
-                    reason = "interrupted"
-                elif wall_s > limits.wall_s:
-                    reason = "wall-time"
-                elif peak_kib > limits.memory_mib * 1024:
-                    reason = "memory"
-                if reason is not None:
+            greedy = peak_kib > limits.memory_mib * 1024
+            if reason == "interrupted":
+                if stop.hurry.is_set() or greedy or wall_s - asked_s > GRACE_S:
                     _kill_group(pid)
+            elif reason is None and stop.interrupted.is_set():
+                reason, asked_s = "interrupted", wall_s
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGINT)
+            elif reason is None and (greedy or wall_s > limits.wall_s):
+                reason = "wall-time" if wall_s > limits.wall_s else "memory"
+                _kill_group(pid)
 
     def _ready(self) -> subprocess.Popen[bytes]:
         if self.server is not None and self.server.poll() is None:

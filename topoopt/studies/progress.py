@@ -11,7 +11,7 @@ from rich.table import Column
 
 from topoopt.console.output import Output
 from topoopt.core.study import Study
-from topoopt.studies.execute import ENVIRONMENT, FAILURES
+from topoopt.studies.execute import ENVIRONMENT, FAILURES, INTERRUPTED
 from topoopt.studies.executors import Event
 
 QUIET_S = 60.0
@@ -65,7 +65,7 @@ class StudyProgress:
             outcome = event.record["outcome"]
             if outcome in (*FAILURES, ENVIRONMENT):
                 self.failed += 1
-                if outcome != "interrupted":
+                if outcome != INTERRUPTED:
                     text = f"{outcome}: {event.run.instance} {event.run.method or ''} {event.record['reason']}"
                     self.output.remarks.print(text, markup=False, soft_wrap=True, highlight=False)
         at_work = ", ".join(list(self.running.values())[:3])

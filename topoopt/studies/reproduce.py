@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import RunLimits, StudyRun
 from topoopt.core.units import GIB
@@ -98,7 +98,7 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     worker = Worker(program)
     again = Store(scratch)
     try:
-        after = execute(run, again, worker, threading.Event(), replace=True)
+        after = execute(run, again, worker, Stop(), replace=True)
     finally:
         worker.close()
     rows = [row_of(planned, record) for record in (before, after)]

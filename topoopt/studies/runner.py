@@ -5,21 +5,21 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from solvers.stop import Stop
 from topoopt.core.errors import InputError, MachineError, Problem
 from topoopt.core.study import Study, StudyRun
 from topoopt.core.units import GIB
 from topoopt.files.atomic import failed_write, make_directory, write_text_atomically
 from topoopt.files.documents import Limits, load_document
-from topoopt.studies.execute import ENVIRONMENT, FAILURES
+from topoopt.studies.execute import ENVIRONMENT, FAILURES, INTERRUPTED
 from topoopt.studies.executor_table import EXECUTORS
-from topoopt.studies.executors import Event, ExecutorWork
+from topoopt.studies.executors import Event, ExecutorWork, give_up
 from topoopt.studies.process import PROGRAM
 from topoopt.studies.store import Store
 
@@ -136,7 +136,7 @@ def _plan_name(plan: Path) -> str:
 
 
 def missing_runs(study: Study, store: Store, *, retry_failed: bool) -> tuple[list[StudyRun], list[StudyRun]]:
-    """Runs never finished, and finished ones: with a damaged record, and with `retry_failed` those that failed."""
+    """Runs never begun, and others: with a damaged record, cut short, and with `retry_failed` those that failed."""
     finished = store.finished()
     unique = list({run.identity: run for run in study.runs}.values())
     new = [run for run in unique if run.identity not in finished]
@@ -144,7 +144,7 @@ def missing_runs(study: Study, store: Store, *, retry_failed: bool) -> tuple[lis
     for run in unique:
         if run.identity in finished:
             record = store.record(run.identity)
-            if record is None or (retry_failed and record["outcome"] in FAILURES):
+            if record is None or record["outcome"] in (FAILURES if retry_failed else (INTERRUPTED,)):
                 again.append(run)
     return new, again
 
@@ -156,7 +156,7 @@ def run_study(
     jobs: int,
     executor: str = "local",
     retry_failed: bool = False,
-    stop: threading.Event | None = None,
+    stop: Stop | None = None,
     on_event: Callable[[Event], None] | None = None,
     on_plan: Callable[[int], None] | None = None,
     program: str = PROGRAM,
@@ -170,7 +170,8 @@ def run_study(
         jobs: runs at the same time.
         executor: name in EXECUTORS.
         retry_failed: do failed runs again.
-        stop: ends the study when set; runs in flight are killed and left for the next time.
+        stop: once interrupted no run begins; those in flight are asked for the best they have, which is kept till they
+            are done again. Where it has to hurry they are killed.
         on_event: called in this thread as runs start and end.
         on_plan: called with the number of runs to do.
         program: see `ExecutorWork`.
@@ -185,21 +186,21 @@ def run_study(
         allowed = ", ".join(EXECUTORS)
         raise InputError([Problem("no such executor", path="--executor", value=executor, allowed=allowed)])
     store = open_store(study, Path(out))
-    stop = stop or threading.Event()
+    stop = stop or Stop()
     ran, failure = 0, ""
     new, again = missing_runs(study, store, retry_failed=retry_failed)
     if on_plan is not None:
         on_plan(len(new) + len(again))
     for runs, replace in ((new, False), (again, True)):
-        if not runs or stop.is_set():
+        if not runs or stop.interrupted.is_set():
             continue
         work = ExecutorWork(runs, store, jobs, replace, stop, program, options)
         for event in EXECUTORS[executor](work):
             outcome = None if event.record is None else event.record["outcome"]
             if event.record is not None and outcome == ENVIRONMENT:
                 failure = failure or str(event.record["reason"])
-                stop.set()
-            elif outcome not in (None, "interrupted"):
+                give_up(stop)
+            elif outcome not in (None, INTERRUPTED):
                 ran += 1
             if on_event is not None:
                 on_event(event)

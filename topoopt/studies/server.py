@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from topoopt.console.interrupt import SIGNALS
 from topoopt.core.errors import MachineError, is_of_machine
 
 PRELOADED = (
@@ -61,7 +62,8 @@ def _load_compiler() -> None:
 def serve(program: str) -> None:
     """Answer requests until standard input ends."""
     die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the study decides what Ctrl-C ends
+    for number in SIGNALS:  # of a terminal they come to all its processes; the study decides what they end
+        signal.signal(number, signal.SIG_IGN)
     for name in PRELOADED:
         with suppress(ImportError):
             importlib.import_module(name)
@@ -89,7 +91,8 @@ def _child(request: dict[str, Any], entry: Callable[[list[str]], int]) -> None:
     try:
         os.setsid()  # a group of its own, so that all it starts can be killed with it
         die_with_parent()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # by which the study asks it to end
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         space = request["address_space_bytes"]
         if space:
