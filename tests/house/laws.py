@@ -145,7 +145,6 @@ OWN_FILES: Mapping[str, str] = {
     "topoopt.console.output": "writes nowhere",
     "topoopt.studies.runner": "the lock of a study",
     "topoopt.studies.server": "the streams of a child",
-    "topoopt.studies.executor_slurm": "a mark that a job stops at",
 }
 """Modules that open files themselves, and which; none of them is of unknown origin."""
 

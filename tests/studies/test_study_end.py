@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from solvers.stop import Stop
 from tests.support.cli_cases import process, run_apart
 from tests.support.sized_instances import topology
 from tests.support.study_cases import routing, study
@@ -19,6 +18,7 @@ from topoopt.studies.collect import collect_rows
 from topoopt.studies.ending import SAID
 from topoopt.studies.expand import read_study
 from topoopt.studies.runner import run_study
+from topoopt.studies.stopping import StudyStop
 from topoopt.studies.store import Store
 
 HOURS = {"time_limit_s": 7200, "wall_s": 7200, "memory_mib": 4096}
@@ -67,7 +67,7 @@ def test_a_signal_ends_runs_in_flight(tmp_path: Path, file: Path, number: signal
 def test_runs_in_flight_keep_the_best_they_have(tmp_path: Path, written: Callable[..., Path]) -> None:
     """Who answers the first signal is in the table, who does not is killed by the second; both are done again."""
     groups = [{"instance": routing(name), "seeds": {"count": 1}} for name in ("polite", "deaf", "never-begun")]
-    found, out, stop = read_study(written(study(*groups))), tmp_path / "out", Stop()
+    found, out, stop = read_study(written(study(*groups))), tmp_path / "out", StudyStop()
 
     def end() -> None:
         while len(list(out.glob("unfinished/*/ready"))) < 2:

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError, TopooptError
@@ -28,6 +27,7 @@ from topoopt.studies.process import Worker
 from topoopt.studies.reproduce import reproduce
 from topoopt.studies.rows import TIMES
 from topoopt.studies.runner import run_study
+from topoopt.studies.stopping import StudyStop
 from topoopt.studies.store import Store
 
 Written = Callable[..., Path]
@@ -205,7 +205,7 @@ def test_dask_worker_killed_in_the_middle(tmp_path: Path, written: Written) -> N
 def test_stopping(tmp_path: Path, written: Written) -> None:
     """A stop kills what is in flight, keeps what is done, and says what is missing."""
     found = read_study(written(study({"instance": routing(), "seeds": {"count": 30}})))
-    stop = Stop()
+    stop = StudyStop()
     tally = run_study(
         found,
         tmp_path / "out",
@@ -230,11 +230,11 @@ def test_one_process_and_its_limits(tmp_path: Path, programs: None) -> None:
             folder = tmp_path / name
             folder.mkdir()
             (folder / "i.json").write_text(json.dumps(routing(name)))
-            ending = worker.run(["solve", "i.json", "--json"], folder, limits, Stop())
+            ending = worker.run(["solve", "i.json", "--json"], folder, limits, StudyStop())
             assert ending.ended_for == reason
             assert ending.exit_code is None
         (tmp_path / "i.json").write_text(json.dumps(routing("good")))
-        ending = worker.run(["solve", "i.json", "--out", "."], tmp_path, RunLimits(None, None, 60, 1500), Stop())
+        ending = worker.run(["solve", "i.json", "--out", "."], tmp_path, RunLimits(None, None, 60, 1500), StudyStop())
         assert ending.exit_code == 0
     finally:
         worker.close()

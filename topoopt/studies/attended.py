@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from solvers.stop import Stop
 from topoopt.console.output import Output
 from topoopt.core.extras import extra
 from topoopt.core.study import Study
@@ -13,6 +12,7 @@ from topoopt.studies.collect import TABLE_FILE, TABLES, Row, collect_rows, write
 from topoopt.studies.executors import default_jobs
 from topoopt.studies.progress import StudyProgress
 from topoopt.studies.runner import Tally, run_study
+from topoopt.studies.stopping import StudyStop
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def attend(
     output: Output,
     study: Study,
     folder: Path,
-    stop: Stop,
+    stop: StudyStop,
     jobs: int | None = None,
     executor: str = "local",
     retry_failed: bool = False,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from solvers.stop import Stop
 from topoopt.core.study import StudyRun
 from topoopt.studies.execute import ENVIRONMENT, execute
 from topoopt.studies.process import Worker
+from topoopt.studies.stopping import StudyStop
 from topoopt.studies.store import Store
 
 MOST_RUNS = 32
@@ -54,7 +54,7 @@ class FileEvent(threading.Event):
         return super().is_set() or os.path.exists(self.path)
 
 
-def tell_stop(stop: Stop, path: Path) -> None:
+def tell_stop(stop: StudyStop, path: Path) -> None:
     """Make the files that tell other machines what was asked for here."""
     for event, file in ((stop.interrupted, path), (stop.hurry, path.with_name(path.name + HURRY))):
         if event.is_set() and not file.exists():
@@ -77,7 +77,7 @@ def chunks_of(runs: Sequence[StudyRun], number: int, most: int = MOST_RUNS) -> l
 def do_chunk(chunk: Chunk) -> list[tuple[str, dict[str, Any]]]:
     """Do the runs of a chunk that are not there yet; (identity, record) of each that is there at the end."""
     store = Store(Path(chunk.root))
-    stop = Stop(interrupted=FileEvent(chunk.stop_file), hurry=FileEvent(chunk.stop_file + HURRY))
+    stop = StudyStop(interrupted=FileEvent(chunk.stop_file), hurry=FileEvent(chunk.stop_file + HURRY))
     worker = Worker(chunk.program)
     records = []
     try:

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from solvers.stop import Stop, stop_on_signals
+from solvers.stop import stop_on_signals
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import EXIT_OF_STOP
 from topoopt.core.errors import CheckError
 from topoopt.core.verdict import StopReason
+from topoopt.studies.stopping import StudyStop
 
 SAID = "finishing: runs in flight keep the best they have, no more begin; Ctrl-C again to stop with what is there"
 
@@ -26,7 +27,7 @@ class StudyEnd:
         late: set when the limit was why.
     """
 
-    stop: Stop
+    stop: StudyStop
     late: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -50,7 +51,7 @@ def ended_early(time_limit_s: float | None) -> Iterator[StudyEnd]:
         os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
 
     with stop_on_signals(None, hurries=True, told=told) as stop:
-        end = StudyEnd(stop)
+        end = StudyEnd(StudyStop(stop.interrupted, stop.hurry))
 
         def over() -> None:
             end.late.set()

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from solvers.stop import Stop
 from topoopt.core.errors import InputError, MachineError
 from topoopt.core.study import StudyRun
 from topoopt.core.units import GIB
@@ -16,6 +15,7 @@ from topoopt.files.atomic import WriteError, write_text_atomically
 from topoopt.files.documents import load_document
 from topoopt.files.untrusted import opened
 from topoopt.studies.process import Ending, Worker
+from topoopt.studies.stopping import StudyStop
 from topoopt.studies.store import RUN_FILE, Store
 
 LOG_BYTES = 65_536
@@ -44,7 +44,7 @@ FAILURES = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", 
 """Outcomes that `--retry-failed` does again; the others are answers."""
 
 
-def execute(run: StudyRun, store: Store, worker: Worker, stop: Stop, *, replace: bool = False) -> dict[str, Any]:
+def execute(run: StudyRun, store: Store, worker: Worker, stop: StudyStop, *, replace: bool = False) -> dict[str, Any]:
     """Do a run and keep it, unless the machine failed or it was interrupted with nothing to show; gives its record."""
     try:
         with store.working(run) as place:

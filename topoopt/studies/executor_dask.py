@@ -12,7 +12,7 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem, TopooptError
 from topoopt.studies.chunks import Chunk, chunks_of, do_chunk, new_stop_file, remove, tell_stop
-from topoopt.studies.executors import Event, ExecutorWork, backend_of, give_up
+from topoopt.studies.executors import Event, ExecutorWork, backend_of
 
 POLL_S = 0.2
 OPTIONS = ("scheduler",)
@@ -77,7 +77,7 @@ def _follow(distributed: Any, client: Any, work: ExecutorWork, stop_file: Path) 
             elif tries < TRIES:
                 waiting[send(runs)] = (runs, tries + 1)
             else:
-                give_up(work.stop)
+                work.stop.give_up()
                 tell_stop(work.stop, stop_file)
                 raise TopooptError(
                     f"dask lost {len(runs)} runs {TRIES} times ({future.exception()}); run again to go on"

@@ -14,7 +14,7 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem, TopooptError
 from topoopt.studies.chunks import Chunk, chunks_of, do_chunk, new_stop_file, remove, tell_stop
-from topoopt.studies.executors import Event, ExecutorWork, backend_of, give_up
+from topoopt.studies.executors import Event, ExecutorWork, backend_of
 
 POLL_S = 0.2
 SLURM_POLL_S = 5.0
@@ -100,7 +100,7 @@ class _Array:
                     if work.stop.interrupted.is_set():
                         continue
                     if tries >= TRIES:
-                        give_up(work.stop)
+                        work.stop.give_up()
                         text = f"the cluster lost {len(runs)} runs {TRIES} times; run again to go on. Last: {error}"
                         raise TopooptError(text) from None
                     waiting[self.submit([runs])[0]] = (runs, tries + 1)

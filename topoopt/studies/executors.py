@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import StudyRun
 from topoopt.studies.execute import execute
 from topoopt.studies.process import PROGRAM, ServerDiedError, Worker
+from topoopt.studies.stopping import StudyStop
 from topoopt.studies.store import Store
 
 
@@ -41,7 +41,7 @@ class ExecutorWork:
     store: Store
     jobs: int
     replace: bool
-    stop: Stop
+    stop: StudyStop
     program: str = PROGRAM
     options: tuple[tuple[str, str], ...] = ()
 
@@ -79,7 +79,7 @@ def local(work: ExecutorWork) -> Iterator[Event]:
                 events.put(Event(run, None))
                 events.put(Event(run, execute(run, work.store, worker, work.stop, replace=work.replace)))
         except (OSError, ServerDiedError) as error:
-            give_up(work.stop)
+            work.stop.give_up()
             events.put(error)
         finally:
             worker.close()
@@ -100,15 +100,9 @@ def local(work: ExecutorWork) -> Iterator[Event]:
                 raise event
     finally:
         if left:
-            give_up(work.stop)
+            work.stop.give_up()
         for thread in threads:
             thread.join()
-
-
-def give_up(stop: Stop) -> None:
-    """End a study at once: something is broken."""
-    stop.interrupted.set()
-    stop.hurry.set()
 
 
 def backend_of(work: ExecutorWork, name: str, module: str, allowed: Collection[str]) -> tuple[Any, dict[str, str]]:

@@ -11,9 +11,9 @@ from rich.console import Console
 from topoopt.console.output import JsonOption, Output
 
 if TYPE_CHECKING:
-    from solvers.stop import Stop
     from topoopt.core.study import Study
     from topoopt.studies.paper_figures import PaperFigure
+    from topoopt.studies.stopping import StudyStop
 
 PAGE, TABLE = "report.html", "results.csv"
 
@@ -70,7 +70,7 @@ def paper(
 
 
 def _drawn(
-    output: Output, figure: PaperFigure, study: Study, folder: Path, stop: Stop, jobs: int | None
+    output: Output, figure: PaperFigure, study: Study, folder: Path, stop: StudyStop, jobs: int | None
 ) -> dict[str, Any]:
     """Run what is missing of a figure, and write its page and table; how it stands."""
     from topoopt.files.atomic import write_text_atomically

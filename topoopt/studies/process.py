@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from solvers.stop import Stop
 from topoopt.core.errors import TopooptError
 from topoopt.core.study import RunLimits
 from topoopt.core.units import MIB
+from topoopt.studies.stopping import StudyStop
 
 PROGRAM = "topoopt.cli.worker:command_line"
 POLL_S = 0.05
@@ -65,7 +65,7 @@ class Worker:
         self.server: subprocess.Popen[bytes] | None = None
         self._buffer = b""
 
-    def run(self, argv: list[str], folder: Path, limits: RunLimits, stop: Stop) -> Ending:
+    def run(self, argv: list[str], folder: Path, limits: RunLimits, stop: StudyStop) -> Ending:
         """Run to its end or its limit; asked to end once `stop` says so, and killed if it does not, or has to hurry.
 
         Raises:
@@ -85,7 +85,7 @@ class Worker:
             return self._watch(pid, limits, stop)
         raise AssertionError("unreachable")
 
-    def _watch(self, pid: int, limits: RunLimits, stop: Stop) -> Ending:
+    def _watch(self, pid: int, limits: RunLimits, stop: StudyStop) -> Ending:
         began = time.monotonic()
         peak_kib, asked_s = 0, 0.0
         reason: str | None = None

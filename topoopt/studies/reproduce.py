@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.study import RunLimits, StudyRun
 from topoopt.core.units import GIB
@@ -20,6 +19,7 @@ from topoopt.studies.identity import code_versions
 from topoopt.studies.process import PROGRAM, Worker
 from topoopt.studies.rows import TIMES, row_of
 from topoopt.studies.schema import COMMANDS
+from topoopt.studies.stopping import StudyStop
 from topoopt.studies.store import Store
 
 MAX_BYTES = GIB
@@ -98,7 +98,7 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     worker = Worker(program)
     again = Store(scratch)
     try:
-        after = execute(run, again, worker, Stop(), replace=True)
+        after = execute(run, again, worker, StudyStop(), replace=True)
     finally:
         worker.close()
     rows = [row_of(planned, record) for record in (before, after)]

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from solvers.stop import Stop
 from topoopt.core.errors import InputError, MachineError, Problem
 from topoopt.core.study import Study, StudyRun
 from topoopt.core.units import GIB
@@ -19,8 +18,9 @@ from topoopt.files.atomic import failed_write, make_directory, write_text_atomic
 from topoopt.files.documents import Limits, load_document
 from topoopt.studies.execute import ENVIRONMENT, FAILURES, INTERRUPTED
 from topoopt.studies.executor_table import EXECUTORS
-from topoopt.studies.executors import Event, ExecutorWork, give_up
+from topoopt.studies.executors import Event, ExecutorWork
 from topoopt.studies.process import PROGRAM
+from topoopt.studies.stopping import StudyStop
 from topoopt.studies.store import Store
 
 STUDY_FILE = "study.json"
@@ -156,7 +156,7 @@ def run_study(
     jobs: int,
     executor: str = "local",
     retry_failed: bool = False,
-    stop: Stop | None = None,
+    stop: StudyStop | None = None,
     on_event: Callable[[Event], None] | None = None,
     on_plan: Callable[[int], None] | None = None,
     program: str = PROGRAM,
@@ -186,7 +186,7 @@ def run_study(
         allowed = ", ".join(EXECUTORS)
         raise InputError([Problem("no such executor", path="--executor", value=executor, allowed=allowed)])
     store = open_store(study, Path(out))
-    stop = stop or Stop()
+    stop = stop or StudyStop()
     ran, failure = 0, ""
     new, again = missing_runs(study, store, retry_failed=retry_failed)
     if on_plan is not None:
@@ -199,7 +199,7 @@ def run_study(
             outcome = None if event.record is None else event.record["outcome"]
             if event.record is not None and outcome == ENVIRONMENT:
                 failure = failure or str(event.record["reason"])
-                give_up(stop)
+                stop.give_up()
             elif outcome not in (None, INTERRUPTED):
                 ran += 1
             if on_event is not None:
