@@ -107,7 +107,7 @@ def _output(place: Path) -> dict[str, Any] | None:
 def _outcome(ending: Ending, output: dict[str, Any] | None, run: StudyRun, place: Path) -> tuple[str, str]:
     """Outcome and, unless all is well, its reason in words."""
     limits = run.limits
-    if ending.ended_for == "interrupted":
+    if ending.ended_for == "interrupted" and ending.exit_code not in OUTCOMES:  # else it was done by then
         return INTERRUPTED, "the study was stopped"
     if ending.ended_for == "wall-time":
         return "timed-out", f"killed after {limits.wall_s:g} s"
