@@ -20,20 +20,17 @@ from topoopt.core.parallelism import (
     RANK_ORDER,
     RANK_ORDERS,
     TENSOR_FIRST,
+    LayerDivision,
     ParallelDimension,
-    ParallelStrategy,
     Recompute,
 )
 from topoopt.core.pipeline import PipelineSchedule
-from topoopt.simulate.llm_training.stage_parts import BOTH_ENDS
 from topoopt.simulate.llm_training.strategies import (
+    BOTH_ENDS,
     RECOMPUTE_CODES,
     SCHEDULE_CODES,
     Column,
-    StrategyColumns,
-    even_layers,
     short_ends,
-    stage_layers,
 )
 
 ONE_CHUNK = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.ZB_H1, PipelineSchedule.ZB_2P)
@@ -44,18 +41,19 @@ PARTS = ("chunks", "zero", "micro_batch", "schedule", "recompute", "sequence", "
 ALL_SHARED = 3
 """ZeRO of weights that are gathered in every pass."""
 
-EVEN = -1.0
-"""In place of how many layers fewer the ends have: layers are spread evenly."""
+EVEN, BALANCED = -1.0, -2.0
+"""In place of how many layers fewer the ends have: layers are spread evenly, or so that the slowest rank is fastest."""
 
 
 def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape, *, free: bool = False) -> Column:
     """float64[records, 9], the parts of all strategies of a shape; schedules and recomputation as codes.
 
     Args:
-        free: ZeRO and recomputation cost nothing: 0 and none stand for all.
+        free: ZeRO and recomputation cost nothing: 0 and none stand for all, where no layers are divided by them.
     """
     tables = []
     space, batch = problem.space, problem.batch
+    free = free and (shape.pipeline == 1 or space.layers is LayerDivision.EVEN)
     zeros = _zeros(problem, shape)
     zeros = [min(zeros)] if free else zeros
     orders = orders_of_shape(problem, shape)
@@ -162,76 +160,19 @@ def _ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tup
     """Chunks, the code of the schedule, and how many layers fewer the ends have."""
     p = shape.pipeline
     return [
-        (v, SCHEDULE_CODES[name], *ends) for v, name in stage_ways(problem, shape, m) for ends in _ends(problem, p, v)
+        (v, SCHEDULE_CODES[name], *ends)
+        for v, name in stage_ways(problem, shape, m)
+        for ends in _ends(problem, p, v, name)
     ]
 
 
-def _ends(problem: LlmTrainingProblem, p: int, v: int) -> list[tuple[float, float]]:
+def _ends(problem: LlmTrainingProblem, p: int, v: int, schedule: PipelineSchedule) -> list[tuple[float, float]]:
     """How many layers fewer the first and the last rank may have."""
     fewer = problem.space.short_ends
+    if problem.space.layers is LayerDivision.BALANCED and p > 1 and schedule not in BOTH_ENDS:
+        return [(BALANCED, BALANCED)]
     if not fewer or p == 1:
         return [(EVEN, EVEN)]
     i, j = (part.ravel().astype(np.float64) for part in np.meshgrid(fewer, fewer, indexing="ij"))
     able = short_ends(problem.model.layers, np.full_like(i, p), np.full_like(i, v), (i, j))[3]
     return list(zip(i[able].tolist(), j[able].tolist(), strict=True))
-
-
-def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> StrategyColumns:
-    """Strategies as the time model takes them.
-
-    Args:
-        shapes: float64[records, 6], the shape of each row.
-        rows: float64[records, 9], as `rows_of_shape`.
-    """
-    tensor, context, pipeline, data, expert, expert_tensor = shapes.T
-    chunks, zero, micro_batch, schedule, recompute, sequence, *fewer, order = rows.T
-    first, inner, last = even_layers(problem.model.layers, pipeline, chunks)
-    if problem.space.short_ends:
-        own = fewer[0] != EVEN
-        loads = short_ends(problem.model.layers, pipeline, chunks, (fewer[0], fewer[1]))[:3]
-        first, inner, last = (np.where(own, *pair) for pair in zip(loads, (first, inner, last), strict=True))
-    return StrategyColumns(
-        tensor=tensor,
-        sequence=sequence,
-        context=context,
-        pipeline=pipeline,
-        chunks=chunks,
-        data=data,
-        expert=expert,
-        expert_tensor=expert_tensor,
-        zero=zero,
-        micro_batch=micro_batch,
-        schedule=schedule,
-        recompute=recompute,
-        first_layers=first,
-        inner_layers=inner,
-        last_layers=last,
-        order=order,
-    )
-
-
-def strategy_of(problem: LlmTrainingProblem, shape: StrategyShape, row: Column) -> ParallelStrategy:
-    """One row as a strategy, with the layers of every chunk."""
-    layers = problem.model.layers
-    chunks, zero, micro_batch, schedule, recompute, sequence, *fewer, order = (int(value) for value in row)
-    ends = None
-    if fewer[0] != EVEN:
-        p, v, i, j = (np.array([float(one)]) for one in (shape.pipeline, chunks, *fewer))
-        first, _, last, _ = short_ends(layers, p, v, (i, j))
-        ends = (int(first[0]), int(last[0]))
-    return ParallelStrategy(
-        tensor=shape.tensor,
-        sequence=bool(sequence),
-        context=shape.context,
-        pipeline=shape.pipeline,
-        chunks=chunks,
-        data=shape.data,
-        expert=shape.expert,
-        expert_tensor=shape.expert_tensor,
-        zero=zero,
-        micro_batch=micro_batch,
-        schedule=tuple(PipelineSchedule)[schedule],
-        recompute=tuple(Recompute)[recompute],
-        order=RANK_ORDERS[order],
-        stage_layers=stage_layers(layers, shape.pipeline, chunks, ends),
-    )

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from solvers.llm_training.records import columns_of_rows, rows_of_shape, strategy_of
+from solvers.llm_training.records import rows_of_shape
+from solvers.llm_training.row_strategies import columns_of_rows, strategy_of
 from solvers.llm_training.shape_bounds import shape_bounds, shape_numbers
 from solvers.llm_training.shapes import strategy_shapes
 from solvers.stop import Stop
@@ -26,9 +27,8 @@ from topoopt.core.verdict import StopReason
 from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.ledger import ledger
 from topoopt.simulate.llm_training.order_bound import order_bounds
-from topoopt.simulate.llm_training.rank_weights import rank_weights
 from topoopt.simulate.llm_training.stage_parts import stage_parts
-from topoopt.simulate.llm_training.strategies import Column
+from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.transfers import GroupRates
 
 FIRST, BLOCK = 1 << 9, 1 << 14
@@ -150,9 +150,7 @@ def least_memory(problem: LlmTrainingProblem, shape: StrategyShape) -> TrainingM
     """Bytes on the fullest GPU under the strategy of a shape that takes least."""
     rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
     columns = columns_of_rows(problem, np.tile(np.array(shape_numbers(shape)), (len(rows), 1)), rows)
-    m = problem.batch.sequences / columns.data / columns.micro_batch
-    weights = rank_weights(problem.model, columns)
-    held = ledger(problem.model, problem.formats, columns, weights, problem.batch.length, m)
+    held = ledger(problem, columns)
     one = int(np.argmin(held.total))
     parts = (held.weights, held.gradients, held.optimizer, held.activations)
     return TrainingMemory(*(float(part[one]) for part in parts))
@@ -192,12 +190,9 @@ def _evaluated(
     shapes = np.array([shape_numbers(shape) for shape, _, _ in block])
     of_row = np.repeat(shapes, [len(part) for _, part, _ in block], axis=0)
     columns = columns_of_rows(problem, of_row, rows)
-    micro_batches = problem.batch.sequences / columns.data / columns.micro_batch
-    weights = rank_weights(problem.model, columns)
-    held = ledger(problem.model, problem.formats, columns, weights, problem.batch.length, micro_batches)
-    memory, usable = held.total, problem.cluster.usable_bytes
+    memory, usable = ledger(problem, columns).total, problem.cluster.usable_bytes
     fits = np.ones(len(rows), dtype=bool) if usable is None else memory <= usable
-    if not _follow(problem, block, of_row, rows, memory, np.flatnonzero(fits), best, stop):
+    if not _follow(problem, block, columns, rows, memory, np.flatnonzero(fits), best, stop):
         return []
     best.seen += len(rows)
     found, begin = [], 0
@@ -214,7 +209,7 @@ def _evaluated(
 def _follow(
     problem: LlmTrainingProblem,
     block: list[tuple[StrategyShape, Column, float]],
-    of_row: Column,
+    columns: StrategyColumns,
     rows: Column,
     memory: Column,
     fitting: Ints,
@@ -225,7 +220,7 @@ def _follow(
     all were that may be."""
     if not len(fitting):
         return True
-    columns = columns_of_rows(problem, of_row[fitting], rows[fitting])
+    columns = columns.rows(fitting)
     rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
     bounds = order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
     shapes = np.repeat(np.arange(len(block)), [len(part) for _, part, _ in block])
@@ -240,7 +235,7 @@ def _follow(
         chosen = order[:room][bounds[order[:room]] <= best.cutoff]
         order, room = order[room:], 2 * room
         here = fitting[chosen]
-        times = iteration_times(problem, problem.device, columns_of_rows(problem, of_row[here], rows[here]))
+        times = iteration_times(problem, problem.device, columns.rows(chosen))
         for place, time in zip(here.tolist(), times.tolist(), strict=True):
             if time <= best.cutoff:
                 best.add(block[shapes[place]][0], rows[place], place, time, float(memory[place]))

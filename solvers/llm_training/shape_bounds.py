@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.llm_training.records import columns_of_rows, rows_of_shape
+from solvers.llm_training.records import rows_of_shape
+from solvers.llm_training.row_strategies import columns_of_rows
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import StrategyShape
@@ -53,6 +54,8 @@ def shape_numbers(shape: StrategyShape) -> tuple[float, ...]:
 
 def _seconds(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> Column:
     columns = columns_of_rows(problem, shapes, rows)
+    nothing = np.zeros_like(columns.zero)
+    columns = replace(columns, zero=nothing, recompute=nothing)
     rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
     parts = stage_parts(problem, problem.device, columns, rates)
     parts.seconds[:, :, [REDUCED, GATHERED, STEP]] = 0.0

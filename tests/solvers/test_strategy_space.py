@@ -8,7 +8,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from solvers.llm_training.records import rows_of_shape, strategy_of
+from solvers.llm_training.records import rows_of_shape
+from solvers.llm_training.row_strategies import strategy_of
 from solvers.llm_training.search import SearchedSpace, search
 from solvers.llm_training.shapes import strategy_shapes
 from solvers.stop import Stop
@@ -25,7 +26,6 @@ from topoopt.core.verdict import StopReason
 from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.ledger import ledger
-from topoopt.simulate.llm_training.rank_weights import rank_weights
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.strategies import columns_of
 
@@ -102,7 +102,7 @@ def placed(one: ParallelStrategy) -> ParallelStrategy:
 
 def stated(space: StrategySpace, one: ParallelStrategy) -> bool:
     """Whether the instance allows each part that plays one."""
-    idle = {"order", "short_ends"}
+    idle = {"order", "short_ends", "layers"}
     idle |= {"sequence"} if one.tensor == 1 else set()
     idle |= {"zero"} if one.data * one.context == 1 else set()
     idle |= {"schedule"} if one.pipeline == 1 else set()
@@ -124,11 +124,7 @@ def fitting_times(problem: LlmTrainingProblem, strategies: list[ParallelStrategy
 def followed(problem: LlmTrainingProblem, strategies: list[ParallelStrategy]) -> tuple[Floats, Floats]:
     """Seconds by the order of the passes, and bytes."""
     columns = columns_of(strategies, problem.model.layers)
-    m = problem.batch.sequences / columns.data / columns.micro_batch
-    held = ledger(
-        problem.model, problem.formats, columns, rank_weights(problem.model, columns), problem.batch.length, m
-    )
-    return iteration_times(problem, problem.device, columns), held.total
+    return iteration_times(problem, problem.device, columns), ledger(problem, columns).total
 
 
 def spelled(problem: LlmTrainingProblem) -> list[ParallelStrategy]:

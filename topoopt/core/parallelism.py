@@ -100,6 +100,13 @@ class ParallelStrategy:
         return self.replicas * self.tensor // (self.expert * self.expert_tensor)
 
 
+class LayerDivision(StrEnum):
+    """How layers go to the ranks of a pipeline."""
+
+    EVEN = "even"  # as many on each, the ends up to one less, or as `short_ends` has them
+    BALANCED = "balanced"  # so that the slowest rank is as fast as memory lets it be; even where both ends are entered
+
+
 @dataclass(frozen=True)
 class StrategySpace:
     """Values each part of a strategy may take; None: all that the rules allow.
@@ -107,6 +114,7 @@ class StrategySpace:
     Attributes:
         data: replicas, which the other parts leave.
         order: orders of the dimensions; None: all that begin with tensor.
+        layers: how they are divided among the ranks of a pipeline.
         short_ends: how many layers fewer than the fullest rank between them the first and the last rank may have, each;
             empty: layers are spread as evenly as can be.
     """
@@ -124,6 +132,7 @@ class StrategySpace:
     schedule: tuple[PipelineSchedule, ...] | None = None
     recompute: tuple[Recompute, ...] | None = None
     order: tuple[tuple[ParallelDimension, ...], ...] | None = None
+    layers: LayerDivision = LayerDivision.EVEN
     short_ends: tuple[int, ...] = ()
 
 

@@ -14,7 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS
-from solvers.llm_training.records import columns_of_rows, rows_of_shape
+from solvers.llm_training.records import rows_of_shape
+from solvers.llm_training.row_strategies import columns_of_rows
 from solvers.llm_training.shape_bounds import shape_numbers
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
@@ -23,7 +24,6 @@ from topoopt.core.regular_graphs import moore_bound
 from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.ledger import ledger
 from topoopt.simulate.llm_training.order_bound import order_bounds
-from topoopt.simulate.llm_training.rank_weights import rank_weights
 from topoopt.simulate.llm_training.stage_parts import stage_parts
 from topoopt.simulate.llm_training.strategies import StrategyColumns
 from topoopt.simulate.llm_training.transfers import GroupRates
@@ -56,19 +56,15 @@ def _searched_s(problem: LlmTrainingProblem, shape: StrategyShape, least: float)
     rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
     shapes = np.tile(np.array(shape_numbers(shape), dtype=np.float64), (len(rows), 1))
     columns = columns_of_rows(problem, shapes, rows)
-    usable, m = problem.cluster.usable_bytes, problem.batch.sequences / columns.data / columns.micro_batch
-    held = ledger(
-        problem.model, problem.formats, columns, rank_weights(problem.model, columns), problem.batch.length, m
-    )
-    fits = np.ones(len(rows), dtype=bool) if usable is None else held.total <= usable
-    columns = columns_of_rows(problem, shapes[fits], rows[fits])
-    if not fits.any():
+    usable = problem.cluster.usable_bytes
+    if usable is not None:
+        columns = columns.rows(np.flatnonzero(ledger(problem, columns).total <= usable))
+    if not len(columns.tensor):
         return np.inf
     parts = stage_parts(problem, problem.device, columns, optimistic_rates(problem, columns))
-    chosen = np.flatnonzero(fits)[order_bounds(problem, columns, parts) < least]
-    if not len(chosen):
+    columns = columns.rows(np.flatnonzero(order_bounds(problem, columns, parts) < least))
+    if not len(columns.tensor):
         return np.inf
-    columns = columns_of_rows(problem, shapes[chosen], rows[chosen])
     return float(iteration_times(problem, problem.device, columns, optimistic_rates(problem, columns)).min())
 
 

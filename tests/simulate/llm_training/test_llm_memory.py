@@ -10,7 +10,7 @@ from topoopt.core.llm_training import NumberFormats
 from topoopt.core.units import GIB
 from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.simulate.llm_training.ledger import in_flight, layer_activations
-from topoopt.simulate.llm_training.rank_weights import rank_weights
+from topoopt.simulate.llm_training.part_weights import part_weights, rank_weights
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.workloads.llm_training.facts import parameters
 
@@ -35,7 +35,7 @@ def test_activations_of_the_first_rank(model: str, p: int, v: int, b: int, whole
     tried = [strategy(**sizes, sequence=False), strategy(**sizes, recompute="selective")]
     columns = columns_of(tried, problem.model.layers)
     layer = layer_activations(problem.model, PLAIN, columns, 2048, expert_layer=False)
-    held = in_flight(columns, np.full(2, 64.0 * p))[0]
+    held = in_flight(columns, np.full(2, 64.0 * p), np.zeros(2))
     found = held * columns.inner_layers * layer / GIB
     assert found.tolist() == pytest.approx([whole, least], abs=0.006)
 
@@ -44,7 +44,8 @@ def test_state_is_18_bytes_a_parameter() -> None:
     """12 L h^2 / (t p) parameters of 175B on 64 GPUs are 45.5625 GiB, biases and norms less than a thousandth more."""
     problem = training("gpt3-175b", 64, 64, 2048)
     columns = columns_of([strategy(tensor=8, pipeline=8)], 96)
-    inner = rank_weights(problem.model, columns).dense[1]
+    none = np.zeros(1, dtype=bool)
+    inner, _ = rank_weights(problem, part_weights(problem, columns), columns.inner_layers, none, none)
     assert 18 * inner[0] / GIB == pytest.approx(45.5625, rel=1e-3)
     assert 18 * inner[0] / GIB > 45.5625
 
@@ -57,11 +58,14 @@ def test_weights_of_all_ranks_are_those_of_the_model() -> None:
     ):
         problem = training(name, 1024, 1024, 4096)
         columns = columns_of([strategy(**parts)], problem.model.layers)
-        weights = rank_weights(problem.model, columns)
-        p, layers = parts["pipeline"], problem.model.layers
-        # Inner ranks are equal here, but for those that hold what the first and the last have less.
-        first, inner, last = ((one + other * parts.get("expert", 1) / parts["tensor"])[0] for one, other in
-                              zip(weights.dense, weights.experts, strict=True))  # fmt: skip
+        of_parts, p, layers = part_weights(problem, columns), parts["pipeline"], problem.model.layers
+        loads = columns.first_layers, columns.inner_layers, columns.last_layers
+        shares = []
+        for place, load in enumerate(loads):
+            ends = np.array([p == 1 or place == 0]), np.array([p == 1 or place == 2])
+            dense, experts = rank_weights(problem, of_parts, load, *ends)
+            shares.append((dense + experts * parts.get("expert", 1) / parts["tensor"])[0])
+        first, inner, last = shares  # inner ranks are equal here, but for what the first and the last have less
         total = (first + last + (p - 2) * inner if p > 1 else first) * parts["tensor"]
         small = 4 * layers * problem.model.hidden * parts["tensor"]
         assert total == pytest.approx(parameters(problem.model), rel=2e-2, abs=small)
@@ -87,6 +91,6 @@ def test_the_405b_ledger() -> None:
 def test_micro_batches_on_their_way_of_the_first_rank(schedule: str, chunks: int, held: float) -> None:
     # Interleaved: 2 (p-1) + (v-1) p + 1 passes of chunks (arXiv:2104.04473, section 2.2), 39 of 4 a micro-batch.
     columns = columns_of([strategy(pipeline=8, chunks=chunks, schedule=schedule)], 32)
-    assert in_flight(columns, np.array([64.0]))[0][0] == held
+    assert in_flight(columns, np.array([64.0]), np.zeros(1))[0] == held
     few = 8 / chunks if schedule == "interleaved" else 2.0
-    assert in_flight(columns, np.array([2.0]))[0][0] <= max(few, 2.0)
+    assert in_flight(columns, np.array([2.0]), np.zeros(1))[0] <= max(few, 2.0)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from solvers.llm_training.network.fabric_bound import optimistic_rates
-from solvers.llm_training.records import columns_of_rows, rows_of_shape, strategy_of
+from solvers.llm_training.records import rows_of_shape
+from solvers.llm_training.row_strategies import columns_of_rows, strategy_of
 from solvers.llm_training.shape_bounds import shape_numbers
 from solvers.llm_training.shapes import strategy_shapes
 from tests.solvers.test_strategy_space import drawn_problem

@@ -7,7 +7,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from solvers.llm_training.records import columns_of_rows, rows_of_shape, strategy_of
+from solvers.llm_training.records import rows_of_shape
+from solvers.llm_training.row_strategies import columns_of_rows, strategy_of
 from solvers.llm_training.shape_bounds import shape_bounds, shape_numbers
 from solvers.llm_training.shapes import strategy_shapes
 from tests.solvers.test_strategy_space import drawn_problem
@@ -15,15 +16,17 @@ from tests.support.llm_cases import training
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, TrainingMemory
 from topoopt.core.llm_training_plan import StrategyShape
-from topoopt.core.parallelism import Overlap
+from topoopt.core.parallelism import LayerDivision, Overlap
 from topoopt.simulate.llm_training.estimate import roofline_estimate
 from topoopt.simulate.llm_training.iteration_times import iteration_times
+from topoopt.simulate.llm_training.ledger import ledger
 from topoopt.simulate.llm_training.order_bound import order_bounds
 from topoopt.simulate.llm_training.stage_parts import stage_parts
 from topoopt.simulate.llm_training.transfers import GroupRates
 from topoopt.verify.llm_training.certificate import bounds_of
+from topoopt.verify.llm_training.divisions import held_by, layers_of, row_in
 from topoopt.verify.llm_training.iteration import least_seconds, seconds_of
-from topoopt.verify.llm_training.space import records_of, row_of, shapes_of, strategies_of
+from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.step import recomputed
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 
@@ -43,9 +46,11 @@ def drawn(rng: np.random.Generator) -> LlmTrainingProblem:
         gradient_bytes=int(rng.choice([2, 4])),
     )
     overlap = Overlap(float(rng.choice([0, 0.5])), float(rng.choice([0, 0.3])), *rng.integers(0, 2, 2).astype(bool))
+    division = rng.choice(["even", "ends", "balanced"])
     space = replace(
         problem.space,
-        short_ends=(0, 1, 2) if rng.random() < 0.5 else (),
+        layers=LayerDivision.BALANCED if division == "balanced" else LayerDivision.EVEN,
+        short_ends=(0, 1, 2) if division == "ends" else (),
         expert_tensor=(1, 2) if rng.random() < 0.3 else (1,),
     )
     return replace(problem, formats=formats, overlap=overlap, space=space)
@@ -68,7 +73,8 @@ def agree(seed: int, cases: int) -> None:
         for place in rng.choice(len(shapes), min(6, len(shapes)), replace=False).tolist():
             shape, rows = shapes[place], rows_of_shape(problem, shapes[place])
             own = strategies_of(problem, shape)
-            spelled = np.array([row_of(strategy_of(problem, shape, row)) for row in rows]).reshape(-1, own.shape[1])
+            strategies = [strategy_of(problem, shape, row) for row in rows]
+            spelled = np.array([row_in(problem, one) for one in strategies]).reshape(-1, own.shape[1])
             assert sorted(spelled.tolist()) == sorted(own.tolist())
             if not len(rows):
                 continue
@@ -76,11 +82,17 @@ def agree(seed: int, cases: int) -> None:
             rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
             least = order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
             np.testing.assert_allclose(least_seconds(problem, records_of(spelled)), least, rtol=1e-10)
+            np.testing.assert_allclose(
+                held_by(problem, records_of(spelled)), ledger(problem, columns).total, rtol=1e-12
+            )
             some = rng.choice(len(rows), min(20, len(rows)), replace=False)
             followed = iteration_times(problem, problem.device, columns_of_rows(problem, *numbered(shape, rows[some])))
             np.testing.assert_allclose(seconds_of(problem, records_of(spelled[some])), followed, rtol=1e-9)
             assert (bounds[place] <= followed * (1 + 1e-10)).all()
-            one = strategy_of(problem, shape, rows[some[0]])
+            for row, one in ((spelled[row], strategies[row]) for row in some):
+                own = layers_of(problem, records_of(row), one.pipeline, one.chunks)[:, 0]
+                assert own.tolist() == list(one.stage_layers)
+            one = strategies[some[0]]
             step, again = roofline_estimate(problem, one), recomputed(problem, [one])
             for part in fields(StepBreakdown):
                 due, slack = getattr(step.breakdown, part.name), 1e-9 * step.iteration_time_s

@@ -20,7 +20,7 @@ from topoopt.core.llm_training import (
     TrainingDevice,
 )
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, SWITCHED_FABRICS
-from topoopt.core.parallelism import Overlap, ParallelDimension, Recompute, StrategySpace
+from topoopt.core.parallelism import LayerDivision, Overlap, ParallelDimension, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.units import GIB
@@ -184,6 +184,7 @@ def _space(section: StrategySection) -> StrategySpace:
         micro_batch=whole(section.micro_batch),
         schedule=listed(section.schedule, PipelineSchedule),
         recompute=listed(section.recompute, Recompute),
+        layers=section.layers,
         short_ends=() if section.short_ends == "even" else tuple(sorted(set(whole(section.short_ends) or ()))),
         order=None if order == "auto" else (tuple(ParallelDimension(one) for one in order),),
     )
@@ -220,6 +221,8 @@ def _calculon_faults(file: LlmTrainingFile, model: LanguageModel | None) -> Iter
             yield Fault(("overlap", key), text, f"{getattr(file.overlap, key):g}", "0")
     if file.overlap.pipeline:
         yield Fault(("overlap", "pipeline"), text, "true", "false")
+    if file.strategy.layers is LayerDivision.BALANCED:
+        yield Fault(("strategy", "layers"), text, "balanced", "even")
     if model is not None and not covers_model(model):
         allowed = "dense, an MLP of two matrices, as many heads of keys as of queries"
         yield Fault(("model",), text, None, allowed)
@@ -233,6 +236,9 @@ def _calculon_faults(file: LlmTrainingFile, model: LanguageModel | None) -> Iter
 
 def _strategy_faults(section: StrategySection, model: LanguageModel, batch: BatchSection, gpus: int) -> Iterator[Fault]:
     """Parts none of whose values can be."""
+    if section.layers is LayerDivision.BALANCED and section.short_ends != "even":
+        text, allowed = "plays no part, as layers are balanced", "even, or layers: even"
+        yield Fault(("strategy", "short_ends"), text, value_text(section.short_ends), allowed)
     slots = model.layers + END_SLOTS
     experts = 1 if model.experts is None else model.experts.count
     rules: tuple[tuple[str, Callable[[int], bool], str, str], ...] = (

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from topoopt.core.llm_training import InterfaceSplit, RankMap, ReachedRates
+from topoopt.core.parallelism import LayerDivision
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.switching import PORTS
 from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
@@ -126,6 +127,20 @@ Fewer = Annotated[int, Field(ge=0, le=MOST_LAYERS)]
 Order = Annotated[list[Dimension], Field(min_length=4, max_length=4)]
 
 
+def _is_even(value: object) -> bool:
+    return value is LayerDivision.EVEN
+
+
+LayerDivisionField = Annotated[
+    LayerDivision,
+    NameOf(LayerDivision),
+    Field(
+        exclude_if=_is_even,
+        description="layers of stages: even, or balanced, so that the slowest rank is as fast as memory lets it be",
+    ),
+]
+
+
 class StrategySection(FileModel):
     """Values that each part of a strategy may take: a value pins it."""
 
@@ -141,6 +156,7 @@ class StrategySection(FileModel):
     micro_batch: Whole = Field(default="auto", description="sequences of a micro-batch")
     schedule: Literal["auto"] | Schedules | Annotated[list[Schedules], Field(min_length=1, max_length=7)] = "auto"
     recompute: Literal["auto"] | Recomputes | Annotated[list[Recomputes], Field(min_length=1, max_length=3)] = "auto"
+    layers: LayerDivisionField = LayerDivision.EVEN
     short_ends: Literal["even"] | Fewer | Annotated[list[Fewer], Field(min_length=1, max_length=64)] = Field(
         default="even", description="layers that the first and the last stage may have fewer than those between"
     )

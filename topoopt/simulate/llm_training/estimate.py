@@ -7,7 +7,6 @@ from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate, Training
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.calculon_estimate import calculon_estimate, calculon_problems
 from topoopt.simulate.llm_training.ledger import ledger
-from topoopt.simulate.llm_training.rank_weights import rank_weights
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.step import step_breakdown
 from topoopt.simulate.llm_training.strategies import columns_of
@@ -40,8 +39,7 @@ def roofline_estimate(
     """
     model, batch, device = problem.model, problem.batch, problem.device
     columns = columns_of([strategy], model.layers)
-    m = batch.sequences / columns.data / columns.micro_batch
-    held = ledger(model, problem.formats, columns, rank_weights(model, columns), batch.length, m)
+    held = ledger(problem, columns)
     sent = iteration_traffic(
         model, problem.formats, columns, batch.length, batch.sequences, problem.cluster.gpus_per_server
     )

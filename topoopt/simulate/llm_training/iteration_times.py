@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.arrays import Ints
 from topoopt.core.leaving import end_if_left
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingDevice
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.simulate.llm_training.order_times import OrderShape, order_times
 from topoopt.simulate.llm_training.stage_parts import stage_parts
-from topoopt.simulate.llm_training.stage_table import layers_of_ends, stage_tables
+from topoopt.simulate.llm_training.stage_table import stage_tables, stages_of
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.transfers import GroupRates
 
@@ -45,11 +44,3 @@ def iteration_times(
             known = stage_tables(problem, planned.rows(rows), layers[rows, : p * v]), planned.hop[rows]
         found[rows] = order_times(problem, shape, tables, own.hop[rows], known).total
     return found + own.iteration
-
-
-def stages_of(problem: LlmTrainingProblem, columns: StrategyColumns) -> Ints:
-    """int64[R, most stages], layers of every stage of strategies."""
-    if columns.stages is not None:
-        return columns.stages
-    ends = (columns.first_layers, columns.last_layers)
-    return layers_of_ends(problem.model.layers, columns.pipeline, columns.chunks, ends)

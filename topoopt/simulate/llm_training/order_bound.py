@@ -28,11 +28,11 @@ from topoopt.simulate.llm_training.stage_parts import FORWARD, GATHERED, INPUTS,
 from topoopt.simulate.llm_training.stage_table import (
     LAYERS,
     SPANS,
-    even_stages,
     fill_stages,
     late_weights,
     layer_kinds,
     reduced_at,
+    stages_of,
 )
 from topoopt.simulate.llm_training.strategies import SCHEDULE_CODES, Column, StrategyColumns
 
@@ -45,8 +45,7 @@ PUT_OFF = 68.0 / 32.0
 def order_bounds(problem: LlmTrainingProblem, columns: StrategyColumns, parts: StageParts) -> Column:
     """Seconds, one value a strategy; layers as `columns` has them."""
     m = problem.batch.sequences / columns.data / columns.micro_batch
-    sizes = (columns.schedule, columns.pipeline, columns.chunks, m, columns.zero, columns.first_layers)
-    shape = np.stack([*sizes, columns.last_layers], axis=1).astype(np.int64)
+    shape = np.stack([columns.schedule, columns.pipeline, columns.chunks, m, columns.zero], axis=1).astype(np.int64)
     overlap = np.array([problem.overlap.data, not problem.overlap.pipeline])
     found: Column = _bounds(
         shape,
@@ -55,7 +54,7 @@ def order_bounds(problem: LlmTrainingProblem, columns: StrategyColumns, parts: S
         parts.hidden,
         parts.hop,
         layer_kinds(problem),
-        problem.model.layers,
+        stages_of(problem, columns),
         overlap,
     )
     return found + parts.iteration
@@ -63,14 +62,20 @@ def order_bounds(problem: LlmTrainingProblem, columns: StrategyColumns, parts: S
 
 @kernel
 def _bounds(
-    shape: Ints, seconds: Floats, exchange: Floats, hidden: Bools, hop: Floats, kinds: Ints, layers: int, overlap: Bools
+    shape: Ints,
+    seconds: Floats,
+    exchange: Floats,
+    hidden: Bools,
+    hop: Floats,
+    kinds: Ints,
+    layers: Ints,
+    overlap: Bools,
 ) -> Floats:  # pragma: no cover - compiled
-    found, most = np.empty(len(shape)), layers + 3
-    count, t, ways = np.empty(most, dtype=np.int64), np.empty((SPANS, most)), np.empty((5, most + 1))
+    found, most = np.empty(len(shape)), layers.shape[1]
+    t, ways = np.empty((SPANS, most)), np.empty((5, most + 1))
     for one in range(len(shape)):
-        schedule, p, v, m, zero, first, last = shape[one]
-        even_stages(layers, first, last, p, v, count)
-        fill_stages(seconds[one], exchange[one], hidden[one], kinds, count, p * v, t)
+        schedule, p, v, m, zero = shape[one]
+        fill_stages(seconds[one], exchange[one], hidden[one], kinds, layers[one], p * v, t)
         c = hop[one] if p > 1 else 0.0
         _ways(t, ways, p, v, c, zero, overlap[0], schedule >= H1)
         if p == 1:

@@ -26,8 +26,9 @@ from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.core.pipeline import PipelineShape, StageCosts
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.llm_training.order_bound import rank_costs
-from topoopt.simulate.llm_training.stage_parts import BOTH_ENDS, FORWARD, GATHERED, INPUTS, REDUCED, WEIGHTS
+from topoopt.simulate.llm_training.stage_parts import FORWARD, GATHERED, INPUTS, REDUCED, WEIGHTS
 from topoopt.simulate.llm_training.stage_table import LAYERS, late_weights, reduced_at
+from topoopt.simulate.llm_training.strategies import BOTH_ENDS
 from topoopt.simulate.pipeline.orders import BACKWARD, PassOrders
 from topoopt.simulate.pipeline.orders import WEIGHTS as LATE
 from topoopt.simulate.pipeline.periods import Period, grown, periods_compared

@@ -13,12 +13,11 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingDevice
-from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.simulate.llm_training.layer_times import ComputeTimes, LayerTimes
-from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
+from topoopt.simulate.llm_training.part_weights import DENSE, ROUTED, part_weights
+from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns
 from topoopt.simulate.llm_training.traffic import ELEMENT, layer_traffic
 from topoopt.simulate.llm_training.transfers import GroupRates, layer_transfers
-from topoopt.workloads.llm_training.facts import end_weights, layer_weights
 
 EXCHANGE_SHARE = 20 / 132
 """Part of the processors of a GPU that an exchange of tokens takes while it is hidden (arXiv:2412.19437, 3.2.2)."""
@@ -26,14 +25,9 @@ EXCHANGE_SHARE = 20 / 132
 OPTIMIZER_BYTES = 30.0
 """Moved for a weight: gradient, master weight and moments read, the latter three and the weight written."""
 
-BOTH_ENDS = (S.DUALPIPE, S.DUALPIPE_V)
-
 FORWARD, INPUTS, WEIGHTS, REDUCED, GATHERED, STEP, COMPUTE = range(7)
 """Of a kind of part: seconds of its passes (what is computed again among INPUTS), of reducing its gradients, gathering
 its weights, the optimizer; and of all its computing but what is computed again."""
-
-DENSE, ROUTED, EMBEDDING, HEAD, CHUNK = range(5)
-"""Kinds of parts; CHUNK: what each stage costs anyway."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,19 +101,3 @@ def _of_weights(
             seconds[:, kind, REDUCED] += own[place] * reduced
             seconds[:, kind, GATHERED] += own[place] * gathered
             seconds[:, kind, STEP] += own[place] * step
-
-
-def part_weights(problem: LlmTrainingProblem, columns: StrategyColumns) -> list[tuple[Column, Column]]:
-    """Parameters on a rank by kind of part but CHUNK: all but experts, then experts."""
-    model, t = problem.model, columns.tensor
-    plain, zero = layer_weights(model, expert_layer=False), np.zeros_like(t)
-    embedding, head = end_weights(model)
-    dense = (plain.attention + plain.dense) / t + plain.small
-    routed, experts = dense, zero
-    if model.experts is not None:
-        own = layer_weights(model, expert_layer=True)
-        routed = (own.attention + own.dense) / t + own.small
-        experts = own.expert * own.experts / (columns.expert * columns.expert_tensor)
-    # The last stage has a copy of a tied embedding, but for one stage alone.
-    copied = np.where(columns.pipeline > 1, model.vocabulary * model.hidden / t, 0.0) if model.tied else zero
-    return [(dense, zero), (routed, experts), (embedding / t, zero), (head / t + copied, zero)]

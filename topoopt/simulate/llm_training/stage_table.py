@@ -7,18 +7,9 @@ import numpy as np
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.simulate.jit import kernel, piece
-from topoopt.simulate.llm_training.stage_parts import (
-    CHUNK,
-    COMPUTE,
-    DENSE,
-    EMBEDDING,
-    FORWARD,
-    HEAD,
-    INPUTS,
-    ROUTED,
-    STEP,
-    StageParts,
-)
+from topoopt.simulate.llm_training.part_weights import CHUNK, DENSE, EMBEDDING, HEAD, ROUTED
+from topoopt.simulate.llm_training.stage_parts import COMPUTE, FORWARD, INPUTS, STEP, StageParts
+from topoopt.simulate.llm_training.strategies import StrategyColumns
 
 SPANS = 7
 """Rows of a table: those of a part up to STEP, and layers."""
@@ -35,12 +26,18 @@ def layer_kinds(problem: LlmTrainingProblem) -> Ints:
 
 
 @piece
-def even_stages(layers: int, first: int, last: int, p: int, v: int, found: Ints) -> None:  # pragma: no cover - compiled
-    """Layers of every stage, those between the first and the last rank as even as can be.
+def chunks_of_load(load: int, rank: int, p: int, v: int, found: Ints) -> None:  # pragma: no cover - compiled
+    """Layers of the stages of a rank. Where they differ, all ranks have the longer ones at the same turns: the last
+    ones, but for the last rank not the one that the head stands behind."""
+    end = v - (1 if rank == p - 1 else 0)
+    for chunk in range(v):
+        longer = end - load % v <= chunk < end
+        found[chunk * p + rank] = load // v + (1 if longer else 0)
 
-    Where chunks of a rank differ, all ranks have the longer ones at the same turns: the last ones, but for the last
-    rank not the one that the head stands behind.
-    """
+
+@piece
+def even_stages(layers: int, first: int, last: int, p: int, v: int, found: Ints) -> None:  # pragma: no cover - compiled
+    """Layers of every stage, those between the first and the last rank as even as can be."""
     between, inner = layers - first - last, max(p - 2, 1)
     for rank in range(p):
         load = (
@@ -52,10 +49,7 @@ def even_stages(layers: int, first: int, last: int, p: int, v: int, found: Ints)
         )
         if p == 1:
             load = layers
-        end = v - (1 if rank == p - 1 else 0)
-        for chunk in range(v):
-            longer = end - load % v <= chunk < end
-            found[chunk * p + rank] = load // v + (1 if longer else 0)
+        chunks_of_load(load, rank, p, v, found)
 
 
 @piece
@@ -142,10 +136,14 @@ def _tables(seconds: Floats, exchange: Floats, hidden: Bools, kinds: Ints, layer
     return found
 
 
-def layers_of_ends(layers: int, pipeline: Floats, chunks: Floats, ends: tuple[Floats, Floats]) -> Ints:
-    """int64[R, most stages] of strategies, by loads of the first and the last rank."""
-    p, v, first, last = (part.astype(np.int64) for part in (pipeline, chunks, *ends))
-    return _layers(layers, p, v, first, last)
+def stages_of(problem: LlmTrainingProblem, columns: StrategyColumns) -> Ints:
+    """int64[R, most stages], layers of every stage of strategies."""
+    if columns.stages is not None:
+        return columns.stages
+    ends = columns.pipeline, columns.chunks, columns.first_layers, columns.last_layers
+    p, v, first, last = (part.astype(np.int64) for part in ends)
+    found: Ints = _layers(problem.model.layers, p, v, first, last)
+    return found
 
 
 @kernel

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from topoopt.core.pipeline import PipelineSchedule
 Column = NDArray[np.float64]
 
 SCHEDULE_CODES = {schedule: code for code, schedule in enumerate(PipelineSchedule)}
+BOTH_ENDS = (PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
+"""Schedules in which micro-batches enter at both ends, or turn there."""
+
 RECOMPUTE_CODES = {recompute: code for code, recompute in enumerate(Recompute)}
 
 
@@ -65,6 +69,11 @@ class StrategyColumns:
         """Ranks that hold the same experts."""
         return self.tensor * self.replicas / (self.expert * self.expert_tensor)
 
+    def rows(self, rows: Ints) -> StrategyColumns:
+        """Of these strategies."""
+        parts: dict[str, Any] = {name: None if part is None else part[rows] for name, part in vars(self).items()}
+        return replace(self, **parts)
+
     def scheduled(self, *schedules: PipelineSchedule) -> NDArray[np.bool_]:
         """Whether the schedule is one of these."""
         found = np.zeros(len(self.schedule), dtype=bool)
@@ -75,6 +84,27 @@ class StrategyColumns:
     def recomputes(self, recompute: Recompute) -> NDArray[np.bool_]:
         """Whether this is what is computed again."""
         return np.asarray(self.recompute == RECOMPUTE_CODES[recompute])
+
+
+def loads_of_ranks(columns: StrategyColumns) -> Ints:
+    """int64[R, most ranks]: layers of every rank, of strategies whose stages are told."""
+    assert columns.stages is not None
+    p, stages = columns.pipeline.astype(np.int64), columns.stages
+    found = np.zeros((len(p), int(p.max(initial=1))), dtype=np.int64)
+    lines = np.arange(len(p))
+    for stage in range(stages.shape[1]):
+        found[lines, stage % p] += stages[:, stage]
+    return found
+
+
+def with_stages(columns: StrategyColumns, stages: Ints) -> StrategyColumns:
+    """The same with layers of every stage told, int64[R, most stages]."""
+    own = replace(columns, stages=stages)
+    loads, p = loads_of_ranks(own).astype(np.float64), columns.pipeline.astype(np.int64)
+    lines, ranks = np.arange(len(p)), np.arange(loads.shape[1])
+    between = (ranks[None] > 0) & (ranks[None] < p[:, None] - 1)
+    inner = np.where(p > 2, np.where(between, loads, 0.0).max(axis=1), loads.max(axis=1))
+    return replace(own, first_layers=loads[:, 0], inner_layers=inner, last_layers=loads[lines, p - 1])
 
 
 def even_layers(layers: int, pipeline: Column, chunks: Column) -> tuple[Column, Column, Column]:
@@ -132,16 +162,12 @@ def columns_of(strategies: Sequence[ParallelStrategy], layers: int) -> StrategyC
         return np.array([float(getattr(one, name)) for one in strategies])
 
     pipeline, chunks = column("pipeline"), column("chunks")
-    first, inner, last = even_layers(layers, pipeline, chunks)
+    none = np.zeros_like(pipeline)
     stages = np.zeros((len(strategies), int((pipeline * chunks).max(initial=1))), dtype=np.int64)
     for place, one in enumerate(strategies):
         known = one.stage_layers or stage_layers(layers, one.pipeline, one.chunks)
         stages[place, : len(known)] = known
-        if one.stage_layers:
-            loads = [sum(one.stage_layers[rank :: one.pipeline]) for rank in range(one.pipeline)]
-            first[place], last[place] = loads[0], loads[-1]
-            inner[place] = max(loads[1:-1], default=max(loads))
-    return StrategyColumns(
+    found = StrategyColumns(
         tensor=column("tensor"),
         sequence=column("sequence"),
         context=column("context"),
@@ -154,9 +180,9 @@ def columns_of(strategies: Sequence[ParallelStrategy], layers: int) -> StrategyC
         micro_batch=column("micro_batch"),
         schedule=np.array([float(SCHEDULE_CODES[one.schedule]) for one in strategies]),
         recompute=np.array([float(RECOMPUTE_CODES[one.recompute]) for one in strategies]),
-        first_layers=first,
-        inner_layers=inner,
-        last_layers=last,
+        first_layers=none,
+        inner_layers=none,
+        last_layers=none,
         order=np.array([float(RANK_ORDERS.index(one.order)) for one in strategies]),
-        stages=stages,
     )
+    return with_stages(found, stages)

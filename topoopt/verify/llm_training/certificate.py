@@ -15,12 +15,12 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import Recompute
 from topoopt.verify.llm_training.iteration import least_seconds
-from topoopt.verify.llm_training.space import RECOMPUTES, records_of, strategies_of
+from topoopt.verify.llm_training.space import BALANCED, RECOMPUTES, records_of, strategies_of
 
 BLOCK = 1 << 17
 """Rows that are evaluated together."""
 
-ZERO, RECOMPUTED = 8, 11
+ZERO, RECOMPUTED, FIRST = 8, 11, 12
 """Columns of a row."""
 
 
@@ -52,5 +52,6 @@ def _plainest(problem: LlmTrainingProblem, shape: StrategyShape) -> Floats:
     rows = strategies_of(problem, shape).copy()
     if not len(rows):
         return rows
-    rows[:, ZERO], rows[:, RECOMPUTED] = 0.0, RECOMPUTES.index(Recompute.NONE)
+    told = rows[:, FIRST] != BALANCED  # what is shared or computed again divides balanced layers otherwise
+    rows[told, ZERO], rows[told, RECOMPUTED] = 0.0, RECOMPUTES.index(Recompute.NONE)
     return np.unique(rows, axis=0)

@@ -17,13 +17,14 @@ from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
 from topoopt.verify.llm_training.calculon.check import check_calculon
+from topoopt.verify.llm_training.divisions import layers_of, row_in
 from topoopt.verify.llm_training.drawn_links import check_drawn_links
 from topoopt.verify.llm_training.fabric_bound import proven_bound
 from topoopt.verify.llm_training.iteration import given_rates
 from topoopt.verify.llm_training.lines import check_lines, shape_of
 from topoopt.verify.llm_training.model_sizes import model_flops
 from topoopt.verify.llm_training.network import check_network
-from topoopt.verify.llm_training.space import orders_of, records_of, row_of, shapes_of, strategies_of
+from topoopt.verify.llm_training.space import BALANCED, orders_of, records_of, row_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.stage_times import check_stages
 from topoopt.verify.llm_training.step import Recomputed, recomputed
 from topoopt.verify.llm_training.switching.solution import check_rails, rails_bound
@@ -78,7 +79,7 @@ def _check_strategies(findings: ViolationLog, problem: LlmTrainingProblem, solut
             wrong = _outside(problem, one)
             if not wrong:
                 rows = strategies_of(problem, shape_of(one)) if shape_of(one) in shapes else None
-                known = rows is not None and bool((rows == np.array(row_of(one))).all(axis=1).any())
+                known = rows is not None and bool((rows == np.array(row_in(problem, one))).all(axis=1).any())
                 wrong = "" if known else "is none of the space"
             if one in seen:
                 wrong = "stands twice"
@@ -99,13 +100,21 @@ def _outside(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
     if p > 1:
         due[-1] = [*due[-1][1:], due[-1][0]]
     between = [sum(chunks) for chunks in own[1:-1]]
-    if due != [list(chunks) for chunks in own] or between != sorted(between, reverse=True):
+    balanced = row_in(problem, strategy)[-2] == BALANCED
+    if due != [list(chunks) for chunks in own] or (not balanced and between != sorted(between, reverse=True)):
         return "has its long chunks at other turns than all ranks"
+    if balanced and strategy.stage_layers != _balanced(problem, strategy):
+        return f"has layers {' '.join(map(str, strategy.stage_layers))}, which are not balanced"
     if strategy.execution is not None:
         return "has choices of another time model"
     if RANK_ORDERS.index(strategy.order) not in orders_of(problem, shape_of(strategy)):
         return "has another order of ranks"
     return ""
+
+
+def _balanced(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> tuple[int, ...]:
+    due = layers_of(problem, records_of([row_in(problem, strategy)]), strategy.pipeline, strategy.chunks)
+    return tuple(int(one) for one in due[:, 0])
 
 
 def _check_figures(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:

@@ -8,25 +8,28 @@ optimizer waits for all ranks. With ZeRO 3 what passes do not hide of both comes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.verify.llm_training.divisions import layers_of
 from topoopt.verify.llm_training.greedy_rounds import planned_order
 from topoopt.verify.llm_training.order_bounds import OrderBounds
 from topoopt.verify.llm_training.order_ends import OrderCosts, done_of
 from topoopt.verify.llm_training.pass_levels import Levels, levelled
-from topoopt.verify.llm_training.space import SCHEDULES, Records, records_of, row_of
-from topoopt.verify.llm_training.stage_rows import StageRows, dealt, stage_rows
+from topoopt.verify.llm_training.space import RECOMPUTES, SCHEDULES, Records, records_of, row_of
+from topoopt.verify.llm_training.stage_rows import StageRows, stage_rows
 from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates
 
 EQUAL = 1e-9
 """Ranks whose work differs by no more have as much to do."""
+
+PLAIN = float(RECOMPUTES.index(Recompute.NONE))
 
 MOST_STAGES = 1_000_000
 """Stages of strategies that are bounded together."""
@@ -165,7 +168,7 @@ def alike(
         places = np.flatnonzero(group.ravel() == number)
         own = Records(*(getattr(r, part.name)[places] for part in fields(Records)))
         if layers is None:
-            dealt_layers = dealt(problem.model.layers, p, v, own.first, own.last)
+            dealt_layers = layers_of(problem, own, p, v)
         else:
             dealt_layers = np.array([layers[place] for place in places], dtype=np.float64).T
         usual = stage_rows(problem, own, dealt_layers, ideal_rates(problem, own))
@@ -177,7 +180,7 @@ def least_seconds(problem: LlmTrainingProblem, r: Records, rates: Rates | None =
     """What the orders of strategies do not go below.
 
     Args:
-        free: gradients, weights and the step take no time.
+        free: gradients, weights and the step take no time, and nothing is computed again.
     """
     found, m = np.empty(len(r.t)), problem.batch.sequences / (r.d * r.b)
     keys, group = np.unique(np.stack([r.schedule, r.p, r.v], axis=1), axis=0, return_inverse=True)
@@ -185,7 +188,9 @@ def least_seconds(problem: LlmTrainingProblem, r: Records, rates: Rates | None =
         every = np.flatnonzero(group.ravel() == number)
         for places in np.array_split(every, 1 + len(every) * p * v // MOST_STAGES):
             own = Records(*(getattr(r, part.name)[places] for part in fields(Records)))
-            layers = dealt(problem.model.layers, p, v, own.first, own.last)
+            layers = layers_of(problem, own, p, v)
+            if free:
+                own = replace(own, zero=0.0 * own.zero, recompute=0.0 * own.recompute + PLAIN)
             rows = stage_rows(problem, own, layers, ideal_rates(problem, own) if rates is None else rates(own))
             rows = rows.without_exchange() if free else rows
             bounds = OrderBounds(problem, SCHEDULES[schedule], p, rows, m[places], own.zero == 3)

@@ -19,9 +19,9 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.verdict import StopReason, Tolerance, beats
 from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.llm_training.certificate import bounds_of
+from topoopt.verify.llm_training.divisions import held_by
 from topoopt.verify.llm_training.fabric_bound import hopped_rates
 from topoopt.verify.llm_training.iteration import Rates, least_seconds, seconds_of
-from topoopt.verify.llm_training.memory import memory_of
 from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
 
 BLOCK = 1 << 17
@@ -147,7 +147,7 @@ def _check_searched(
     rows = np.concatenate([part for _, part in block])
     r = records_of(rows)
     usable = problem.cluster.usable_bytes
-    held = np.asarray(sum(memory_of(problem, r, problem.batch.sequences / (r.d * r.b)).values()))
+    held = held_by(problem, r)
     fits = np.ones(len(rows), dtype=bool) if usable is None else held <= usable
     times = np.full(len(rows), np.inf)
     times[fits] = _followed(problem, rows[fits], slowest[0])

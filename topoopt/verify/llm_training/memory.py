@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from topoopt.core.arrays import Floats
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Recompute
 from topoopt.core.pipeline import PipelineSchedule as S
@@ -14,36 +15,25 @@ from topoopt.verify.llm_training.model_sizes import sizes_of
 from topoopt.verify.llm_training.space import Records
 from topoopt.verify.llm_training.transfers import TWO_WAY
 
-Places = tuple[Floats, Floats, Floats]
-"""Of the first rank, the fullest between, and the last."""
+Weights = tuple[Floats, Floats]
+"""Dense ones, and those of routed experts."""
 
 
-def weights_of(problem: LlmTrainingProblem, r: Records) -> tuple[Places, Places]:
-    """Dense weights, and those of routed experts, of the three ranks."""
+def weights_at(problem: LlmTrainingProblem, r: Records, load: Floats, early: Bools, late: Bools) -> Weights:
+    """Of a rank with so many layers, the first, an inner or the last one."""
     model, sizes, alone = problem.model, sizes_of(problem.model), r.p == 1
     dense_layer = (sizes.attention + sizes.mlp) / r.t + sizes.small_dense
     expert_layer = (sizes.attention + sizes.met) / r.t + sizes.small_expert
     copied = model.vocabulary * model.hidden if model.tied else 0
     head = (sizes.head + np.where(alone, 0.0, copied)) / r.t
-    embedding = sizes.embedding / r.t
-    ends = (embedding + np.where(alone, head, 0.0), np.zeros_like(r.t), head + np.where(alone, embedding, 0.0))
-    count = 0 if model.experts is None else model.experts.count
-    routed = sizes.expert * count / (r.x * r.y)
-    dense, experts = [], []
-    for place, (load, end) in enumerate(zip((r.first, r.inner, r.last), ends, strict=True)):
-        if model.experts is None:
-            dense.append(load * dense_layer + end)
-            experts.append(np.zeros_like(r.t))
-            continue
-        early = alone | (place == 0)
-        plain = np.where(early, np.minimum(sizes.dense_layers, r.first), 0.0)
-        further = np.where(alone | (place == 2), float(model.mtp_layers), 0.0)
-        of_experts = load - plain + further
-        dense.append(plain * dense_layer + of_experts * expert_layer + end)
-        experts.append(of_experts * routed)
-    between = r.p > 2
-    dense[1], experts[1] = np.where(between, dense[1], dense[0]), np.where(between, experts[1], experts[0])
-    return (dense[0], dense[1], dense[2]), (experts[0], experts[1], experts[2])
+    ends = np.where(early, sizes.embedding / r.t, 0.0) + np.where(late, head, 0.0)
+    further = np.where(late, float(model.mtp_layers), 0.0)
+    if model.experts is None:
+        return (load + further) * dense_layer + ends, np.zeros_like(ends)
+    plain = np.where(early, np.minimum(sizes.dense_layers, load), 0.0)
+    of_experts = load - plain + further
+    routed = sizes.expert * model.experts.count / (r.x * r.y)
+    return plain * dense_layer + of_experts * expert_layer + ends, of_experts * routed
 
 
 def kept_of_layer(problem: LlmTrainingProblem, r: Records) -> Floats:
@@ -86,36 +76,50 @@ def held_micro_batches(r: Records, m: Floats, rank: Floats) -> Floats:
     return np.select([rule for rule, _ in rules], [value for _, value in rules], waiting)
 
 
-def memory_of(problem: LlmTrainingProblem, r: Records, m: Floats) -> dict[str, Floats]:
-    """Bytes by what they hold, of the rank that holds most."""
-    formats = problem.formats
-    both = r.runs(*TWO_WAY)
-    tokens = r.b * problem.batch.length / r.c
-    logits = 6.0 * tokens * problem.model.vocabulary / r.t
-    plain = _plain_layer(problem, r)
-    inputs = 2.0 * tokens * problem.model.hidden / np.where(r.split > 0, r.t, 1.0)
-    layer = np.where(r.again(Recompute.FULL), inputs, kept_of_layer(problem, r))
+def memory_of(
+    problem: LlmTrainingProblem, r: Records, m: Floats, loads: Sequence[Floats] | None = None
+) -> dict[str, Floats]:
+    """Bytes by what they hold, of the rank that holds most.
+
+    Args:
+        loads: layers of every rank; None: the ends have theirs, and of those between the second is the fullest.
+    """
+    ranks, end = range(3) if loads is None else range(len(loads)), r.p - 1.0
     best: dict[str, Floats] = {}
-    kinds = weights_of(problem, r)
-    ranks = (np.zeros_like(m), np.minimum(1.0, r.p - 1.0), r.p - 1.0)
-    for place, (rank, load) in enumerate(zip(ranks, (r.first, r.inner, r.last), strict=True)):
-        own = dict.fromkeys(("weights", "gradients", "optimizer"), np.zeros_like(m))
-        for kind, n in zip(kinds, r.sharers, strict=True):
-            held = kind[place] if place == 1 else np.where(both, (kind[0] + kind[2]) / 2.0, kind[place])
-            held = r.copies * held
-            own["weights"] = own["weights"] + 2.0 * held / np.where(r.zero == 3, n, 1.0)
-            gradients = held * formats.gradient_bytes / np.where(r.zero >= 2, n, 1.0)
-            own["gradients"] = own["gradients"] + gradients
-            states = held * (4.0 + 2.0 * formats.moment_bytes)
-            own["optimizer"] = own["optimizer"] + states / np.where(r.zero >= 1, n, 1.0)
-        activations = held_micro_batches(r, m, rank) * load * layer + plain
-        own["activations"] = activations + np.where((r.p == 1) | (place == 2), logits, 0.0)
+    for place in ranks:
+        if loads is None:
+            load, rank = (r.first, r.inner, r.last)[place], (0.0 * end, np.minimum(1.0, end), end)[place]
+            there = (r.p > 2) if place == 1 else np.ones(len(end), dtype=bool)
+        else:
+            load, rank, there = loads[place], np.full_like(end, place), place <= end
+        own = bytes_at(problem, r, m, load, rank)
         if not best:
             best = own
             continue
-        fuller = (sum(own.values()) > sum(best.values())) & ((place != 1) | (r.p > 2))
+        fuller = there & (sum(own.values()) > sum(best.values()))
         best = {name: np.where(fuller, own[name], best[name]) for name in best}
     return best
+
+
+def bytes_at(problem: LlmTrainingProblem, r: Records, m: Floats, load: Floats, rank: Floats) -> dict[str, Floats]:
+    """Bytes by what they hold, of a rank with so many layers."""
+    formats, last = problem.formats, rank == r.p - 1.0
+    kinds = weights_at(problem, r, load, rank == 0, last)
+    other = weights_at(problem, r, np.where(last, r.first, r.last), last, rank == 0)
+    outer = r.runs(*TWO_WAY) & ((rank == 0) | last)  # each holds the first and the last stage
+    found = dict.fromkeys(("weights", "gradients", "optimizer"), np.zeros_like(m))
+    for here, there, n in zip(kinds, other, r.sharers, strict=True):
+        held = r.copies * np.where(outer, (here + there) / 2.0, here)
+        found["weights"] = found["weights"] + 2.0 * held / np.where(r.zero == 3, n, 1.0)
+        found["gradients"] = found["gradients"] + held * formats.gradient_bytes / np.where(r.zero >= 2, n, 1.0)
+        states = held * (4.0 + 2.0 * formats.moment_bytes)
+        found["optimizer"] = found["optimizer"] + states / np.where(r.zero >= 1, n, 1.0)
+    tokens = r.b * problem.batch.length / r.c
+    inputs = 2.0 * tokens * problem.model.hidden / np.where(r.split > 0, r.t, 1.0)
+    layer = np.where(r.again(Recompute.FULL), inputs, kept_of_layer(problem, r))
+    logits = np.where(last, 6.0 * tokens * problem.model.vocabulary / r.t, 0.0)
+    found["activations"] = held_micro_batches(r, m, rank) * load * layer + _plain_layer(problem, r) + logits
+    return found
 
 
 def _plain_layer(problem: LlmTrainingProblem, r: Records) -> Floats:

@@ -12,11 +12,14 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, StrategyShape
-from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
+from topoopt.core.parallelism import RANK_ORDERS, LayerDivision, ParallelStrategy, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.pipeline import PipelineSchedule as S
 
 SCHEDULES = tuple(S)
+BALANCED = -1.0
+"""In place of the loads of a strategy whose layers are balanced."""
+
 RECOMPUTES = tuple(Recompute)
 
 
@@ -162,6 +165,14 @@ def uneven_ends(problem: LlmTrainingProblem, p: int, v: int) -> list[tuple[int, 
     return sorted(found)
 
 
+def divisions(problem: LlmTrainingProblem, schedule: S, p: int, v: int) -> Sequence[tuple[float, float, float]]:
+    """Layers of the first rank, of the fullest between, and of the last, for all ways to divide them."""
+    if problem.space.layers is LayerDivision.BALANCED and p > 1 and schedule not in (S.DUALPIPE, S.DUALPIPE_V):
+        return [(BALANCED, BALANCED, BALANCED)]
+    uneven = problem.space.short_ends and p > 1
+    return uneven_ends(problem, p, v) if uneven else [even_ends(problem.model.layers, p, v)]
+
+
 def strategies_of(problem: LlmTrainingProblem, shape: StrategyShape) -> Floats:
     """float64[records, 16], all strategies of a shape."""
     space, batch = problem.space, problem.batch
@@ -178,9 +189,7 @@ def strategies_of(problem: LlmTrainingProblem, shape: StrategyShape) -> Floats:
         splits = (0,) if t == 1 else splits_of(problem, t, b * batch.length // c)
         ways = []
         for name, v in pipelines(problem, p, batch.sequences // (d * b)):
-            uneven = space.short_ends and p > 1
-            ends = uneven_ends(problem, p, v) if uneven else [even_ends(problem.model.layers, p, v)]
-            ways += [(v, SCHEDULES.index(name), *loads) for loads in ends]
+            ways += [(v, SCHEDULES.index(name), *loads) for loads in divisions(problem, name, p, v)]
         rest = [
             (split, zero, RECOMPUTES.index(one), order)
             for split, zero, one, order in product(splits, zeros, again, orders_of(problem, shape))

@@ -120,4 +120,9 @@ def recomputed(
     parts = [parts_of(problem, one, rates) for one in strategies]
     seconds = {name: np.array([one[name] for one in parts]) for name in (parts[0] if parts else ())}
     sent = sent_by(problem, r, ideal_rates(problem, r) if rates is None else rates(r))
-    return Recomputed(seconds, memory_of(problem, r, m), sent.totals)
+    most, layers = int(r.p.max(initial=1)), [one.stage_layers for one in strategies]
+    loads = [
+        np.array([float(sum(own[rank :: int(p)])) if rank < p else 0.0 for own, p in zip(layers, r.p, strict=True)])
+        for rank in range(most)
+    ]
+    return Recomputed(seconds, memory_of(problem, r, m, loads), sent.totals)

@@ -21,8 +21,8 @@ from topoopt.simulate.llm_training.network.layer_sync import optimizer_s
 from topoopt.simulate.llm_training.network.links import PlacedNetwork
 from topoopt.simulate.llm_training.network.rates import NetworkRates
 from topoopt.simulate.llm_training.network.task_list import MS
-from topoopt.simulate.llm_training.stage_parts import BOTH_ENDS
 from topoopt.simulate.llm_training.step import strategy_orders
+from topoopt.simulate.llm_training.strategies import BOTH_ENDS
 from topoopt.simulate.network import Network, compile_network
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.time_models.evaluate import simulate

@@ -11,16 +11,9 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineShape, StageCosts
 from topoopt.simulate.llm_training.layer_times import ComputeTimes, LayerTimes
-from topoopt.simulate.llm_training.stage_parts import (
-    BOTH_ENDS,
-    DENSE,
-    EMBEDDING,
-    EXCHANGE_SHARE,
-    HEAD,
-    ROUTED,
-    part_weights,
-)
-from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of, stage_layers
+from topoopt.simulate.llm_training.part_weights import DENSE, EMBEDDING, HEAD, ROUTED, part_weights
+from topoopt.simulate.llm_training.stage_parts import EXCHANGE_SHARE
+from topoopt.simulate.llm_training.strategies import BOTH_ENDS, StrategyColumns, columns_of, stage_layers
 from topoopt.simulate.llm_training.traffic import layer_traffic
 from topoopt.simulate.llm_training.transfers import GroupRates, layer_transfers
 
