@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from topoopt.core.arrays import Ints
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
+from topoopt.simulate.jit import kernel
 
 Column = NDArray[np.float64]
 
@@ -89,11 +90,16 @@ class StrategyColumns:
 def loads_of_ranks(columns: StrategyColumns) -> Ints:
     """int64[R, most ranks]: layers of every rank, of strategies whose stages are told."""
     assert columns.stages is not None
-    p, stages = columns.pipeline.astype(np.int64), columns.stages
-    found = np.zeros((len(p), int(p.max(initial=1))), dtype=np.int64)
-    lines = np.arange(len(p))
-    for stage in range(stages.shape[1]):
-        found[lines, stage % p] += stages[:, stage]
+    found: Ints = _loads(columns.pipeline.astype(np.int64), columns.stages)
+    return found
+
+
+@kernel
+def _loads(p: Ints, stages: Ints) -> Ints:  # pragma: no cover - compiled
+    found = np.zeros((len(p), p.max() if len(p) else 1), dtype=np.int64)
+    for one in range(len(p)):
+        for stage in range(stages.shape[1]):
+            found[one, stage % p[one]] += stages[one, stage]
     return found
 
 

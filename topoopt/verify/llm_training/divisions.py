@@ -1,7 +1,7 @@
 """Layers of the stages of strategies that name none, and what their ranks hold.
 
-Balanced layers again: of all that ranks could have beyond those that no chunk goes without, and that memory holds, as
-many as there are with which ranks are through first; of those through together the later one's.
+Balanced layers again: those beyond what no chunk goes without go one by one to the rank that is through with one more
+first and that memory lets have it; of ranks that are through together to the later one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import LayerDivision, ParallelStrategy
 from topoopt.verify.llm_training.layer import GpuSeconds, Seconds
@@ -19,8 +19,8 @@ from topoopt.verify.llm_training.space import BALANCED, Records, even_ends, row_
 from topoopt.verify.llm_training.stage_rows import dealt
 from topoopt.verify.llm_training.transfers import TWO_WAY, ideal_rates, sent_by
 
-MOST_CASES = 4_000_000
-"""Numbers of layers on ranks that are looked at together."""
+MOST_CASES = 1_000_000
+"""Ranks that layers are dealt to together."""
 
 
 def row_in(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> tuple[float, ...]:
@@ -33,7 +33,7 @@ def row_in(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> tuple[flo
 def layers_of(problem: LlmTrainingProblem, r: Records, p: int, v: int) -> Floats:
     """float64[p v, R]: layers of every stage of strategies of p ranks with v chunks."""
     found, balanced = dealt(problem.model.layers, p, v, r.first, r.last), np.flatnonzero(r.first == BALANCED)
-    count = 1 + len(balanced) * p * (problem.model.layers + 1) // MOST_CASES
+    count = 1 + len(balanced) * p // MOST_CASES
     for places in np.array_split(balanced, count) if len(balanced) else ():
         found[:, places] = _balanced(problem, _chosen(r, places), p, v)
     return found
@@ -64,16 +64,25 @@ def _chosen(r: Records, places: Ints) -> Records:
 
 
 def _balanced(problem: LlmTrainingProblem, r: Records, p: int, v: int) -> Floats:
-    layers, count = problem.model.layers, len(r.t)
-    least = [v - (rank in (0, p - 1)) for rank in range(p)]
-    took = np.stack([_through(problem, r, rank) for rank in range(p)])
-    fits = np.isfinite([took[rank][least[rank]] for rank in range(p)]).all(axis=0) & (sum(least) <= layers)
-    for rank in range(p):
-        took[rank][: least[rank] + 1] = -np.inf
-    later = took[::-1].reshape(p * (layers + 1), count)  # the later of two ranks that are through together stands first
-    order = np.argsort(later, axis=0, kind="stable")[: layers + p]
-    fits &= np.take_along_axis(later, order[-1:], axis=0)[0] < np.inf
-    loads = np.stack([(order // (layers + 1) == p - 1 - rank).sum(axis=0) - 1.0 for rank in range(p)])
+    layers, lanes = problem.model.layers, np.arange(len(r.t))
+    rooms, early = _rooms(problem, r, p), 0 if problem.model.experts is None else problem.model.experts.dense_layers
+    around, dense, routed = _seconds(problem, r, p)
+    loads = np.repeat([[float(v - (rank in (0, p - 1)))] for rank in range(p)], len(lanes), axis=1)
+    fits = (loads <= rooms).all(axis=0) & (loads.sum(axis=0) <= layers)
+
+    def through(rank: Ints) -> Floats:
+        """When ranks are through with one layer more."""
+        load = loads[rank, lanes] + 1.0
+        plain = np.where(rank == 0, np.minimum(early, load), 0.0)
+        took = around[rank, lanes] + plain * dense + (load - plain) * routed
+        return np.where(load <= rooms[rank, lanes], took, np.inf)
+
+    took = np.stack([through(np.full_like(lanes, rank)) for rank in range(p)])
+    for _ in range(int(layers - loads[:, 0].sum())):
+        next_one = p - 1 - took[::-1].argmin(axis=0)
+        fits &= took[next_one, lanes] < np.inf
+        loads[next_one, lanes] += 1.0
+        took[next_one, lanes] = through(next_one)
     first, _, last = even_ends(layers, p, v)
     found = dealt(layers, p, v, np.where(fits, loads[0], first), np.where(fits, loads[-1], last))
     for rank in range(1, p - 1):
@@ -83,41 +92,45 @@ def _balanced(problem: LlmTrainingProblem, r: Records, p: int, v: int) -> Floats
     return found
 
 
-def _through(problem: LlmTrainingProblem, r: Records, rank: int) -> Floats:
-    """float64[layers + 1, R]: when a rank is through with a micro-batch on an ideal switch, by its layers; inf where
-    memory does not hold them."""
+def _seconds(problem: LlmTrainingProblem, r: Records, p: int) -> tuple[Floats, Floats, Floats]:
+    """Of a micro-batch on an ideal switch: float64[p, R], what ranks compute beside layers; of a layer without experts,
+    of one with them."""
     model, gpu, slow = problem.model, GpuSeconds(problem, r), problem.cluster.slowdown
-    sent, first, last = sent_by(problem, r, ideal_rates(problem, r)), rank == 0, r.p == rank + 1
+    sent = sent_by(problem, r, ideal_rates(problem, r))
 
     def whole(part: Seconds) -> Floats:
         return slow * (part.forward + part.back + part.again)
 
     exposed = slow * (sum(sent.tensor, np.zeros_like(r.t)) + sum(sent.context, np.zeros_like(r.t)))
     dense = routed = whole(gpu.layer(routed=False)) + exposed
-    early = 0
     if model.experts is not None:
         routed = whole(gpu.layer(routed=True)) + exposed + 2.0 * slow * sent.expert
-        early = model.experts.dense_layers if first else 0
     embedding, head = gpu.ends()
-    around = 2.0 * slow * r.v * problem.device.reached.chunk_us / 1e6
-    around = around + np.where(last, (1.0 + model.mtp_layers) * whole(head) + model.mtp_layers * routed, 0.0)
-    load = np.arange(model.layers + 1.0)[:, None]
-    plain = np.minimum(early, load)
-    took = plain * dense + (load - plain) * routed + around + (whole(embedding) if first else 0.0)
-    return np.where(_fits(problem, r, rank, early), took, np.inf)
+    around = np.repeat([2.0 * slow * r.v * problem.device.reached.chunk_us / 1e6], p, axis=0)
+    around[0] += whole(embedding)
+    around[-1] += (1.0 + model.mtp_layers) * whole(head) + model.mtp_layers * routed
+    return around, dense, routed
 
 
-def _fits(problem: LlmTrainingProblem, r: Records, rank: int, early: int) -> Bools:
-    """bool[layers + 1, R]: whether memory holds so many layers; bytes grow evenly with layers of a kind."""
+def _rooms(problem: LlmTrainingProblem, r: Records, p: int) -> Floats:
+    """float64[p, R]: most layers that memory holds, below none where there is no room for what stands beside; bytes
+    grow evenly with layers of a kind."""
     layers, usable = problem.model.layers, problem.cluster.usable_bytes
-    load = np.arange(layers + 1.0)[:, None]
+    m, found = problem.batch.sequences / (r.d * r.b), np.full((p, len(r.t)), float(layers))
     if usable is None:
-        return np.ones((layers + 1, len(r.t)), dtype=bool)
-    m, place = problem.batch.sequences / (r.d * r.b), np.full_like(r.t, rank)
-    none, some, every = (
-        np.asarray(sum(bytes_at(problem, r, m, np.full_like(r.t, at), place).values()))
-        for at in (0, min(early, layers), layers)
-    )
-    plain = np.minimum(early, load)
-    held = none + plain * (some - none) / max(early, 1) + (load - plain) * (every - some) / max(layers - early, 1)
-    return np.asarray(held <= usable)
+        return found
+
+    def held(rank: int, load: int) -> Floats:
+        place = np.full_like(r.t, rank)
+        return np.asarray(sum(bytes_at(problem, r, m, np.full_like(r.t, load), place).values()))
+
+    early = 0 if problem.model.experts is None else min(problem.model.experts.dense_layers, layers - 1)
+    for rank in range(p):
+        begin = early if rank == 0 else 0
+        some, every = held(rank, begin), held(rank, layers)
+        found[rank] = begin + np.floor((usable - some) * (layers - begin) / (every - some))
+        if begin:
+            none = held(rank, 0)
+            plain = np.floor((usable - none) * begin / (some - none))
+            found[rank] = np.where(some <= usable, found[rank], plain)
+    return found
