@@ -193,6 +193,21 @@ def test_even_splits_and_ranks_in_order_when_asked_for() -> None:
     assert searched.best.evaluated.iteration_time_s <= pinned.best.evaluated.iteration_time_s
 
 
+def test_strategies_that_divide_the_gpus_alike_leave_room_for_others() -> None:
+    """Of ten interleaved ones and a plain one that is slower without a network, four of the former get one, and it."""
+    problem = _plain(training("llama3-70b", 64, 64, 8192))
+    alike = [
+        strategy(tensor=8, pipeline=4, data=2, schedule="interleaved", chunks=chunks, zero=zero)
+        for chunks in (2, 4, 5, 10, 20)
+        for zero in (0, 1)
+    ]
+    given = [_ranked(problem, one) for one in [*alike, strategy(tensor=8, data=8, zero=1)]]
+    given = [replace(one, iteration_time_s=float(place)) for place, one in enumerate(given)]
+    found = best_on_fabric(problem, "direct-connect", given, Stop(), count=20)
+    pipelines = [one.ranked.strategy.pipeline for one in (found.best, *found.next)]
+    assert (found.tried, sorted(pipelines)) == (5, [1, 4, 4, 4, 4])
+
+
 @pytest.mark.parametrize(("sides", "whole"), [((4,), (True,)), ((4, 4), (True, True)), ((2, 4, 4), (False, True, True)),
                                               ((3, 4), (False, False)), ((4, 4, 8), (True, True, True))])  # fmt: skip
 def test_rings_round_boxes_take_single_steps(sides: tuple[int, ...], whole: tuple[bool, ...]) -> None:

@@ -30,6 +30,7 @@ class PaperFigure:
 
 FIGURES = (
     PaperFigure("cost", "10", "cost of a cluster by fabric and size", "studies/cost-against-size.yaml"),
+    PaperFigure("bandwidth", "11", "iteration time of six models by bandwidth", "studies/paper/bandwidth.yaml"),
     PaperFigure("batch", "12", "all-to-all traffic of DLRM by batch size", "studies/dlrm-batch-128.yaml"),
     PaperFigure("bandwidth-tax", "13", "bandwidth tax of DLRM by batch size", "studies/paper/bandwidth-tax.yaml"),
     PaperFigure("path-length", "14", "hops of a model-parallel byte of DLRM", "studies/paper/path-length.yaml"),

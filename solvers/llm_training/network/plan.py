@@ -8,8 +8,9 @@ than the best found, none that follows is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 
 import numpy as np
@@ -29,6 +30,7 @@ from topoopt.core.llm_training_plan import (
     RankedStrategy,
     ServerRoute,
     StrategyFigures,
+    StrategyShape,
     TrainingNetwork,
     TrainingPlan,
 )
@@ -48,6 +50,10 @@ MOST_TRIED = 32
 """Strategies that get a network, on up to `LARGE` servers; beyond fewer."""
 
 LARGE = 512
+
+ALIKE = 8
+"""Of the strategies that get a network, one in so many may divide the GPUs alike, but always one: networks serve such
+strategies alike, and each division comes with many schedules that are about as fast on an ideal switch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +111,14 @@ def best_on_fabric(
         raise InputError(problems)
     most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 8
     found: list[StrategyNetwork] = []
-    tried, time = 0, np.inf
+    tried, time, alike = 0, np.inf, Counter[tuple[int, ...]]()
     for ranked, bound in _bounded(problem, candidates, direct=TRAINING_FABRICS[fabric].direct):
         if ranked.iteration_time_s >= time or tried == most or (found and stop.reason() is not None):
             break
-        if bound >= time:
+        division = tuple(getattr(ranked.strategy, part.name) for part in fields(StrategyShape))
+        if bound >= time or alike[division] >= max(1, most // ALIKE):
             continue
+        alike[division] += 1
         one = _reducing(problem, best_network(problem, fabric, ranked, stop), stop)
         tried += 1
         if one is not None:
