@@ -119,7 +119,7 @@ class TableFile(FileModel):
     """A table of the report: a statistic of columns over groups of runs."""
 
     title: Label
-    rows: Annotated[list[Column], BeforeValidator(_listed), Field(min_length=1, max_length=6)]
+    rows: Annotated[list[Column], BeforeValidator(_listed), Field(min_length=1, max_length=8)]
     values: Annotated[list[Column], BeforeValidator(_listed), Field(min_length=1, max_length=20)]
     columns: Column | None = Field(default=None, description="a column spread sideways, with one value only")
     statistic: Statistic = "mean"
