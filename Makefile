@@ -7,7 +7,7 @@ MUTANTS = 1000000
 BIN = $(VENV)/bin
 
 # `run` installs what running needs; everything else installs the tools of development as well.
-.PHONY: run test test-heavy fuzz check docs bench format clean
+.PHONY: run test test-heavy fuzz check types kernels layers laws style docs bench format clean
 
 $(VENV)/.runs: pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'python3 lacks its venv module: apt-get install python3-venv' >&2; exit 1; }
@@ -24,7 +24,7 @@ run: $(VENV)/.runs
 	$(BIN)/topoopt solve $(INSTANCE) --out out/$(NAME)
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto -m 'not heavy' --durations=25 tests
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not heavy' --durations=25 tests
 
 test-heavy: $(VENV)/.installed
 	$(BIN)/python -m pytest -m heavy -s tests
@@ -32,13 +32,25 @@ test-heavy: $(VENV)/.installed
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz --mutants $(MUTANTS)
 
+# Two at a time, the longest first: none needs another. Kernels are compiled meanwhile, once for all processes of `test`.
 check: $(VENV)/.installed
+	$(MAKE) --jobs=2 --output-sync=target types kernels docs layers laws style
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+kernels: $(VENV)/.installed
+	$(BIN)/topoopt doctor --compile
+
+style: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+
+layers: $(VENV)/.installed
 	PYTHONPATH=. $(BIN)/lint-imports --no-cache
+
+laws: $(VENV)/.installed
 	$(BIN)/python -m tests.house
-	$(MAKE) docs
 
 docs: $(VENV)/.installed
 	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

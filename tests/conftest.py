@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
+import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +20,25 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("same")
 
+# What this process has imported, the commands that tests start need not compile again, whatever the environment says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # A shell ignores Ctrl-C for what runs in its background, and children of the tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection() -> None:
+    """Modules and tests stay to the end: looking for garbage among them takes longer than making them."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Nor need the collector go through them later, or after every few objects of a compiler or a checker."""
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -108,7 +108,7 @@ class BoxLaws:
 
 
 @kernel
-def _heads_and_tails(
+def heads_and_tails(
     first: Ints, successor: Ints, order: Ints, length: Floats
 ) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
     """Earliest begin of each step, and what follows its end."""
@@ -128,7 +128,7 @@ def _heads_and_tails(
 
 
 @kernel
-def _one_machine(
+def one_machine(
     member: Ints, head: Floats, tail: Floats, volume: Floats, speed: float
 ) -> float:  # pragma: no cover - compiled
     """When one machine of that speed, shared by the transfers (in order of heads), is done, tails included."""
@@ -190,7 +190,7 @@ def _narrow(
                 possible[ends[p, side]] += most[p]
         for m in range(transfers):
             length[m] = volume[m] / (rate * most[channel[m] // 2])
-        head, tail = _heads_and_tails(first, successor, order, length)
+        head, tail = heads_and_tails(first, successor, order, length)
         for step in range(len(order)):
             if head[step] + length[step] + tail[step] >= target:
                 return False
@@ -201,7 +201,7 @@ def _narrow(
                 own = member[groups[g] : groups[g + 1]]
                 if len(own) > 0:
                     own = own[np.argsort(head[own])]
-                    if _one_machine(own, head, tail, volume, speed) >= target:
+                    if one_machine(own, head, tail, volume, speed) >= target:
                         return False
         raised = False
         for p in range(pairs):
@@ -214,7 +214,7 @@ def _narrow(
                         least[p] += 1
                 if len(own) > 1 and least[p] <= most[p]:
                     own = own[np.argsort(head[own])]
-                    while least[p] <= most[p] and _one_machine(own, head, tail, volume, rate * least[p]) >= target:
+                    while least[p] <= most[p] and one_machine(own, head, tail, volume, rate * least[p]) >= target:
                         least[p] += 1
             if least[p] > most[p]:
                 return False
@@ -223,15 +223,21 @@ def _narrow(
             return True
 
 
+def crowded(problem: DagTopologyProblem) -> list[int]:
+    """Pods with fewer ports than pods that they transfer to or from."""
+    degree = np.bincount(np.array(problem.pairs).ravel(), minlength=problem.pods)
+    return [pod for pod in range(problem.pods) if degree[pod] > problem.ports[pod]]
+
+
 def refuse_crowded(problem: DagTopologyProblem) -> None:
     """Every pair that something is transferred between needs a circuit of its own.
 
     Raises:
         InfeasibleError: a pod has fewer ports than such pairs.
     """
-    degree = np.bincount(np.array(problem.pairs).ravel(), minlength=problem.pods)
-    short = [pod for pod in range(problem.pods) if degree[pod] > problem.ports[pod]]
+    short = crowded(problem)
     if short:
+        degree = np.bincount(np.array(problem.pairs).ravel(), minlength=problem.pods)
         rows = [
             f"pod {pod} transfers to or from {degree[pod]} others and has {problem.ports[pod]}" for pod in short[:5]
         ]

@@ -126,12 +126,12 @@ def fewest_circuits(
     whole = early.bound >= best.value * (1 - CLOSE) and needed >= few.value
     stopped = StopReason.CONVERGED if whole else stop.reason() or StopReason.BUDGET
     few_splits = few_tree.written(means)
-    proof = _compact(CircuitProof(early.tree, int(min(needed, few.value)), few_splits, tuple(pool.paths), tuple(means)))
+    proof = compact(CircuitProof(early.tree, int(min(needed, few.value)), few_splits, tuple(pool.paths), tuple(means)))
     return FoundCircuits(few.circuits, best.circuits, early.bound, proof, stopped)
 
 
-def _compact(proof: CircuitProof) -> CircuitProof:
-    """Without paths that no mean has."""
+def compact(proof: CircuitProof) -> CircuitProof:
+    """A proof without paths that no mean has."""
     used = sorted({path for mean in proof.means for path, _ in mean.weights})
     number = {path: k for k, path in enumerate(used)}
     means = tuple(

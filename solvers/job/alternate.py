@@ -10,17 +10,24 @@ always the ones that were simulated together.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import numpy as np
 
 from solvers.job.candidate_plan import distinct_strategies, plan_of
+from solvers.job.exchanges.phase import exchange_links
 from solvers.job.loop import Candidate, Keep, LoopLog, LoopResult, LoopSettings, Progress
+from solvers.job.realise import MOST_HOPS
 from solvers.job.search_parts import ExplorePart, PartWork, StartPart, candidates_of
 from solvers.job.search_steps import SearchSteps
+from solvers.job.sizes import ANNEALED_SERVERS
+from solvers.job.strategy.screening import promising
 from solvers.job.strategy.starts import Start, data_parallel, starting_strategies
 from solvers.job.topology_step import TopologyStep
+from solvers.processes.crew import Crew, Gather
 from solvers.processes.team import Team
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
@@ -60,6 +67,7 @@ class Alternation:
         progress: Progress | None = None,
         keep: Keep | None = None,
         jobs: int = 1,
+        crew: Gather | None = None,
     ) -> None:
         self.cluster, self.workload, self.settings = cluster, workload, settings
         self.seed, self.stop = seed, stop
@@ -71,7 +79,7 @@ class Alternation:
             cluster, workload, turning, seed=seed, stop=stop, step=self.log.step, offer=self._offer
         )
         self.topology = self.steps.topology
-        self.jobs = jobs
+        self.jobs, self.crew = jobs, crew
         self.scheduled = TopologyStep(cluster, workload, settings, seed=seed, stop=stop) if by_size else None
         self.keep = keep
         self.kept: Candidate | None = None
@@ -90,6 +98,10 @@ class Alternation:
             explored = self._explored(pool, team) if self.settings.search_strategy else []
         finalists = [*pool, *explored]
         best = self._best(*finalists)
+        if explored and not all(self.steps.annealable(each) for each in (*pool, best)):
+            self.notes += (
+                f"strategies are searched on no topology with more than {MOST_HOPS:,} hops between its servers",
+            )
         spent = StopReason.CONVERGED
         if explored:
             share = self.settings.budget // 10
@@ -114,17 +126,25 @@ class Alternation:
         best = self._best(*(self.topology.best_routes(each) for each in distinct))
         self._require_memory(best)
         self.log.step("routes", 0, best.iteration_time_ms)
+        left = min(self.settings.budget - self.log.proposals, self.settings.budget // 16)
+        best, said = exchange_links(self.steps, best, left)
+        self.notes += said
         best = self._schedule_steps(best, finalists)
         return self._result(best, self.stop.reason() or spent)
 
-    def _team(self) -> AbstractContextManager[Team | None]:
-        if self.jobs == 1:
-            return nullcontext()
+    def _team(self) -> AbstractContextManager[Crew | None]:
         steps = self.steps
-        return Team(self.jobs, PartWork, (steps.cluster, steps.workload, steps.settings, steps.seed), self.stop)
+        arguments = (steps.cluster, steps.workload, steps.settings, steps.seed)
+        if self.crew is not None:
+            return self.crew(PartWork, arguments, self.stop)
+        return nullcontext() if self.jobs == 1 else Team(self.jobs, PartWork, arguments, self.stop)
 
-    def _explored(self, pool: list[Candidate], team: Team | None) -> list[Candidate]:
-        """Every pair after its first turn, with half of the proposals in all; none where the time is up."""
+    def _explored(self, pool: list[Candidate], team: Crew | None) -> list[Candidate]:
+        """Every pair after its first turn, with half of the proposals in all; none where the time is up, or where there
+        are too many servers: a proposal may send from any to any other."""
+        if self.cluster.servers > ANNEALED_SERVERS:
+            self.notes = (*self.notes, f"above {ANNEALED_SERVERS} servers strategies are chosen among starts alone")
+            return []
         if self.stop.reason() is not None:
             return []
         proposals = self.settings.budget // 2 // len(pool)
@@ -165,7 +185,7 @@ class Alternation:
         if self.keep is not None:
             self.keep(found)
 
-    def _first_pairs(self, team: Team | None) -> tuple[list[Candidate], list[Candidate]]:
+    def _first_pairs(self, team: Crew | None) -> tuple[list[Candidate], list[Candidate]]:
         """Every start on the topologies that suit it.
 
         Returns:
@@ -185,18 +205,26 @@ class Alternation:
         if not self.settings.search_strategy:
             starts, feasible = starts[:1], [start for start in starts[:1] if start in feasible]
         chosen = feasible or sorted(starts, key=lambda start: self.steps.overflow(start.strategy))[:1]
-        parts = [StartPart(start, self.settings.topologies) for start in chosen]
+        chosen = promising(self.cluster, self.workload, chosen)
         pool: list[Candidate] = []
-        for candidate in candidates_of(parts, self.steps, team, self.log):
-            pool.append(candidate)
+
+        def parts() -> Iterator[StartPart]:
+            for start in chosen:  # what is worse than a full pool will not stay in it
+                worst_ms = pool[-1].iteration_time_ms if len(pool) == self.settings.beam else math.inf
+                yield StartPart(start, self.settings.topologies, worst_ms)
+
+        plain: list[Candidate] = []
+        for candidate in candidates_of(parts(), self.steps, team, self.log):
+            # Sorted at once: on large clusters the networks of all starts would fill the memory.
+            pool = sorted([*pool, candidate], key=lambda each: each.iteration_time_ms)[: self.settings.beam]
+            if candidate.origin == first.name and feasible:
+                plain.append(candidate)
             self._offer(candidate, "start")
             if self.steps.overflow(candidate.strategy) == 0:
                 self.log.step("start", 0, candidate.iteration_time_ms)
             if self.stop.reason() is not None:
                 break
-        plain = [candidate for candidate in pool if candidate.origin == first.name and feasible]
-        pool.sort(key=lambda candidate: candidate.iteration_time_ms)
-        return pool[: self.settings.beam], plain
+        return pool, plain
 
     def _left_for_memory(self, strategy: Strategy) -> str:
         needed = max(strategy.server_memory_bytes(self.workload, self.cluster.servers)) / self.cluster.gpus_per_server

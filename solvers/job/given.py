@@ -6,7 +6,7 @@ import numpy as np
 
 from solvers.job.candidate_plan import plan_of
 from solvers.job.loop import Candidate, LoopResult, LoopSettings
-from solvers.job.realise import realise
+from solvers.job.realise import pairs_routed, realise
 from solvers.job.topology_step import TopologyStep
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
@@ -43,8 +43,9 @@ def plan_on(
     settings = LoopSettings(0, 1, search_strategy=False, search_topology=False, programs=programs, allreduce=allreduce)
     step = TopologyStep(cluster, workload, settings, seed=seed, stop=stop)
     graph = step.graph(strategy)
-    groups = [group.members for group in demand_of(graph).allreduce]
-    plain = realise(cluster, topology, groups, seed=seed)
+    demand = demand_of(graph)
+    groups = [group.members for group in demand.allreduce]
+    plain = realise(cluster, topology, groups, seed=seed, pairs=pairs_routed(demand))
     first = step.timed(graph, Candidate("given", strategy, plain, np.inf))
     best = step.best_routes(first)
     return LoopResult(

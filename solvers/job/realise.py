@@ -9,7 +9,9 @@ import numpy as np
 
 from solvers.job.mix_result import RingMix
 from solvers.job.mixed_rings import mixed_rings, mixed_routes, paths_of_flow
+from solvers.job.sizes import ALL_PAIRS_SERVERS
 from solvers.network.constructions import balanced_routes, group_rings, split_routes_lp
+from solvers.network.constructions.graph import arc_graph
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
@@ -22,6 +24,10 @@ from topoopt.simulate.network import Network
 LP_SERVERS = 32
 """Up to so many servers the shares of k shortest paths are also found by a linear program."""
 
+MOST_HOPS = 24_000_000
+"""Hops of the paths that are balanced at once on larger clusters: each takes some 40 bytes, and links that fit a few
+transfers can leave a hundred hops from server to server."""
+
 
 @dataclass(frozen=True, eq=False)
 class Realisation:
@@ -32,6 +38,7 @@ class Realisation:
         network: made of them.
         tailored: rings or routes were made for one demand.
         schedules: for AllReduces that do not run on the rings, likewise.
+        partial: the routes are of the pairs of one demand only.
     """
 
     topology: Topology
@@ -40,6 +47,7 @@ class Realisation:
     network: Network
     tailored: bool = False
     schedules: tuple[GroupSchedule, ...] = ()
+    partial: bool = False
 
 
 def with_schedules(cluster: Cluster, base: Realisation, schedules: tuple[GroupSchedule, ...]) -> Realisation:
@@ -48,10 +56,49 @@ def with_schedules(cluster: Cluster, base: Realisation, schedules: tuple[GroupSc
     return replace(base, network=network, schedules=schedules)
 
 
-def realise(cluster: Cluster, topology: Topology, groups: Sequence[tuple[int, ...]], *, seed: int = 0) -> Realisation:
-    """Routes of all pairs, balanced for uniform traffic, and rings for the groups given, on a connected topology."""
+def realise(
+    cluster: Cluster,
+    topology: Topology,
+    groups: Sequence[tuple[int, ...]],
+    *,
+    seed: int = 0,
+    pairs: Bools | None = None,
+) -> Realisation:
+    """Routes of all pairs, balanced for uniform traffic, and rings for the groups given, on a connected topology.
+
+    Args:
+        cluster: rates and latencies.
+        topology: connected.
+        groups: two servers or more each.
+        seed: of tie-breaks.
+        pairs: bool[n, n], those that are routed; None: all.
+    """
     rings = group_rings(topology, groups, max_rings=max(2, topology.degree))
-    return _assembled(cluster, topology, balanced_routes(topology, seed=seed), rings)
+    made = _assembled(cluster, topology, balanced_routes(topology, seed=seed, pairs=pairs), rings)
+    return made if pairs is None else replace(made, partial=True)
+
+
+def without_idle_routes(cluster: Cluster, base: Realisation, demand: Demand) -> Realisation:
+    """The same, on large clusters with no other routes than those of the demand."""
+    pairs = pairs_routed(demand)
+    if pairs is None or base.tailored:
+        return base
+    routes = routes_of_pairs(base.routes, pairs)
+    return replace(_assembled(cluster, base.topology, routes, base.rings), partial=True)
+
+
+def pairs_routed(demand: Demand) -> Bools | None:
+    """bool[n, n], the pairs that candidates have routes for: those with traffic on large clusters; None: all."""
+    traffic = demand.model_parallel_bytes
+    return None if demand.servers <= ALL_PAIRS_SERVERS else traffic > 0
+
+
+def too_long(topology: Topology, pairs: Bools | None, paths_per_pair: int = 1) -> bool:
+    """Whether the cluster is large and shortest paths of the pairs, None: of all, have more than `MOST_HOPS` hops."""
+    if topology.servers <= ALL_PAIRS_SERVERS:
+        return False
+    hops = arc_graph(topology).hops_to
+    return paths_per_pair * int((hops if pairs is None else hops.T[pairs]).sum()) > MOST_HOPS
 
 
 def demand_routed(cluster: Cluster, base: Realisation, weights: Floats, *, seed: int = 0) -> Iterator[Realisation]:
@@ -65,9 +112,14 @@ def demand_routed(cluster: Cluster, base: Realisation, weights: Floats, *, seed:
     """
     if not weights.any():
         return
+    # Above, all pairs have routes in no plan, and would take gigabytes.
+    large = base.topology.servers > ALL_PAIRS_SERVERS
+    pairs = weights > 0 if large else None
     for paths_per_pair in (1, 2, 4):
-        routes = balanced_routes(base.topology, weights, paths_per_pair=paths_per_pair, seed=seed)
-        yield _assembled(cluster, base.topology, routes, base.rings)
+        if paths_per_pair > 1 and too_long(base.topology, pairs, paths_per_pair):
+            break
+        routes = balanced_routes(base.topology, weights, paths_per_pair=paths_per_pair, seed=seed, pairs=pairs)
+        yield replace(_assembled(cluster, base.topology, routes, base.rings), partial=large)
     if base.topology.servers <= LP_SERVERS:
         yield _assembled(cluster, base.topology, split_routes_lp(base.topology, weights, seed=seed), base.rings)
 
@@ -105,6 +157,11 @@ def with_rings_for(
     )
 
 
+def with_rings(cluster: Cluster, base: Realisation, rings: tuple[GroupRings, ...]) -> Realisation:
+    """The same topology and routes with these rings."""
+    return replace(_assembled(cluster, base.topology, base.routes, rings), tailored=True)
+
+
 def _assembled(cluster: Cluster, topology: Topology, routes: PathTable, rings: tuple[GroupRings, ...]) -> Realisation:
     return Realisation(topology, routes, rings, direct_connect_network(cluster, topology, routes, rings))
 
@@ -121,6 +178,18 @@ def routes_of_pairs(routes: PathTable, wanted: Bools) -> PathTable:
         share=routes.share[paths],
         path_ptr=_starts(np.diff(routes.path_ptr)[paths]),
         node=routes.node[_ranges(routes.path_ptr, paths)],
+    )
+
+
+def extends(whole: Realisation, part: Realisation) -> bool:
+    """Whether one realisation of a topology has all routes and rings of another, so that a job that needs no more than
+    these takes as long on it."""
+    wanted = np.zeros((part.topology.servers,) * 2, dtype=np.bool_)
+    wanted[part.routes.source, part.routes.target] = True
+    routes, known = routes_of_pairs(whole.routes, wanted), {group.members: group for group in whole.rings}
+    return all(known.get(group.members) == group for group in part.rings) and all(
+        np.array_equal(getattr(routes, name), getattr(part.routes, name))
+        for name in ("source", "target", "pair_ptr", "share", "path_ptr", "node")
     )
 
 

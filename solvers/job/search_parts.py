@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from solvers.job.loop import Candidate, LoopLog, LoopSettings
 from solvers.job.search_steps import SearchSteps
 from solvers.job.strategy.starts import Start
-from solvers.processes.team import Team
+from solvers.processes.crew import Crew
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Workload
@@ -19,14 +19,15 @@ Said = tuple[str, int, float]
 
 @dataclass(frozen=True)
 class StartPart:
-    """A start on the best of so many topologies."""
+    """A start on the best of so many topologies; beyond `at_most_ms` its time does not matter."""
 
     start: Start
     topologies: int
+    at_most_ms: float
 
     def run(self, steps: SearchSteps) -> Candidate:
         """Do it."""
-        return steps.on_topologies(self.start, self.topologies)
+        return steps.on_topologies(self.start, self.topologies, self.at_most_ms)
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,16 @@ Part = StartPart | ExplorePart
 DonePart = tuple[Candidate, tuple[Said, ...]]
 
 
-def candidates_of(parts: Sequence[Part], steps: SearchSteps, team: Team | None, log: LoopLog) -> Iterator[Candidate]:
-    """What the parts find, in their order; the log is the same with a team as without."""
+def candidates_of(parts: Iterable[Part], steps: SearchSteps, team: Crew | None, log: LoopLog) -> Iterator[Candidate]:
+    """What the parts find, in their order; the log is the same with a team as without.
+
+    Without one, a part is asked for once what those before it found has been taken.
+    """
     if team is None:
         for part in parts:
             yield part.run(steps)
         return
-    for candidate, said in team.in_order(parts, log.show):
+    for candidate, said in team.in_order([*parts], log.show):
         for each in said:
             log.note(*each)
         yield candidate

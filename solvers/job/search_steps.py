@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from solvers.job.loop import Candidate, LoopSettings, Progress
-from solvers.job.realise import Realisation, realise, with_rings_for, with_schedules
+from solvers.job.realise import Realisation, extends, realise, too_long, with_rings_for, with_schedules
 from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
 from solvers.job.strategy.anneal_kernel import quick_bounds
 from solvers.job.strategy.moves import graph_shape
@@ -54,9 +54,9 @@ class SearchSteps:
         """Bytes in all by which servers have too little memory."""
         return float(quick_bounds(self.arrays, *strategy_arrays(strategy), self.capacity)[1])
 
-    def on_topologies(self, start: Start, topologies: int) -> Candidate:
-        """A start on the best of so many topologies."""
-        return self.topology.portfolio(start.name, start.strategy, limit=topologies)[0]
+    def on_topologies(self, start: Start, topologies: int, at_most_ms: float) -> Candidate:
+        """A start on the best of so many topologies; its time may be infinite where it exceeds `at_most_ms`."""
+        return self.topology.portfolio(start.name, start.strategy, limit=topologies, at_most_ms=at_most_ms)[0]
 
     def explored(self, candidate: Candidate, proposals: int, stream: int) -> Candidate:
         """The first turn of a pair of start and topology."""
@@ -78,12 +78,15 @@ class SearchSteps:
         start: float = 0.02,
         by_rounds: bool = False,
     ) -> Candidate:
-        """Strategy search with the topology fixed."""
-        realisation = candidate.realisation
+        """Strategy search with the topology fixed, where it is `annealable`."""
+        if not self.annealable(candidate):
+            return candidate
+        realisation, known = candidate.realisation, self.settings.allreduce is AllReduceChoice.RINGS
         if realisation.schedules:
             realisation = with_schedules(self.cluster, realisation, ())
-        if len(realisation.rings) != len(self.groups):
+        if realisation.partial or len(realisation.rings) != len(self.groups):
             realisation = self._full(realisation)
+            known = known and extends(realisation, candidate.realisation)
         result = anneal(
             self.arrays,
             network_arrays(realisation.network),
@@ -94,12 +97,17 @@ class SearchSteps:
             seed=self.seed * 1_000_003 + stream,
             stop=self.stop,
             progress=lambda made, best_ms: self.step(phase, made, self._shown(best_ms, candidate)),
+            start_ms=candidate.iteration_time_ms if known else None,
         )
         found = Candidate(candidate.origin, result.strategy, realisation, result.iteration_time_ms)
         if self.settings.allreduce is not AllReduceChoice.RINGS:
             found = self.topology.timed(self.topology.graph(found.strategy), found)
         self.note(phase, found)
-        return found
+        return self.topology.shortened(found)
+
+    def annealable(self, candidate: Candidate) -> bool:
+        """Whether strategies can be searched on its topology: a proposal may send from any server to any other."""
+        return not too_long(candidate.realisation.topology, None)
 
     def note(self, phase: str, candidate: Candidate) -> None:
         """Offer a candidate, and tell of its time if it is a plan."""

@@ -5,6 +5,7 @@ Nothing is believed of a candidate but its simulated iteration time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,8 +14,19 @@ import numpy as np
 
 from solvers.job.collective_graphs import CollectiveGraphs
 from solvers.job.loop import Candidate, LoopSettings
-from solvers.job.realise import LP_SERVERS, Realisation, demand_routed, mix_realised, realise, with_schedules
+from solvers.job.realise import (
+    LP_SERVERS,
+    Realisation,
+    demand_routed,
+    mix_realised,
+    pairs_routed,
+    realise,
+    too_long,
+    with_schedules,
+    without_idle_routes,
+)
 from solvers.job.scheduled import JobSchedules, allreduce_sizes
+from solvers.job.sizes import ALL_PAIRS_SERVERS, effort_for
 from solvers.network.constructions import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
@@ -26,13 +38,11 @@ from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.workload import Workload
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.time_models.arrival import rounds_within
 from topoopt.simulate.time_models.evaluate import simulate
 
 if TYPE_CHECKING:
     from solvers.job.program_topologies import TopologyQuestion
-
-SIMULATED_BY_ROUNDS = 5
-"""Candidates, the best by `hop`, that are simulated by `rounds`."""
 
 
 class TopologyStep:
@@ -44,9 +54,14 @@ class TopologyStep:
         self._questions: dict[bytes, TopologyQuestion] = {}
         self._schedules = JobSchedules(cluster, settings.allreduce, stop)
         self._graphs = CollectiveGraphs(cluster, stop, seed=seed)
+        self._times: dict[tuple[Strategy, str, bytes], float] = {}
 
-    def portfolio(self, origin: str, strategy: Strategy, *, limit: int) -> list[Candidate]:
+    def portfolio(
+        self, origin: str, strategy: Strategy, *, limit: int, at_most_ms: float = math.inf
+    ) -> list[Candidate]:
         """The portfolio's topologies for a strategy's demand, best first: ranked by `hop`, the best by `rounds`.
+
+        On rings, those worse than the best before them, or than `at_most_ms`, are told by an infinite time.
 
         Where AllReduces run on schedules, also those of the others, and of Cayley digraphs, whose score by steps,
         bandwidth factor and all-to-all is best.
@@ -54,21 +69,49 @@ class TopologyStep:
         graph = self.graph(strategy)
         demand = demand_of(graph)
         limit = limit if self.settings.search_topology else 1
-        groups = [group.members for group in demand.allreduce]
+        groups, pairs = [group.members for group in demand.allreduce], pairs_routed(demand)
         ranked: list[tuple[float, int, Realisation]] = []
         for topology in candidate_topologies(self.cluster, demand, limit=limit, seed=self.seed):
-            realisation = realise(self.cluster, topology, groups)
-            time_ms = simulate(graph, realisation.network, "hop").iteration_time_ms if limit > 1 else 0.0
+            if ranked and too_long(topology, pairs):
+                continue
+            realisation = realise(self.cluster, topology, groups, pairs=pairs)
+            time_ms = self._time_ms(graph, strategy, realisation, "hop") if limit > 1 else 0.0
             ranked.append((time_ms, len(ranked), realisation))
             if self.stop.reason() is not None:
                 break
         ranked.sort(key=lambda entry: entry[:2])
-        realised = [each for _, _, each in ranked[:SIMULATED_BY_ROUNDS]]
+        most = effort_for(self.cluster.servers).by_rounds
+        realised = [each for _, _, each in ranked[:most]]
         if limit > 1 and self.settings.allreduce is not AllReduceChoice.RINGS and self.stop.reason() is None:
-            others = [each.topology for _, _, each in ranked[SIMULATED_BY_ROUNDS:]]
-            realised += [realise(self.cluster, one, groups) for one in self._graphs.best(others, graph, demand)]
-        candidates = [self.timed(graph, Candidate(origin, strategy, each, np.inf)) for each in realised]
+            others = [each.topology for _, _, each in ranked[most:]]
+            made = self._graphs.best(others, graph, demand)
+            realised += [realise(self.cluster, one, groups, pairs=pairs) for one in made]
+        if self.settings.allreduce is AllReduceChoice.RINGS:
+            candidates = []
+            for each in realised:
+                time_ms = self._time_ms(graph, strategy, each, "rounds", at_most_ms)
+                at_most_ms = min(at_most_ms, time_ms)
+                candidates.append(Candidate(origin, strategy, each, time_ms))
+        else:
+            candidates = [self.timed(graph, Candidate(origin, strategy, each, np.inf)) for each in realised]
         return sorted(candidates, key=lambda candidate: candidate.iteration_time_ms)
+
+    def _time_ms(
+        self, graph: TaskGraph, strategy: Strategy, realisation: Realisation, model: str, at_most_ms: float = math.inf
+    ) -> float:
+        """Iteration time on a topology as the portfolio realises it, which is the same whenever it comes up again; by
+        `rounds` infinite where it exceeds `at_most_ms`."""
+        topology = realisation.topology
+        key = strategy, model, topology.arcs.tobytes() + topology.multiplicity.tobytes()
+        if key in self._times:
+            return self._times[key]
+        if model != "rounds":
+            time_ms = simulate(graph, realisation.network, model).iteration_time_ms
+        else:
+            time_ms = rounds_within(graph, realisation.network, at_most_ms)
+        if time_ms < math.inf:
+            self._times[key] = time_ms
+        return time_ms
 
     def timed(self, graph: TaskGraph, candidate: Candidate) -> Candidate:
         """The candidate with its iteration time, AllReduces on what is asked for.
@@ -105,7 +148,12 @@ class TopologyStep:
         """TopologyFinder for the strategy of a candidate: its topology unless another one is better."""
         if not self.settings.search_topology or self.stop.reason() is not None:
             return candidate
-        others = self.portfolio(candidate.origin, candidate.strategy, limit=self.settings.topologies)
+        others = self.portfolio(
+            candidate.origin,
+            candidate.strategy,
+            limit=self.settings.topologies,
+            at_most_ms=candidate.iteration_time_ms,
+        )
         return min([candidate, *others], key=lambda each: each.iteration_time_ms)
 
     def by_programs(self, candidate: Candidate) -> Candidate:
@@ -138,6 +186,13 @@ class TopologyStep:
             for realisation in self._mixed(base, self._question(demand)):
                 best = self._better(best, self.timed(graph, replace(candidate, realisation=realisation)))
         return best
+
+    def shortened(self, candidate: Candidate) -> Candidate:
+        """The candidate, on large clusters without routes that its strategy does not use."""
+        if self.cluster.servers <= ALL_PAIRS_SERVERS or candidate.realisation.tailored:
+            return candidate
+        demand = demand_of(self.graph(candidate.strategy))
+        return replace(candidate, realisation=without_idle_routes(self.cluster, candidate.realisation, demand))
 
     def graph(self, strategy: Strategy) -> TaskGraph:
         """Task graph of one iteration."""

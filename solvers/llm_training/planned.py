@@ -1,18 +1,19 @@
-"""The best strategy on any fabric: rails whose circuits are set anew, or networks that stay as they are."""
+"""The best strategy on any fabric: rails whose circuits are set anew, circuits between pods, or other networks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from solvers.dag_topology.pod_search import FoundInPods, best_in_pods
 from solvers.llm_training.network.fabrics import fabric_problems
 from solvers.llm_training.network.plan import FoundOnFabric, best_on_fabric
 from solvers.stop import Stop
 from solvers.switching.strategies import FoundOnRails, best_on_rails
 from topoopt.core.errors import Problem
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, PHOTONIC_RAILS, RankedStrategy
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 
-Planned = FoundOnFabric | FoundOnRails | None
+Planned = FoundOnFabric | FoundOnRails | FoundInPods | None
 """What was found on a fabric; None: the strategies on an ideal switch say all."""
 
 
@@ -24,9 +25,11 @@ def planned_on(
         return None
     if fabric == PHOTONIC_RAILS:
         return best_on_rails(problem, candidates, stop)
+    if fabric == POD_CIRCUITS:
+        return best_in_pods(problem, candidates, stop)
     return best_on_fabric(problem, fabric, candidates, stop, count)
 
 
 def planned_problems(cluster: GpuCluster, fabrics: tuple[str, ...]) -> list[Problem]:
     """Unknown fabrics, and those that the cluster cannot have."""
-    return fabric_problems(cluster, tuple(name for name in fabrics if name != PHOTONIC_RAILS))
+    return fabric_problems(cluster, tuple(name for name in fabrics if name not in (PHOTONIC_RAILS, POD_CIRCUITS)))

@@ -141,6 +141,8 @@ def stage_ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> lis
     """Chunks with a schedule, for m micro-batches of a replica."""
     p, space = shape.pipeline, problem.space
     names = tuple(PipelineSchedule) if space.schedule is None else space.schedule
+    if problem.pods is not None:  # whose ranks hold one stage
+        names = tuple(name for name in names if name is not PipelineSchedule.DUALPIPE)
     most = (problem.model.layers + END_SLOTS) // p
     if p == 1:
         ways = [(1, PipelineSchedule.ONE_F_ONE_B)]

@@ -29,8 +29,17 @@ def strategy_shapes(problem: LlmTrainingProblem) -> list[StrategyShape]:
                 d = gpus // (t * c * p)
                 if p > problem.model.layers + END_SLOTS or batch.sequences % d or not _allowed([d], space.data):
                     continue
-                found += [StrategyShape(t, c, p, d, x, y) for x, y in _experts(problem, gpus // p)]
-    return found
+                if problem.pods is None or problem.pods.holds(t, c, gpus // p):
+                    found += [StrategyShape(t, c, p, d, x, y) for x, y in _experts(problem, gpus // p)]
+    return [shape for shape in found if _pods_hold_experts(problem, shape)]
+
+
+def _pods_hold_experts(problem: LlmTrainingProblem, shape: StrategyShape) -> bool:
+    """Whether pods, where there are any, hold whole groups of experts, or a group fills whole pods."""
+    if problem.pods is None:
+        return True
+    gpus, experts = problem.pods.gpus, shape.expert
+    return shape.expert_tensor == 1 and (gpus % experts == 0 or experts % gpus == 0)
 
 
 def _allowed(values: list[int], stated: tuple[int, ...] | None) -> list[int]:

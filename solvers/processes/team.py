@@ -17,6 +17,7 @@ from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any
 
+from solvers.processes.crew import DoTask, Tell
 from solvers.processes.pipe import receive, send
 from solvers.processes.start import ChildProcess, ended, started
 from solvers.processes.team_child import STOP
@@ -31,12 +32,6 @@ LAST_S = 1.0
 """What a process that says no more may take to be gone."""
 
 COMMAND = (sys.executable, "-m", "solvers.processes.team_child")
-
-Tell = Callable[..., None]
-"""Called in a member; with the same arguments, what was given as `told` is called in the parent."""
-
-DoTask = Callable[[Any, Tell], Any]
-"""(task, tell) -> result."""
 
 
 class Team:

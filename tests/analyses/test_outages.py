@@ -35,6 +35,13 @@ def test_statistics_of_the_trace(seed: int) -> None:
     assert (down == again).all()
 
 
+@pytest.mark.parametrize("servers", [1, 4, 8, 128])
+def test_few_servers_are_down_as_often_as_many(servers: int) -> None:
+    """2.31 % of all server-days, to half a day, where 8.75 % of the servers are less than one of them too."""
+    down = server_outages(servers, 349, np.random.default_rng(0))
+    assert down.sum() == pytest.approx(0.0231 * servers * 349, abs=0.6)
+
+
 def test_servers_stay_down() -> None:
     """No more servers change than their number does."""
     down = server_outages(400, 349, np.random.default_rng(1))
@@ -77,6 +84,8 @@ def test_at_the_command_line(tmp_path: Path) -> None:
     assert "circuits, 8 spare" in page.read_text()
     assert len(table.read_text().splitlines()) == 6
     assert run("outages", tmp_path / "solution.json", "--plot", tmp_path / "outages.svg").code == 2
+    assert "…" not in told.stdout
+    assert "exchanged" in told.stdout
     wrong = run("outages", tmp_path / "solution.json", "--spares", "two")
     assert wrong.code == 2
     assert "--spares" in wrong.stderr

@@ -6,6 +6,7 @@ Goals are for one core of the machine the goals were set on; ratios travel bette
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +18,7 @@ from tests.benchmarks.bench_hierarchical import hierarchical_figures
 from tests.benchmarks.bench_llm_training import llm_training_figures
 from tests.benchmarks.bench_routing import routing_figures
 from tests.benchmarks.bench_routing_hard import hard_routing_figures
+from tests.benchmarks.bench_scale import GOAL_S, scale_figures
 from tests.benchmarks.bench_shards import shard_figures
 from tests.benchmarks.bench_shared import shared_figures
 from tests.benchmarks.bench_solve import solve_figures
@@ -44,9 +46,12 @@ def main(arguments: list[str]) -> int:
         "llm-training": llm_training_figures,
         "collective-find": collective_find_figures,
     }
+    # A solve of each model, minutes each: only when asked for.
+    large = {f"scale-{n}": partial(scale_figures, n) for n in GOAL_S}
+    usual, groups = list(groups), {**groups, **large}
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")
-    for name in arguments or groups:
+    for name in arguments or usual:
         if name not in groups:
             console.print(f"unknown group {name!r}; there are {', '.join(groups)}")
             return 2

@@ -266,3 +266,13 @@ def test_a_folder_of_an_export_is_replaced_only_by_force(tmp_path: Path) -> None
     assert run(*export, "--force").code == 2
     assert (out / "diary.odt").exists()
     assert [path.name for path in tmp_path.iterdir() if "tmp" in path.name] == []
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"]])
+def test_what_needs_no_arrays_starts_without_numpy(words: list[str]) -> None:
+    """Loading numpy takes as long as all the rest."""
+    command = [sys.executable, "-X", "importtime", "-m", "topoopt.cli.main", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "topoopt.cli.app" in loaded
+    assert not loaded & {"numpy", "numba", "pydantic", "scipy"}

@@ -12,7 +12,7 @@ import pytest
 from tests.support.cli_cases import refusals, run
 from tests.support.llm_cases import CALCULON, needs_calculon
 from tests.support.paths import INSTANCES
-from topoopt.analyses.calibrate.fit import predicted_s
+from topoopt.analyses.calibrate.fit import USUAL, errors_of, fitted, predicted_s, summary
 from topoopt.analyses.calibrate.runs import read_runs
 from topoopt.files.documents import parse_document
 from topoopt.kinds.llm_training.read import read_llm_training
@@ -23,20 +23,18 @@ HEADER = "source,run,seconds,tensor,pipeline,micro_batch"
 
 
 @pytest.mark.parametrize(
-    ("device", "fitted", "held_out", "beyond"),
-    [("a100", 13, 12, set()), ("h100", 9, 7, {"p1 fsdp", "p32 v3"})],
+    ("device", "fitted", "held_out"),
+    [("a100", 13, 12), ("h100", 9, 7)],
 )
-def test_shipped_efficiencies_come_from_every_second_published_run(
-    device: str, fitted: int, held_out: int, beyond: set[str]
-) -> None:
-    """At most 10 % mean error on the runs held out; all those beyond 20 % are known by name."""
+def test_shipped_efficiencies_come_from_every_second_published_run(device: str, fitted: int, held_out: int) -> None:
+    """At most 10 % error in the mean, and 20 % at worst, on the runs held out; no run at all is further off."""
     words = ("calibrate", FOLDER / f"{device}.yaml", "--measured", FOLDER / f"runs-{device}.csv", "--json")
     found = run(*words).json
     shipped = astuple(TRAINING_DEVICES[device].reached)
     assert list(found["efficiencies"].values()) == pytest.approx(shipped, rel=0.02)
     assert (found["fitted"]["runs"], found["held_out"]["runs"]) == (fitted, held_out)
     assert found["held_out"]["mean_percent"] < 10
-    assert {one["run"] for one in found["runs"] if abs(one["error_percent"]) > 20} == beyond
+    assert max(abs(one["error_percent"]) for one in found["runs"]) < 20
     fit, held = (
         [abs(one["model_s"] / one["measured_s"] - 1) for one in found["runs"] if one["held_out"] is back]
         for back in (False, True)
@@ -46,6 +44,21 @@ def test_shipped_efficiencies_come_from_every_second_published_run(
         f"{100 * max(held):.1f} % at worst, on {held_out} runs held back, "
         f"and by {100 * mean(fit):.1f} % on those fitted."
     )
+
+
+@pytest.mark.parametrize(("times", "worst"), [(0.5, 19.7), (2.0, 11.4)])
+def test_the_goal_is_met_with_half_or_twice_the_usual_cost_of_an_expert(
+    times: float, worst: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is drawn to what others measured, on other GPUs: at most 20 % at worst all the same, as the page says."""
+    usual, spread, most = USUAL["expert_us"]
+    monkeypatch.setitem(USUAL, "expert_us", (times * usual, spread, most))
+    problem = read_llm_training(parse_document(FOLDER / "h100.yaml"))
+    runs = read_runs(FOLDER / "runs-h100.csv", problem)
+    reached = fitted([one for one in runs if not one.held_out])
+    errors = summary(errors_of([one for one in runs if one.held_out], reached))
+    assert errors["mean_percent"] < 10
+    assert errors["worst_percent"] == pytest.approx(worst, abs=0.1)
 
 
 @needs_calculon
@@ -127,6 +140,7 @@ def test_text_names_every_run() -> None:
         ("source,run\na,b\n", "seconds"),
         (f"{HEADER},speed\na,b,1,8,1,1,2\n", None),
         (f"{HEADER}\na,b,0,8,1,1\n", "seconds"),
+        ("source,run,seconds,gradient_bytes\na,b,1,3\n", "gradient_bytes"),
         (f"{HEADER}\na,b,nan,8,1,1\n", "seconds"),
         (f"{HEADER}\na,b,1,3,1,1\n", "tensor"),
         (f"{HEADER}\na,b,1,8,x,1\n", "pipeline"),

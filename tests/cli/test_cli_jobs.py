@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_cases import chain, job, run, searching, write
+from tests.support.cli_cases import chain, job, refusals, run, searching, write
 
 TOPOLOGY = {
     "schema_version": 1,
@@ -40,6 +40,64 @@ def test_the_solution_is_the_same_to_the_byte(tmp_path: Path, name: str) -> None
         files.append((tmp_path / str(jobs) / "solution.json").read_bytes())
     assert files[0] == files[1]
     assert json.loads(files[0])["seed"] == 3
+
+
+@pytest.mark.parametrize(("executor", "options"), [("dask", ()), ("slurm", ("--executor-option", "cluster=local"))])
+def test_the_solution_is_the_same_from_other_machines(tmp_path: Path, executor: str, options: tuple[str, ...]) -> None:
+    """Parts done by dask and by jobs of submitit, two at a time; nothing is left of them in the folder."""
+    instance = write(tmp_path, job(6, 2, chain(6, 3), search={"budget": 60, "method": "alternating"}))
+    assert run("solve", instance, "--out", tmp_path / "here").code == 0
+    words = ("--out", tmp_path / "there", "--jobs", 2, "--executor", executor, *options, "--json")
+    result = run("solve", instance, *words)
+    assert result.code == 0, result.stderr
+    files = {path.name for path in (tmp_path / "there").iterdir()}
+    assert files == {path.name for path in (tmp_path / "here").iterdir()}
+    assert (tmp_path / "there" / "solution.json").read_bytes() == (tmp_path / "here" / "solution.json").read_bytes()
+
+
+def _options(*texts: str) -> tuple[str, ...]:
+    return tuple(word for text in texts for word in ("--executor-option", text))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--executor", "abacus"), "unknown executor (value: abacus); allowed: dask, slurm"),
+        (("--executor-option", "scheduler=a"), "options of no executor (value: scheduler=a)"),
+        (
+            ("--executor", "dask", *_options("colour=red")),
+            "--executor-option: unknown option of the executor (value: colour)",
+        ),
+        (("--executor", "dask", *_options("red")), "--executor-option: not an option (value: red); allowed: KEY=VALUE"),
+        (("--executor", "slurm", *_options("partition=")), "not an option (value: partition=)"),
+        (("--executor", "slurm", *_options("qos=a", "qos=b")), "--executor-option: given twice (value: qos)"),
+        (("--executor", "slurm", "--executor-option", "cluster=moon"), "no such cluster here"),
+    ],
+)
+def test_executors_that_are_not_there(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    """Exit code 2 and a message that names it; nothing is written, not even the folder."""
+    instance = write(tmp_path, job(4, 2, chain(4, 2), search={"budget": 10, "method": "alternating"}))
+    result = run("solve", instance, "--out", tmp_path / "out", *words, "--json")
+    assert result.code == 2
+    assert said in result.json["error"]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("texts", [("red", "=b", "qos="), ("colour=red", "size=2")])
+def test_options_that_are_wrong_are_listed_together(tmp_path: Path, texts: tuple[str, ...]) -> None:
+    """Each is a problem of its own."""
+    instance = write(tmp_path, job(4, 2, chain(4, 2), search={"budget": 10, "method": "alternating"}))
+    words = ("--executor", "dask", *_options(*texts), "--json")
+    result = run("solve", instance, "--out", tmp_path / "out", *words)
+    assert result.code == 2
+    assert [each["path"] for each in result.json["problems"]] == ["--executor-option"] * len(texts)
+
+
+def test_other_kinds_refuse_an_executor(tmp_path: Path) -> None:
+    """Their parts, where they have any, run on this machine."""
+    result = run("solve", write(tmp_path, TOPOLOGY), "--out", tmp_path / "out", "--executor", "dask", "--json")
+    assert result.code == 2
+    assert [path for path, _, _ in refusals(result.json)] == ["--executor"]
 
 
 def test_a_signal_ends_all_processes_and_keeps_the_best(tmp_path: Path) -> None:

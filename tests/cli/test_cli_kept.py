@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,12 @@ CASES: dict[str, dict[str, Any]] = {
     "at once": at_once_cases.published(jobs={"repetitions": 2}),
     "circuits": shipped("dag-topology/two-stages.yaml"),
     "language model": shipped("llm-training/small-16.yaml"),
+    "pods": shipped("llm-training/pods-16.yaml"),
     "regional circuits": regional(8, 4),
     "collective": shipped("collectives/ring-5.yaml"),
     "front": shipped("hierarchical/gpt3-3d.yaml", pareto_points=5),
+    "forwarded": shipped("dag-topology/two-stages.yaml", max_hops=2),
+    "too few ports for all pairs": shipped("dag-topology/two-stages.yaml", max_hops=3, ports=[1, 2, 2, 1]),
 }
 
 
@@ -70,6 +74,17 @@ SIGNALLED = list(zip(CASES, itertools.cycle((signal.SIGTERM, signal.SIGINT, sign
 """Each case with one of the signals that ask a run to end."""
 
 
+@pytest.fixture
+def heard(number: signal.Signals) -> Iterator[None]:
+    """The signal is not ignored, as SIGHUP is below `nohup`."""
+    before = signal.getsignal(number)
+    if before is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    signal.signal(number, before)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize(("name", "number"), SIGNALLED)
 def test_a_signal_keeps_what_was_found(
     tmp_path: Path, name: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch

@@ -99,3 +99,10 @@ def test_headings_are_whole_in_a_terminal_of_80_columns() -> None:
     for heading in ("bound", "longest rank", "bubble", "closed form", "in flight"):
         assert heading in headings
     assert max(map(len, lines[lines.index(headings) : lines.index(headings) + 6])) <= 80
+
+
+def test_no_heading_is_cut_in_a_terminal() -> None:
+    """With the best order there are nine columns: each heading stands whole within 80 letters."""
+    lines = run("pipeline", "--stages", 3, "--micro-batches", 4, "--best").stdout.splitlines()
+    words = {word for line in lines for word in line.split()}
+    assert {"schedule", "makespan", "longest", "rank", "bubble", "closed", "form", "flight", "best"} <= words

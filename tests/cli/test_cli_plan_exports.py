@@ -19,13 +19,19 @@ def solved(folder: Path, document: dict, name: str = "one") -> tuple[Path, Path,
     return instance, folder / name / "solution.json", result.json["objective"]["value"]
 
 
-def test_task_graph_replays_to_the_same_time(tmp_path: Path) -> None:
-    """The exported graph on its own topology, routes and rings takes as long as the solution says (32-bit times)."""
-    instance, solution, time_ms = solved(tmp_path, JOB)
+@pytest.mark.parametrize("sharing", ["fifo", "transfers-first"])
+def test_task_graph_replays_to_the_same_time(tmp_path: Path, sharing: str) -> None:
+    """The exported graph on its own topology, routes and rings takes as long as the solution says (32-bit times).
+
+    Links that are not shared in order of arrival are said in a note, with what replays them.
+    """
+    instance, solution, time_ms = solved(tmp_path, {**JOB, "cluster": {**JOB["cluster"], "link_sharing": sharing}})
     out = tmp_path / "plan.fbuf"
     result = run("export", solution, "--to", "flexnet-taskgraph", "--instance", instance, "-o", out, "--json")
     assert result.code == 0, result.stderr
-    replayed = run("replay", out, "--fabric", "direct-connect", "--time-model", "rounds", "--json")
+    words = ("--link-sharing", sharing)
+    assert any(" ".join(words) in note for note in result.json["notes"]) == (sharing != "fifo")
+    replayed = run("replay", out, "--fabric", "direct-connect", "--time-model", "rounds", *words, "--json")
     assert replayed.json["iteration_time_ms"] == pytest.approx(time_ms, rel=1e-5)
 
 

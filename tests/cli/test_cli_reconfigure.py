@@ -84,6 +84,25 @@ def test_sweep_of_a_small_job(small: Path, tmp_path: Path) -> None:
     assert {**again, "wall_s": 0} == {**sweep, "wall_s": 0}, "the same seed gives the same figures"
 
 
+def test_delays_alone(small: Path) -> None:
+    """Without break-even delays the points are the same, and the answer names the fastest of them."""
+    words = ("reconfigure", small, "--delays", "1us,1ms", "--fabrics", "sip-ml,ocs-reconfig", "--budget", 30)
+    judged, alone = run(*words, "--json"), run(*words, "--no-break-even", "--json")
+    assert alone.code == 0, alone.stderr
+    assert [scheme["points"] for scheme in alone.json["schemes"]] == [
+        scheme["points"] for scheme in judged.json["schemes"]
+    ]
+    assert all(scheme["break_even"] is None for scheme in alone.json["schemes"])
+    anew = [
+        (point["iteration_time_ms"], scheme["name"])
+        for scheme in alone.json["schemes"][1:]
+        for point in scheme["points"]
+    ]
+    said = run(*words, "--no-break-even").stdout
+    assert "When does reconfiguring pay?" not in said
+    assert f"at best ({min(anew)[1]} at " in said
+
+
 def test_a_given_plan_is_checked_and_used(small: Path, tmp_path: Path) -> None:
     """With --solution nothing is searched: one-shot is the plan's own network; a plan of another job is refused."""
     assert run("solve", small, "--out", tmp_path / "out", "--budget", "30").code == 0

@@ -62,7 +62,9 @@ def test_a_sweep_of_delays(tmp_path: Path) -> None:
     }  # fmt: skip
     rows = list(csv.DictReader(table.read_text().splitlines()))
     assert {row["scheme"] for row in rows} == {"one-shot", "electrical", "on-demand", "provisioned"}
-    assert "being set: dark" in page.read_text()
+    drawn = page.read_text()
+    assert all(text in drawn for text in ("being set: dark", "ports serve pipeline", "ports serve data"))
+    assert "ports serve expert" not in drawn
 
 
 def test_two_servers_a_stage_are_never_switched(tmp_path: Path) -> None:

@@ -175,3 +175,26 @@ def test_exports_of_a_plan(tmp_path: Path) -> None:
         "direct-connect-64.63.et",
     ]
     assert "not the instance that was solved" in run(*to_chakra, "--instance", SMALL, "--force").stderr
+
+
+def test_circuits_of_regions_are_exported(tmp_path: Path) -> None:
+    """Four servers share out experts over two optical interfaces each: the circuits, without the electrical network."""
+    file = tmp_path / "experts.yaml"
+    file.write_text(
+        "schema_version: 1\nkind: llm-training\nname: experts\n"
+        "model: {layers: 4, hidden: 1024, ffn_hidden: 4096, heads: 8, kv_heads: 8, vocabulary: 32000,\n"
+        "  experts: {count: 8, per_token: 2, hidden: 1024}}\n"
+        "batch: {sequences: 16, length: 1024}\n"
+        "cluster: {servers: 4, gpus_per_server: 2, device: a100, gpu_memory_gib: null, intra_server_gbps: 2400,\n"
+        "  degree: 4, link_gbps: 100, optical_interfaces: 2}\n"
+        "strategy: {tensor: 1, context: 1, pipeline: 1, data: 8, expert: 8, zero: 0, micro_batch: 1, recompute: none}\n"
+        "fabrics: [regional-circuits]\n"
+    )
+    assert run("solve", file, "-o", tmp_path / "out").code == 0
+    made = run("export", tmp_path / "out" / "solution.json", "--to", "patch-list", "-o", tmp_path / "p", "--json")
+    assert made.code == 0, made.stderr
+    rows = [line.split(",") for line in (tmp_path / "p" / "circuits.csv").read_text().splitlines()[1:]]
+    ends = [row[3] for row in rows]
+    assert rows
+    assert all(ends.count(f"server{server}") <= 2 for server in range(4))
+    assert {(row[3], row[5]) for row in rows} == {(row[5], row[3]) for row in rows}

@@ -6,7 +6,7 @@ import io
 import re
 
 from tests.support.paths import ROOT
-from topoopt.console.tables import TerminalTable
+from topoopt.console.tables import TerminalTable, stacked
 from topoopt.console.terminal import SafeConsole
 
 
@@ -30,3 +30,15 @@ def test_a_table_is_plain_text() -> None:
     assert lines[1].split() == ["part", "state"]
     assert set(lines[2]) <= {"─", " "}
     assert lines[3].split() == ["numpy", "ok"]
+
+
+def test_no_heading_is_cut_where_columns_are_many() -> None:
+    """Words of headings stand below each other, and all of them are there at 80 letters a line."""
+    names = ("spare servers", "circuits", "mean", "99 % of days", "worst day", "days without loss", "exchanged a day")
+    table, stream = TerminalTable(dense=True), io.StringIO()
+    for name in names:
+        table.add_column(stacked(name))
+    table.add_row(*["100.0 %"] * len(names))
+    SafeConsole(file=stream, width=80).print(table)
+    assert "…" not in stream.getvalue()
+    assert {word for name in names for word in name.split()} <= set(stream.getvalue().split())

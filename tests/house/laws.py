@@ -49,7 +49,7 @@ def _is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def short_functions(tree: Tree) -> Iterator[str]:
     """A function is seen on one screen; compiled kernels are exempt."""
     for module in tree.values():
-        for node in ast.walk(module.syntax):
+        for node in module.nodes:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _is_kernel(node):
                 continue
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -92,7 +92,7 @@ def all_plugins_named(tree: Tree) -> Iterator[str]:
     """Every record of a plug-in is used by its name, or a table names it as `module:constant`."""
     used: set[str] = set()
     for module in tree.values():
-        for node in ast.walk(module.syntax):
+        for node in module.nodes:
             if isinstance(node, ast.ImportFrom):
                 used.update(alias.name for alias in node.names)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -120,7 +120,7 @@ def one_class_a_name(tree: Tree) -> Iterator[str]:
     """A class name stands for one thing; names with an underscore are the module's own affair."""
     places: dict[str, list[str]] = defaultdict(list)
     for module in tree.values():
-        for node in ast.walk(module.syntax):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{module.file}:{node.lineno}")
     for name, where in sorted(places.items()):
@@ -160,7 +160,7 @@ OPENS_BY_NAME = frozenset(
 def one_opener(tree: Tree) -> Iterator[str]:
     """Files of unknown origin are opened in one module, which refuses what could hang or fill the memory."""
     for module in tree.values():
-        found = [node for node in ast.walk(module.syntax) if isinstance(node, ast.Call) and _opens(node.func)]
+        found = [node for node in module.nodes if isinstance(node, ast.Call) and _opens(node.func)]
         if module.name in OWN_FILES and not found:
             yield f"{module.file}: opens no file, but is listed as if it did"
         elif module.name not in (OPENER, *OWN_FILES):
@@ -186,3 +186,8 @@ LAWS: Mapping[str, Law] = {
     "one class a name": one_class_a_name,
     "one opener of files": one_opener,
 }
+
+
+def breaches(tree: Tree) -> dict[str, list[str]]:
+    """What the laws say of a tree, by law; those kept are left out."""
+    return {name: found for name, law in LAWS.items() if (found := list(law(tree)))}

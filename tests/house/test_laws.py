@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.laws import LAWS
-from tests.house.tree import PACKAGES, read_tree
+from tests.house.laws import LAWS, breaches
+from tests.house.tree import PACKAGES, Tree, read_tree
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,19 +31,18 @@ FABRIC = "ListedFabric(2)\n"
 LINES = "    x = 1\n" * 90
 
 
-def breaches(root: Path, files: dict[str, str]) -> dict[str, list[str]]:
+def told_of(root: Path, files: dict[str, str]) -> dict[str, list[str]]:
     """What the laws say of a tree of these files, by law; those kept are left out."""
     for name, text in files.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    tree = read_tree(root)
-    return {name: found for name, law in LAWS.items() if (found := list(law(tree)))}
+    return breaches(read_tree(root))
 
 
 def test_a_good_tree(tmp_path: Path) -> None:
     """A tree that keeps all laws has nothing said of it."""
-    assert breaches(tmp_path, GOOD) == {}
+    assert told_of(tmp_path, GOOD) == {}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +71,7 @@ def test_a_good_tree(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) -> None:
     """Each breach is told with its place, and breaks no other law."""
-    found = breaches(tmp_path, {**GOOD, **files})
+    found = told_of(tmp_path, {**GOOD, **files})
     assert list(found) == [law]
     assert len(found[law]) == 1
     assert said in found[law][0]
@@ -91,12 +90,12 @@ def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) ->
 )
 def test_no_breach(tmp_path: Path, files: dict[str, str]) -> None:
     """Kernels may be long, functions may import late, types may be imported for checking, private names repeat."""
-    assert breaches(tmp_path, {**GOOD, **files}) == {}
+    assert told_of(tmp_path, {**GOOD, **files}) == {}
 
 
 def test_the_program_speaks_and_fails(tmp_path: Path) -> None:
     """It prints the breach and ends with 1; with 0 on a good tree."""
-    breaches(tmp_path, GOOD)
+    told_of(tmp_path, GOOD)
     words = [sys.executable, "-m", "tests.house", str(tmp_path)]
     assert subprocess.run(words, cwd=ROOT, check=False, capture_output=True).returncode == 0
     (tmp_path / "topoopt/lost.py").write_text("x = 1\n")
@@ -105,9 +104,14 @@ def test_the_program_speaks_and_fails(tmp_path: Path) -> None:
     assert "topoopt/lost.py: nothing imports it and no table names it" in told.stdout
 
 
+@pytest.fixture(scope="module")
+def house() -> Tree:
+    """The product."""
+    return read_tree(ROOT)
+
+
 @pytest.mark.parametrize("law", LAWS)
-def test_the_house(law: str) -> None:
+def test_the_house(law: str, house: Tree) -> None:
     """The product keeps every law; no exception is listed anywhere."""
-    tree = read_tree(ROOT)
-    assert {name.partition(".")[0] for name in tree} == set(PACKAGES)
-    assert list(LAWS[law](tree)) == []
+    assert {name.partition(".")[0] for name in house} == set(PACKAGES)
+    assert list(LAWS[law](house)) == []

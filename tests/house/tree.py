@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 PACKAGES = ("formulations", "solvers", "topoopt")
@@ -19,36 +19,51 @@ class Module:
         name: dotted; that of the package for `__init__.py`.
         file: relative to the root.
         text: its source.
+        nodes: all of its syntax tree, the root first.
     """
 
     name: str
     file: Path
     text: str
+    nodes: tuple[ast.AST, ...]
 
     @property
     def is_package(self) -> bool:
         """Whether it is the `__init__.py` of one."""
         return self.file.name == "__init__.py"
 
-    @cached_property
+    @property
     def syntax(self) -> ast.Module:
         """Its syntax tree."""
-        return ast.parse(self.text)
+        root = self.nodes[0]
+        assert isinstance(root, ast.Module)
+        return root
 
 
 Tree = Mapping[str, Module]
 
 
-def read_tree(root: Path) -> Tree:
-    """All modules of the product under a root, by name."""
-    found = {}
-    for package in PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            file = path.relative_to(root)
-            parts = file.with_suffix("").parts
-            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            found[name] = Module(name, file, path.read_text(encoding="utf-8"))
-    return found
+def read_tree(root: Path, like: Tree | None = None) -> Tree:
+    """All modules of the product under a root, by name; those of another tree where the text is the same."""
+    collecting = gc.isenabled()
+    gc.disable()  # looking for garbage among a million nodes, of which none is, would take longer than reading them
+    try:
+        return {module.name: module for package in PACKAGES for module in _read(root, package, like or {})}
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _read(root: Path, package: str, like: Tree) -> Iterator[Module]:
+    for path in sorted((root / package).rglob("*.py")):
+        file = path.relative_to(root)
+        parts = file.with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        text = path.read_text(encoding="utf-8")
+        same = like.get(name)
+        if same is None or (same.file, same.text) != (file, text):
+            same = Module(name, file, text, tuple(ast.walk(ast.parse(text))))
+        yield same
 
 
 def _is_type_checking(node: ast.AST) -> bool:
@@ -91,10 +106,10 @@ def imports_at_load(module: Module, tree: Tree) -> set[str]:
 
 def imports_anywhere(module: Module, tree: Tree) -> set[str]:
     """Modules imported by this one, also in its functions."""
-    return {name for node in ast.walk(module.syntax) for name in _targets(module, node, tree)} - {module.name}
+    return {name for node in module.nodes for name in _targets(module, node, tree)} - {module.name}
 
 
 def named_in_texts(module: Module, tree: Tree) -> set[str]:
     """Modules that stand as a text in this one, as tables name them: `package.module` or `package.module:name`."""
-    values = {node.value for node in ast.walk(module.syntax) if isinstance(node, ast.Constant)}
+    values = {node.value for node in module.nodes if isinstance(node, ast.Constant)}
     return {text.partition(":")[0] for text in values if isinstance(text, str)} & set(tree) - {module.name}

@@ -18,6 +18,7 @@ from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
+from topoopt.simulate.time_models.arrival import rounds_within
 from topoopt.simulate.time_models.evaluate import breakdown, critical_tasks, simulate
 
 DATA = Path("../shared/data/flexnet/taskgraphs")
@@ -146,6 +147,20 @@ def test_equal_to_the_plain_version(model, sharing, case):
         zip(outcome.start_ms.tolist(), outcome.end_ms.tolist(), strict=True)
     )
     assert outcome.iteration_time_ms == max(end for _, end in plain.values())
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=random_cases(), part=st.floats(0.0, 2.0))
+def test_a_time_is_told_up_to_what_is_asked(case, part):
+    """The time of the whole simulation at or below what is asked, itself included; above, that or infinity."""
+    graph, fabric = case
+    cluster = Cluster(servers=graph.servers, gpus_per_server=1, degree=2, link_gbps=40.0)
+    network = FABRICS[fabric].build(cluster, graph.groups, FabricOptions(seed=3))
+    time_ms = simulate(graph, network).iteration_time_ms
+    assert rounds_within(graph, network, time_ms) == time_ms
+    asked = part * time_ms
+    assert rounds_within(graph, network, asked) in ((time_ms,) if time_ms <= asked else (time_ms, np.inf))
+    assert rounds_within(graph, network, -1.0) == np.inf
 
 
 @settings(max_examples=40, deadline=None)

@@ -5,24 +5,22 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
-from itertools import islice, pairwise, permutations
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
 
-from solvers.llm_training.network import rank_map
 from solvers.llm_training.network.circulant_routes import circulant_routes
 from solvers.llm_training.network.direct_connect import direct_network
 from solvers.llm_training.network.direct_routes import group_routes
 from solvers.llm_training.network.evaluation import evaluated
 from solvers.llm_training.network.fabric_bound import optimistic_rates
-from solvers.llm_training.network.fabrics import TRAINING_FABRICS, fabric_problems
+from solvers.llm_training.network.fabrics import fabric_problems
 from solvers.llm_training.network.plan import best_network, best_on_fabric
-from solvers.llm_training.network.rank_map import _orders, best_map
 from solvers.llm_training.network.rings import box_cycles
 from solvers.llm_training.network.split import best_split
 from solvers.stop import Stop
-from tests.support.llm_cases import strategy, training
+from tests.support.llm_cases import plain, ranked, strategy, training
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.llm_training import InterfaceSplit, LlmTrainingProblem, RankMap
 from topoopt.core.llm_training_plan import RankedStrategy
@@ -30,7 +28,6 @@ from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
 from topoopt.core.regular_graphs import torus_steps
 from topoopt.core.routing import PathTable
-from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.network.explicit import explicit_s
 from topoopt.simulate.llm_training.network.groups import family_groups
@@ -41,25 +38,15 @@ from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.strategies import columns_of
 
 
-def _plain(problem: LlmTrainingProblem, **changes: object) -> LlmTrainingProblem:
-    """Interfaces serve all GPUs of a server."""
-    return replace(problem, cluster=replace(problem.cluster, per_gpu=False, **changes))  # type: ignore[arg-type]
-
-
-def _ranked(problem: LlmTrainingProblem, one: ParallelStrategy) -> RankedStrategy:
-    ideal = estimate(problem, one)
-    return RankedStrategy(one, ideal.iteration_time_s, ideal.memory.total)
-
-
 def _rate(problem: LlmTrainingProblem, one: ParallelStrategy, fabric: str, family: F) -> float:
-    found = best_network(problem, fabric, _ranked(problem, one))
+    found = best_network(problem, fabric, ranked(problem, one))
     assert found is not None
     return found.evaluated.found.alone[family] / problem.device.reached.network
 
 
 def test_rates_by_hand() -> None:
     """405B: tensor 8 fills a server, so all 8 groups of a server send over its 8 interfaces of 50 GB/s."""
-    problem, one = _plain(training("llama3-70b", 512, 512, 8192)), strategy(tensor=8, data=64)
+    problem, one = plain(training("llama3-70b", 512, 512, 8192)), strategy(tensor=8, data=64)
     assert _rate(problem, one, "ideal-switch", F.DATA) == pytest.approx(50e9)
     # Four rings both ways over eight interfaces: every link carries an eighth of what a server sends.
     assert _rate(problem, one, "direct-connect", F.DATA) == pytest.approx(50e9)
@@ -69,7 +56,7 @@ def test_rates_by_hand() -> None:
 
 def test_one_axis_of_a_torus_has_a_third_of_its_rate() -> None:
     """Four stages of 16 servers, a hop goes one step along an axis: 400/6 GB/s of a server for its 8 GPUs."""
-    problem, one = _plain(training("llama3-70b", 512, 512, 8192)), strategy(tensor=8, pipeline=4, data=16, zero=1)
+    problem, one = plain(training("llama3-70b", 512, 512, 8192)), strategy(tensor=8, pipeline=4, data=16, zero=1)
     assert _rate(problem, one, "torus-3d", F.PIPELINE) == pytest.approx(400e9 / 6 / 8)
 
 
@@ -80,7 +67,7 @@ def test_traffic_between_rails_passes_the_server() -> None:
     one = strategy(tensor=4, pipeline=1, data=8, zero=1)
     inside = 200.0 * 1.25e8 * problem.device.reached.scale_up
     # Four groups of a server cross, each at one edge out of it; all bytes of them pass the network of 8 GPUs inside.
-    found = best_network(slow, "rail-only", _ranked(slow, one))
+    found = best_network(slow, "rail-only", ranked(slow, one))
     assert found is not None
     seconds = found.evaluated.found.loads[F.DATA].seconds[-slow.cluster.servers :] / problem.device.reached.network
     assert seconds == pytest.approx(np.full(4, 4.0 / (8 * inside)))
@@ -89,7 +76,7 @@ def test_traffic_between_rails_passes_the_server() -> None:
 
 def test_a_group_without_links_of_its_own_sends_over_others() -> None:
     """Eight interfaces for four families that take nine at least: servers forward for one of them."""
-    problem, one = _plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
+    problem, one = plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
     found = best_split(problem, one, family_groups(one, 8))
     assert found is not None
     (bare,) = [family for family, count in found.split.items() if not count]
@@ -98,15 +85,15 @@ def test_a_group_without_links_of_its_own_sends_over_others() -> None:
 
 def test_stages_that_nothing_joins_are_refused() -> None:
     """Two interfaces make rings of replicas or of stages, and neither joins all servers that send."""
-    problem, one = _plain(training("llama3-70b", 128, 128, 8192), degree=2), strategy(tensor=8, pipeline=4, data=4)
+    problem, one = plain(training("llama3-70b", 128, 128, 8192), degree=2), strategy(tensor=8, pipeline=4, data=4)
     assert best_split(problem, one, family_groups(one, 8)) is None
 
 
 def test_too_few_interfaces_are_refused() -> None:
     """One interface joins pairs of servers, and no replica group of 16."""
-    problem, one = _plain(training("llama3-70b", 128, 128, 8192), degree=1), strategy(tensor=8, data=16)
+    problem, one = plain(training("llama3-70b", 128, 128, 8192), degree=1), strategy(tensor=8, data=16)
     with pytest.raises(InfeasibleError, match="direct-connect: 1 interface of a server joins none of 1 strategy"):
-        best_on_fabric(problem, "direct-connect", [_ranked(problem, one)], Stop())
+        best_on_fabric(problem, "direct-connect", [ranked(problem, one)], Stop())
 
 
 def test_unknown_and_impossible_fabrics_are_named() -> None:
@@ -120,7 +107,7 @@ def test_unknown_and_impossible_fabrics_are_named() -> None:
 
 def test_splits_use_no_more_interfaces_than_there_are() -> None:
     """Every server's links, family by family, are within the degree."""
-    problem, one = _plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
+    problem, one = plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
     found = best_split(problem, one, family_groups(one, 8))
     assert found is not None
     graph = found.evaluated.network.graph
@@ -158,7 +145,7 @@ def test_exchanges_on_circulants_fill_all_links_alike(servers: int, steps: tuple
 def test_gradients_go_round_over_links_of_exchanges() -> None:
     """Experts over 8 of 16 servers with six links each, their replicas joined by two: rings of all 16 servers by steps
     1 and 3 inside the groups of eight cross where replicas are joined, so that every edge of them is a link."""
-    problem, one = _plain(training("deepseek-v3", 128, 128, 4096)), strategy(data=128, expert=64, zero=1, pipeline=1)
+    problem, one = plain(training("deepseek-v3", 128, 128, 4096)), strategy(data=128, expert=64, zero=1, pipeline=1)
     groups, volume = family_groups(one, 8), dict.fromkeys(F, 1.0)
     split = {F.EXPERT: 6, F.EXPERT_DATA: 2, F.DATA: 0}
     network = direct_network(problem.cluster, groups, split, volume, seed=0)
@@ -177,7 +164,7 @@ def test_even_splits_and_ranks_in_order_when_asked_for() -> None:
     """Eight interfaces of three families: exchange of tokens, reduction of gradients, stages (two links each at least,
     an exchange one more at a time): 3, 2, 3 or 2, 4, 2 and the like, never two steps apart. The split that is searched
     is no slower. Ranks in order stay on the servers in order."""
-    problem, one = _plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
+    problem, one = plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
     groups = family_groups(one, 8)
     found = best_split(replace(problem, degree_split=InterfaceSplit.EVEN), one, groups)
     best = best_split(problem, one, groups)
@@ -186,22 +173,22 @@ def test_even_splits_and_ranks_in_order_when_asked_for() -> None:
     assert max(found.split.values()) - min(found.split.values()) <= 2
     assert 7 <= sum(found.split.values()) <= 8
     assert best.evaluated.iteration_time_s <= found.evaluated.iteration_time_s
-    small, plan = _plain(training("llama3-70b", 48, 48, 8192), link_gbps=25.0), strategy(tensor=8, pipeline=3, data=2)
-    pinned = best_on_fabric(replace(small, rank_map=RankMap.IN_ORDER), "torus-3d", [_ranked(small, plan)], Stop())
-    searched = best_on_fabric(small, "torus-3d", [_ranked(small, plan)], Stop())
+    small, plan = plain(training("llama3-70b", 48, 48, 8192), link_gbps=25.0), strategy(tensor=8, pipeline=3, data=2)
+    pinned = best_on_fabric(replace(small, rank_map=RankMap.IN_ORDER), "torus-3d", [ranked(small, plan)], Stop())
+    searched = best_on_fabric(small, "torus-3d", [ranked(small, plan)], Stop())
     assert pinned.best.evaluated.network.places.tolist() == list(range(6))
     assert searched.best.evaluated.iteration_time_s <= pinned.best.evaluated.iteration_time_s
 
 
 def test_strategies_that_divide_the_gpus_alike_leave_room_for_others() -> None:
     """Of ten interleaved ones and a plain one that is slower without a network, four of the former get one, and it."""
-    problem = _plain(training("llama3-70b", 64, 64, 8192))
+    problem = plain(training("llama3-70b", 64, 64, 8192))
     alike = [
         strategy(tensor=8, pipeline=4, data=2, schedule="interleaved", chunks=chunks, zero=zero)
         for chunks in (2, 4, 5, 10, 20)
         for zero in (0, 1)
     ]
-    given = [_ranked(problem, one) for one in [*alike, strategy(tensor=8, data=8, zero=1)]]
+    given = [ranked(problem, one) for one in [*alike, strategy(tensor=8, data=8, zero=1)]]
     given = [replace(one, iteration_time_s=float(place)) for place, one in enumerate(given)]
     found = best_on_fabric(problem, "direct-connect", given, Stop(), count=20)
     pipelines = [one.ranked.strategy.pipeline for one in (found.best, *found.next)]
@@ -269,15 +256,15 @@ def test_families_share_links_max_min() -> None:
 
 def test_no_network_betters_the_bound() -> None:
     """Times on every direct fabric are at least those at optimistic rates, and those at least an ideal switch's."""
-    problem = _plain(training("deepseek-v3", 256, 256, 4096))
+    problem = plain(training("deepseek-v3", 256, 256, 4096))
     for one in (strategy(pipeline=2, data=128, expert=128, zero=1), strategy(tensor=2, pipeline=4, data=32, expert=64)):
-        ranked = _ranked(problem, one)
+        known = ranked(problem, one)
         columns = columns_of([one], problem.model.layers)
         rates = optimistic_rates(problem, columns)
         bound = float(iteration_times(problem, problem.device, columns, rates)[0])
-        assert bound >= ranked.iteration_time_s * (1 - 1e-12)
+        assert bound >= known.iteration_time_s * (1 - 1e-12)
         for fabric in ("direct-connect", "torus-3d", "hypercube"):
-            found = best_network(problem, fabric, ranked)
+            found = best_network(problem, fabric, known)
             assert found is not None
             assert found.evaluated.iteration_time_s >= bound * (1 - 1e-9)
 
@@ -285,10 +272,10 @@ def test_no_network_betters_the_bound() -> None:
 @pytest.mark.parametrize("fabric", ["direct-connect", "rail-only"])
 def test_the_search_finds_the_best_of_all_candidates(fabric: str) -> None:
     """Against a network for every candidate."""
-    problem = _plain(training("llama3-70b", 64, 64, 8192), link_gbps=50.0)
+    problem = plain(training("llama3-70b", 64, 64, 8192), link_gbps=50.0)
     sizes = [(t, p, 64 // (t * p), b) for t in (4, 8) for p in (1, 2, 4) for b in (1, 2)]
     known = sorted(
-        (_ranked(problem, strategy(tensor=t, pipeline=p, data=d, micro_batch=b, zero=1)) for t, p, d, b in sizes),
+        (ranked(problem, strategy(tensor=t, pipeline=p, data=d, micro_batch=b, zero=1)) for t, p, d, b in sizes),
         key=lambda one: one.iteration_time_s,
     )
     found = best_on_fabric(problem, fabric, known, Stop(), count=3)
@@ -296,21 +283,6 @@ def test_the_search_finds_the_best_of_all_candidates(fabric: str) -> None:
     times = sorted(one.evaluated.iteration_time_s for one in every if one is not None)
     own = [found.best, *found.next]
     assert [one.evaluated.iteration_time_s for one in own] == pytest.approx(times[:3])
-
-
-def test_places_of_ranks_are_searched() -> None:
-    """On six servers of a 1 x 2 x 3 torus all maps are tried: none drawn at random is faster."""
-    problem = _plain(training("llama3-70b", 48, 48, 8192), link_gbps=25.0)
-    one = strategy(tensor=8, pipeline=3, data=2, zero=1)
-    found = best_on_fabric(problem, "torus-3d", [_ranked(problem, one)], Stop()).best.evaluated
-    groups = family_groups(one, 8)
-    draw = np.random.default_rng(3)
-    from solvers.llm_training.network.evaluation import evaluated
-
-    for fabric in TRAINING_FABRICS["torus-3d"].networks(problem, one, groups):
-        for _ in range(20):
-            network = fabric.placed(groups, draw.permutation(6))
-            assert evaluated(problem, one, network, groups).iteration_time_s >= found.iteration_time_s * (1 - 1e-9)
 
 
 CASES = 24
@@ -328,7 +300,7 @@ def _drawn(seed: int) -> tuple[LlmTrainingProblem, ParallelStrategy, str]:
         if not 32 <= gpus <= 1024 or gpus // p % 8 or gpus // 8 * m > 400:
             continue
         problem = training(model, gpus, d * m, rng.choice((2048, 4096, 8192)))
-        problem = _plain(problem, degree=rng.choice((4, 6, 8)), link_gbps=rng.choice((200.0, 400.0)))
+        problem = plain(problem, degree=rng.choice((4, 6, 8)), link_gbps=rng.choice((200.0, 400.0)))
         problem = replace(problem, overlap=Overlap(data=rng.random() < 0.7))
         chunks = rng.choice((2, 3)) if schedule == "interleaved" else 1
         one = strategy(
@@ -351,8 +323,8 @@ def test_representative_ranks_stand_for_all_servers(seed: int) -> None:
 
 def test_strategies_come_in_the_order_given() -> None:
     """The search stops at the first candidate that an ideal switch makes no faster than the best found."""
-    problem = _plain(training("llama3-70b", 64, 64, 8192))
-    first = _ranked(problem, strategy(tensor=8, data=8, zero=1))
+    problem = plain(training("llama3-70b", 64, 64, 8192))
+    first = ranked(problem, strategy(tensor=8, data=8, zero=1))
     slow = replace(first, iteration_time_s=first.iteration_time_s * 10)
     seen: list[RankedStrategy] = []
 
@@ -364,32 +336,3 @@ def test_strategies_come_in_the_order_given() -> None:
     found = best_on_fabric(problem, "ideal-switch", islice(candidates(), 3), Stop())
     assert found.tried == 1
     assert found.best.ranked == first
-
-
-@pytest.mark.parametrize("parts", [{"data": 2}, {"context": 2}])
-def test_maps_of_few_servers_are_the_best_of_all(parts: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six servers on a torus of 2 x 3: nothing is faster than the map found, of 720, nor than the one by exchanges."""
-    problem, one = _plain(training("llama3-70b", 48, 48, 8192), link_gbps=25.0), strategy(tensor=8, pipeline=3, **parts)
-    groups = family_groups(one, 8)
-    (fabric, *_) = TRAINING_FABRICS["torus-3d"].networks(problem, one, groups)
-    start = evaluated(problem, one, fabric.network, groups)
-    found = best_map(problem, one, groups, fabric, start, Stop())
-    every = [
-        evaluated(problem, one, fabric.placed(groups, np.array(places)), groups).iteration_time_s
-        for places in permutations(range(6))
-    ]
-    assert found.iteration_time_s == min(every)
-    assert min(every) < start.iteration_time_s
-    monkeypatch.setattr(rank_map, "MOST_PERMUTED", 0)
-    exchanged = best_map(problem, one, groups, fabric, start, Stop())
-    assert exchanged.iteration_time_s == pytest.approx(min(every), rel=1e-9)
-
-
-def test_orders_of_dimensions_are_starts_of_the_map() -> None:
-    """Blocks of eight ranks where stages count before replicas: block (stage, replica) stands at stage + 4 replica."""
-    one = strategy(tensor=8, pipeline=4, data=2)
-    found = [places.tolist() for places in _orders(one, 8)]
-    assert [stage + 4 * replica for stage in range(4) for replica in range(2)] in found
-    assert all(sorted(places) == list(range(8)) for places in found)
-    # Ranks of a server that stand apart in every other order have no other place.
-    assert not list(_orders(strategy(tensor=4, data=4, pipeline=1), 8))

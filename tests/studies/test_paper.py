@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.support.cli_cases import run
+from tests.support.cli_cases import Run, run
 from topoopt.core.errors import InputError
 from topoopt.core.study import ComparedBy, Figure, Published
 from topoopt.files.shipped import shipped_folder
 from topoopt.studies.collect import collect_rows
 from topoopt.studies.expand import read_study
+from topoopt.studies.heat_figures import matrix_of
 from topoopt.studies.paper_figures import FIGURES, figures_named
 from topoopt.studies.published import agreement, published_points, set_beside
-from topoopt.studies.report_data import starred
+from topoopt.studies.report_data import pivot, starred
 from topoopt.studies.report_figures import draw
+from topoopt.studies.vary import cell_of
 
 ROWS = [
     {"run": "a", "d": 4, "batch": 64, "tax": 1.0, "time": 6.0, "hops.1.part": 0.25, "hops.2.part": 1.0},
@@ -26,8 +33,11 @@ ROWS = [
     {"run": "c", "d": 8, "batch": 64, "tax": 2.0, "time": 2.0, "hops.1.part": 0.5, "hops.2.part": 1.0},
 ]
 
-WITHIN = {"path-length": 5e-5, "bandwidth-tax": 5e-3}
-"""Figures whose published values follow from counting alone, and half of their last digit."""
+WITHIN = {"path-length": 5e-5, "bandwidth-tax": 5e-3, "libra": 5e-4, "placement": 1e-5}
+"""Figures whose published values follow from counting alone or are proven optima, and how near ours must be.
+
+The cost of a network of least time is not what is optimised, and changes freely close to the optimum.
+"""
 
 
 def _published(value: float, **more: Any) -> Published:
@@ -56,6 +66,9 @@ def test_the_sentence_names_what_differs() -> None:
         "1 of 2 published figures agree within 10%, tax the least (ours 1.100, published 1.210, -9.09%); "
         "not tax (ours 1.000, published 1.500, -33.33%); 1 has no run here."
     )
+    why = agreement(set_beside([replace(near, why="not told"), replace(far, why="rounding"), far], ROWS))
+    assert why.endswith("; rounding.")
+    assert "not told" not in why
     assert agreement([]) == ""
     assert agreement(set_beside([_published(1.0)], [])) == "No run has a figure to set beside the published ones."
 
@@ -63,15 +76,15 @@ def test_the_sentence_names_what_differs() -> None:
 def test_published_values_stand_in_the_picture_of_their_case() -> None:
     """As points of their own: not in that of another degree, and not where they are a ratio."""
     figure = Figure("lines", x="batch", y="tax", series="d")
-    found = published_points([_published(1.5)], figure, "batch", "tax")
+    found = published_points([_published(1.5)], figure, "batch", "tax", {})
     assert [(one.name, one.line, one.points[0].x, one.points[0].y) for one in found] == [
         ("4, published", False, 64.0, 1.5)
     ]
     assert (
-        published_points([_published(1.5)], Figure("lines", x="batch", y="tax", where=(("d", 8),)), "batch", "tax")
+        published_points([_published(1.5)], Figure("lines", x="batch", y="tax", where=(("d", 8),)), "batch", "tax", {})
         == []
     )
-    assert published_points([_published(1.5, over="time")], figure, "batch", "tax") == []
+    assert published_points([_published(1.5, over="time")], figure, "batch", "tax", {}) == []
     drawn = draw(figure, ROWS, ("d",), ComparedBy(), [_published(1.5)])
     assert "published: tax" in str(drawn.picture)
 
@@ -87,13 +100,94 @@ def test_columns_with_a_star_are_drawn_over_what_it_stands_for() -> None:
     texts = str(drawn.picture)
     assert "4\nhops: 1.000\nhops.1.part: 0.250\n2 runs" in texts
     assert "published: near" in texts
-    assert "4, published" in str(drawn.legend)
+    assert "<span>published</span>" in str(drawn.legend)
+    assert "4, published" not in str(drawn.legend)
+    assert "dot hollow k0" in texts
     assert draw(figure, [{"run": "a"}], ("d",), ComparedBy()).note == "No run has values to show here."
+
+
+def test_columns_are_called_by_their_names() -> None:
+    """Titles of axes, legends, published points beside their line and heads of tables; patterns with a star too."""
+    names = {"batch": "samples", "tax": "extra bytes", "time": "ms", "hops.*.part": "share"}
+    figure = Figure("lines", x="batch", y="bytes", columns=("tax", "time"), where=(("d", 4),))
+    drawn = draw(figure, ROWS, ("d",), ComparedBy(), [_published(1.5)], names)
+    picture, legend = str(drawn.picture), str(drawn.legend)
+    assert [word in picture for word in (">samples<", ">bytes<", "published: tax")] == [True] * 3
+    assert [word in legend for word in ("extra bytes", ">ms<", ">tax<", ">time<")] == [True, True, False, False]
+    over = draw(Figure("lines", x="batch", y="tax", series="d"), ROWS, ("d",), ComparedBy(), (), names)
+    assert ">extra bytes (mean)<" in str(over.picture)
+    by_degree = draw(
+        Figure("lines", x="batch", y="tax", series="d"), ROWS, ("d",), ComparedBy(), [_published(1.5)], {"d": "degree"}
+    )
+    assert [word in str(by_degree.legend) for word in (">degree 4<", ">degree 8<", "<span>published<")] == [True] * 3
+    starry = draw(Figure("across", columns=("hops.*.part",) * 2), ROWS, ("d",), ComparedBy(), (), names)
+    assert "share" in str(starry.legend)
+    assert pivot(ROWS, ["batch"], ["tax"], None, "mean", names)[0] == ["samples", "extra bytes"]
+    assert pivot(ROWS, ["d"], ["tax"], "batch", "mean", names)[0] == ["d / samples", "64"]
+
+
+def test_a_heat_map_is_the_matrix_of_one_run() -> None:
+    """Rows and columns by the two stars, what is missing 0, one scale alone; nothing where no run has a matrix."""
+    row = {"run": "a", "d": 4, "pair.0.2": 3e9, "pair.1.0": 1e6, "pair.1.x": 5.0, "pair.1": 7.0, "total": 9.0}
+    found = matrix_of(row, "pair.*.*")
+    assert found is not None
+    assert found.tolist() == [[0, 0, 3e9], [1e6, 0, 0], [0, 0, 0]]
+    assert matrix_of(row, "pair.*") is None
+    assert matrix_of(ROWS[0], "pair.*.*") is None
+    figure = Figure("heat-map", columns=("pair.*.*",), log_y=True)
+    drawn = draw(figure, [row, {**row, "run": "b"}], ("d",), ComparedBy())
+    assert drawn.note == "3.001 GB between 2 ordered pairs, 3.000 GB at most. The first of 2 runs."
+    values = re.search('data-values="([^"]+)"', str(drawn.picture))
+    assert values is not None
+    assert np.frombuffer(base64.b64decode(values[1]), "<f4").reshape(3, 3)[0, 2] == pytest.approx(3e9)
+    assert ("scale-log" in drawn.picture, "scale-lin" in drawn.picture) == (True, False)
+    linear = draw(replace(figure, log_y=False), [row], ("d",), ComparedBy())
+    assert ("scale-log" in linear.picture, "scale-lin" in linear.picture) == (False, True)
+    assert draw(figure, ROWS, ("d",), ComparedBy()).note == "No run has values to show here."
+
+
+@pytest.fixture(scope="module")
+def small_form(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Run, Path]]:
+    """What the command says of a figure, asked for by its number where it has one, and the folder it wrote to."""
+
+    @cache
+    def made(name: str) -> tuple[Run, Path]:
+        out = tmp_path_factory.mktemp(name)
+        (figure,) = figures_named(name)
+        return run("paper", figure.number or name, "--small", "--out", out, "--jobs", 1, "--json"), out
+
+    return made
+
+
+def test_the_example_of_figure_1_has_the_bytes_of_its_sizes(
+    small_form: Callable[[str], tuple[Run, Path]],
+) -> None:
+    """A ring of 16 sends 2 (k-1)/k of all weights with data parallelism, of the dense ones alone with tables placed."""
+    told, out = small_form("heat-maps")
+    assert told.code == 0
+    tables = 4 * 10**7 * 128
+    dense = 7 * (2048**2 + 2048) + (4 * 128 + 2048) * 4096 + 4096 + 14 * (4096**2 + 4096) + 4096 + 1
+    rows = {row["strategy"]: row for row in collect_rows(out / "heat-maps")}
+    pairs = {name: [key for key in row if key.startswith("pair_bytes.")] for name, row in rows.items()}
+    ring = {f"pair_bytes.{i}.{(i + 1) % 16}" for i in range(16)}
+    assert {key for key in pairs["replicated"] if rows["replicated"][key]} == ring
+    assert rows["replicated"]["largest_pair_bytes"] == pytest.approx(2 * 15 / 16 * 4 * (tables + dense))
+    # a table sends what 512 samples of the other server read, forward, and gets as much back
+    moved = 128 * 4 * 512
+    assert rows["placed"]["pair_bytes.0.9"] == rows["placed"]["pair_bytes.9.0"] == moved
+    assert rows["placed"]["largest_pair_bytes"] == pytest.approx(2 * 15 / 16 * 4 * dense + 2 * moved)
+
+
+def test_settings_in_a_list_are_known_by_their_name() -> None:
+    """What a list put into an instance looks like in the table."""
+    assert cell_of(4) == 4
+    assert cell_of([5, 10]) == "[5, 10]"
+    assert cell_of(["a", {"fabric": "fat-tree", "label": "b"}, {"kind": "c"}, {"x": 1}]) == "['a', 'b', 'c', {'x': 1}]"
 
 
 def test_every_figure_has_a_full_and_a_small_form() -> None:
     """Both expand, every published value has its column, and names and numbers tell them apart."""
-    assert len({figure.name for figure in FIGURES}) == len({figure.number for figure in FIGURES}) == len(FIGURES)
+    assert len({figure.name for figure in FIGURES}) == len({figure.place for figure in FIGURES}) == len(FIGURES)
     for figure in FIGURES:
         file = shipped_folder() / figure.study
         full, small = read_study(file), read_study(file, small=True)
@@ -101,14 +195,15 @@ def test_every_figure_has_a_full_and_a_small_form() -> None:
         assert full.name == small.name
         assert small.sha256 != full.sha256
     assert figures_named("13") == figures_named("bandwidth-tax")
-    with pytest.raises(InputError, match="no such figure"):
-        figures_named("99")
+    for wrong in ("99", ""):
+        with pytest.raises(InputError, match="no such figure"):
+            figures_named(wrong)
 
 
 @pytest.mark.parametrize("name", [figure.name for figure in FIGURES])
-def test_the_small_form_of_a_figure(name: str, tmp_path: Path) -> None:
+def test_the_small_form_of_a_figure(name: str, small_form: Callable[[str], tuple[Run, Path]]) -> None:
     """All its runs give a value, the page has its pictures, and what is published exactly is met exactly."""
-    told = run("paper", name, "--small", "--out", str(tmp_path), "--jobs", "1", "--json")
+    told, out = small_form(name)
     assert told.code == 0, told.stderr
     (made,) = json.loads(told.stdout)["figures"]
     assert made["done"] == made["runs"] > 0
@@ -117,11 +212,11 @@ def test_the_small_form_of_a_figure(name: str, tmp_path: Path) -> None:
     assert made["agreement"] in re.sub("<[^>]+>", "", page)
     assert len(Path(made["csv"]).read_text().splitlines()) > made["runs"]
     study = read_study(shipped_folder() / figures_named(name)[0].study, small=True)
-    found = set_beside(study.published, collect_rows(tmp_path / name))
+    found = set_beside(study.published, collect_rows(out / name))
     if name in WITHIN:
         assert any(each.ours is not None for each in found)
     for each in found:
-        if name in WITHIN and each.ours is not None:
+        if name in WITHIN and each.ours is not None and each.published.why is None:
             assert each.ours == pytest.approx(each.published.value, abs=WITHIN[name]), each.published.what
 
 

@@ -7,6 +7,7 @@ each with the reason.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -79,6 +80,10 @@ def _lists_of_names(schema: Any) -> Iterable[list[str]]:
             yield from _lists_of_names(item)
 
 
+INNER = re.compile(r"np\.\w+\(|<\w+\.\w+: ")
+"""How Python shows numbers of arrays and members of enumerations, which is for nobody to read."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A problem with a solution that its checker accepts.
@@ -104,7 +109,10 @@ class Case:
             return False
         if kind.files.solutions.document(solution) == self.document:
             return False  # a default written out, an integer as a float: nothing was changed
-        return check_whole(self.problem, solution, FULL).ok
+        findings = check_whole(self.problem, solution, FULL)
+        told = [violation.message for violation in findings.violations]
+        assert not any(INNER.search(message) for message in told), told
+        return findings.ok
 
 
 def case_of(problem: Any, solution: Any, folder: Path) -> Case:

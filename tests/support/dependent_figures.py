@@ -92,6 +92,23 @@ TRAINING = {
     "a smaller space": times(0, "shapes.*.records", "shapes.*.fitting"),
     "lower bounds": times(0.5, "bound.value", "shapes.*.bound_s", "other_bounds_s"),
 }
+PODS = {
+    **TRAINING,
+    "shorter iterations": times(
+        0.9, "objective.value", "fabrics.*.pods.makespan_s", "fabrics.*.pods.tried.*.makespan_s"
+    ),
+    "shorter iterations and bounds": times(
+        0.9,
+        "objective.value",
+        "bound.value",
+        "fabrics.*.pods.makespan_s",
+        "fabrics.*.pods.tried.*.makespan_s",
+        "fabrics.*.pods.tried.*.bound_s",
+        "fabrics.*.pods.others_s",
+    ),
+    "higher bounds": times(1.1, "bound.value", "fabrics.*.pods.tried.*.bound_s", "fabrics.*.pods.others_s"),
+    "fewer bytes": times(0.5, "fabrics.*.pods.links.*.3", "fabrics.*.pods.links.*.4"),
+}
 SPANS = tuple(f"evaluation.{name}.*.{column}" for name in ("timeline", "critical_path") for column in (3, 4))
 TOTAL = ("objective.value", "convergence.*.2", "initial_ms")
 JOB = {

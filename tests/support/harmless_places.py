@@ -19,6 +19,7 @@ WITNESSES = (
     Harmless("tree.*", "whatever lengths prove the bound are right"),
     Harmless("*certificate*", "whatever numbers prove what is stated are right"),
     Harmless("layer_prices*", "whatever prices prove the bound are right"),
+    Harmless("relay_prices*", "whatever prices prove the bound are right"),
     Harmless("routing.prices*", "whatever prices prove the bound are right"),
     Harmless("routing.lengths*", "whatever lengths prove the bound are right"),
     Harmless("routing.hop_flows*", "a last hop that nobody uses may be left out", "entry dropped"),
@@ -130,6 +131,28 @@ TRAINING = (
     Harmless("fabrics.*.routes", "a link is the way between its ends, also where two halves of it are listed"),
     Harmless("fabrics.*.routes.*.path.*", "another way over links that are no fuller"),
     Harmless("fabrics.*.next*", "times on networks that are not kept, which a check names as not recomputed"),
+)
+PODS = (
+    *TRAINING,
+    *(
+        Harmless("fabrics.*.pods.tried.*.bound_s", "less is the weaker statement, and its page says so", how)
+        for how in ("x0*", "-1", "zero")
+    ),
+    *(
+        Harmless("fabrics.*.pods.proof.circuits_bound", "less is the weaker statement, and its page says so", how)
+        for how in ("x0*", "-1", "zero")
+    ),
+    Harmless("fabrics.*.pods.tried.*.bound_s", "the tree of one searched may prove more than it states", "x1*"),
+    Harmless("fabrics.*.pods.others_s", "less is the weaker statement where another bound is less still", "x0*"),
+    Harmless("fabrics.*.pods.proof.*_tree*", "a witness: another tree may prove the same"),
+    Harmless("fabrics.*.pods.proof.paths*", "a witness: what no mean has proves nothing"),
+    Harmless("fabrics.*.pods.proof.means*", "a witness: other weights and prices may prove the same"),
+    Harmless("fabrics.*.pods.tried.*.tree*", "a witness: another tree may prove the same"),
+    Harmless("fabrics.*.pods.tried.*.paths*", "a witness: what no mean has proves nothing"),
+    Harmless("fabrics.*.pods.tried.*.means*", "a witness: other weights and prices may prove the same"),
+    Harmless("fabrics.*.pods.tried.*.counts*", "other circuits that take as long are as good"),
+    Harmless("fabrics.*.pods.links.*", "other circuits that take as long, and are as few, are as good", "two swapped"),
+    Harmless("fabrics.*.pods.tried", "the order of strategies of one bound says nothing", "two swapped"),
 )
 
 EXECUTIONS = (*PROVENANCE, Harmless("ranked", "the order of executions of one time says nothing", "two swapped"))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, NumberFormats, TrainingBatch
+from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.units import GIB
+from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 
@@ -80,3 +83,14 @@ def strategy(**parts: Any) -> ParallelStrategy:
     usual = "interleaved" if parts.get("chunks", 1) > 1 else "1f1b"
     parts["schedule"] = PipelineSchedule(parts.get("schedule", usual))
     return ParallelStrategy(**{"sequence": parts.get("tensor", 1) > 1, **parts})
+
+
+def plain(problem: LlmTrainingProblem, **changes: Any) -> LlmTrainingProblem:
+    """Interfaces serve all GPUs of a server."""
+    return replace(problem, cluster=replace(problem.cluster, per_gpu=False, **changes))
+
+
+def ranked(problem: LlmTrainingProblem, one: ParallelStrategy) -> RankedStrategy:
+    """A strategy with what it takes on an ideal switch."""
+    ideal = estimate(problem, one)
+    return RankedStrategy(one, ideal.iteration_time_s, ideal.memory.total)

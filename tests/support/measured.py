@@ -59,6 +59,16 @@ LATENCY = {
 }
 """Graphs of single steps, without CPUs."""
 
+HIERARCHIES = {
+    "gpt3-libra-3d": ("GPT_3", "3d"),
+    "gpt3-libra-4d": ("GPT_3", "4d"),
+    "msft-1t-libra-3d": ("MSFT_1T", "3d"),
+    "msft-1t-libra-4d": ("MSFT_1T", "4d"),
+    "resnet50-libra-3d": ("ResNet_50", "3d"),
+    "resnet50-libra-4d": ("ResNet_50", "4d"),
+}
+"""Model and shape of hierarchical networks, 500 GB/s an NPU."""
+
 
 def imported(words: list[object], out: Path) -> None:
     """Run `topoopt import`, and name the instance after its file."""
@@ -120,15 +130,16 @@ def make(data: Path, instances: Path) -> None:
         words = (*words, "--devices", 3) if name.endswith("training") else words
         imported(list(words), published / f"{name}.json")
     libra = data / "libra"
-    imported(
-        [
-            *("libra", "--network", libra / "network" / "4d_network.yml"),
-            *("--communicator", libra / "communicator" / "GPT_3_4d.yml"),
-            *("--cost-model", libra / "cost_model" / "4d_cost_model.yml"),
-            *("--workload", libra / "workload" / "GPT_3.txt", "--total-gbytes-per-s", 500),
-        ],
-        published / "gpt3-libra-4d.yaml",
-    )
+    for name, (model, shape) in HIERARCHIES.items():
+        imported(
+            [
+                *("libra", "--network", libra / "network" / f"{shape}_network.yml"),
+                *("--communicator", libra / "communicator" / f"{model}_{shape}.yml"),
+                *("--cost-model", libra / "cost_model" / f"{shape}_cost_model.yml"),
+                *("--workload", libra / "workload" / f"{model}.txt", "--total-gbytes-per-s", 500),
+            ],
+            published / f"{name}.yaml",
+        )
 
 
 if __name__ == "__main__":

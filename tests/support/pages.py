@@ -3,7 +3,7 @@
 A block says its language. The line before it may say, in a comment, how it is tested:
 
     <!-- test: heavy -->        run behind the marker `heavy` only (over 20 s); else its commands are parsed
-    <!-- test: exit 3 -->       the exit code of its last command
+    <!-- test: exit 3 -->       the exit code of its last command, of a file that of `topoopt validate`
     <!-- test: own files -->    about files that only the reader has: its commands are parsed, and no more
     <!-- test: part of FILE --> a section of an instance: put into that file, which must still be valid
     <!-- test: picture -->      text that is no output
@@ -158,7 +158,7 @@ class Sandbox:
         if document.get("kind") == "study":
             _topoopt(["study", "validate", str(path)], 0, block.place)
         elif document.get("kind") not in ("hosts", "price-book"):
-            _topoopt(["validate", str(path)], 0, block.place)
+            _topoopt(["validate", str(path)], int(block.said("exit ") or 0), block.place)
 
     def _commands(self, block: Block) -> None:
         lines = list(_lines(block.text))

@@ -128,6 +128,7 @@ SMALL: dict[str, Document] = {
     "regional circuits": regional(8, 4),
     "language model": shipped("llm-training/small-16.yaml"),
     "rails": shipped("llm-training/rails-32.yaml"),
+    "pods": shipped("llm-training/pods-16.yaml"),
     "collective": collective((3, 3)),
     "arrivals": shipped("shared/trace-16.yaml"),
     "dimensions": shipped("hierarchical/gpt3-3d.yaml"),

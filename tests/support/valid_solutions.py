@@ -87,6 +87,14 @@ def placed(sharing: Sharing | None = None, stages: StageShape = StageShape.CONTI
     return lambda: replace(crossing_problem(), objective=Latency(sharing))
 
 
+FEW_STRATEGIES = (
+    (INSTANCES / "llm-training/small-16.yaml")
+    .read_text()
+    .replace("context: [1, 2]", "context: 1")
+    .replace("short_ends: [0, 1, 2], micro_batch: [1, 2]", "short_ends: [0, 1], micro_batch: 2")
+)
+"""A checker goes through all of them every time."""
+
 FABRICS_OF_TRAINING = """{schema_version: 1, kind: llm-training, name: case,
   model: {layers: 8, hidden: 2048, ffn_hidden: 4096, heads: 16, kv_heads: 8, vocabulary: 32000,
           experts: {count: 32, per_token: 4, hidden: 1024}},
@@ -123,9 +131,22 @@ RAILS = (
     "pipeline: [1, 2], recompute: none, micro_batch: [1, 2], zero: 1, chunks: 1}, switching: {delay: 3ms}, "
     "search: {top: 2}}"
 )
+PODS = (
+    HEAD
+    + "llm-training, model: {layers: 4, hidden: 2048, ffn_hidden: 8192, heads: 16, kv_heads: 4, vocabulary: 32000}, "
+    "batch: {sequences: 16, length: 2048}, cluster: {servers: 4, gpus_per_server: 2, device: a100, "
+    "gpu_memory_gib: null, intra_server_gbps: 2400, degree: 4, interfaces: per-gpu, link_gbps: 200}, "
+    "strategy: {tensor: [1, 2], context: 1, recompute: none, micro_batch: 2, zero: [0, 1], chunks: 1, schedule: 1f1b}, "
+    "pods: {gpus: 2, ports: 3, circuit_gbps: 12.5}, search: {topology: dag, top: 2}}"
+)
 SLACK = (
     HEAD + "dag-topology, pods: 3, ports: [4, 5, 4], circuit_rate: 1, slack_percent: 30, transfers: ["
     "{name: a, source: 0, target: 1, volume: 4}, {name: b, source: 1, target: 2, volume: 2, after: [a]}], "
+    "tasks: [{name: c, duration: 0.5, after: [b]}]}"
+)
+ROUTED = (
+    HEAD + "dag-topology, pods: 3, ports: [3, 4, 2], circuit_rate: 1, slack_percent: 60, max_hops: 2, transfers: ["
+    "{name: a, source: 0, target: 1, volume: 8}, {name: b, source: 0, target: 2, volume: 2, after: [a]}], "
     "tasks: [{name: c, duration: 0.5, after: [b]}]}"
 )
 SPLIT = (
@@ -172,15 +193,17 @@ CASES = {
     "placement, step, queues": Valid(placed(Sharing.FIFO), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
     "placement, step, rates": Valid(placed(Sharing.STATIC), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
     "placement, step, alone": Valid(placed(Sharing.NONE), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
-    "llm-training": Valid(shipped("llm-training/small-16"), PROVENANCE, together.TRAINING, most=100),
+    "llm-training": Valid(partial(written, FEW_STRATEGIES), PROVENANCE, together.TRAINING, most=100),
     "llm-training, fabrics": Valid(
         partial(written, FABRICS_OF_TRAINING), harmless.TRAINING, together.TRAINING, most=60
     ),
     "llm-training, calculon": Valid(partial(written, EXECUTIONS), harmless.EXECUTIONS, together.TRAINING, most=50),
     "llm-training, regions": Valid(partial(written, FORWARDED), harmless.TRAINING, together.TRAINING, most=40),
     "llm-training, schedules": Valid(partial(written, SCHEDULED), harmless.SCHEDULES, together.TRAINING, most=40),
+    "llm-training, pods": Valid(partial(written, PODS), harmless.PODS, together.PODS, most=60),
     "llm-training, rails": Valid(partial(written, RAILS), harmless.TRAINING, together.TRAINING, most=50),
     "dag-topology, slack": Valid(partial(written, SLACK), harmless.CIRCUITS, together.CIRCUITS),
+    "dag-topology, forwarding": Valid(partial(written, ROUTED), harmless.CIRCUITS, together.CIRCUITS),
     "regional-circuits, split": Valid(partial(written, SPLIT), harmless.REGION, together.REGION),
     "dag-topology": Valid(shipped("dag-topology/two-stages"), harmless.CIRCUITS, together.CIRCUITS),
     "regional-circuits": Valid(shipped("regional-circuits/hot-experts-8"), harmless.REGION, together.REGION),

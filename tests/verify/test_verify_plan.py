@@ -24,7 +24,9 @@ from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.drawing.distances import diameter_and_mean_hops
-from topoopt.verify.job.plan import check_plan, plan_figures
+from topoopt.verify.job import routes
+from topoopt.verify.job.plan import check_plan, inspect_plan, plan_figures
+from topoopt.verify.laws.findings import ViolationLog
 
 
 def codes(cluster, workload, plan):
@@ -60,8 +62,10 @@ def test_circulant_of_the_testbed_is_accepted_and_measured():
     assert mean_hops == pytest.approx(20 / 11)
 
 
-def test_traffic_split_over_two_paths_is_accepted():
-    """Two paths of a pair may share its bytes, and its load is split accordingly."""
+@pytest.mark.parametrize("at_once", [1, 5, 2_000_000])
+def test_traffic_split_over_two_paths_is_accepted(monkeypatch, at_once):
+    """Two paths of a pair may share its bytes, and its load is split accordingly, however many hops go at once."""
+    monkeypatch.setattr(routes, "AT_ONCE", at_once)
     cluster, workload, plan = four_servers()
     paths = {(i, j): [((i, j), 1.0)] for i in range(4) for j in range(4) if (i - j) % 4 in (1, 3)}
     for i in range(4):
@@ -69,6 +73,9 @@ def test_traffic_split_over_two_paths_is_accepted():
         paths[i, j] = [((i, (i + 1) % 4, j), 0.25), ((i, (i + 3) % 4, j), 0.75)]
     plan = replace(plan, routes=path_table(4, paths))
     assert check_plan(cluster, workload, plan) == ()
+    # Server 1 and each other one: one hop to neighbours, two paths of two hops to the one across, forth and back.
+    seen = inspect_plan(ViolationLog(), cluster, workload, plan)
+    assert seen.hops.crossings(seen.traffic.transfers) == 2 * (1 + 1 + 4)
     # The table on server 1 sends 2 samples of 6 elements of 4 bytes to each other server, and gets them back.
     ring = 0.5 * 2 * 3 / 4 * 4 * (4096 + 8)
     load = plan_figures(cluster, workload, plan).link_bytes
@@ -229,6 +236,17 @@ def ring_paths(changes=None, n=4):
     paths |= {(i, (i + 2) % n): [((i, (i + 1) % n, (i + 2) % n), 1.0)] for i in range(n)}
     paths |= changes or {}
     return {pair: value for pair, value in paths.items() if value is not None}
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 7, 100])
+def test_loops_are_found_whatever_is_looked_at_at_once(monkeypatch, at_once):
+    """Paths 1, 3 and 4 come back to a server; an empty path, and two after another at the same server, do not."""
+    monkeypatch.setattr(routes, "AT_ONCE", at_once)
+    paths = ((0, 1, 2), (2, 3, 2), (), (1, 0, 3, 1, 2), (5, 5), (5, 4, 3))
+    of_node = np.repeat(np.arange(len(paths), dtype=np.int32), [len(path) for path in paths])
+    nodes = np.array([node for path in paths for node in path], dtype=np.int64)
+    found = [routes._loops(nodes[part], of_node[part]) for part in routes._whole_paths(of_node)]
+    assert np.concatenate(found).tolist() == [1, 3, 4]
 
 
 @pytest.mark.parametrize(

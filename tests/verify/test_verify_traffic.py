@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import floor
 
 import numpy as np
@@ -15,7 +16,7 @@ from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.verify.job.parts import check_strategy
 from topoopt.verify.job.plan import plan_figures
-from topoopt.verify.job.traffic import local_allreduce_ms, recompute_traffic
+from topoopt.verify.job.traffic import local_allreduce_ms, meetings, recompute_traffic, slices
 from topoopt.verify.laws.findings import ViolationLog
 
 
@@ -97,6 +98,20 @@ def test_transfers_equal_a_count_of_elements(job):
     n, workload, placements = job
     traffic = recompute(make_cluster(n, 4), workload, placements)
     assert np.array_equal(traffic.matrix, element_count(workload, n, placements))
+
+
+@pytest.mark.parametrize(("total", "first", "second"), [(12, 3, 4), (7, 7, 2), (5, 8, 3), (64, 1, 16), (100, 6, 6)])
+def test_slices_meet_where_they_have_elements_in_common(total, first, second):
+    """Against the slices that every single element is in; more slices than elements leave some empty."""
+
+    def of(element, ways):
+        return next(i for i in range(ways) if i * total // ways <= element < (i + 1) * total // ways)
+
+    common = Counter((of(element, first), of(element, second)) for element in range(total))
+    i, j, length = meetings(slices(total, first), slices(total, second))
+    assert list(zip(i.tolist(), j.tolist(), length.tolist(), strict=True)) == [
+        (*at, common[at]) for at in sorted(common)
+    ]
 
 
 def test_uniform_dlrm_plan_has_the_published_matrix():

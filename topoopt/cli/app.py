@@ -128,10 +128,10 @@ COMMANDS: dict[str, Line] = {
         "reconfigure",
         "Time of a job, or of a trace of demands, over the reconfiguration delay: one network, and links set anew.",
     ),
-    "pods": Line(
-        "topoopt.analyses.pods.command",
-        "pods",
-        "The strategy of a language model and the circuits between its pods, chosen together.",
+    "pod-circuits": Line(
+        "topoopt.analyses.pod_circuits.command",
+        "pod_circuits",
+        "Circuits for one iteration of a language model's plan, beside those that matrices of traffic choose.",
     ),
     "doctor": Line(
         "topoopt.cli.doctor",

@@ -15,6 +15,7 @@ from topoopt.cli.export_inputs import circuits_of, from_instance, previous_topol
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
+from topoopt.drawing.format import counted
 from topoopt.formats.importer import QueuesOption, require_positive
 from topoopt.kinds import kind_named
 
@@ -157,9 +158,9 @@ def export(
         files = _write(exporter.folder, made, place, force)
 
         def show(console: Console) -> None:
-            console.print(f"written: {place} ({len(files)} files)", soft_wrap=True, highlight=False, markup=False)
-            for note in made.notes:
-                console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
+            written = f"written: {place} ({counted(len(files), 'file')})"
+            for line in (written, *(f"note: {note}" for note in made.notes)):
+                console.print(line, soft_wrap=True, highlight=False, markup=False)
 
         output.result({"target": to, "kind": kind, "out": str(place), "files": files, "notes": list(made.notes)}, show)
         return 0

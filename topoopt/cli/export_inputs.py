@@ -73,7 +73,7 @@ def _solved(instance: Path, solution: Any) -> Any:
 
 
 def circuits_of(to: str, solution: Any, file: Path, instance: Path | None, fabric: str | None) -> dict[str, Any]:
-    """The circuits of a language model's plan, of its rails over a step or links that stay: fields of `ExportOptions`.
+    """The circuits of a language model's plan, of rails over a step, of pods or of servers: fields of `ExportOptions`.
 
     Args:
         file: of the solution.
@@ -84,8 +84,11 @@ def circuits_of(to: str, solution: Any, file: Path, instance: Path | None, fabri
     """
     if solution.kind != "llm-training" or to not in LINKED:
         return {}
-    from topoopt.library.training_exports import circuits_of_rails, rails_of_plan
+    from topoopt.library.training_exports import circuits_of_rails, pods_of_plan, rails_of_plan
 
+    plan = pods_of_plan(solution, fabric)
+    if plan is not None and to == "patch-list":
+        return {"pods": plan}
     if to == "graphml" or rails_of_plan(solution, fabric) is None:
         return {"topology": links_of(solution, fabric)}
     from topoopt.kinds.embedded import embedded_problem

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from topoopt.analyses.costs.prices import given_book
 from topoopt.cli.completions import complete_solver
-from topoopt.cli.solve_options import JobsOption, SlackOption
+from topoopt.cli.solve_options import ExecutorOption, ExecutorOptionOption, JobsOption, SlackOption, chosen_crew
 from topoopt.console.attended import AttendedRun, attended
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.memory_limit import memory_bytes
@@ -53,6 +53,8 @@ def solve(
         typer.Option(help="One of `topoopt methods INSTANCE`; default: of the instance, which is auto by default."),
     ] = None,
     jobs: JobsOption = 1,
+    executor: ExecutorOption = None,
+    executor_option: ExecutorOptionOption = None,
     slack: SlackOption = None,
     prices: Annotated[
         Path | None,
@@ -90,12 +92,10 @@ def solve(
             output.remarks.print(f"running the program {model_hook}", markup=False, highlight=False, soft_wrap=True)
         memory = memory_bytes(memory_limit)
         folder = out or Path("out") / instance.stem
-        own = (
-            None
-            if (solver, formulation, model_hook) == (None, None, None)
-            else OwnChoice(solver, formulation, model_hook)
-        )
-        options = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory, jobs=jobs)
+        chosen = (solver, formulation, model_hook)
+        own = None if chosen == (None, None, None) else OwnChoice(*chosen)
+        crew = chosen_crew(executor, executor_option or [], jobs, folder)
+        options = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory, jobs=jobs, crew=crew)
         with attended(output, time_limit) as run:
             try:
                 given = run.first(lambda: _read(instance, slack, folder, prices, options, own))

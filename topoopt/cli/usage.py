@@ -6,6 +6,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "solve": (
         "topoopt solve candle-16.yaml",
         "topoopt solve candle-16.yaml --budget 500 --seed 1 --out out/candle",
+        "topoopt solve dlrm-128.yaml --jobs 8 --executor slurm --executor-option partition=short",
         "topoopt solve uniform-8-2.yaml --method exact --time-limit 60 --json",
         "topoopt solve uniform-5-2.yaml --solver scip --model-hook my_constraints.py",
     ),
@@ -45,7 +46,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "resilience": ("topoopt resilience out/uniform-8-2/solution.json --csv failures.csv",),
     "outages": ("topoopt outages out/llama3-70b-64/solution.json --spares 0,2,4",),
     "reconfigure": ("topoopt reconfigure candle-16.yaml --delays 10us,1ms,10ms",),
-    "pods": ("topoopt pods small-16.yaml --pod-gpus 2 --pod-ports 4 --circuit-gbps 12.5 --strategies 8",),
+    "pod-circuits": ("topoopt pod-circuits small-16.yaml --pod-gpus 2 --pod-ports 6 --circuit-gbps 12.5",),
     "doctor": ("topoopt doctor", "topoopt doctor --compile"),
     "import flexnet-profile": ("topoopt import flexnet-profile profile.json --model dlrm -o job.yaml",),
     "import flexnet-taskgraph": ("topoopt import flexnet-taskgraph graph.fbuf -o job.yaml",),

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -25,8 +25,10 @@ from topoopt.core.errors import (
     TopooptError,
     is_of_machine,
 )
-from topoopt.core.solution import CheckResult
 from topoopt.core.verdict import Status, StopReason
+
+if TYPE_CHECKING:  # numpy comes with it, which `topoopt --help` must not wait for
+    from topoopt.core.solution import CheckResult
 
 JsonOption = typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
 

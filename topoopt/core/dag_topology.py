@@ -65,6 +65,9 @@ class DagTopologyProblem(Stated):
         rate: volume that a circuit carries in a unit of time, in each direction.
         transfers, tasks: at least one transfer; without circles.
         slack_percent: how much longer than the least makespan the job may take, where that saves circuits.
+        max_hops: circuits that a transfer may take one after the other. 1: every pair that something is transferred
+            between has circuits of its own. More: pods forward, circuits may join any pods, and all transfers from one
+            pod to another take the same route.
         volume_unit, time_unit: for people: `bytes` and `s`, or empty.
     """
 
@@ -75,6 +78,7 @@ class DagTopologyProblem(Stated):
     transfers: tuple[DagTransfer, ...]
     tasks: tuple[DagTask, ...]
     slack_percent: float = 0.0
+    max_hops: int = 1
     volume_unit: str = ""
     time_unit: str = ""
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -87,6 +91,16 @@ class DagTopologyProblem(Stated):
     def pairs(self) -> tuple[Pair, ...]:
         """The pairs that something is transferred between, ascending."""
         return tuple(sorted({(min(m.source, m.target), max(m.source, m.target)) for m in self.transfers}))
+
+    @property
+    def forwarding(self) -> bool:
+        """Whether pods may forward what is for others."""
+        return self.max_hops > 1
+
+    @cached_property
+    def directions(self) -> tuple[Pair, ...]:
+        """(source, target) of all transfers, each once, ascending."""
+        return tuple(sorted({(m.source, m.target) for m in self.transfers}))
 
     @cached_property
     def pair_of(self) -> Ints:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from topoopt.core.cluster import Cluster
+from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.stated import Stated
 from topoopt.core.workload import Workload
@@ -71,3 +71,12 @@ class CoOptimisation(Stated):
     notes: tuple[str, ...] = ()
 
     kind = "co-optimisation"
+
+    @property
+    def sharings(self) -> tuple[LinkSharing, ...]:
+        """How a plan may have links shared, at least one way."""
+        return self.search.link_sharing or (self.cluster.link_sharing,)
+
+    def shared_as(self, cluster: Cluster) -> CoOptimisation:
+        """The problem of a plan that is made: links are shared as on `cluster`."""
+        return replace(self, cluster=replace(self.cluster, link_sharing=cluster.link_sharing))

@@ -9,6 +9,7 @@ from topoopt.core.calculon import CalculonSettings
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.language_model import LanguageModel
 from topoopt.core.parallelism import Overlap, StrategySpace
+from topoopt.core.pod_settings import PodSettings
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.stated import Stated
 from topoopt.core.switching import SwitchSettings
@@ -66,7 +67,8 @@ class ReachedRates:
         scale_up: of the rate of links inside a server.
         network: of the rate of interfaces.
         pass_us: fixed cost of one layer in one pass over it, forward or backward.
-        expert_us: the same of a layer of experts, whose tokens are counted before they are sent.
+        expert_us: fixed cost of one expert of a GPU in one pass, forward, gradients of inputs or of weights: its
+            products are started one by one.
         chunk_us: fixed cost of one pass over the layers of a chunk, and of the messages before and behind it.
         iteration_ms: fixed cost of an iteration: data, norms of gradients, the step.
     """
@@ -178,6 +180,7 @@ class LlmTrainingProblem(Stated):
         prove: search until the best is proven.
         rank_map, degree_split: what of a network is searched.
         switching: how circuits of the rails are set anew inside a step; None: they are not.
+        pods: of GPUs, between which circuits are chosen; None: there are none.
     """
 
     name: str
@@ -199,6 +202,7 @@ class LlmTrainingProblem(Stated):
     degree_split: InterfaceSplit = InterfaceSplit.BEST
     notes: tuple[str, ...] = ()
     switching: SwitchSettings | None = None
+    pods: PodSettings | None = None
     kind: str = field(default="llm-training", init=False)
 
     @property

@@ -8,6 +8,7 @@ from enum import StrEnum
 from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.llm_training import StepBreakdown, TrainingMemory
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.pod_circuits import PodPlan
 from topoopt.core.switched_step import RailPlan
 
 IDEAL_SWITCH = "ideal-switch"
@@ -23,6 +24,9 @@ REGIONAL = "regional-circuits"
 
 PHOTONIC_RAILS = "photonic-rails"
 """One optical circuit switch a rail, whose circuits are set anew inside a step."""
+
+POD_CIRCUITS = "pod-circuits"
+"""Pods of GPUs joined by optical circuits that stay for a whole iteration, chosen by what it needs when."""
 
 SWITCHED_FABRICS = (IDEAL_SWITCH, "rail-fat-tree", "rail-only", "fat-tree", REGIONAL)
 """Networks whose servers all reach each other over switches."""
@@ -161,6 +165,9 @@ class StrategyShape:
     expert: int = 1
     expert_tensor: int = 1
 
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in vars(self).items())
+
 
 class ShapeVerdict(StrEnum):
     """Why no strategy of a shape is faster than the best one."""
@@ -190,6 +197,10 @@ class ShapeOutcome:
     records: int = 0
     fitting: int = 0
     least_bytes: float | None = None
+
+    def __str__(self) -> str:
+        least = "" if self.least_bytes is None else f", the smallest {self.least_bytes!r} bytes"
+        return f"{self.verdict}, {self.records} strategies, {self.fitting} fit, bound {self.bound_s!r} s{least}"
 
 
 @dataclass(frozen=True)
@@ -227,6 +238,7 @@ class FabricOutcome:
         tried: strategies for which a network was made; 0: on an ideal switch.
         next: the fastest others of them, ranks in their order; empty on an ideal switch and on rails.
         rails: what circuits set anew make of it; `breakdown` is then of the same strategy on an ideal switch.
+        pods: what circuits between pods make of it; `breakdown` as with rails.
     """
 
     plan: TrainingPlan
@@ -236,6 +248,7 @@ class FabricOutcome:
     tried: int = 0
     next: tuple[StrategyFigures, ...] = ()
     rails: RailPlan | None = None
+    pods: PodPlan | None = None
 
     @property
     def fabric(self) -> str:
@@ -245,4 +258,6 @@ class FabricOutcome:
     @property
     def iteration_time_s(self) -> float:
         """Seconds, which fabrics are compared by."""
+        if self.pods is not None:
+            return self.pods.makespan_s
         return self.breakdown.total if self.rails is None else self.rails.step_s

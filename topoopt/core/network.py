@@ -148,12 +148,30 @@ class LayerPrices:
     """What a layered Moore bound rests on, beside sums of rows and columns; any prices, not negative, prove a bound.
 
     Attributes:
-        alpha, beta: float64[layers, n] each, prices of rows and columns of the demand for the layers 1, 2, ... that do
-            not reach all servers.
+        alpha, beta: float64[layers, n], prices of rows and columns of the demand, for layers short of all servers.
     """
 
     alpha: Floats
     beta: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class RelayPrices:
+    """What a bound by relay blocks rests on (`topoopt.verify.network.topology_bounds.relay_blocks`).
+
+    Attributes:
+        theta: what the prices prove of every topology.
+        price: float64[n, n], not negative, of a unit of flow over a link i -> j.
+        relief: float64[n, n], not negative, what a unit of demand i -> j is excused for going over one link or two.
+        shift: float64[n, n], of the worth of a link i -> j from its tail to its head.
+        most: float64[n], the most that the links around each server are worth.
+    """
+
+    theta: float
+    price: Floats
+    relief: Floats
+    shift: Floats
+    most: Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -22,6 +22,7 @@ from topoopt.core.network import (
     EnumerationProof,
     LayerPrices,
     LengthCertificate,
+    RelayPrices,
     RoutingMode,
     SourceFlow,
     TwoLayerMultipliers,
@@ -84,6 +85,7 @@ class RoutedNetwork(Shown):
         enumeration: what a bound by enumeration rests on; None for all other bounds.
         tree: what a bound by branch and bound rests on; None for all other bounds.
         layer_prices: what a layered Moore bound rests on; None for all other bounds.
+        relay_prices: what a bound by relay blocks rests on; None for all other bounds.
         robustness: of method `robust`; None for others.
     """
 
@@ -93,6 +95,7 @@ class RoutedNetwork(Shown):
     enumeration: EnumerationProof | None = None
     tree: LinkTree | None = None
     layer_prices: LayerPrices | None = None
+    relay_prices: RelayPrices | None = None
     robustness: Robustness | None = None
 
     @property

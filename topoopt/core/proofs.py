@@ -22,6 +22,7 @@ class Argument(StrEnum):
     PEER_CUT = "peer-cut"
     LAYERED_MOORE = "layered-moore"
     TWO_LAYER = "two-layer"
+    RELAY_BLOCKS = "relay-blocks"
     LISTED_NETWORKS = "listed-networks"
     LINK_TREE = "link-tree"
     FAILED_LINK_CUT = "failed-link-cut"
@@ -89,8 +90,10 @@ class Argument(StrEnum):
     SHARD_BRANCHING = "shard-branching"
     # llm-training
     ALL_SHAPES = "all-shapes"
+    POD_CIRCUITS = "pod-circuits"
     # dag-topology
     CIRCUIT_BRANCHING = "circuit-branching"
+    ROUTE_BRANCHING = "route-branching"
     # regional-circuits
     CIRCUIT_PRICES = "circuit-prices"
 
@@ -102,6 +105,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.PEER_CUT: "node cut over the peers allowed",
     Argument.LAYERED_MOORE: "layered Moore distances",
     Argument.TWO_LAYER: "two-layer distances",
+    Argument.RELAY_BLOCKS: "links around every relay server (weak duality)",
     Argument.LISTED_NETWORKS: "link lengths of all networks with few hops",
     Argument.LINK_TREE: "branch and bound over links, link lengths for every leaf",
     Argument.FAILED_LINK_CUT: "node cut with a link less",
@@ -162,7 +166,9 @@ PHRASES: Mapping[Argument, str] = {
     Argument.REGIONS_LEFT: "jobs that fit alone, and each region filled as if it had all of them (knapsacks)",
     Argument.SHARD_BRANCHING: "HiGHS branch and bound over the shards",
     Argument.ALL_SHAPES: "bounds of all ways to divide the GPUs, or of all their strategies, those left open followed",
+    Argument.POD_CIRCUITS: "bounds of all strategies in pods, branch and bound over the circuits of those left open",
     Argument.CIRCUIT_BRANCHING: "branch and bound over circuits, windows of time and longest paths for every box",
+    Argument.ROUTE_BRANCHING: "branch and bound over circuits and routes, windows of time for every box",
     Argument.CIRCUIT_PRICES: "branch and bound over circuits, prices of ports and interfaces for every box",
 }
 """The arguments for people."""

@@ -78,11 +78,12 @@ class Figure:
     """A picture of the report.
 
     Attributes:
-        kind: `lines`, `scatter`, `box`, `performance-profile`, `bars`, `distribution` or `across`.
+        kind: `lines`, `scatter`, `box`, `performance-profile`, `bars`, `distribution`, `across` or `heat-map`.
         title: above it; empty: made from the columns.
         x, y, series: columns of the table of results; what each kind needs is in its docstring.
-        columns: several columns drawn as one series each (kind `lines`), instead of y and series; in kind `across` each
-            names many, with a star for the number that is x.
+        columns: several columns drawn as one series each (kind `lines`), instead of series, y then being the title of
+            the axis; in kind `across` each names many, with a star for the number that is x; in kind `heat-map` one,
+            with two, for row and column.
         where: only rows with these values in these columns.
         log_x, log_y: logarithmic axes.
     """
@@ -130,6 +131,7 @@ class Published:
         over: column by which it is divided, in the same row; None: it is not.
         statistic: of ours over all rows that count.
         where: only rows with these values in these columns.
+        why: what sets ours apart, told where the two do not agree.
     """
 
     what: str
@@ -139,6 +141,7 @@ class Published:
     over: str | None = None
     statistic: str = "mean"
     where: tuple[tuple[str, Scalar], ...] = ()
+    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ class Study:
         name, title, notes: for people.
         runs: in order.
         comparison, figures, tables, published: of the report.
+        names: (column, what it is called in pictures and tables).
         file: the study file.
         sha256: of its content.
         versions: of code and solvers, part of every identity.
@@ -162,6 +166,7 @@ class Study:
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
     published: tuple[Published, ...]
+    names: tuple[tuple[str, str], ...]
     file: str
     sha256: str
     versions: tuple[tuple[str, str], ...]

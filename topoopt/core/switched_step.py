@@ -184,6 +184,25 @@ class StragglerFigures:
     electrical_s: float
 
 
+EVERY_STAGE = -1
+"""In place of a stage: a failure that strikes all servers, as that of the switches of rails."""
+
+
+@dataclass(frozen=True)
+class FailedFigures:
+    """A step after interfaces failed.
+
+    Attributes:
+        rank: the stage that one server has so many fewer of; `EVERY_STAGE`: all servers have.
+        step_s: seconds of the step on the ports of the plan.
+        electrical_s: the same on a network that gives every exchange the whole rate of what is left, all at once.
+    """
+
+    rank: int
+    step_s: float
+    electrical_s: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RailStudy(Shown):
     """Switching inside the steps of one strategy.
@@ -198,6 +217,8 @@ class RailStudy(Shown):
         boundaries: of that step.
         slowdown: passes of one stage take so many times as long in `stragglers`.
         stragglers: that step with each stage slow in turn; empty: not asked for.
+        failed: interfaces of a server that are dead in `failures`.
+        failures: that step with these in all servers, then in one of each stage in turn; empty: not asked for.
     """
 
     ports: int
@@ -210,3 +231,5 @@ class RailStudy(Shown):
     boundaries: tuple[BoundaryFigures, ...]
     slowdown: float = 1.0
     stragglers: tuple[StragglerFigures, ...] = ()
+    failed: int = 0
+    failures: tuple[FailedFigures, ...] = ()

@@ -22,6 +22,8 @@ class TrafficFigures:
             their own that carry the same.
         byte_hops: float64[h + 1], part of the model-parallel bytes whose path has so many hops; empty without any.
         pair_hops: float64[h + 1], part of the routed ordered pairs whose path (each by its share) has so many hops.
+        pair_bytes: float64[n, n], sent from row to column: by AllReduce from a ring member to the next, and
+            model-parallel.
     """
 
     name: str
@@ -34,6 +36,7 @@ class TrafficFigures:
     model_parallel_link_bytes: Floats
     byte_hops: Floats
     pair_hops: Floats
+    pair_bytes: Floats
 
     @property
     def demanded_bytes(self) -> float:

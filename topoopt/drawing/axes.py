@@ -12,6 +12,9 @@ from topoopt.drawing.svg import decade_ticks, nice_step, tick_text, ticks
 MOST_DECADES = 8
 """Decades that get a tick each; beyond, every second, third, ... does."""
 
+FEWEST_MARKS = 3
+"""Fewer round ticks of a logarithmic axis are replaced by evenly spaced ones."""
+
 LEAST_SPREAD = 1e-9
 """Part of the largest value below which values differ by rounding alone."""
 
@@ -62,7 +65,10 @@ class Axis:
             return [(value, _power_text(value)) for value in decades]
         power = 10.0 ** math.floor(math.log10(self.low))
         fine = [factor * scale for scale in (power, 10 * power, 100 * power) for factor in (1, 1.5, 2, 3, 5, 7)]
-        return [(value, f"{value:,.6g}") for value in fine if self.low <= value <= self.high]
+        marks = [(value, f"{value:,.6g}") for value in fine if self.low <= value <= self.high]
+        if len(marks) >= FEWEST_MARKS:
+            return marks
+        return [(value, f"{value:,.6g}") for value in ticks(self.low, self.high, FEWEST_MARKS) if value > 0]
 
 
 def _power_text(value: float) -> str:

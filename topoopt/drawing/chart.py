@@ -16,6 +16,12 @@ HEIGHT = 320.0
 TOP = 26.0
 BOTTOM = 44.0
 LONGEST_NAME = 22
+LETTER, PLOT = 6.3, 460.0
+"""Mean width of a letter, and of a plot beside another one on a wide page; longer rows of names are set at a slant."""
+
+HOLLOW = "dot hollow"
+"""CSS classes of what others published."""
+
 LEVEL = 2e-3
 """Part of the highest value below which lines coincide."""
 
@@ -32,12 +38,23 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one name; `line` joins them in order, `dots` marks each."""
+    """Points of one name; `line` joins them in order, `dots` marks each.
+
+    `beside` names the series next to which published values are set: they have its colour and shape, hollow.
+    """
 
     name: str
     points: tuple[Point, ...]
     line: bool = False
     dots: bool = True
+    beside: str | None = None
+
+
+def _place(series: Sequence[Series], place: int) -> tuple[int, bool]:
+    """Whose marks the n-th series has, and whether they are hollow."""
+    own = [one.name for one in series]
+    beside = series[place].beside
+    return (own.index(beside), True) if beside in own else (place, False)
 
 
 def legend(names: Sequence[str], series: Sequence[Series] = ()) -> Markup:
@@ -53,11 +70,18 @@ def legend(names: Sequence[str], series: Sequence[Series] = ()) -> Markup:
     order = list(range(len(names)))
     if series:
         order.sort(key=lambda place: -series[place].points[-1].y if series[place].points else 0.0)
+    hollow = [place for place in order if series and _place(series, place)[1]]
     items = []
     for place in order:
+        if place in hollow:
+            continue
         twin = next((names[k] for k in range(min(place, len(series))) if _coincide(series[k], series[place])), None)
         text = names[place] if twin is None else f"{names[place]} (on the line of {twin.partition(':')[0]})"
         items.append(element("li", _sample(place, series), element("span", text)))
+    if hollow:
+        shape = mark(0, x=6.0, y=6.0, css=HOLLOW)
+        shown = element("svg", shape, width=12, height=12, aria_hidden="true")
+        items.append(element("li", shown, element("span", "published")))
     return element("ul", *items, class_="legend flat")
 
 
@@ -92,7 +116,9 @@ def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str, *, radius: 
     size = _radius(series) if radius is None else radius
     for place, one in enumerate(series):
         if one.dots:
-            shapes += [_dot(point, x, y, place, size) for point in one.points]
+            like, hollow = _place(series, place)
+            css = f"{HOLLOW} {colour(like)}" if hollow else None
+            shapes += [_dot(point, x, y, like, size * (1.6 if hollow else 1.0), css=css) for point in one.points]
     return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
 
 
@@ -123,7 +149,7 @@ def box_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
         for number, point in enumerate(one.points):
             shift = spread * (2 * ((number * 0.618034) % 1.0) - 1)
             shapes.append(_dot(point, x, y, place, _radius(series), at=x.at(place) + shift))
-    return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
+    return picture(*shapes, label=label, class_=_class(x), height=int(HEIGHT))
 
 
 def bar_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
@@ -145,7 +171,7 @@ def bar_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
                 class_=f"bar {colour(place)}",
             )
             shapes.append(bar if point.href is None else element("a", bar, href=point.href))
-    return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
+    return picture(*shapes, label=label, class_=_class(x), height=int(HEIGHT))
 
 
 def _quartiles(values: list[float]) -> tuple[float, float, float]:
@@ -166,9 +192,11 @@ def _radius(series: Sequence[Series]) -> float:
     return 4.0 if points <= 200 else 3.0 if points <= 600 else 2.0
 
 
-def _dot(point: Point, x: Axis, y: Axis, series: int, radius: float, *, at: float | None = None) -> Markup:
+def _dot(
+    point: Point, x: Axis, y: Axis, series: int, radius: float, *, at: float | None = None, css: str | None = None
+) -> Markup:
     across = percentage(x.at(point.x) if at is None else at)
-    dot = mark(series, element("title", point.tip), x=across, y=_height(point.y, y), radius=radius)
+    dot = mark(series, element("title", point.tip), x=across, y=_height(point.y, y), radius=radius, css=css)
     return dot if point.href is None else element("a", dot, href=point.href)
 
 
@@ -181,13 +209,28 @@ def _frame(x: Axis, y: Axis) -> list[Markup]:
         shapes.append(element("line", x1=0, x2="100%", y1=at, y2=at, class_="gridline"))
         shapes.append(element("text", text, x=-6, y=at + 4, text_anchor="end"))
     shapes.append(element("text", y.title, x=-6, y=12, text_anchor="start"))
-    marks = x.marks(8)
+    marks, slanted = x.marks(8), _crowded(x)
     for value, text in marks:
         at_x = percentage(x.at(value))
         if not x.names:
             shapes.append(element("line", x1=at_x, x2=at_x, y1=TOP, y2=base, class_="gridline"))
         shown = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
-        shapes.append(element("text", shown, x=at_x, y=base + 16, text_anchor="middle"))
+        if slanted:
+            turned = element("text", shown, x=0, y=0, text_anchor="end", transform="rotate(-35)")
+            shapes.append(element("svg", turned, x=at_x, y=base + 14, overflow="visible", class_="name"))
+        else:
+            shapes.append(element("text", shown, x=at_x, y=base + 16, text_anchor="middle"))
     shapes.append(element("line", x1=0, x2="100%", y1=base, y2=base, class_="axis"))
-    shapes.append(element("text", x.title, x="100%", y=base + 36, text_anchor="end"))
+    if not slanted:
+        shapes.append(element("text", x.title, x="100%", y=base + 36, text_anchor="end"))
     return shapes
+
+
+def _crowded(x: Axis) -> bool:
+    """Whether names side by side would run into each other."""
+    longest = max((min(len(name), LONGEST_NAME) for name in x.names), default=0)
+    return len(x.names) > 1 and longest * LETTER * len(x.names) > PLOT
+
+
+def _class(x: Axis) -> str:
+    return "chart slanted" if _crowded(x) else "chart"

@@ -12,6 +12,8 @@ USUAL_DECIMALS = 3
 """Decimals at most for values of 0.01 and more."""
 ROUNDING = 1e-9
 """Fractions below are rounding."""
+HUGE = 1e15
+"""From here on a value has a power of ten."""
 LISTED_SERVERS = 6
 """Longer server sets are shown as a range, a progression or their first members."""
 
@@ -19,7 +21,10 @@ _BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")
 
 
 def number(value: float) -> str:
-    """Four significant digits, three decimals (four below 0.01), thousands separated: 12,346; 20.31; 0.840; 0.0042."""
+    """Four significant digits, three decimals (four below 0.01), thousands separated: 12,346; 20.31; 0.840; 0.0042.
+
+    From 10¹⁵ on with a power of ten: 4.319 × 10¹⁶.
+    """
     if math.isnan(value):
         return "n/a"
     if math.isinf(value):
@@ -30,6 +35,8 @@ def number(value: float) -> str:
     smallest = 10.0**-MAX_DECIMALS
     if size < smallest / 2:
         return f"<{smallest:.{MAX_DECIMALS}f}" if value > 0 else "0"
+    if size >= HUGE:
+        return scientific(value, SIGNIFICANT_DIGITS)
     most = USUAL_DECIMALS if size >= 0.01 else MAX_DECIMALS
     decimals = min(most, max(0, SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(size))))
     return f"{value:,.{decimals}f}".replace("-", "−")
@@ -44,10 +51,13 @@ def precise(value: float) -> str:
     """Six significant digits, for where a figure comes from: 1234.57; 4.31942 × 10¹⁶; rounding of 0 as 0."""
     if not math.isfinite(value):
         return number(value)
-    if abs(value) < 1e-12:
-        return "0"
-    digits, _, power = f"{value:.6g}".partition("e")
-    return (f"{digits} × {power_of_ten(int(power))}" if power else digits).replace("-", "−")
+    return "0" if abs(value) < 1e-12 else scientific(value, 6)
+
+
+def scientific(value: float, digits: int) -> str:
+    """So many significant digits, with a power of ten where plain digits would be more."""
+    shown, _, power = f"{value:.{digits}g}".partition("e")
+    return (f"{shown} × {power_of_ten(int(power))}" if power else shown).replace("-", "−")
 
 
 def milliseconds(value: float) -> str:
@@ -75,9 +85,11 @@ def percent(fraction: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """Quotient of two times: `1.31×`."""
+    """Quotient of two times: `1.31×`; `6.84 × 10¹⁹⁸ times`."""
     if not math.isfinite(value):
         return "n/a"
+    if value >= HUGE:
+        return f"{scientific(value, 3)} times"
     return f"{value:.2f}×" if value < 10 else f"{value:,.1f}×"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from markupsafe import Markup
@@ -21,6 +21,9 @@ MAX_CELLS = 256
 LEVELS = 255
 DECADES = 4
 """Depth of the logarithmic scale below the largest cell."""
+
+SCALES = LOGARITHMIC, LINEAR = ("scale-log", "scale-lin")
+"""What the style sheet calls them."""
 
 
 STOPS: tuple[Colour, ...] = ((223, 239, 214), (140, 203, 181), (63, 151, 182), (42, 90, 155), (27, 31, 94))
@@ -92,20 +95,28 @@ def _legend(matrix: Floats, logarithmic: bool, text_of: Callable[[float], str]) 
     return joined([image, *texts])
 
 
-def heat_map(matrix: Floats, title: str, unit: str = "bytes", text_of: Callable[[float], str] = byte_size) -> Markup:
-    """Picture of a matrix with at least one positive cell, on both scales; CSS shows one of them.
+def heat_map(
+    matrix: Floats,
+    title: str,
+    unit: str = "bytes",
+    text_of: Callable[[float], str] = byte_size,
+    scales: Sequence[str] = SCALES,
+) -> Markup:
+    """Picture of a matrix with at least one positive cell, on both scales, of which CSS shows one, or on one of them.
 
     Args:
         matrix: float64[n, n], sender by receiver.
         title: what it is.
         unit: of a cell, for the tool tips.
         text_of: a value as text, for the scale.
+        scales: of `SCALES`.
     """
     n = len(matrix)
     cells, block = in_blocks(matrix)
     palette = [(0, 0, 0), *ramp(STOPS, LEVELS)]
     layers = []
-    for css, logarithmic in (("scale-log", True), ("scale-lin", False)):
+    for css in scales:
+        logarithmic = css == LOGARITHMIC
         uri = data_uri(palette_png(colour_index(cells, logarithmic), palette))
         image = element("image", href=uri, x=LEFT, y=TOP, width=SIDE, height=SIDE, preserveAspectRatio="none")
         layers.append(element("g", image, _legend(cells, logarithmic, text_of), class_=css))

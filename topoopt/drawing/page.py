@@ -63,6 +63,11 @@ def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
     )
 
 
+def versions_row(solution: SolutionHead) -> tuple[str, str]:
+    """What made the solution."""
+    return "versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"
+
+
 @cache
 def _environment() -> Environment:
     """Templates are compiled once; their compiler is loaded with the first, as many a run has no page."""

@@ -21,13 +21,17 @@ COLOURS: Mapping[PortUse, str] = {PortUse.PIPELINE: "k4", PortUse.DATA: "k2", Po
 DARK = "k5"
 TRANSFERS = {"send": "k0", "reduce": "k6", "gather": "k6"}
 
-PORTS_LEGEND = (
-    *((f"f-{css}", f"ports serve {use.value}") for use, css in COLOURS.items()),
-    (f"f-{DARK}", "being set: dark"),
-    ("f-k0", "sent to another stage"),
-    ("f-k6", "gradients and weights"),
-)
-"""Classes of colours, and what they mean."""
+
+def ports_legend(stages: Sequence[StagePorts], *, sent: bool) -> tuple[tuple[str, str], ...]:
+    """Classes of colours and what they mean: of what the ports of these stages serve, and of what is sent."""
+    served = {
+        use for ports in stages for one in (ports.pipeline, ports.inside, ports.data) for use in PortUse if one.of(use)
+    }
+    return (
+        *((f"f-{css}", f"ports serve {use.value}") for use, css in COLOURS.items() if use in served),
+        (f"f-{DARK}", "being set: dark"),
+        *((("f-k0", "sent to another stage"), ("f-k6", "gradients and weights")) if sent else ()),
+    )
 
 
 def ports_picture(

@@ -55,7 +55,7 @@ def bound_text(solution: SolutionHead) -> str:
 
 def compared(own: float, other: float) -> tuple[str, str]:
     """How time `own` compares with `other`, for a card: `2.41× faster`, `1.08× slower`, `equal`; and for a sentence."""
-    factor = quotient(other, own)
+    factor = 1.0 if own == other else quotient(other, own)
     if not math.isfinite(factor) or factor <= 0:
         return "–", "not comparable with"
     if abs(factor - 1) < SAME:

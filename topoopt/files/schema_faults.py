@@ -45,7 +45,7 @@ def _descend(root: JsonSchema, location: Path, *, inside: bool = False) -> tuple
             raw = shape
             node = _follow(shape, root)
             continue
-        member = next((ref for ref in node.get("oneOf", ()) if ref.get("$ref", "").endswith(f"/{part}")), None)
+        member = next((one for one in node.get("oneOf", ()) if _is_named(one, part)), None)
         if member is not None:
             # A location that ends on the member's name means the value is of neither shape.
             node = node if depth == len(location) - 1 and not inside else _follow(member, root)
@@ -70,9 +70,12 @@ def _shape(raw: JsonSchema, part: str | int) -> JsonSchema | None:
         return None
     if part.startswith("list["):
         return next((option for option in options if option.get("type") == "array"), None)
-    named = (option for option in options if option.get("$ref", "").endswith(f"/{part}"))
-    plain = (option for option in options if part in _PLAIN and option.get("type") == _PLAIN[part])
-    return next(named, next(plain, None))
+    return next((option for option in options if _is_named(option, part)), None)
+
+
+def _is_named(option: JsonSchema, part: str | int) -> bool:
+    """Whether a part of a location is the name of a shape: that of its class, or of a plain type."""
+    return option.get("$ref", "").endswith(f"/{part}") or (part in _PLAIN and option.get("type") == _PLAIN[str(part)])
 
 
 def _number(value: float) -> str:
@@ -109,6 +112,8 @@ def describe(node: JsonSchema) -> str:
         text += f" ({length} characters)" if length else ""
     elif node.get("type") == "array":
         text = f"a list of {_span(node, 'minItems', 'maxItems')} items" if "maxItems" in node else "a list"
+        names = node.get("items", {}).get("enum")
+        text += f", each one of: {', '.join(map(str, names))}" if names else ""
     elif "oneOf" in node:
         text = str(node.get("description", "a mapping, either with model or with operators"))
     elif "properties" in node:

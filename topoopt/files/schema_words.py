@@ -68,10 +68,14 @@ def value_words(field: Mapping[str, Any]) -> str:
     low, over = field.get("minimum"), field.get("exclusiveMinimum")
     high, under = field.get("maximum"), field.get("exclusiveMaximum")
     ends = [
-        f"from {low:g}" if low is not None else f"above {over:g}" if over is not None else "",
-        f"to {high:g}" if high is not None else f"below {under:g}" if under is not None else "",
+        f"from {_number(low)}" if low is not None else f"above {_number(over)}" if over is not None else "",
+        f"to {_number(high)}" if high is not None else f"below {_number(under)}" if under is not None else "",
     ]
     return " ".join(each for each in (field.get("type", "anything"), *ends) if each)
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 def _sections(field: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ from topoopt.core.units import MIB
 from topoopt.files.documents import Limits, parse_document
 from topoopt.files.faults import Fault, nearest_text, value_text
 
-LIMITS = Limits(json_bytes=256 * MIB, json_nodes=16_000_000)
+LIMITS = Limits(json_bytes=256 * MIB, json_nodes=40_000_000)
 SUFFIX = "-solution"
 
 

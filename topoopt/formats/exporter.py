@@ -15,6 +15,7 @@ from topoopt.core.chunk_program import ChunkProgram
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.host_rates import HostSetting
+from topoopt.core.pod_circuits import PodPlan
 from topoopt.core.rail_circuits import RailTimetable
 from topoopt.core.rank_program import RankProgram
 from topoopt.core.taskgraph import TaskGraph
@@ -41,6 +42,7 @@ class ExportOptions:
         job_graph: one iteration of the solution's plan; None: no instance was given.
         fabric: of a language model whose plan is written; None: that of the solution's own plan.
         timetable: of the circuits of rails; None: the plan has none.
+        pods: circuits between pods of a language model; None: the plan has none.
         ranks: of a language model that traces are written of: `stages`, `all`, or numbers.
     """
 
@@ -57,6 +59,7 @@ class ExportOptions:
     job_graph: DagTopologyProblem | None = None
     fabric: str | None = None
     timetable: RailTimetable | None = None
+    pods: PodPlan | None = None
     ranks: str = "stages"
 
 
@@ -111,7 +114,7 @@ def check_export(exporter: Exporter, export: Export) -> None:
         try:
             same = exporter.read_back(Path(folder)) == export.content
         except InputError as error:
-            raise CheckError(f"the export cannot be read back: {error}") from error
+            raise CheckError(f"the export cannot be read back: {str(error).replace(folder, '.')}") from error
     if not same:
         raise CheckError("the export reads back as something else")
 

@@ -23,6 +23,7 @@ from topoopt.files.solution_format import SolutionFormat
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from solvers.processes.crew import Gather
     from solvers.stop import Stop
     from solvers.timing import Timing
     from topoopt.core.price_book import PriceBook
@@ -69,6 +70,7 @@ class SolveOptions:
         timing: deadline and interrupts, by whoever looks after signals; None: those of the call itself.
         chosen: a method that stands in no table, run in place of that of the settings.
         jobs: processes that share the independent parts of a search, which change nothing of what it finds.
+        crew: who does these parts instead; None: such processes.
     """
 
     seed: int | None = None
@@ -82,6 +84,7 @@ class SolveOptions:
     timing: Timing | None = None
     chosen: Method | None = None
     jobs: int = 1
+    crew: Gather | None = None
 
 
 AS_STATED = SolveOptions()
@@ -253,7 +256,7 @@ class Kind:
         maximise: whether a larger objective of a problem is better, and its bound an upper one.
         value_per_million_usd: solution -> iterations a second that a million dollars of its network buy; None without
             a price.
-        takes_budget, takes_prices, takes_jobs: whether these options mean something.
+        takes_budget, takes_prices, takes_jobs, takes_crew: whether these options mean something.
     """
 
     name: str
@@ -269,6 +272,7 @@ class Kind:
     takes_budget: bool = False
     takes_prices: bool = False
     takes_jobs: bool = False
+    takes_crew: bool = False
 
     def methods(self, problem: Any) -> Mapping[str, Method]:
         """The methods for a problem, by name."""

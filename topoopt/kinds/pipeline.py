@@ -54,6 +54,9 @@ def search_problems(kind: Kind, problem: Instance, options: SolveOptions = AS_ST
     if options.jobs > 1 and not kind.takes_jobs:
         text = "searches of this kind have no parts for several processes"
         problems.append(Problem(text, path="--jobs", value=str(options.jobs), allowed="1"))
+    if options.crew is not None and not kind.takes_crew:
+        text = "searches of this kind have no parts for several machines"
+        problems.append(Problem(text, path="--executor", allowed="kind co-optimisation"))
     return [*problems, *kind.problems(problem)]
 
 
@@ -148,6 +151,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         alone = solver.excerpt is not None and solver.search_share == 1.0  # else bounds and more come with the figures
         timing.measure = partial(_afterwards_s, asked, effort) if alone else None
         found = _found(solver, options.chosen or methods[search.method], asked, effort, timing)
+        timing.kept = None  # with all that the search still holds
         # Still inside: Ctrl-C after the search must not lose what was found.
         began = time.process_time()
         try:

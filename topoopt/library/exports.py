@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import CheckError, InputError
+from topoopt.core.step_circuits import SwitchedSteps
 from topoopt.formats.exporter import Export, Exporter, check_export
 from topoopt.verify.collective.order import OrderLimitError
 from topoopt.verify.collective.program import execute
+from topoopt.verify.regional_circuits.ports import check_switched_steps
 
 
 def check_written(exporter: Exporter, export: Export, solution: Any) -> None:
@@ -19,6 +21,8 @@ def check_written(exporter: Exporter, export: Export, solution: Any) -> None:
         CheckError: it would not.
     """
     check_export(exporter, export)
+    if isinstance(export.content, SwitchedSteps) and (wrong := check_switched_steps(solution, export.content)):
+        raise CheckError("the checker rejects circuits of the steps:\n" + "\n".join(map(str, wrong)))
     if exporter.programs is None:
         return
     with tempfile.TemporaryDirectory(prefix="topoopt-export-") as folder:

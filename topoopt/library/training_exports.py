@@ -9,8 +9,9 @@ from solvers.network.constructions.assemble import switched
 from solvers.switching.rail_steps import RailSteps
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import TrainingPlan
+from topoopt.core.llm_training_plan import REGIONAL, TrainingPlan
 from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.pod_circuits import PodPlan
 from topoopt.core.rail_circuits import RailTimetable
 from topoopt.core.switched_step import RailPlan
 from topoopt.core.topology import Topology
@@ -34,22 +35,34 @@ def training_topology(solution: LlmTrainingSolution, fabric: str | None) -> Topo
     if not _direct(plan, servers):
         able = [one.plan.network.fabric for one in solution.fabrics if _direct(one.plan, servers)]
         text, value = "no links join its servers to each other", plan.network.fabric
-        allowed = ", ".join(able) or "a solution with direct-connect or torus-3d among its fabrics"
+        allowed = ", ".join(able) or "a solution with direct-connect, torus-3d or regional-circuits among its fabrics"
         raise InputError([Problem(text, path="--fabric", value=value, allowed=allowed)])
-    rows = np.array(plan.network.links, dtype=np.int64)
+    rows = np.array(_between_servers(plan, servers), dtype=np.int64)
     arcs = np.repeat(rows[:, :2], rows[:, 2], axis=0)
     return switched(Topology.of_arcs(servers, arcs, origin=plan.network.fabric))
 
 
+def _between_servers(plan: TrainingPlan, servers: int) -> list[tuple[int, int, int]]:
+    """Links that join two servers."""
+    return [link for link in plan.network.links if max(link[:2]) < servers]
+
+
 def _direct(plan: TrainingPlan, servers: int) -> bool:
-    links = plan.network.links
-    return bool(links) and all(max(tail, head) < servers for tail, head, _ in links)
+    """Whether all links do; of regional circuits those that do are the circuits, beside one electrical network."""
+    between = _between_servers(plan, servers)
+    return bool(between) and (len(between) == len(plan.network.links) or plan.network.fabric == REGIONAL)
 
 
 def rails_of_plan(solution: LlmTrainingSolution, fabric: str | None) -> RailPlan | None:
     """Ports of the plan of a fabric; None: it has no circuits that are set anew."""
     name = plan_on(solution, fabric).network.fabric
     return next(one.rails for one in solution.fabrics if one.fabric == name)
+
+
+def pods_of_plan(solution: LlmTrainingSolution, fabric: str | None) -> PodPlan | None:
+    """Circuits between the pods of the plan of a fabric; None: it has none."""
+    name = plan_on(solution, fabric).network.fabric
+    return next(one.pods for one in solution.fabrics if one.fabric == name)
 
 
 def circuits_of_rails(problem: LlmTrainingProblem, solution: LlmTrainingSolution, fabric: str | None) -> RailTimetable:

@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 from numba import config, njit, types
 from numba.core import event
 from numba.core.caching import FunctionCache
-from numba.core.errors import TypingError
-from numba.extending import intrinsic
 
 from topoopt.simulate.compilation import LISTENERS
+from topoopt.simulate.jit_libraries import KernelCompiler, PieceCompiler
 from topoopt.simulate.kernel_files import KernelFile, KernelFiles
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -40,7 +39,7 @@ class _Cache(FunctionCache):
     _impl_class = KernelFile
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)  # type: ignore[no-untyped-call]
+        super().__init__(function)
         top, part = function.__module__.split(".")[:2]
         file = Path(function.__code__.co_filename)
         own = next(
@@ -54,18 +53,18 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled before; None if it cannot be read, or names a class that has another name by now."""
         try:
-            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            return self._load_overload(sig, target_context)
         except OSError:
             return None
         except Exception:  # a damaged file fails as it likes; so does one that names a class of another name by now
             with suppress(OSError):
-                self._cache_file.flush()  # type: ignore[no-untyped-call]  # or saving would meet the same
+                self._cache_file.flush()  # or saving would meet the same
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep it for the next run, if the disk takes it."""
         with suppress(OSError):
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+            super().save_overload(sig, data)
 
 
 class _Telling(event.Listener):
@@ -87,7 +86,7 @@ class _Telling(event.Listener):
                 listener.ended()
 
 
-event.register("numba:compile", _Telling())  # type: ignore[no-untyped-call]
+event.register("numba:compile", _Telling())
 
 
 def piece(function: Function) -> Function:
@@ -95,8 +94,7 @@ def piece(function: Function) -> Function:
 
     Python cannot call it: the code for that would take longer to compile than the part itself.
     """
-    options: dict[str, Any] = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    compiled: Function = njit(function, error_model="numpy", **options)
+    compiled: Function = _compiled(function, PieceCompiler, forceinline=True, no_cpython_wrapper=True)
     return compiled
 
 
@@ -114,51 +112,28 @@ def summing_kernel(function: Function) -> Function:
 
 
 def _kept(function: Function, **options: Any) -> Function:
-    dispatcher = njit(function, error_model="numpy", nogil=True, **options)  # no zero-division checks in hot loops
+    dispatcher = _compiled(function, KernelCompiler, nogil=True, **options)
     with suppress(RuntimeError):  # nowhere to keep it
         dispatcher._cache = _Cache(function)
     compiled: Function = dispatcher
     return compiled
 
 
-def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, types.Array):
-        array = context.make_array(kind)(context, builder, value=value)
-        array.meminfo = array.meminfo.type(None)
-        return array._getvalue()
-    if isinstance(kind, types.BaseTuple):
-        parts: Any = kind
-        for place, part in enumerate(parts):
-            inner = _without_owner(context, builder, part, builder.extract_value(value, place))
-            value = builder.insert_value(value, inner, place)
-        return value
-    if not isinstance(kind, types.Number | types.Boolean):  # it would be freed without having been counted
-        raise TypingError(f"cannot borrow {kind}")
-    return value
+def _compiled(function: Function, compiler: type[KernelCompiler], **options: Any) -> Any:
+    """Compiled once for all constants that callers pass, and for all widths of integers: they are cast at the call."""
+    options |= {"error_model": "numpy", "no_cfunc_wrapper": True}  # no zero-division checks in hot loops
+    dispatcher: Any = njit(function, pipeline_class=compiler, **options)
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]  # then it is the function itself
+        return dispatcher
+    templates = dispatcher.get_call_template
+
+    def template(positional: Any, named: Any) -> Any:
+        return templates(tuple(map(_plain, positional)), {name: _plain(kind) for name, kind in named.items()})
+
+    dispatcher.get_call_template = template
+    return dispatcher
 
 
-@intrinsic
-def _borrowed(typing_context: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _without_owner(context, builder, signature.args[0], arguments[0])
-
-    return value(value), generate
-
-
-Arrays = TypeVar("Arrays")
-
-_UNCOMPILED = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
-"""Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
-
-
-@piece
-def borrowed(arrays: Arrays) -> Arrays:
-    """The same nested tuples of arrays, whose references are not counted: somebody else keeps them alive.
-
-    Counting at every access to a field would cost a hot loop more than its work. What is borrowed must be an argument
-    of the kernel, or be named once more after its last use: an array that is never named again is freed at once.
-    """
-    if _UNCOMPILED:
-        return arrays
-    same: Arrays = _borrowed(arrays)  # type: ignore[call-arg]
-    return same
+def _plain(kind: Any) -> Any:
+    plain: Any = types.unliteral(kind)
+    return types.int64 if plain in types.signed_domain else plain

@@ -31,13 +31,13 @@ class _Library(native.JITCodeLibrary):
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None and self.unparsed is not None:
             self._shared_module = native.ll.parse_bitcode(self.unparsed)  # type: ignore[attr-defined]
-        return super()._get_module_for_linking()  # type: ignore[no-untyped-call]
+        return super()._get_module_for_linking()
 
     @classmethod
     def _unserialize(cls, codegen: Any, state: Any) -> Any:
         name, kind, data = state
         if kind != "object":
-            return super()._unserialize(codegen, state)  # type: ignore[no-untyped-call]
+            return super()._unserialize(codegen, state)
         machine_code, bitcode, symbols = data
         library = codegen.create_library(name)
         library.enable_object_caching()
@@ -53,7 +53,7 @@ class KernelFile(CompileResultCacheImpl):
 
     def reduce(self, compiled: Any) -> Any:
         """What is pickled: with the names it defines, without environments that hold nothing."""
-        (name, kind, code), *rest, environments = super().reduce(compiled)  # type: ignore[no-untyped-call]
+        (name, kind, code), *rest, environments = super().reduce(compiled)
         module = compiled.library._get_module_for_linking()
         parts = (*module.functions, *module.global_variables)
         symbols = frozenset(part.name for part in parts if not part.is_declaration)
@@ -64,7 +64,7 @@ class KernelFile(CompileResultCacheImpl):
         """The kernel, ready to run."""
         rtsys.initialize(target_context)
         target_context.codegen()._library_class = _Library
-        return super().rebuild(target_context, payload)  # type: ignore[no-untyped-call]
+        return super().rebuild(target_context, payload)
 
 
 class KernelFiles(IndexDataCacheFile):
@@ -77,13 +77,13 @@ class KernelFiles(IndexDataCacheFile):
 
     def save(self, key: Any, data: Any) -> None:
         """Write it, in one step, and remove what was compiled from other sources."""
-        self._save_data(self._name(key), (key, data))  # type: ignore[no-untyped-call]
+        self._save_data(self._name(key), (key, data))
         self._remove(but=f"{self._base}.{self._sources()}.")
 
     def load(self, key: Any) -> Any:
         """What was saved for these arguments and sources; None if there is nothing."""
         try:
-            saved, data = self._load_data(self._name(key))  # type: ignore[no-untyped-call]
+            saved, data = self._load_data(self._name(key))
         except FileNotFoundError:
             return None
         return data if saved == key else None

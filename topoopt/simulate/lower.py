@@ -169,6 +169,14 @@ def _emit(
 
 
 @kernel
+def task_count(w: WorkloadArrays, split: Ints, offset: Ints) -> int:
+    """Tasks of the graph of a strategy, without building it."""
+    i8, i32 = np.empty(0, dtype=np.int8), np.empty(0, dtype=np.int32)
+    f64, i64 = np.empty(0, dtype=np.float64), np.empty(0, dtype=np.int64)
+    return int(_emit(w, split, offset, False, i8, i32, i32, i32, f64, i64, i32, i32, i32)[0])
+
+
+@kernel
 def lower_arrays(w: WorkloadArrays, split: Ints, offset: Ints) -> GraphArrays:
     """Task graph of a strategy given as int64[operators] `split` and `offset`; see `GraphArrays`."""
     i8, i32 = np.empty(0, dtype=np.int8), np.empty(0, dtype=np.int32)

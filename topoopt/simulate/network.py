@@ -166,10 +166,9 @@ def compile_network(
     table = np.full((nodes_total, nodes_total), -1, dtype=np.int32)
     table[link_ends[:, 0], link_ends[:, 1]] = np.arange(len(link_ends), dtype=np.int32)
 
-    paths_per_pair = np.zeros(servers * servers, dtype=np.int64)
-    slot = routes.source.astype(np.int64) * servers + routes.target
-    paths_per_pair[slot] = np.diff(routes.pair_ptr)
-    pair_ptr = np.concatenate(([0], np.cumsum(paths_per_pair))).astype(np.int64)
+    pair_ptr = np.zeros(servers * servers + 1, dtype=np.int64)
+    pair_ptr[1 + routes.source.astype(np.int64) * servers + routes.target] = np.diff(routes.pair_ptr)
+    np.cumsum(pair_ptr, out=pair_ptr)
     hops = np.maximum(np.diff(routes.path_ptr) - 1, 0)
     path_ptr = np.concatenate(([0], np.cumsum(hops))).astype(np.int64)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.demand import Demand
+from topoopt.core.ring_traffic import ring_pair_bytes
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology
 from topoopt.core.traffic import TrafficFigures
@@ -80,4 +81,5 @@ def traffic_figures(
         model_parallel_link_bytes=each(model_parallel_arc_bytes(demand, topology, routes)),
         byte_hops=sent / sent.sum() if sent.sum() > 0 else np.zeros(0),
         pair_hops=pairs / pairs.sum() if pairs.sum() > 0 else np.zeros(0),
+        pair_bytes=ring_pair_bytes(demand, rings, topology.servers) + demand.model_parallel_bytes,
     )

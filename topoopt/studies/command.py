@@ -99,6 +99,7 @@ def run(
         from topoopt.studies.attended import attend
         from topoopt.studies.collect import TABLE_FILE
         from topoopt.studies.ending import ended_early
+        from topoopt.studies.executors import option_pairs
         from topoopt.studies.expand import read_study
         from topoopt.studies.runner import STUDY_FILE
 
@@ -107,7 +108,7 @@ def run(
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
         with ended_early(time_limit) as end:
             found = attend(
-                output, expanded, folder, end.stop, jobs, executor, retry_failed, _pairs(executor_option or [])
+                output, expanded, folder, end.stop, jobs, executor, retry_failed, option_pairs(executor_option or [])
             )
         rows = found.rows
         document = {
@@ -122,13 +123,6 @@ def run(
         return end.exit_code(found.rejected)
 
     output.run(command)
-
-
-def _pairs(texts: list[str]) -> tuple[tuple[str, str], ...]:
-    for text in texts:
-        if "=" not in text:
-            raise InputError(f"--executor-option: not KEY=VALUE: {text!r}")
-    return tuple((text.partition("=")[0], text.partition("=")[2]) for text in texts)
 
 
 def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:

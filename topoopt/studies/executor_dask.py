@@ -27,24 +27,29 @@ def dask(work: ExecutorWork) -> Iterator[Event]:
         InputError: distributed is not installed, an unknown option, or nobody answers at the address.
         TopooptError: a chunk failed again and again; what was done is kept.
     """
-    distributed, options = backend_of(work, "dask", "distributed", OPTIONS)
+    distributed, options = backend_of(work.options, "dask", "distributed", OPTIONS)
     stop_file = new_stop_file(work.store.root)
     try:
-        with _client(distributed, options.get("scheduler"), work) as client:
+        with client_of(distributed, options.get("scheduler"), work.jobs, work.store.root) as client:
             yield from _follow(distributed, client, work, stop_file)
     finally:
         remove(stop_file)
 
 
-def _client(distributed: Any, address: str | None, work: ExecutorWork) -> Any:
+def client_of(distributed: Any, address: str | None, jobs: int, folder: Path) -> Any:
+    """A client of the scheduler at an address; None: of so many processes here, whose files are in the folder.
+
+    Raises:
+        InputError: nobody answers at the address.
+    """
     if address is None:
         cluster = distributed.LocalCluster(
-            n_workers=work.jobs,
+            n_workers=jobs,
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
             host="127.0.0.1",
-            local_directory=str(work.store.root / "unfinished"),
+            local_directory=str(folder / "unfinished"),
         )
         return distributed.Client(cluster)
     try:

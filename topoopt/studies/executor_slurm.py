@@ -43,20 +43,29 @@ def slurm(work: ExecutorWork) -> Iterator[Event]:
         InputError: submitit is not installed, an unknown option, or no sbatch here.
         TopooptError: a chunk failed again and again; what was done is kept.
     """
-    submitit, options = backend_of(work, "slurm", "submitit", OPTIONS)
+    submitit, options = backend_of(work.options, "slurm", "submitit", OPTIONS)
     cluster = options.pop("cluster", "slurm")
-    try:
-        executor = submitit.AutoExecutor(folder=str(work.store.root / "slurm"), cluster=cluster)
-    except (RuntimeError, ValueError) as error:
-        text = f"no such cluster here: {error}"
-        raise InputError(
-            [Problem(text, path="--executor-option cluster", value=cluster, allowed="slurm, local")]
-        ) from None
+    executor = executor_of(submitit, work.store.root, cluster)
     stop_file = new_stop_file(work.store.root)
     try:
         yield from _Array(submitit, executor, cluster, options, work, str(stop_file.absolute())).follow()
     finally:
         remove(stop_file)
+
+
+def executor_of(submitit: Any, folder: Path, cluster: str) -> Any:
+    """What submits jobs, whose files are in the folder.
+
+    Raises:
+        InputError: no such cluster.
+    """
+    try:
+        return submitit.AutoExecutor(folder=str(folder / "slurm"), cluster=cluster)
+    except (RuntimeError, ValueError) as error:
+        text = f"no such cluster here: {error}"
+        raise InputError(
+            [Problem(text, path="--executor-option cluster", value=cluster, allowed="slurm, local")]
+        ) from None
 
 
 class _Array:

@@ -105,11 +105,13 @@ def local(work: ExecutorWork) -> Iterator[Event]:
             thread.join()
 
 
-def backend_of(work: ExecutorWork, name: str, module: str, allowed: Collection[str]) -> tuple[Any, dict[str, str]]:
-    """The module that an executor needs, and the options it is given.
+def backend_of(
+    options: Sequence[tuple[str, str]], name: str, module: str, allowed: Collection[str]
+) -> tuple[Any, dict[str, str]]:
+    """The module that an executor needs, and the options it is given, looked through.
 
     Raises:
-        InputError: the module is not installed, or an option is unknown.
+        InputError: the module is not installed, or options are unknown.
     """
     try:
         backend = importlib.import_module(module)
@@ -117,11 +119,32 @@ def backend_of(work: ExecutorWork, name: str, module: str, allowed: Collection[s
         text = f"the {name} executor needs {module}"
         found = Problem(text, path="--executor", value=name, allowed=f"pip install 'topoopt[{name}]'")
         raise InputError([found]) from None
-    options = dict(work.options)
-    for option in options:
-        if option not in allowed:
-            raise InputError([Problem("unknown option of the executor", value=option, allowed=", ".join(allowed))])
-    return backend, options
+    unknown = [
+        Problem("unknown option of the executor", path="--executor-option", value=option, allowed=", ".join(allowed))
+        for option, _ in options
+        if option not in allowed
+    ]
+    if unknown:
+        raise InputError(unknown)
+    return backend, dict(options)
+
+
+def option_pairs(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Options of an executor as they are typed.
+
+    Raises:
+        InputError: some are not KEY=VALUE, or name a key that stands before.
+    """
+    pairs = [text.partition("=") for text in texts]
+    problems = []
+    for place, (key, _, value) in enumerate(pairs):
+        if not key or not value:
+            problems.append(Problem("not an option", path="--executor-option", value=texts[place], allowed="KEY=VALUE"))
+        elif key in {before for before, _, _ in pairs[:place]}:
+            problems.append(Problem("given twice", path="--executor-option", value=key, allowed="once"))
+    if problems:
+        raise InputError(problems)
+    return tuple((key, value) for key, _, value in pairs)
 
 
 def default_jobs(memory_mib: int) -> int:

@@ -19,7 +19,7 @@ from topoopt.studies.file_options import faults_of_options, with_found_files, wo
 from topoopt.studies.identity import References, code_versions, identity_of
 from topoopt.studies.schema import ON_INSTANCES, GroupFile, LimitsFile, StudyFile
 from topoopt.studies.sound import at_their_place, sound_part
-from topoopt.studies.vary import Factors, combinations, seeds_of, varied
+from topoopt.studies.vary import Factors, cell_of, combinations, seeds_of, varied
 
 MAX_RUNS = 100_000
 WALL_S = 3600.0
@@ -114,6 +114,7 @@ def _study_of(file: StudyFile, document: Document, faults: list[Fault]) -> Study
         published=tuple(
             Published(**{**each.model_dump(), "where": tuple(each.where.items())}) for each in file.published
         ),
+        names=tuple(file.names.items()),
         file=document.file,
         sha256=canonical_sha256(file.model_dump(mode="json", by_alias=True)),
         versions=versions,
@@ -257,7 +258,7 @@ class _Expansion:
             "limits": [limits.wall_s, limits.memory_mib],
             "versions": self.versions,
         }
-        cells = tuple((path, value if not isinstance(value, list) else str(value)) for path, value in factors)
+        cells = tuple((path, cell_of(value)) for path, value in factors)
         return StudyRun(
             position=0,
             identity=identity_of(parts),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -37,6 +37,11 @@ class Material:
     comparison: ComparedBy
     figure: Figure
     published: Sequence[Published]
+    names: Mapping[str, str]
+
+    def word(self, column: str) -> str:
+        """What a column is called."""
+        return self.names.get(column, column)
 
 
 def anchor(row: Row) -> str:
@@ -45,11 +50,22 @@ def anchor(row: Row) -> str:
 
 
 def rows_by_series(material: Material, default: str) -> tuple[str, list[tuple[str, list[Row]]]]:
-    """Rows by the column of the series."""
+    """Rows by the column of the series, called by its name, too, where it has one (`degree 4`)."""
     column = material.figure.series or default
-    names = [text_of(value) for value in in_order(row.get(column) for row in material.rows)]
-    groups = [(name, [row for row in material.rows if text_of(row.get(column)) == name]) for name in names]
+    values = [text_of(value) for value in in_order(row.get(column) for row in material.rows)]
+    groups = [
+        (
+            series_name(column, value, material.names),
+            [row for row in material.rows if text_of(row.get(column)) == value],
+        )
+        for value in values
+    ]
     return column, groups[:MOST_SERIES]
+
+
+def series_name(column: str, value: str, names: Mapping[str, str]) -> str:
+    """What rows with a value in a column are called."""
+    return f"{names[column]} {value}" if column in names else value
 
 
 def tip(row: Row, *columns: str) -> str:
@@ -99,10 +115,9 @@ def over_numbers(material: Material, series: list[Series], x: str, y: str, text:
 def positive(series: list[Series], x: Axis, y: Axis) -> list[Series]:
     """Points that have a place on the axes."""
     return [
-        Series(
-            one.name,
-            tuple(point for point in one.points if (not x.log or point.x > 0) and (not y.log or point.y > 0)),
-            one.line,
+        replace(
+            one,
+            points=tuple(point for point in one.points if (not x.log or point.x > 0) and (not y.log or point.y > 0)),
         )
         for one in series
     ]

@@ -19,8 +19,8 @@ FILE_OPTIONS = ("prices", "solution")
 """Options that name a file."""
 
 
-WRITTEN_OPTIONS = ("csv", "plot")
-"""Options that name a file to write."""
+WRITTEN_OPTIONS = ("csv", "out", "plot")
+"""Options that name a file or a folder to write."""
 
 _KEPT = ("run.json", "output.json", "log.txt", "instance.json")
 """Files of a run that are not its command's to write."""

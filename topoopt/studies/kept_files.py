@@ -53,6 +53,7 @@ class PlanFile(KeptFile):
     figures: list[Figure]
     tables: list[Table]
     published: list[Published] = []
+    names: dict[str, str] = {}
     runs: list[PlannedRunFile]
 
 

@@ -1,4 +1,4 @@
-"""`topoopt paper`: the figures of TopoOpt's evaluation, ours beside the published values."""
+"""`topoopt paper`: the figures of TopoOpt's evaluation and tables of two others, ours beside the published values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def paper(
     listed: Annotated[bool, typer.Option("--list", help="Name the figures, and run nothing.")] = False,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Figures of TopoOpt's evaluation (NSDI'23): ours drawn with the published values, and where they agree.
+    """Figures of TopoOpt's evaluation (NSDI'23), tables of LIBRA and of placements: ours beside the published values.
 
     Each is a shipped study; DIR/FIGURE/report.html is its page, results.csv its table. What is done already is not done
     again. Exit code 4 if the time limit cut something off.
@@ -51,7 +51,7 @@ def paper(
 
         chosen = figures_named(figure)
         if listed:
-            names = [{"name": each.name, "figure": each.number, "title": each.title} for each in chosen]
+            names = [_named(each) for each in chosen]
             output.result({"kind": "paper", "figures": names}, lambda console: _show_names(console, names))
             return 0
         studies = [read_study(shipped_folder() / each.study, small=small) for each in chosen]
@@ -83,9 +83,7 @@ def _drawn(
     write_csv(found.rows, folder / TABLE)
     write_text_atomically(folder / PAGE, study_report(folder))
     return {
-        "name": figure.name,
-        "figure": figure.number,
-        "title": figure.title,
+        **_named(figure),
         "runs": found.tally.total,
         "done": found.tally.done,
         "rejected": found.rejected,
@@ -95,18 +93,24 @@ def _drawn(
     }
 
 
+def _named(figure: PaperFigure) -> dict[str, str | None]:
+    """What a figure is called; those without a number are tables."""
+    names = {"name": figure.name, "figure": figure.number or None, "title": figure.title}
+    return {**names, "paper": figure.paper, "place": figure.place}
+
+
 def _line(console: Console, text: str) -> None:
     console.print(text, markup=False, soft_wrap=True, highlight=False)
 
 
-def _show_names(console: Console, names: list[dict[str, str]]) -> None:
+def _show_names(console: Console, names: list[dict[str, str | None]]) -> None:
     for each in names:
-        _line(console, f"{each['name']}: figure {each['figure']}, {each['title']}")
+        _line(console, f"{each['name']}: {each['place']}, {each['title']}")
 
 
 def _show(console: Console, done: list[dict[str, Any]], missing: int) -> None:
     for each in done:
-        _line(console, f"figure {each['figure']}, {each['title']}: {each['done']} of {each['runs']} runs")
+        _line(console, f"{each['place']}, {each['title']}: {each['done']} of {each['runs']} runs")
         if each["agreement"]:
             _line(console, f"  {each['agreement']}")
         _line(console, f"  written: {each['report']}, {each['csv']}")

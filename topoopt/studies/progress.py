@@ -69,7 +69,8 @@ class StudyProgress:
                     text = f"{outcome}: {event.run.instance} {event.run.method or ''} {event.record['reason']}"
                     self.output.remarks.print(text, markup=False, soft_wrap=True, highlight=False)
         at_work = ", ".join(list(self.running.values())[:3])
-        text = f"{self.failed} failed{self._time_left()}, {len(self.running)} running ({escape(at_work)})"
+        running = f", {len(self.running)} running ({escape(at_work)})" if at_work else ""
+        text = f"{self.failed} failed{self._time_left()}{running}"
         self.bar.update(self.task, completed=self.done, text=text)
         if not self.output.remarks.is_terminal and time.monotonic() - self.said >= QUIET_S:
             self.said = time.monotonic()

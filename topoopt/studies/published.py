@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from topoopt.core.study import Figure, Published
 from topoopt.drawing.chart import Point, Series
 from topoopt.drawing.format import counted, number
+from topoopt.studies.figure_parts import series_name
 from topoopt.studies.report_data import STATISTICS, Row, chosen, number_of, starred, text_of
 
 AGREE = 0.1
@@ -53,7 +54,7 @@ def _ours(asked: Published, rows: Sequence[Row]) -> float | None:
 
 
 def agreement(found: Sequence[Compared]) -> str:
-    """Where ours and the published figures agree and where not, largest difference first; empty without any."""
+    """Where ours and the published figures agree, where not, largest difference first, and why; empty without any."""
     known = [each for each in found if each.ours is not None]
     if not known:
         return "" if not found else "No run has a figure to set beside the published ones."
@@ -64,21 +65,33 @@ def agreement(found: Sequence[Compared]) -> str:
         parts[0] += f", {near[0].published.what} the least ({_pair(near[0])})"
     if apart:
         named = ", ".join(f"{each.published.what} ({_pair(each)})" for each in apart[:MOST_NAMED])
+        whys = dict.fromkeys(each.published.why for each in apart if each.published.why)
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
-        parts.append(f"not {named}{more}")
+        parts.append("; ".join([f"not {named}{more}", *(why for why in whys if why)]))
     missing = len(found) - len(known)
     if missing:
         parts.append(f"{missing} {'has' if missing == 1 else 'have'} no run here")
     return "; ".join(parts) + "."
 
 
+def signed_percent(part: float) -> str:
+    """Per cent with its sign, 0 without one."""
+    text = f"{part:+.2%}"
+    return "0.00%" if text.strip("+-") == "0.00%" else text
+
+
 def _pair(each: Compared) -> str:
     ours, difference = each.ours or 0.0, each.difference or 0.0
-    return f"ours {number(ours)}, published {number(each.published.value)}, {difference:+.2%}"
+    return f"ours {number(ours)}, published {number(each.published.value)}, {signed_percent(difference)}"
 
 
-def published_points(published: Sequence[Published], figure: Figure, x: str, y: str) -> list[Series]:
-    """Those that have a place in a figure of lines: of its columns, with an x of their own, none of another case."""
+def published_points(
+    published: Sequence[Published], figure: Figure, x: str, y: str, names: Mapping[str, str]
+) -> list[Series]:
+    """Those that have a place in a figure of lines: of its columns, with an x of their own, none of another case.
+
+    `names` says what columns are called.
+    """
     case = {column: text_of(value) for column, value in figure.where}
     found: dict[str, list[Point]] = {}
     for each in published:
@@ -89,7 +102,8 @@ def published_points(published: Sequence[Published], figure: Figure, x: str, y: 
             place = starred(each.column, pattern) if place is None else place
         if each.over is not None or not fits or place is None:
             continue
-        name = text_of(own.get(figure.series or "")) or each.column
+        part = text_of(own.get(figure.series or ""))
+        name = series_name(figure.series or "", part, names) if part else names.get(each.column, each.column)
         tip = f"published: {each.what}\n{number(each.value)}\n{each.source}"
-        found.setdefault(f"{name}, published", []).append(Point(place, each.value, tip))
-    return [Series(name, tuple(points)) for name, points in found.items()]
+        found.setdefault(name, []).append(Point(place, each.value, tip))
+    return [Series(f"{name}, published", tuple(points), beside=name) for name, points in found.items()]

@@ -48,6 +48,7 @@ def study_page(directory: str | os.PathLike[str]) -> StudyPage:
             for one in plan["tables"]
         ),
         published=tuple(Published(**{**one, "where": _pairs(one["where"])}) for one in plan["published"]),
+        names=plan["names"],
     )
 
 

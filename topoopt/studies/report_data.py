@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from topoopt.core.study import ComparedBy, Scalar
 
@@ -142,9 +143,17 @@ def performance_profile(ratios: Sequence[Ratio]) -> dict[str, list[tuple[float, 
 
 
 def pivot(
-    rows: Sequence[Row], by: Sequence[str], values: Sequence[str], across: str | None, statistic: str
+    rows: Sequence[Row],
+    by: Sequence[str],
+    values: Sequence[str],
+    across: str | None,
+    statistic: str,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[str], list[list[Scalar]]]:
-    """Headings and lines of a table: a statistic of each value over each group; None where there is nothing."""
+    """Headings and lines of a table: a statistic of each value over each group; None where there is nothing.
+
+    `names` says what columns are called.
+    """
     spread = in_order(row.get(across) for row in rows) if across is not None else [None]
     cells: dict[tuple[str, ...], dict[tuple[str, str], list[float]]] = {}
     shown: dict[tuple[str, ...], list[Scalar]] = {}
@@ -156,12 +165,16 @@ def pivot(
             amount = number_of(row, value)
             if amount is not None:
                 cells.setdefault(key, {}).setdefault((value, place), []).append(amount)
-    headings = [*by, *(_heading(value, across, item, len(values)) for value in values for item in spread)]
+    heads = (_heading(names.get(value, value), across, item, len(values)) for value in values for item in spread)
+    sides = [names.get(name, name) for name in by]
+    if across is not None and across in names:
+        sides[-1] += f" / {names[across]}"
+    headings = [*sides, *heads]
     lines = []
-    for key, names in shown.items():
+    for key, group in shown.items():
         found = cells.get(key, {})
         amounts = [found.get((value, text_of(item)), []) for value in values for item in spread]
-        lines.append([*names, *(STATISTICS[statistic](amount) if amount else None for amount in amounts)])
+        lines.append([*group, *(STATISTICS[statistic](amount) if amount else None for amount in amounts)])
     return headings, lines
 
 

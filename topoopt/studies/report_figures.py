@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from markupsafe import Markup
 
@@ -23,6 +24,7 @@ from topoopt.studies.figure_parts import (
     tip,
     title_of,
 )
+from topoopt.studies.heat_figures import heat
 from topoopt.studies.published import published_points
 from topoopt.studies.report_data import (
     Row,
@@ -44,6 +46,7 @@ def draw(
     factors: Sequence[str],
     comparison: ComparedBy,
     published: Sequence[Published] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> Drawing:
     """Draw one figure.
 
@@ -52,8 +55,9 @@ def draw(
         rows: of the table of results.
         factors: columns that tell cases apart.
         comparison, published: of the study.
+        names: what columns are called.
     """
-    material = Material(chosen(rows, figure.where), factors, comparison, figure, published)
+    material = Material(chosen(rows, figure.where), factors, comparison, figure, published, names)
     return KINDS[figure.kind](material)
 
 
@@ -62,19 +66,24 @@ def lines(material: Material) -> Drawing:
     figure = material.figure
     x, y = figure.x or "servers", figure.y or material.comparison.value
     if figure.columns:
-        wanted = [(name, list(material.rows), name) for name in figure.columns]
-        y, text = "value", f"{', '.join(figure.columns)} over {x}"
+        wanted = [(material.word(name), list(material.rows), name) for name in figure.columns]
+        title, text = figure.y or "value (mean)", f"{', '.join(name for name, _, _ in wanted)} over {material.word(x)}"
     else:
         column, groups = rows_by_series(material, "method")
         wanted = [(name, rows, y) for name, rows in groups]
-        text = f"{y} over {x}, by {column}"
+        title, text = (
+            f"{material.word(y)} (mean)",
+            f"{material.word(y)} over {material.word(x)}, by {material.word(column)}",
+        )
     series = [
-        Series(name, points, line=True) for name, rows, value in wanted if (points := _line(name, rows, x, value))
+        Series(name, points, line=True)
+        for name, rows, value in wanted
+        if (points := _line(name, rows, x, value, material.word(x)))
     ]
     if not series:
         return no_values(material, text)
-    series += published_points(material.published, figure, x, y)
-    return over_numbers(material, series, x, f"{y} (mean)", text)
+    series += published_points(material.published, figure, x, y, material.names)
+    return over_numbers(material, series, material.word(x), title, text)
 
 
 def across(material: Material) -> Drawing:
@@ -92,7 +101,7 @@ def across(material: Material) -> Drawing:
                     place = starred(key, pattern)
                     if place is not None and number_of(row, key) is not None:
                         cells.setdefault(place, (key, []))[1].append(row)
-            label = pattern.partition("*")[0].strip(".")
+            label = material.names.get(pattern) or pattern.partition("*")[0].strip(".")
             named = name if len(figure.columns) == 1 else f"{label}, {name}" if len(groups) > 1 else label
             points = [mean_point(named, place, own, x, key) for place, (key, own) in sorted(cells.items())]
             if points:
@@ -100,17 +109,17 @@ def across(material: Material) -> Drawing:
     text = f"{y} over {x}, by {column}"
     if not series:
         return no_values(material, text)
-    series += published_points(material.published, figure, x, y)
+    series += published_points(material.published, figure, x, y, material.names)
     return over_numbers(material, series, x, y, text)
 
 
-def _line(name: str, rows: Sequence[Row], x: str, y: str) -> tuple[Point, ...]:
+def _line(name: str, rows: Sequence[Row], x: str, y: str, x_name: str) -> tuple[Point, ...]:
     cells: dict[float, list[Row]] = {}
     for row in rows:
         place = number_of(row, x)
         if place is not None and number_of(row, y) is not None:
             cells.setdefault(place, []).append(row)
-    return tuple(mean_point(name, place, cells[place], x, y) for place in sorted(cells))
+    return tuple(mean_point(name, place, cells[place], x_name, y) for place in sorted(cells))
 
 
 def scatter(material: Material) -> Drawing:
@@ -120,7 +129,11 @@ def scatter(material: Material) -> Drawing:
     column, groups = rows_by_series(material, "method")
     series = [Series(name, points) for name, rows in groups if (points := tuple(_run_points(rows, x, y)[:MOST_POINTS]))]
     text = f"{y} over {x}, by {column}"
-    return over_numbers(material, series, x, y, text) if series else no_values(material, text)
+    return (
+        over_numbers(material, series, material.word(x), material.word(y), text)
+        if series
+        else no_values(material, text)
+    )
 
 
 def _run_points(rows: Iterable[Row], x: str, y: str) -> list[Point]:
@@ -173,7 +186,7 @@ def bars(material: Material) -> Drawing:
     values = [point.y for one in series for point in one.points]
     if not values:
         return no_values(material, text)
-    up = number_axis(f"{y} (mean)", values, log=figure.log_y, zero=True)
+    up = number_axis(f"{material.word(y)} (mean)", values, log=figure.log_y, zero=True)
     picture = bar_chart(positive(series, name_axis(x, names), up), name_axis(x, names), up, text)
     return Drawing(title_of(figure, text), picture, legend([one.name for one in series]), "")
 
@@ -232,5 +245,6 @@ KINDS: Mapping[str, Callable[[Material], Drawing]] = {
     "distribution": distribution,
     "performance-profile": profile,
     "across": across,
+    "heat-map": heat,
 }
 """Kinds of figures, by the name in the study file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from topoopt.core.study import ComparedBy, Figure, Published, Scalar, Table
@@ -10,7 +10,7 @@ from topoopt.drawing.format import number
 from topoopt.drawing.page import Card, render_page
 from topoopt.studies.answer import answer
 from topoopt.studies.figure_parts import Drawing
-from topoopt.studies.published import Compared, agreement, set_beside
+from topoopt.studies.published import Compared, agreement, set_beside, signed_percent
 from topoopt.studies.report_data import FAILED, REJECTED, Row, chosen, compared, number_of, pivot, text_of
 from topoopt.studies.report_figures import draw
 
@@ -30,7 +30,7 @@ class StudyPage:
         provenance: (what, value).
         factors: columns that tell cases apart (instance, method, seed, whatever was varied).
         rows: of the table of results.
-        comparison, figures, tables, published: as the study file asks.
+        comparison, figures, tables, published, names: as the study file asks.
     """
 
     title: str
@@ -42,7 +42,8 @@ class StudyPage:
     comparison: ComparedBy
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
-    published: tuple[Published, ...] = ()
+    published: tuple[Published, ...]
+    names: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,9 @@ def render_study(page: StudyPage) -> str:
     """Self-contained HTML."""
     rows = page.rows
     figures = page.figures or PLAIN_FIGURES
-    drawings: list[Drawing] = [draw(figure, rows, page.factors, page.comparison, page.published) for figure in figures]
+    drawings: list[Drawing] = [
+        draw(figure, rows, page.factors, page.comparison, page.published, page.names) for figure in figures
+    ]
     beside = set_beside(page.published, rows)
     return render_page(
         "studies/page.html.j2",
@@ -94,7 +97,7 @@ def render_study(page: StudyPage) -> str:
         comparison=_comparison_grid(page),
         published=_published_grid(beside) if beside else None,
         drawings=drawings,
-        grids=[_grid(table, rows) for table in page.tables],
+        grids=[grid for table in page.tables if (grid := _grid(table, rows, page.names)).lines],
         failures=[_line(row, page.factors) for row in rows if row.get("outcome") in FAILED],
         runs=[_line(row, page.factors) for row in rows[:MOST_RUNS]],
         hidden=max(0, len(rows) - MOST_RUNS),
@@ -144,13 +147,14 @@ def _comparison_grid(page: StudyPage) -> Grid | None:
             texts = [f"{value:+.2%}" for value in (mean, known[len(known) // 2], known[-1])]
         lines.append((group, str(len(own)), str(len(known)), str(wins), *texts))
     against = page.comparison.baseline or "the best"
-    headings = (page.comparison.by, "runs", "with a value", "best of the case", "mean", "median", "worst")
-    title = f"{page.comparison.value} against {against} of the same case"
+    by, value = (page.names.get(column, column) for column in (page.comparison.by, page.comparison.value))
+    headings = (by, "runs", "with a value", "best of the case", "mean", "median", "worst")
+    title = f"{value} against {against} of the same case"
     return Grid(title, headings, (False, True, True, True, True, True, True), tuple(lines))
 
 
-def _grid(table: Table, rows: Sequence[Row]) -> Grid:
-    headings, lines = pivot(chosen(rows, table.where), table.rows, table.values, table.columns, table.statistic)
+def _grid(table: Table, rows: Sequence[Row], names: Mapping[str, str]) -> Grid:
+    headings, lines = pivot(chosen(rows, table.where), table.rows, table.values, table.columns, table.statistic, names)
     numeric = tuple(place >= len(table.rows) for place in range(len(headings)))
     title = table.title if table.statistic == "mean" else f"{table.title} ({table.statistic})"
     return Grid(title, tuple(headings), numeric, tuple(tuple(cell(value) for value in line) for line in lines))
@@ -160,10 +164,14 @@ def _published_grid(beside: Sequence[Compared]) -> Grid:
     lines = []
     for each in beside:
         ours = "-" if each.ours is None else number(each.ours)
-        difference = "-" if each.difference is None else f"{each.difference:+.2%}"
-        lines.append((each.published.what, ours, number(each.published.value), difference, each.published.source))
-    headings = ("figure", "ours", "published", "difference", "source")
-    return Grid("Ours and the published figures", headings, (False, True, True, True, False), tuple(lines))
+        difference = "-" if each.difference is None else signed_percent(each.difference)
+        why = "" if each.agrees or each.ours is None else each.published.why or ""
+        lines.append((each.published.what, ours, number(each.published.value), difference, each.published.source, why))
+    headings = ("figure", "ours", "published", "difference", "source", "why")
+    numeric = (False, True, True, True, False, False)
+    shown = len(headings) if any(line[-1] for line in lines) else len(headings) - 1
+    cut = tuple(line[:shown] for line in lines)
+    return Grid("Ours and the published figures", headings[:shown], numeric[:shown], cut)
 
 
 def _line(row: Row, factors: Sequence[str]) -> RunLine:

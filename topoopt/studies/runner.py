@@ -61,6 +61,7 @@ def plan_document(study: Study) -> dict[str, Any]:
         "figures": [asdict(figure) for figure in study.figures],
         "tables": [asdict(table) for table in study.tables],
         "published": [asdict(each) for each in study.published],
+        "names": dict(study.names),
         "runs": [_run_document(run) for run in study.runs],
     }
 

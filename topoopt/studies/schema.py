@@ -17,13 +17,17 @@ COMMANDS = {
     "topology traffic": ("topoopt.analyses.traffic.command", "traffic"),
     "fabrics": ("topoopt.analyses.fabrics.command", "fabrics"),
     "reconfigure": ("topoopt.analyses.reconfiguration.command", "reconfigure"),
+    "pod-circuits": ("topoopt.analyses.pod_circuits.command", "pod_circuits"),
 }
 """Commands besides `solve` that a study can run (one JSON object): module and function."""
 
-ON_INSTANCES = ("topology traffic", "fabrics", "reconfigure")
+ON_INSTANCES = ("topology traffic", "fabrics", "reconfigure", "pod-circuits")
 """Those that take an instance; the others have options only."""
 
 Cell = str | int | float | bool | None
+Item = Cell | dict[str, Cell]
+"""Of a list that is put into an instance: a fabric may stand there by its name, or with settings."""
+
 Column = Annotated[str, Field(min_length=1, max_length=200, description="column of the table of results")]
 Where = dict[Column, Cell]
 
@@ -37,7 +41,7 @@ class Sequence(FileModel):
     factor: Annotated[float | int, Field(gt=1)] | None = None
 
 
-Values = Annotated[list[Cell | list[Cell]], Field(min_length=1, max_length=MAX_LISTED)] | Sequence
+Values = Annotated[list[Cell | list[Item]], Field(min_length=1, max_length=MAX_LISTED)] | Sequence
 FieldPath = Annotated[
     str, Field(min_length=1, max_length=300, description="such as cluster.degree or transfers[0].bytes")
 ]
@@ -62,11 +66,14 @@ class GroupFile(FileModel):
     )
     instance: dict[str, object] | None = Field(default=None, description="an instance, written out")
     command: (
-        Literal["topology totient", "topology metrics", "cost", "topology traffic", "fabrics", "reconfigure"] | None
+        Literal[
+            "topology totient", "topology metrics", "cost", "topology traffic", "fabrics", "reconfigure", "pod-circuits"
+        ]
+        | None
     ) = Field(default=None, description="instead of solve; the first three take no instance")
     options: dict[FieldPath, Cell] = Field(default={}, description="options of the command, without dashes")
     vary: dict[FieldPath, Values] = Field(default={}, description="every combination of these values")
-    together: list[dict[FieldPath, Cell | list[Cell]]] = Field(
+    together: list[dict[FieldPath, Cell | list[Item]]] = Field(
         default=[], max_length=MAX_LISTED, description="values that change together, one mapping a case"
     )
     methods: list[FileName] | None = Field(default=None, min_length=1, description="instead of those of the study")
@@ -96,7 +103,7 @@ class ComparisonFile(FileModel):
 class FigureFile(FileModel):
     """A picture of the report."""
 
-    kind: Literal["lines", "scatter", "box", "bars", "distribution", "performance-profile", "across"]
+    kind: Literal["lines", "scatter", "box", "bars", "distribution", "performance-profile", "across", "heat-map"]
     title: Label | None = None
     x: Column | None = None
     y: Column | None = None
@@ -104,7 +111,8 @@ class FigureFile(FileModel):
     columns: list[Column] = Field(
         default=[],
         max_length=24,
-        description="kind lines: each of these columns as a series, instead of y and series; kind across: with one *",
+        description="kind lines: each of these columns as a series, y being the title of the axis; kind across: "
+        "with one *; kind heat-map: one, with two *",
     )
     where: Where = Field(default={})
     log_x: bool = False
@@ -136,6 +144,7 @@ class PublishedFile(FileModel):
     over: Column | None = Field(default=None, description="a column to divide by, in the same row")
     statistic: Statistic = "mean"
     where: Where = Field(default={}, description="rows that count")
+    why: Label | None = Field(default=None, description="what sets ours apart, told where the two do not agree")
 
 
 class SmallFile(FileModel):
@@ -162,6 +171,7 @@ class StudyFile(FileModel):
     figures: list[FigureFile] = Field(default=[], max_length=100)
     tables: list[TableFile] = Field(default=[], max_length=100)
     published: list[PublishedFile] = Field(default=[], max_length=200)
+    names: dict[Column, Label] = Field(default={}, description="what columns are called in pictures and tables")
     small: SmallFile | None = Field(default=None, description="what --small runs")
 
 

@@ -11,6 +11,9 @@ from typing import Any
 from topoopt.files.faults import Fault, Path, parse_path, path_text, value_text
 from topoopt.studies.schema import MAX_LISTED, GroupFile, SeedCount, Sequence
 
+NAMES = ("label", "name", "fabric", "kind")
+"""Fields by which an item with settings is known."""
+
 Factors = tuple[tuple[str, Any], ...]
 
 
@@ -46,6 +49,16 @@ def seeds_of(seeds: list[int] | SeedCount) -> list[int]:
     if isinstance(seeds, SeedCount):
         return list(range(seeds.first, seeds.first + seeds.count))
     return list(dict.fromkeys(seeds))
+
+
+def cell_of(value: Any) -> Any:
+    """What stands in the table for a value put into an instance: of a list its items, of settings their name."""
+    if not isinstance(value, list):
+        return value
+    named = [
+        next((item[key] for key in NAMES if item.get(key)), item) if isinstance(item, dict) else item for item in value
+    ]
+    return str(named)
 
 
 def combinations(group: GroupFile, around: Path, faults: list[Fault]) -> list[Factors]:

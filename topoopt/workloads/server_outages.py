@@ -2,8 +2,9 @@
 
 The trace of InfiniteHBD (SIGCOMM 2025, arXiv:2502.03885): 400 servers of eight GPUs, 349 days; 2.31 % of the servers
 are down in the mean, 7.75 % in the 99th percentile, 35 servers at most. Parts of servers that are down follow a gamma
-distribution with these figures, cut off at the largest. Numbers of days that follow each other are correlated, and a
-server that is down stays so while there are not fewer: both are assumptions, as is that all servers are alike.
+distribution with these figures, cut off at the largest; they are rounded to whole servers so that the mean stays, where
+servers are few too. Numbers of days that follow each other are correlated, and a server that is down stays so while
+there are not fewer: both are assumptions, as is that all servers are alike.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaincinv
 
-from topoopt.core.arrays import Bools, Floats
+from topoopt.core.arrays import Bools, Floats, Ints
 
 MEMORY_DAYS = 7.0
 """After so many days the correlation of numbers is 1/e."""
@@ -47,6 +48,19 @@ def down_parts(days: int, statistics: OutageStatistics = TRACE) -> Floats:
     return parts(high)
 
 
+def whole_servers(parts: Floats) -> Ints:
+    """int64[days]: servers, rounded down after a share of one is added, so that their sum stays to half a day.
+
+    Rounded to the nearest, no server of five would ever be down, as 8.75 % of them is less than half a server.
+    """
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if np.floor(parts + middle).sum() < parts.sum() else (low, middle)
+    fewer, more = (np.floor(parts + share).astype(np.int64) for share in (low, high))
+    return fewer if parts.sum() - fewer.sum() < more.sum() - parts.sum() else more
+
+
 def server_outages(servers: int, days: int, rng: np.random.Generator, statistics: OutageStatistics = TRACE) -> Bools:
     """bool[days, servers]: which are down."""
     keep = np.exp(-1.0 / MEMORY_DAYS)
@@ -55,7 +69,7 @@ def server_outages(servers: int, days: int, rng: np.random.Generator, statistics
     for day in range(days):
         state[day] = shock[0] if day == 0 else keep * state[day - 1] + (1.0 - keep**2) ** 0.5 * shock[day]
     counts = np.empty(days, dtype=np.int64)
-    counts[np.argsort(state, kind="stable")] = np.rint(servers * down_parts(days, statistics))
+    counts[np.argsort(state, kind="stable")] = whole_servers(servers * down_parts(days, statistics))
     down = np.zeros((days, servers), dtype=np.bool_)
     for day, count in enumerate(counts.tolist()):
         if day:

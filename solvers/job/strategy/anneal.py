@@ -78,11 +78,14 @@ def memory_capacity(cluster: Cluster) -> float:
     return float("inf") if cluster.server_memory_bytes is None else float(cluster.server_memory_bytes)
 
 
-def _walker(workload: WorkloadArrays, network: NetworkArrays, start: Strategy, capacity: float, seed: int) -> Walker:
+def _walker(
+    workload: WorkloadArrays, network: NetworkArrays, start: Strategy, capacity: float, seed: int, figure: float | None
+) -> Walker:
     split, offset = strategy_arrays(start)
     _, overflow = quick_bounds(workload, split, offset, capacity)
     cost = score(workload, network, split, offset, False, np.inf)
-    figure = score(workload, network, split, offset, True, np.inf)
+    if figure is None:
+        figure = score(workload, network, split, offset, True, np.inf)
     return Walker(
         split=split,
         offset=offset,
@@ -105,6 +108,7 @@ def anneal(
     seed: int,
     stop: Stop,
     progress: Callable[[int, float], None] | None = None,
+    start_ms: float | None = None,
 ) -> StrategyAnnealResult:
     """Anneal from `start`; the start itself is the worst that can be returned.
 
@@ -118,8 +122,9 @@ def anneal(
         seed: of the random moves.
         stop: looked at after every batch.
         progress: called after every batch with (proposals of the batch, best ms so far).
+        start_ms: time of the start by `rounds`, if it is known.
     """
-    walker = _walker(workload, network, start, capacity, seed)
+    walker = _walker(workload, network, start, capacity, seed, start_ms)
     if settings.scored_by_rounds:
         walker.value[0] = walker.value[BEST] = walker.value[FIGURE]
     cooling = 1.0

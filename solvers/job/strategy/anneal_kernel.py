@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.job.sizes import LARGE_SERVERS
 from solvers.job.strategy.moves import GraphShape, propose
 from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
-from topoopt.simulate.lower import lower_arrays
+from topoopt.simulate.lower import lower_arrays, task_count
 from topoopt.simulate.network import NetworkArrays
 from topoopt.simulate.splitmix import uniform
 from topoopt.simulate.time_models.arrival import iteration_time
@@ -20,6 +21,10 @@ COST, OVERFLOW, BEST, BEST_OVERFLOW, FIGURE = 0, 1, 2, 3, 4
 PROPOSALS, SIMULATED, ACCEPTED, PRUNED = 0, 1, 2, 3
 CLOSE = 1.005
 """Accepted proposals whose score is within this factor of the best are scored by `rounds` too."""
+
+MOST_TASKS = 2_000_000
+"""Tasks of the strategies that are looked at above `LARGE_SERVERS`: a graph takes some 300 bytes a task where it is
+simulated, and n servers that all send to each other make n (n - 1) tasks of every edge of the workload."""
 
 
 class Walker(NamedTuple):
@@ -75,6 +80,12 @@ def quick_bounds(w: WorkloadArrays, split: Ints, offset: Ints, capacity: float) 
 
 
 @kernel
+def too_many_tasks(w: WorkloadArrays, split: Ints, offset: Ints) -> bool:
+    """Whether the graph of a strategy is too large to be looked at."""
+    return bool(w.servers > LARGE_SERVERS and task_count(w, split, offset) > MOST_TASKS)
+
+
+@kernel
 def score(w: WorkloadArrays, net: NetworkArrays, split: Ints, offset: Ints, rounds: bool, limit: float) -> float:
     """Iteration time of a strategy, ms; infinity once it is sure to exceed `limit`."""
     return iteration_time(lower_arrays(w, split, offset), net, rounds, limit)
@@ -114,7 +125,7 @@ def anneal_batch(
         relieved = overflow < walker.value[OVERFLOW] * (1 - 1e-12)
         if relieved:
             limit = np.inf
-        if bound > limit:
+        if bound > limit or too_many_tasks(w, split, offset):
             walker.counts[PRUNED] += 1
             continue
         walker.counts[SIMULATED] += 1

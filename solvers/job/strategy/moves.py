@@ -11,24 +11,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.job.strategy.layer_moves import LikeLayers, assign, like_layers, move_layer
 from topoopt.core.arrays import Ints
 from topoopt.core.workload import Workload
-from topoopt.simulate.jit import kernel
+from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.splitmix import below, uniform
 from topoopt.simulate.workload_arrays import WorkloadArrays
 
 KEEP_GOING = 0.75
 """Chance that a run or a propagation takes one more step (FlexNet)."""
 
+OF_LAYERS = 0.15
+"""Part of the moves that are of whole layers, where there are layers of like branches."""
+
 
 class GraphShape(NamedTuple):
-    """Neighbours of each operator, and its chains (maximal runs of operators with one consumer and one input)."""
+    """Neighbours of each operator, its chains (maximal runs of operators with one consumer and one input), and its
+    layers of like branches."""
 
     neighbour_ptr: Ints
     neighbour: Ints
     chain_ptr: Ints
     chain: Ints
     chain_of: Ints
+    layers: LikeLayers
 
 
 def graph_shape(workload: Workload) -> GraphShape:
@@ -55,28 +61,19 @@ def graph_shape(workload: Workload) -> GraphShape:
         np.concatenate(([0], np.cumsum([len(x) for x in chains]))).astype(np.int64),
         np.array([y for x in chains for y in x], dtype=np.int64),
         chain_of,
+        like_layers(workload),
     )
 
 
-@kernel
+@piece
 def _copy(w: WorkloadArrays, split: Ints, offset: Ints, source: int, target: int) -> bool:
     """Give `target` the split and offset of `source`, if it has that split; whether anything changed."""
     if w.pinned[target] >= 0:
         return False
-    like = w.split_ptr[source] + split[source]
-    for s in range(w.split_ptr[target], w.split_ptr[target + 1]):
-        if (
-            w.sample_ways[s] == w.sample_ways[like]
-            and w.channel_ways[s] == w.channel_ways[like]
-            and w.reduce_ways[s] == w.reduce_ways[like]
-        ):
-            changed = bool(split[target] != s - w.split_ptr[target] or offset[target] != offset[source])
-            split[target], offset[target] = s - w.split_ptr[target], offset[source]
-            return changed
-    return False
+    return assign(w, split, offset, target, w.split_ptr[source] + split[source], offset[source])
 
 
-@kernel
+@piece
 def _randomise(w: WorkloadArrays, split: Ints, offset: Ints, o: int, rng: NDArray[np.uint64]) -> None:
     split[o] = below(rng, w.split_ptr[o + 1] - w.split_ptr[o])
     s = w.split_ptr[o] + split[o]
@@ -103,6 +100,8 @@ def _walk(w: WorkloadArrays, g: GraphShape, split: Ints, offset: Ints, o: int, r
 def propose(w: WorkloadArrays, g: GraphShape, split: Ints, offset: Ints, rng: NDArray[np.uint64]) -> bool:
     """Change `split` and `offset` in place by one random move; False if nothing changed."""
     operators = len(split)
+    if len(g.layers.like) and uniform(rng) < OF_LAYERS:
+        return move_layer(w, g.layers, split, offset, rng)
     o = below(rng, operators)
     old_split, old_offset = split[o], offset[o]
     kind = uniform(rng)

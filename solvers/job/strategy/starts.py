@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from solvers.job.strategy.branches import branches, layers
 from solvers.job.strategy.program_start import program_start
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
@@ -80,32 +81,6 @@ def data_parallel(n: int, workload: Workload) -> Strategy:
     return _place(n, workload, wanted)
 
 
-def branches(workload: Workload) -> list[list[int]]:
-    """Parallel branches: connected components of the operators that some other operator can run beside."""
-    count = len(workload.operators)
-    before = [0] * count
-    for index, operator in enumerate(workload.operators):
-        for edge in operator.inputs:
-            before[index] |= before[edge.producer] | 1 << edge.producer
-    after = [0] * count
-    for index in reversed(range(count)):
-        for edge in workload.operators[index].inputs:
-            after[edge.producer] |= after[index] | 1 << index
-    trunk = {index for index in range(count) if (before[index] | after[index] | 1 << index) == (1 << count) - 1}
-    component: dict[int, list[int]] = {}
-    for index in range(count):
-        if index in trunk:
-            continue
-        merged = [index]
-        for edge in workload.operators[index].inputs:
-            other = component.get(edge.producer)
-            if other is not None and other[0] != merged[0]:
-                merged = sorted({*merged, *other})
-        for member in merged:
-            component[member] = merged
-    return [list(group) for group in {tuple(group): None for group in component.values()}]
-
-
 def _branch_work(workload: Workload, branch: Sequence[int], k: int) -> float:
     total = 0.0
     for index in branch:
@@ -148,11 +123,7 @@ def layers_on_cosets(n: int, workload: Workload, k: int, whole: int) -> Strategy
 
     None if fewer than two layers have branches to place, or no operator of these can be split k ways.
     """
-    layers: dict[frozenset[int], list[list[int]]] = {}
-    for branch in branches(workload):
-        sources = {edge.producer for index in branch for edge in workload.operators[index].inputs}
-        layers.setdefault(frozenset(sources - {*branch}), []).append(branch)
-    placed = [side_by_side[whole:] for side_by_side in layers.values() if len(side_by_side) > max(1, whole)]
+    placed = [layer[whole:] for layer in layers(workload) if len(layer) > max(1, whole)]
     if len(placed) < 2:
         return None
     base = data_parallel(n, workload)

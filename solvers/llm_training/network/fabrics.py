@@ -163,23 +163,34 @@ def _listed(
 
 
 def _short_rings(routes: PathTable) -> Callable[[Ints], Ints]:
-    """Each group along a short tour, both ways."""
+    """Each group along a short tour, both ways; groups are sets."""
     hops = route_hops(routes, int(routes.source.max(initial=0)) + 1)
 
     def rings(servers: Ints) -> Ints:
-        return both_ways(np.array([[short_tour(tuple(row), hops)] for row in servers.tolist()], dtype=np.int64))
+        return both_ways(np.array([[short_tour(tuple(sorted(row)), hops)] for row in servers.tolist()], dtype=np.int64))
 
     return rings
 
 
+def _alone(cluster: GpuCluster) -> list[Problem]:
+    """Of one server, which no link joins to another."""
+    if cluster.servers > 1:
+        return []
+    return [Problem("one server has no links", path="servers", value="1", allowed="2 or more, or another fabric")]
+
+
 def _torus_problems(cluster: GpuCluster) -> list[Problem]:
-    if cluster.servers > 1 and not list(cube_shapes(cluster.servers)):
+    if alone := _alone(cluster):
+        return alone
+    if not list(cube_shapes(cluster.servers)):
         return [Problem("no torus has so many servers", path="servers", value=str(cluster.servers), allowed="others")]
     return []
 
 
 def _listed_problems(cluster: GpuCluster, *, fabric: str) -> list[Problem]:
     """What its builder says."""
+    if FABRICS[fabric].kind == "direct" and (alone := _alone(cluster)):
+        return alone
     other = Cluster(cluster.servers, cluster.gpus_per_server, cluster.degree, cluster.link_gbps, cluster.links)
     try:
         FABRICS[fabric].build(other, (), FabricOptions(pairs=np.zeros(0, dtype=np.int64)))

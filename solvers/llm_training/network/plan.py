@@ -18,7 +18,8 @@ import numpy as np
 from solvers.llm_training.network.evaluation import EvaluatedNetwork, dimension_loads, evaluated
 from solvers.llm_training.network.fabric_bound import optimistic_rates
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, FabricNetwork, fabric_problems
-from solvers.llm_training.network.rank_map import MOST_PERMUTED, best_map
+from solvers.llm_training.network.places.exact import MOST_PROVEN
+from solvers.llm_training.network.rank_map import best_map
 from solvers.llm_training.network.reductions import with_schedules
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError
@@ -145,7 +146,7 @@ def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, sto
     """The same strategy, its ranks where they serve it best."""
     strategy, groups = found.ranked.strategy, found.groups
     networks = [found.fabric]
-    if problem.cluster.servers <= MOST_PERMUTED:
+    if problem.cluster.servers <= MOST_PROVEN:
         networks = list(TRAINING_FABRICS[fabric].networks(problem, strategy, groups))
     best = found
     for one in networks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -40,24 +41,31 @@ def both_ways(orders: Ints) -> Ints:
 
 
 def torus_rings(shape: Sequence[int]) -> Callable[[Ints], Ints]:
-    """Rings round boxes of a torus, both ways; groups of other forms go in the order of their places.
+    """Rings round boxes of a torus, both ways; a group of another form goes in the order of its places.
 
-    A box that spans several whole axes has as many link-disjoint rings as are found.
+    A box that spans several whole axes has as many link-disjoint rings as are found. Where groups have different
+    numbers of rings, all have the least number that each divides: theirs, over and over.
     """
     sides = tuple(side for side in shape if side > 1)
     known: dict[tuple[tuple[int, ...], tuple[bool, ...]], Ints] = {}
 
+    def form(row: Ints, at: Ints) -> Ints:
+        spans = tuple(len(np.unique(at[:, axis])) for axis in range(len(sides)))
+        if int(np.prod(spans)) != len(row):
+            return np.arange(len(row))[None, :]
+        used = tuple(span for span in spans if span > 1)
+        whole = tuple(span == side for span, side in zip(spans, sides, strict=True) if span > 1)
+        if (used, whole) not in known:
+            known[used, whole] = box_cycles(used, whole)
+        return known[used, whole]
+
     def rings(servers: Ints) -> Ints:
         rows = np.sort(servers, axis=1)
         at = np.stack(np.unravel_index(rows, sides), axis=2)
-        spans = [tuple(len(np.unique(row[:, axis])) for axis in range(len(sides))) for row in at]
-        if len(set(spans)) > 1 or int(np.prod(spans[0])) != rows.shape[1]:
-            return both_ways(rows[:, None, :])
-        used = tuple(span for span in spans[0] if span > 1)
-        whole = tuple(span == side for span, side in zip(spans[0], sides, strict=True) if span > 1)
-        if (used, whole) not in known:
-            known[used, whole] = box_cycles(used, whole)
-        return both_ways(rows[:, known[used, whole]])
+        forms = [form(row, place) for row, place in zip(rows, at, strict=True)]
+        count = math.lcm(*(len(one) for one in forms))
+        orders = np.stack([np.tile(one, (count // len(one), 1)) for one in forms])
+        return both_ways(np.take_along_axis(rows[:, None, :], orders, axis=2))
 
     return rings
 

@@ -16,10 +16,11 @@ import numpy as np
 
 from solvers.network.constructions.circulant import distances_text
 from solvers.network.constructions.degree_split import split_degree, traffic_by_size
-from solvers.network.constructions.estimate import busy_estimate, invariant_units
+from solvers.network.constructions.estimate import BusyEstimate, invariant_units
 from solvers.network.constructions.finder import FinderSettings, build_topology, find_topology
 from solvers.network.constructions.selection import Selection
 from solvers.network.constructions.totient_perms import check_connectable, generates, select_offsets
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.leaving import end_if_left
@@ -41,13 +42,13 @@ def candidate_topologies(cluster: Cluster, demand: Demand, *, limit: int, seed: 
     if limit <= 1 or n == 1:
         return found[:1]
     seen = {_key(found[0])}
-    units = invariant_units(n, demand)
+    units = np.array(invariant_units(n, demand), dtype=np.int64)
     sets: dict[tuple[int, ...], tuple[int, ...]] = {}
     for distances in _distance_sets(n, degree, links, demand, seed):
         end_if_left()
-        canonical = min(_normal(n, links, [u * p for p in distances]) for u in units)
-        sets.setdefault(canonical, distances)
-    ranked = sorted((busy_estimate(cluster, demand, distances), distances) for distances in sets.values())
+        sets.setdefault(_canonical(n, links, distances, units), distances)
+    estimate = BusyEstimate(cluster, demand)
+    ranked = sorted((estimate(distances), distances) for distances in sets.values())
     mixed = _finder_variants(cluster, demand, seed)
     circulants = (
         build_topology(cluster, demand, distances, f"circulant {distances_text(distances)}") for _, distances in ranked
@@ -149,12 +150,15 @@ def _first(items: Iterator[tuple[int, ...]], limit: int) -> Iterator[tuple[int, 
         yield item
 
 
-def _normal(n: int, links: LinkDirection, distances: Sequence[int]) -> tuple[int, ...]:
-    """One name for distance multisets of the same links."""
-    reduced = [p % n for p in distances]
+def _canonical(n: int, links: LinkDirection, distances: Sequence[int], units: Ints) -> tuple[int, ...]:
+    """One name for distance multisets of the same links, and for those that come from them by a unit of Z_n: the least
+    in the order of tuples."""
+    reduced = units[:, None] * np.array(distances, dtype=np.int64) % n
     if links is LinkDirection.BIDIRECTIONAL:
-        reduced = [min(p, n - p) for p in reduced]
-    return tuple(sorted(reduced))
+        reduced = np.minimum(reduced, n - reduced)
+    reduced.sort(axis=1)
+    least = reduced[np.lexsort(reduced.T[::-1])[0]]
+    return tuple(least.tolist())
 
 
 def _key(topology: Topology) -> bytes:

@@ -20,7 +20,7 @@ from solvers.network.constructions.circulant_kernels import (
     order_kernel,
 )
 from solvers.network.constructions.totient_perms import hop_table
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.routing import PathTable
 
@@ -53,8 +53,9 @@ def circulant_routes(
     *,
     paths_per_pair: int = 1,
     seed: int = 0,
+    pairs: Bools | None = None,
 ) -> PathTable:
-    """Shortest routes of all n (n-1) ordered pairs.
+    """Shortest routes of all n (n-1) ordered pairs, or of some: each pair's are the same whatever others there are.
 
     Args:
         n: servers.
@@ -63,18 +64,21 @@ def circulant_routes(
         capacities: parallel links per offset; None: one each.
         paths_per_pair: most paths a pair's traffic is split over, in equal parcels.
         seed: of the balancing.
+        pairs: bool[n, n], those that are written out; None: all. The diagonal is left out.
 
     Raises:
         InfeasibleError: the offsets do not connect all servers.
     """
     table = coin_table(n, offsets, weights, capacities, paths_per_pair=paths_per_pair, seed=seed)
-    pairs = n * (n - 1)
-    source = np.repeat(np.arange(n, dtype=np.int32), n - 1)
-    slot = np.tile(np.arange(n - 1, dtype=np.int32), n)
-    target = slot + (slot >= source)  # 0..n-1 without the source
+    if pairs is None:
+        source = np.repeat(np.arange(n, dtype=np.int32), n - 1)
+        slot = np.tile(np.arange(n - 1, dtype=np.int32), n)
+        target = slot + (slot >= source)  # 0..n-1 without the source
+    else:
+        source, target = (ends.astype(np.int32) for ends in np.nonzero(pairs & ~np.eye(n, dtype=np.bool_)))
     displacement = (target.astype(np.int64) - source) % n
     pair_ptr = np.concatenate(([0], np.cumsum(np.diff(table.path_of)[displacement]))).astype(np.int64)
-    pair_of_path = np.repeat(np.arange(pairs), np.diff(pair_ptr))
+    pair_of_path = np.repeat(np.arange(len(source)), np.diff(pair_ptr))
     path = table.path_of[displacement][pair_of_path] + np.arange(len(pair_of_path)) - pair_ptr[pair_of_path]
     path_ptr = np.concatenate(([0], np.cumsum(np.diff(table.ptr)[path] + 1))).astype(np.int64)
     node = np.empty(int(path_ptr[-1]), dtype=np.int32)

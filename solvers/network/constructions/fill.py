@@ -16,14 +16,16 @@ def match_demand(demand: Floats, free: Ints, rounds: int) -> list[tuple[int, int
     the links it has got. A server left over in a round (odd n) goes first in the next.
     """
     weights = np.array(demand + demand.T, dtype=np.float64)
-    links = np.zeros(weights.shape, dtype=np.int64)
+    links = np.zeros(weights.shape, dtype=np.int32)
     waiting = np.zeros(len(free), dtype=bool)
     chosen: list[tuple[int, int]] = []
     for _ in range(rounds):
         end_if_left()
-        # More than any matching can weigh, so that whoever waits is served.
-        bonus = (float(weights.sum()) + 1.0) * waiting
-        pairs = best_matching(weights + bonus[:, None] + bonus[None, :], free > 0)
+        worth = weights
+        if waiting.any():  # more than any matching can weigh, so that whoever waits is served
+            bonus = (float(weights.sum()) + 1.0) * waiting
+            worth = weights + bonus[:, None] + bonus[None, :]
+        pairs = best_matching(worth, free > 0)
         waiting = free > 0
         for i, j in pairs:
             links[i, j] = links[j, i] = links[i, j] + 1

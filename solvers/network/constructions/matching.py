@@ -65,14 +65,18 @@ def best_permutation(weights: Floats) -> Ints:
 
 
 def _match_greedily(weights: Floats, partner: Ints) -> None:
-    """Match what is still free, heaviest pair first; among equal ones the pair farthest apart in number."""
+    """Match what is still free, heaviest pair first; among equal ones the pair farthest apart in number.
+
+    Pairs without weight come last and need no table: of thousands of servers there are millions.
+    """
     n = len(partner)
-    free = np.flatnonzero(partner < 0)
-    rows, columns = np.triu_indices(len(free), 1)
-    rows, columns = free[rows], free[columns]
+    rows, columns = np.nonzero(np.triu(weights, 1))
+    free = (partner[rows] < 0) & (partner[columns] < 0)
+    rows, columns = rows[free], columns[free]
     gap = np.minimum(columns - rows, n - columns + rows)
     order = np.lexsort((-gap, -weights[rows, columns]))
     _take_kernel(rows[order], columns[order], partner)
+    _take_far_kernel(partner)
 
 
 @kernel
@@ -81,6 +85,17 @@ def _take_kernel(rows: Ints, columns: Ints, partner: Ints) -> None:  # pragma: n
         i, j = rows[k], columns[k]
         if partner[i] < 0 and partner[j] < 0:
             partner[i], partner[j] = j, i
+
+
+@kernel
+def _take_far_kernel(partner: Ints) -> None:  # pragma: no cover - compiled
+    """Match all that are free, those farthest apart in number first."""
+    n = len(partner)
+    for gap in range(n // 2, 0, -1):
+        for i in range(n - gap):
+            for j in (i + gap, i + n - gap):
+                if j < n and partner[i] < 0 and partner[j] < 0:
+                    partner[i], partner[j] = j, i
 
 
 @kernel

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.simulate.jit import kernel
+from topoopt.simulate.jit import kernel, piece
 
 
-@kernel
+@piece
 def _cheapest(
     s: int,
     t: int,

@@ -12,7 +12,7 @@ from solvers.network.constructions.route_kernels import (
     tree_loads_kernel,
     tree_paths_kernel,
 )
-from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
@@ -26,9 +26,14 @@ ROUNDING = 1e-12
 
 
 def balanced_routes(
-    topology: Topology, weights: Floats | None = None, *, paths_per_pair: int = 1, seed: int = 0
+    topology: Topology,
+    weights: Floats | None = None,
+    *,
+    paths_per_pair: int = 1,
+    seed: int = 0,
+    pairs: Bools | None = None,
 ) -> PathTable:
-    """Shortest paths of all ordered pairs.
+    """Shortest paths of all ordered pairs, or of some.
 
     On a circulant whose traffic depends on the displacement only, `circulant_routes` answers in one table (up to 64
     servers it must stand comparison with the general method). Otherwise each pair's traffic, in `paths_per_pair` equal
@@ -42,6 +47,8 @@ def balanced_routes(
         weights: float64[n, n], bytes i -> j; None: uniform. Pairs without traffic are routed too.
         paths_per_pair: most paths a pair is split over.
         seed: order of equal weights.
+        pairs: bool[n, n], those that are routed, the diagonal aside; None: all. The traffic of the others does not
+            count, unless one table by displacement serves all.
 
     Raises:
         InputError: weights of another shape, negative or not finite; fewer than one path per pair.
@@ -57,26 +64,30 @@ def balanced_routes(
             parallel = common_offsets(n, topology.arcs, topology.multiplicity)
             capacities = [float(parallel[p]) for p in topology.offsets]
             alike = circulant_routes(
-                n, topology.offsets, by_displacement, capacities, paths_per_pair=paths_per_pair, seed=seed
+                n, topology.offsets, by_displacement, capacities, paths_per_pair=paths_per_pair, seed=seed, pairs=pairs
             )
             if n > SMALL_SERVERS:
                 return alike
             peak = float(link_loads(topology, alike, amount).max())
             plain = _plain_peak(arc_graph(topology), amount)
             # Routes that differ between sources can balance what whole paths per displacement cannot.
-            free = _spread(topology, amount, paths_per_pair, seed)
+            free = _spread(topology, amount, paths_per_pair, seed, pairs)
             gain = float(link_loads(topology, free, amount).max()) < 0.98 * peak
             return free if gain or plain < peak * (1.0 - ROUNDING) else alike
-    return _spread(topology, amount, paths_per_pair, seed)
+    return _spread(topology, amount, paths_per_pair, seed, pairs)
 
 
-def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int) -> PathTable:
+def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, pairs: Bools | None) -> PathTable:
     n = topology.servers
     graph = arc_graph(topology)
-    pair = np.flatnonzero(~np.eye(n, dtype=bool).ravel()).astype(np.int64)
+    wanted = ~np.eye(n, dtype=np.bool_)
+    if pairs is not None:
+        wanted &= pairs
+        amount = np.where(wanted, amount, 0.0)
+    pair = np.flatnonzero(wanted).astype(np.int64)
     parcels = np.repeat(pair, paths_per_pair)
     bytes_each = amount.ravel()[parcels] / paths_per_pair
-    bytes_each = np.maximum(bytes_each, 1e-6 * max(float(bytes_each.max()), 1e-300))
+    bytes_each = np.maximum(bytes_each, 1e-6 * max(float(bytes_each.max(initial=0.0)), 1e-300))
     source, target = parcels // n, parcels % n
     path_ptr = np.concatenate(([0], np.cumsum(graph.hops_to[target, source], dtype=np.int64)))
     shuffled = np.random.default_rng(seed).permutation(len(parcels))
@@ -160,10 +171,17 @@ def checked_weights(n: int, weights: Floats | None, paths_per_pair: int) -> Floa
 def _invariant(amount: Floats) -> Floats | None:
     """Traffic by displacement, when every server has the same (up to rounding), else None."""
     n = len(amount)
-    columns = (np.arange(n)[:, None] + np.arange(n)[None, :]) % n
-    shifted = np.take_along_axis(amount, columns, axis=1)
-    spread = float(np.ptp(shifted, axis=0).max())
-    return shifted.mean(axis=0) if spread <= 1e-9 * float(amount.max(initial=0.0)) else None
+    least, most, total = np.full(n, np.inf), np.full(n, -np.inf), np.zeros(n)
+    shifted = np.empty(n)
+    rounding = 1e-9 * float(amount.max(initial=0.0))
+    for i in range(n):
+        shifted[: n - i], shifted[n - i :] = amount[i, i:], amount[i, :i]
+        np.minimum(least, shifted, out=least)
+        np.maximum(most, shifted, out=most)
+        total += shifted
+        if float((most - least).max()) > rounding:
+            return None
+    return total / n
 
 
 def _table(n: int, pair: Ints, paths_per_pair: int, path_ptr: Ints, arcs: Ints, head: Ints | None = None) -> PathTable:
@@ -180,28 +198,32 @@ def _table(n: int, pair: Ints, paths_per_pair: int, path_ptr: Ints, arcs: Ints, 
         node[~first] = head[arcs]
     share = np.full(len(hops), 1.0 / paths_per_pair)
     pair_ptr = np.arange(len(pair) + 1, dtype=np.int64) * paths_per_pair
-    if paths_per_pair > 1:
+    if paths_per_pair > 1 and len(pair):
         return _merged(n, source, target, paths_per_pair, start, node)
     return PathTable(n, source, target, pair_ptr, share, start, node)
 
 
 def _merged(n: int, source: Int32s, target: Int32s, paths_per_pair: int, start: Ints, node: Int32s) -> PathTable:
-    share: list[float] = []
-    pair_ptr = [0]
-    pieces: list[Int32s] = []
-    for index in range(len(source)):
-        distinct: dict[bytes, int] = {}
-        for p in range(index * paths_per_pair, (index + 1) * paths_per_pair):
-            piece = node[start[p] : start[p + 1]]
-            key = piece.tobytes()
-            if key in distinct:
-                share[distinct[key]] += 1.0 / paths_per_pair
-            else:
-                distinct[key] = len(share)
-                share.append(1.0 / paths_per_pair)
-                pieces.append(piece)
-        pair_ptr.append(len(share))
-    path_ptr = np.concatenate(([0], np.cumsum([len(piece) for piece in pieces]))).astype(np.int64)
-    return PathTable(
-        n, source, target, np.array(pair_ptr, dtype=np.int64), np.array(share), path_ptr, np.concatenate(pieces)
+    """Equal paths of a pair become one, at its first place, with the sum of their shares."""
+    k, pairs = paths_per_pair, len(source)
+    length = np.diff(start).reshape(pairs, k)  # the same for all paths of a pair: all are shortest
+    first = np.concatenate(([0], np.cumsum(length[:, 0]))).astype(np.int64)
+    inside = np.arange(int(first[-1])) - np.repeat(first[:-1], length[:, 0])
+    column = [node[np.repeat(start[:-1].reshape(pairs, k)[:, c], length[:, 0]) + inside] for c in range(k)]
+    leader = np.tile(np.arange(k), (pairs, 1))
+    for c in range(1, k):
+        for before in range(c):
+            same = np.logical_and.reduceat(column[c] == column[before], first[:-1])
+            leader[:, c] = np.where(same & (leader[:, c] == c), leader[:, before], leader[:, c])
+    kept = leader == np.arange(k)
+    times = np.stack([(leader == c).sum(axis=1) for c in range(k)], axis=1)[kept]
+    share = np.cumsum(np.full(k, 1.0 / k))[times - 1]
+    chosen = np.flatnonzero(kept.ravel())
+    path_ptr = np.concatenate(([0], np.cumsum(np.diff(start)[chosen]))).astype(np.int64)
+    at = (
+        np.repeat(start[chosen], np.diff(path_ptr))
+        + np.arange(int(path_ptr[-1]))
+        - np.repeat(path_ptr[:-1], np.diff(path_ptr))
     )
+    pair_ptr = np.concatenate(([0], np.cumsum(kept.sum(axis=1)))).astype(np.int64)
+    return PathTable(n, source, target, pair_ptr, share, path_ptr, node[at])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.simulate.jit import kernel
+from topoopt.simulate.jit import kernel, piece
 
 
 @kernel
@@ -55,7 +55,7 @@ def hops_excess(
     return total - moore
 
 
-@kernel
+@piece
 def is_smallest(n: int, degree: int, heads: Ints, excess: Ints, work: Ints) -> bool:  # pragma: no cover - compiled
     """Whether heads[n * degree] is the smallest table among all breadth-first numberings from least-excess servers.
 

@@ -90,6 +90,16 @@ def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = N
     return "softmin"
 
 
+def refusal(network: RoutingNetwork, method: str, max_hops: int | None, hop_price: float) -> Problem | None:
+    """Why a method does not cover a problem, or None."""
+    if (max_hops is not None or hop_price) and method not in ("auto", *CONSTRAINED):
+        text, allowed = "this method knows no limit or price of hops", ", ".join(("auto", *CONSTRAINED))
+        return Problem(text, path="method", value=method, allowed=allowed)
+    if method in ALIKE and not ALIKE[method][0](network):
+        return Problem(ALIKE[method][1], path="method", value=method, allowed="another method")
+    return None
+
+
 def route(
     topology: Topology,
     demand: Floats,
@@ -134,11 +144,9 @@ def route(
         _refuse_far(network, max_hops)
         max_hops = None if max_hops >= network.servers - 1 else max_hops
     name = automatic(network, accuracy, max_hops, hop_price) if method == "auto" else method
-    if (max_hops is not None or hop_price) and name not in CONSTRAINED:
-        text, allowed = "this method knows no limit or price of hops", ", ".join(("auto", *CONSTRAINED))
-        raise InputError([Problem(text, path="method", value=name, allowed=allowed)])
-    if method in ALIKE and not ALIKE[method][0](network):
-        raise InputError([Problem(ALIKE[method][1], path="method", value=method, allowed="another method")])
+    refused = refusal(network, method, max_hops, hop_price)
+    if refused is not None:
+        raise InputError([refused])
     ends = (stop or Stop()).within(time_limit_s)
     proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=_alike(network, name))
     if keep is not None:
@@ -199,6 +207,7 @@ __all__ = [
     "automatic",
     "circulant_classes",
     "one_row",
+    "refusal",
     "route",
     "route_circulant",
     "shift_invariant",

@@ -6,12 +6,12 @@ import numpy as np
 
 from solvers.network.routing.shortest import arcs_into, shortest_tree
 from topoopt.core.arrays import Floats, Ints
-from topoopt.simulate.jit import kernel
+from topoopt.simulate.jit import kernel, piece
 
 _DUST = 1e-12  # of a source's demand: less flow than this on an arc is none
 
 
-@kernel
+@piece
 def cancel_cycles(first: Ints, tail: Ints, head: Ints, dust: float, flow: Floats) -> None:
     """Take circulations out of one flow (float64[m], changed): loads only fall, what stays at each server does not.
 
@@ -57,7 +57,7 @@ def cancel_cycles(first: Ints, tail: Ints, head: Ints, dust: float, flow: Floats
             v = w
 
 
-@kernel
+@piece
 def forward_order(
     first: Ints, head: Ints, source: int, dust: float, flow: Floats, nearest: Ints, place: Ints, sequence: Ints
 ) -> None:

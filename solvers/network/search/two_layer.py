@@ -7,11 +7,13 @@ The program, over y (link), z (exactly two hops) and p_ikj (both links of i -> k
     (5) sum_j p_ikj <= d y_ik                  (6) sum_i p_ikj <= d y_kj  (7) p_ikj <= y_ik   (8) p_ikj <= y_kj
 
 by the primal-dual hybrid gradient method (Chambolle and Pock, J. Math. Imaging Vis. 40, 2011), diagonally
-preconditioned; each iteration is one pass over the n^3 arrays. Only the multipliers of (4), (5) and (7) are used, and
-any values of them prove something by the formula, so nothing here needs to be trusted.
+preconditioned; each iteration is one pass over the n^3 arrays. Only the multipliers of (1), (2), (4), (5) and (7) are
+used, and any values of them prove something by the formula, so nothing here needs to be trusted.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +31,25 @@ def default_iterations(n: int) -> int:
     return 800 if n <= 32 else 2000 if n <= 64 else 4000
 
 
-def two_layer_multipliers(
-    d: int, demand: Floats, iterations: int, *, stop: Stop | None = None
-) -> tuple[Floats, NDArray[np.float32], int]:
-    """w: float64[n, n], u: float32[n, n, n] and the iterations made.
+@dataclass(frozen=True, eq=False)
+class TwoLayerDuals:
+    """What the search found.
+
+    Attributes:
+        weight: float64[n, n], w.
+        first_link: float32[n, n, n], u.
+        ends: float64[2, n], multipliers of (1) and (2).
+        iterations: that were made.
+    """
+
+    weight: Floats
+    first_link: NDArray[np.float32]
+    ends: Floats
+    iterations: int
+
+
+def two_layer_multipliers(d: int, demand: Floats, iterations: int, *, stop: Stop | None = None) -> TwoLayerDuals:
+    """Multipliers after so many iterations.
 
     Args:
         d: degree.
@@ -55,7 +72,7 @@ def two_layer_multipliers(
     l7 += pair[4][:, :, None]
     np.minimum(l7, weight[:, None, :], out=l7)
     l7 *= np.float32(mean)
-    return weight.astype(np.float64) * mean, l7, done
+    return TwoLayerDuals(weight.astype(np.float64) * mean, l7, ends.astype(np.float64) * mean, done)
 
 
 # Sums may be taken in any order: the arrays are a search for multipliers, of which any are valid.

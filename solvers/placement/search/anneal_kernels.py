@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.placement.search.groups import GroupGraph
 from topoopt.core.arrays import Floats, Ints
-from topoopt.simulate.jit import kernel
+from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.placement.arrays import PlacementArrays
 from topoopt.simulate.placement.events import makespan
 from topoopt.simulate.placement.rates import rates_by_volume, volumes
@@ -59,7 +59,7 @@ def _put(a: PlacementArrays, g: GroupGraph, walker: PlacementWalker, group: int,
         walker.device[a.group_member[at]] = target
 
 
-@kernel
+@piece
 def _goal(a: PlacementArrays, g: GroupGraph, walker: PlacementWalker) -> tuple[int, int]:
     """A group and a device to take it to, mostly that of a neighbour; (-1, -1) if none was met."""
     groups, k = len(walker.place), len(a.room)
@@ -75,7 +75,7 @@ def _goal(a: PlacementArrays, g: GroupGraph, walker: PlacementWalker) -> tuple[i
     return -1, -1
 
 
-@kernel
+@piece
 def _propose(a: PlacementArrays, g: GroupGraph, walker: PlacementWalker, bunch: Ints, origin: Ints) -> int:
     """Change the placement by one random move; the number of groups moved, their old devices in `origin`."""
     group, target = _goal(a, g, walker)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.dag_topology.dag_topology import build_arrays, contracted
+from formulations.dag_topology.dag_topology import build_arrays, contracted, from_dag_topology
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.dag_topology.box import BoxLaws
 from solvers.dag_topology.path_means import PathPool, PathProgram
@@ -21,7 +21,7 @@ from tests.support.dag_jobs import choices, drawn, pipeline, problem
 from tests.support.paths import INSTANCES
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.dag_topology_solution import DagTopologySolution, PathMean
-from topoopt.core.errors import InfeasibleError
+from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.verdict import Status
 from topoopt.kinds.dag_topology.report import render_dag_topology
 from topoopt.kinds.kind import SolveOptions
@@ -29,7 +29,7 @@ from topoopt.kinds.pipeline import solve
 from topoopt.simulate.dag.shared_circuits import StepGraph, followed
 from topoopt.verify.dag_topology.boxes import Boxes
 from topoopt.verify.dag_topology.check import check_dag_topology
-from topoopt.verify.dag_topology.follow import follow
+from topoopt.verify.dag_topology.follow import follow, without_transfers
 from topoopt.verify.dag_topology.means import Means
 from topoopt.verify.laws.findings import FULL
 
@@ -60,6 +60,22 @@ def test_pipelines(shape: tuple[int, int, int, int], ports: int, expected: tuple
     assert solution.status is Status.OPTIMAL
     assert solution.objective.value == pytest.approx(expected[0], rel=1e-9)
     assert solution.circuits_total == solution.proof.circuits_bound == expected[1]
+
+
+@pytest.mark.parametrize(("shape", "ideal"), [((2, 2, 2, 4), 9.0), ((2, 2, 4, 4), 15.0), ((3, 2, 4, 6), 18.0)])
+def test_pipelines_without_transfers(shape: tuple[int, int, int, int], ideal: float) -> None:
+    """What tasks alone take, by both."""
+    job = pipeline(*shape, 3)
+    assert job.compute_time == without_transfers(job) == ideal
+
+
+def test_pipelines_over_given_circuits() -> None:
+    """The best with four ports, and those in proportion to volumes, which are later with one more."""
+    job = pipeline(2, 2, 2, 4, 4)
+    assert job.pairs == ((0, 1), (0, 2), (1, 3), (2, 3))
+    for counts, makespan in (((2, 2, 2, 1), 12.0), ((3, 1, 1, 3), 37 / 3)):
+        assert max(follow(job, counts)[1]) == pytest.approx(makespan)
+        assert followed(StepGraph.of(job), np.array(counts), 1.0)[1].max() == pytest.approx(makespan)
 
 
 def test_volume_is_not_makespan() -> None:
@@ -197,6 +213,14 @@ def test_long_pipelines_are_proven() -> None:
     assert check_dag_topology(job, replace(solution, proof=spoilt), FULL).violations
 
 
+@pytest.mark.parametrize(("stages", "replicas"), [(3, 2), (3, 3), (3, 4), (8, 4)])
+def test_replicas_need_no_rule_of_their_own(stages: int, replicas: int) -> None:
+    """Proven with few boxes: no more splits than replicas, where each one's circuits could be tried apart."""
+    solution = found(pipeline(stages, replicas, 4 if stages == 3 else 8, 6, 6))
+    assert solution.status is Status.OPTIMAL
+    assert sum(pair >= 0 for pair, _ in solution.proof.makespan_tree) <= replicas
+
+
 def test_sharing_by_hand() -> None:
     """Two of 3 and 1 together on one circuit: the second is done at 2, the first at 4; a third then has it alone."""
     steps: Any = {"long": ((0, 1, 3.0), []), "short": ((0, 1, 1.0), []), "back": ((1, 0, 5.0), []), "late": (4.0, [])}
@@ -316,6 +340,38 @@ def test_bad_input(tmp_path: Path) -> None:
     circle = run("validate", file)
     assert circle.code == 2
     assert "waits for itself" in circle.stdout
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("volume: 1", "volume: -1"),
+        ("volume: 1", "volume: 0"),
+        ("volume: 1", "volume: .inf"),
+        ("duration: 1", "duration: -0.5"),
+        ("ports: 1", "ports: 0"),
+        ("circuit_rate: 1", "circuit_rate: 0"),
+        ("circuit_rate: 1", "circuit_rate: 1\nslack_percent: -1"),
+        ("circuit_rate: 1", "circuit_rate: 1\nmax_hops: 0"),
+    ],
+)
+def test_numbers_out_of_range(tmp_path: Path, field: str, value: str) -> None:
+    """One message with the line, the path, the value and what is allowed."""
+    file = tmp_path / "wrong.yaml"
+    file.write_text(CIRCLE.replace(", after: [b]", "").replace(field, value))
+    said = run("solve", file, "--out", tmp_path / "out")
+    assert said.code == 2
+    name, number = value.rsplit("\n", maxsplit=1)[-1].split(": ")
+    assert name in said.stderr
+    assert "allowed" in said.stderr
+    assert number.strip(".") in said.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_program_forwards_nothing() -> None:
+    """It has circuits of their own for all pairs: pods that forward are refused."""
+    with pytest.raises(InputError, match="forwards nothing"):
+        from_dag_topology(replace(pipeline(2, 2, 2, 4, 4), max_hops=2), {"intervals": 4})
 
 
 def test_the_report_of_circuits_that_are_gone() -> None:

@@ -146,7 +146,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert run("check", tmp_path / "out" / "solution.json").code == 0
     failed = run("resilience", tmp_path / "out" / "solution.json")
     assert failed.code == 2
-    assert "failures of circuits that are set anew are not followed" in " ".join(failed.stderr.split())
+    assert "topoopt reconfigure --failed says what dead interfaces do" in " ".join(failed.stderr.split())
     steps = run("reconfigure", FILE, "--solution", tmp_path / "out" / "solution.json", "--delays", "3ms", "--json").json
     provisioned = next(one for one in steps["rails"]["steps"] if one["mode"] == "provisioned")
     assert provisioned["step_s"] == pytest.approx(document["iteration_time_s"], rel=1e-9)
@@ -159,3 +159,23 @@ def test_rails_need_a_delay(tmp_path: Path) -> None:
     result = run("solve", file)
     assert result.code == 2
     assert "how long circuits of the rails take to set" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("ports", "strategy", "message"),
+    [
+        (1, "{tensor: 4, pipeline: 4, data: 2, zero: 1}", "circuits for pipeline exceed the ports of a GPU"),
+        (2, "{tensor: 8, pipeline: 1, data: 4, zero: 1}", "pods split a tensor group"),
+        (2, "{tensor: 1, pipeline: 1, data: 32, zero: 3}", "passes gather weights over the rail"),
+    ],
+)
+def test_why_no_strategy_stands_on_rails(ports: int, strategy: str, message: str, tmp_path: Path) -> None:
+    """One sentence with the part of the strategy or the setting that is in the way."""
+    text = FILE.read_text()
+    begin, end = text.index("strategy:"), text.index("switching:")
+    text = text[:begin] + f"strategy: {strategy}\n" + text[end:].replace("delay: 3ms", f"delay: 3ms, ports: {ports}")
+    file = tmp_path / "job.yaml"
+    file.write_text(text)
+    refused = run("solve", file, "-o", tmp_path / "out")
+    assert refused.code == 3
+    assert message in " ".join(refused.stderr.split())

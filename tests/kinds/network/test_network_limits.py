@@ -18,7 +18,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
 from topoopt.core.proofs import Argument
 from topoopt.kinds.kind import SolveOptions
-from topoopt.kinds.network.bounds import formula_bound, multipliers_of
+from topoopt.kinds.network.bounds import best_multipliers, formula_bound, multipliers_of
 from topoopt.kinds.network.check import check_solution
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.network.bounds import two_layer_bound as two_layer
@@ -180,9 +180,9 @@ def test_enumerations_are_proven_again(tmp_path: Path, n: int) -> None:
 def test_compiled_multipliers_prove_what_the_plain_ones_do(n: int, d: int, iterations: int) -> None:
     """The compiled search is the numpy one of the checker's package up to rounding; the formula decides for both."""
     demand = demand_matrix("balanced-skew", n, seed=2)
-    weight, first_link, done = two_layer_multipliers(d, demand, iterations)
-    assert done == iterations
-    assert two_layer_from(n, d, demand, TwoLayerMultipliers(weight, first_link))[0] == pytest.approx(
+    found = two_layer_multipliers(d, demand, iterations)
+    assert found.iterations == iterations
+    assert two_layer_from(n, d, demand, TwoLayerMultipliers(found.weight, found.first_link))[0] == pytest.approx(
         two_layer_bound(n, d, demand, iterations=iterations)[0], rel=2e-4
     )
 
@@ -191,12 +191,12 @@ def test_a_bound_cut_short_is_found_again() -> None:
     """How many iterations there was time for stands in its proof; with none, a quick formula is left."""
     demand = demand_matrix("balanced-skew", 16, seed=1)
     problem = TopologyProblem("case", 16, 4, LinkDirection.UNIDIRECTIONAL, demand)
-    whole, multipliers = formula_bound(problem)
-    assert (whole.argument, whole.iterations) == (Argument.TWO_LAYER, 800)
+    multipliers = best_multipliers(problem)
+    assert multipliers is not None
+    whole = two_layer(problem, multipliers, 800)
     assert whole.value == pytest.approx(5.039, abs=1e-3)  # published figure of this seed
     again = multipliers_of(problem, whole)
     assert again is not None
-    assert multipliers is not None
     assert (again.first_link == multipliers.first_link).all()
     part = multipliers_of(problem, replace(whole, iterations=150))
     assert part is not None
@@ -204,9 +204,9 @@ def test_a_bound_cut_short_is_found_again() -> None:
     most = multipliers_of(problem, replace(whole, iterations=10**6))  # no file makes the checker search for hours
     assert most is not None
     assert (most.first_link == multipliers.first_link).all()
-    late, nothing = formula_bound(problem, stop=Stop(deadline=0.0))
-    assert late.iterations is nothing is None
-    assert np.isfinite(late.value)
+    late = formula_bound(problem, stop=Stop(deadline=0.0))
+    assert late.multipliers is late.relay is None
+    assert np.isfinite(late.bound.value)
 
 
 def test_a_two_layer_bound_without_its_multipliers_is_rejected() -> None:
@@ -214,7 +214,9 @@ def test_a_two_layer_bound_without_its_multipliers_is_rejected() -> None:
     demand = demand_matrix("balanced-skew", 12, seed=1)
     problem = TopologyProblem("case", 12, 3, LinkDirection.UNIDIRECTIONAL, demand)
     solution = solve(problem, SolveOptions(method="kautz"))
-    bound, multipliers = formula_bound(problem)
+    multipliers = best_multipliers(problem)
+    assert multipliers is not None
+    bound = two_layer(problem, multipliers, 800)
     claimed = replace(solution, bound=bound)
     assert not check_network(problem, claimed, multipliers).violations
     assert not check_solution(problem, claimed).violations
@@ -222,3 +224,33 @@ def test_a_two_layer_bound_without_its_multipliers_is_rejected() -> None:
     for argument in Argument:
         more = replace(claimed, bound=replace(bound, value=bound.value * 1.001, argument=argument))
         assert {each.code for each in check_network(problem, more, multipliers).violations} == {"bound"}
+
+
+def test_prices_of_relays_are_proven_again(tmp_path: Path) -> None:
+    """The file carries them; a bound above what they prove, and prices that do not prove it, are rejected."""
+    demand = {"family": "balanced-skew", "seed": 1}
+    document = solved(tmp_path, kind="topology", servers=11, degree=3, links="unidirectional", demand=demand)
+    assert document["bound"]["proved_by"] == "relay-blocks"
+    assert document["check"]["ok"]
+    file = tmp_path / "out" / "solution.json"
+    kept = file.read_text()
+
+    def more(solution: dict[str, Any]) -> None:
+        solution["bound"]["value"] *= 1.001
+
+    def both(solution: dict[str, Any]) -> None:
+        more(solution)
+        solution["relay_prices"]["theta"] *= 1.001
+
+    def less(solution: dict[str, Any]) -> None:
+        solution["relay_prices"]["most"][4] *= 0.999
+
+    def cheaper(solution: dict[str, Any]) -> None:
+        solution["relay_prices"]["price"][2][5] *= 0.9
+
+    def none(solution: dict[str, Any]) -> None:
+        del solution["relay_prices"]
+
+    for change in (more, both, less, cheaper, none):
+        file.write_text(kept)
+        assert "bound" in {each["code"] for each in damaged(tmp_path, change)["violations"]}, change.__name__

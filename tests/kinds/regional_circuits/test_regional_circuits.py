@@ -20,6 +20,7 @@ from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
 from topoopt.core.verdict import Status
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.kinds.regional_circuits.words import time_text
 from topoopt.simulate.regional.transfer_time import RegionTraffic
 from topoopt.verify.laws.findings import FULL
 from topoopt.verify.regional_circuits.boxes import check_proof
@@ -115,6 +116,11 @@ def test_uniform_traffic_split_is_as_fast_as_one_switch() -> None:
     assert solution.objective.value == pytest.approx(7 / 8)
     assert solution.switch_s == pytest.approx(7 / 8)
     assert found(region(demand, 6, 2.0)).objective.value == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.0624913, "62.4913 ms"), (2.5, "2.5 s"), (0.0, "0 ms")])
+def test_times_are_told_in_milliseconds_below_a_second(seconds: float, text: str) -> None:
+    assert time_text(seconds) == text
 
 
 HOT = np.array([[0, 8, 1, 1], [8, 0, 1, 1], [1, 1, 0, 8], [1, 1, 8, 0]], dtype=np.float64)

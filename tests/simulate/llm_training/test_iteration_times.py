@@ -14,6 +14,7 @@ from topoopt.core.parallelism import Overlap
 from topoopt.core.pipeline import PipelineShape, StageCosts
 from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.simulate.llm_training.iteration_times import iteration_times
+from topoopt.simulate.llm_training.layer_times import LayerTimes
 from topoopt.simulate.llm_training.rank_times import rank_times
 from topoopt.simulate.llm_training.step import strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of
@@ -103,3 +104,41 @@ def test_both_copies_of_dualpipe_reduce_their_gradients(zero: int, passes: float
     assert memory.weights == 2 * parameters
     each = 1 if zero == 0 else 16
     assert memory.optimizer == pytest.approx((4 + 2 * problem.formats.moment_bytes) * parameters / each)
+
+
+@pytest.mark.parametrize(("forward", "shown"), [(0.5, 0.0), (0.9, 0.0), (1.5, 1.0)])
+def test_zero_three_gathers_half_of_the_weights_in_the_backward_pass(forward: float, shown: float) -> None:
+    """Gathering takes so much of a forward pass; with 16-bit gradients the backward pass, twice as long, moves twice
+    that. So all is hidden but for one layer of the first and of the last pass, or half a forward pass and a whole one.
+    """
+    problem = replace(training("llama3-70b", 64, 512, 4096), model=UNIFORM)
+    problem = replace(problem, formats=replace(problem.formats, gradient_bytes=2))
+    one = strategy(data=64, zero=3)
+    columns = columns_of([one], 32)
+    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    parts = estimate(problem, one).breakdown
+    passes, m = parts.forward / 8, 8
+    weights = 32 * (4 * 4096**2 + 2 * 4096 * 16384)  # of all layers, norms and the vocabulary of one left out
+    rate = weights * 2.0 * 63 / 64 / (forward * passes)
+    found = strategy_times(problem, one, replace(rates, data=np.array([rate])))[0]
+    layer = forward * passes / 32
+    assert found.exchanged[0] / m / passes == pytest.approx(1.5 * shown, rel=0.1, abs=4 * layer / passes)
+
+
+def test_every_expert_of_a_gpu_is_started_alone() -> None:
+    """16 of 128 experts on a GPU: as many starts in each pass of a layer, of gradients of weights too."""
+    problem = training("qwen3-235b", 256, 2048, 4096)
+    columns = columns_of([strategy(tensor=2, data=128, expert=8, recompute="full")], 94)
+    free, dear = (
+        LayerTimes(
+            problem.model,
+            replace(problem.device, reached=replace(problem.device.reached, expert_us=each)),
+            problem.formats,
+            columns,
+            4096,
+        ).layer(expert_layer=True)
+        for each in (0.0, 50.0)
+    )
+    for part in ("forward", "inputs", "weights", "again"):
+        added = getattr(dear, part) - getattr(free, part)
+        assert added[0] == pytest.approx(16 * 50e-6, rel=1e-9), part

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from solvers.job.realise import realise
 from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
 from solvers.job.strategy.anneal_kernel import quick_bounds
+from solvers.job.strategy.branches import branches
 from solvers.job.strategy.moves import graph_shape, propose
-from solvers.job.strategy.starts import branches, data_parallel, starting_strategies
+from solvers.job.strategy.starts import data_parallel, starting_strategies
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection

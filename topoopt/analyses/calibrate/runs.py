@@ -79,6 +79,13 @@ def _whole(text: str) -> int:
     return value
 
 
+def _gradient_bytes(text: str) -> int:
+    value = int(text)
+    if value not in (2, 4):
+        raise ValueError
+    return value
+
+
 def _model(text: str) -> str:
     if text not in LANGUAGE_MODELS:
         raise ValueError
@@ -108,6 +115,7 @@ OTHERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "length": (_whole, WHOLE),
     "fp8": (_flag, "0, 1"),
     "fp8_dispatch": (_flag, "0, 1"),
+    "gradient_bytes": (_gradient_bytes, "2, 4"),
     "tiled_attention": (_flag, "0, 1"),
     "hidden_tensor": (_part, "0 to 1"),
     "hidden_expert": (_part, "0 to 1"),
@@ -137,7 +145,7 @@ def read_runs(path: Path, problem: LlmTrainingProblem) -> tuple[MeasuredRun, ...
     problems += [Problem("missing column", file, 1, name) for name in NEEDED if name not in header]
     problems += [Problem("column twice", file, 1, name) for name, times in Counter(header).items() if times > 1]
     if not 1 < len(rows) <= MOST_RUNS + 1:
-        problems.append(Problem("rows", file, None, None, str(len(rows) - 1), f"1 to {MOST_RUNS} runs"))
+        problems.append(Problem("number of runs", file, None, None, str(max(0, len(rows) - 1)), f"1 to {MOST_RUNS}"))
     if problems:
         raise InputError(problems)
     found: list[MeasuredRun] = []
@@ -215,6 +223,7 @@ def _changed(problem: LlmTrainingProblem, values: Mapping[str, Any]) -> LlmTrain
             formats,
             fp8=values.get("fp8", formats.fp8),
             fp8_dispatch=values.get("fp8_dispatch", formats.fp8_dispatch),
+            gradient_bytes=values.get("gradient_bytes", formats.gradient_bytes),
             flash=values.get("tiled_attention", formats.flash),
         ),
         overlap=replace(

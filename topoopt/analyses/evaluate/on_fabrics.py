@@ -10,7 +10,7 @@ from solvers.llm_training.planned import planned_problems
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
-from topoopt.core.llm_training_plan import PHOTONIC_RAILS, RankedStrategy
+from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.network.explicit import explicit_s
 
@@ -42,6 +42,9 @@ def on_fabrics(
     if PHOTONIC_RAILS in fabrics and follow:
         text = "steps on rails are followed circuit by circuit anyway"
         problems.append(Problem(text, path="--follow", value=PHOTONIC_RAILS, allowed="left out"))
+    if POD_CIRCUITS in fabrics:
+        text, allowed = "circuits between pods are searched with the strategy", "topoopt solve, search.topology: dag"
+        problems.append(Problem(text, path="--fabric", value=POD_CIRCUITS, allowed=allowed))
     if problems:
         raise InputError(problems)
     ranked = RankedStrategy(strategy, ideal.iteration_time_s, ideal.memory.total)

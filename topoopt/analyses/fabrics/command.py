@@ -221,6 +221,8 @@ def _rows(
 
     circuits, fabrics = chosen.circuits, chosen.fabrics
     rows = [] if plan is None else [plan_row(job, plan, flow_level=circuits is not None)]
+    if plan is not None:  # what it is compared with has links shared as it has
+        job = job.shared_as(plan.cluster)
     total = len(rows) + len(fabrics)
     bar = counting_bar(output)
     stop = run.timing.stop

@@ -67,7 +67,7 @@ def plan_row(instance: CoOptimisation, solution: JobSolution, *, flow_level: boo
     violations = check_job(instance, solution).violations
     if violations:
         raise CheckError("\n".join(f"the plan: {violation}" for violation in violations))
-    plan = solution.plan
+    plan, instance = solution.plan, instance.shared_as(solution.cluster)
     network = plan_network(instance.cluster, plan)
     text = f"direct connect: {plan.topology.origin or 'topology of the plan'}, strategy and topology searched together"
     return _row(PLAN, text, instance, plan.strategy, network, flow_level=flow_level)

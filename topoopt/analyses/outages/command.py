@@ -114,13 +114,12 @@ def _written(study: OutageStudy, said: str, csv_file: Path | None, plot: Path | 
 def _show(console: Console, study: OutageStudy, files: tuple[Path | None, ...]) -> None:
     """A table."""
     from topoopt.analyses.outages.report import HEADINGS, row_cells
-    from topoopt.console.tables import TerminalTable
+    from topoopt.console.tables import TerminalTable, stacked
 
-    table = TerminalTable(
-        title=f"{study.copies.number} copies of the model on {study.copies.servers_each} servers each"
-    )
+    title = f"{study.copies.number} copies of the model on {study.copies.servers_each} servers each"
+    table = TerminalTable(title=title, dense=True)
     for name in HEADINGS:
-        table.add_column(name, justify="left" if name == "circuits" else "right")
+        table.add_column(stacked(name), justify="left" if name == "circuits" else "right")
     for row in study.rows:
         table.add_row(*row_cells(row))
     console.print(table)

@@ -166,12 +166,13 @@ def _document(question: PipelineQuestion, rows: list[ScheduleRow]) -> dict[str, 
 
 def _show(console: Any, rows: list[ScheduleRow], left_out: dict[str, str], out: Path | None) -> None:
     from topoopt.analyses.pipeline.report import HEADINGS, more_cells, more_headings, table_cells
-    from topoopt.console.tables import TerminalTable
+    from topoopt.console.tables import TerminalTable, stacked
 
     more = more_headings(rows)
-    table = TerminalTable(title="times in ms")
+    table = TerminalTable(title="times in ms", dense=bool(more))
     for place, heading in enumerate(HEADINGS + more):
-        table.add_column(heading.removesuffix(", ms"), justify="right" if place else "left", overflow="fold")
+        name = heading.removesuffix(", ms")
+        table.add_column(stacked(name) if more else name, justify="right" if place else "left", overflow="fold")
     for row in rows:
         table.add_row(*table_cells(row), *more_cells(row, more))
     console.print(table)

@@ -14,7 +14,12 @@ def answer(sweep: ReconfigurationSweep) -> str:
     judged = [scheme for scheme in sweep.schemes if scheme.break_even is not None]
     paying = [scheme for scheme in judged if _wins_ms(scheme) is not None]
     if not judged:
-        return f"Nothing was set beside the network that is set once: {own}."
+        anew = [(point, scheme.name) for scheme in sweep.schemes[1:] for point in scheme.points]
+        if not anew:
+            return f"Nothing was set beside the network that is set once: {own}."
+        least, name = min(anew, key=lambda one: one[0].iteration_time_ms)
+        took = milliseconds(least.iteration_time_ms)
+        return f"Setting circuits anew takes {took} at best ({name} at {delay_text(least.delay_ms)}); {own}."
     if not paying:
         open_ones = [one for one in judged if one.break_even and one.break_even.verdict is WhenBetter.OPEN]
         if open_ones:

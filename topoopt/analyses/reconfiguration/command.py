@@ -48,9 +48,7 @@ def reconfigure(
         ),
     ],
     solution: Annotated[Path | None, typer.Option(help="Its solution.json; default: the instance is solved.")] = None,
-    delays: Annotated[str, typer.Option(help=f"Reconfiguration delays, parted by commas, or devices: {DEVICES}.")] = (
-        DELAYS
-    ),
+    delays: Annotated[str, typer.Option(help=f"Delays, parted by commas, or devices: {DEVICES}.")] = DELAYS,
     fabrics: Annotated[
         str | None,
         typer.Option(
@@ -65,9 +63,15 @@ def reconfigure(
     iterations: Annotated[
         int, typer.Option(min=1, max=10_000, help="Simulated in a row where circuits follow demand.")
     ] = 1,
+    no_break_even: Annotated[
+        bool, typer.Option("--no-break-even", help="Simulate the delays alone: no break-even delay is looked for.")
+    ] = False,
     straggler: Annotated[
         float, typer.Option(min=1.0, max=100.0, help="llm-training: also with each stage so many times as slow.")
     ] = 1.0,
+    failed: Annotated[
+        int, typer.Option(min=0, max=100_000, help="llm-training: also with so many interfaces of a server dead.")
+    ] = 0,
     budget: Annotated[
         int | None, typer.Option(min=0, max=10**12, help="Strategy proposals where the job is solved.")
     ] = None,
@@ -100,20 +104,16 @@ def reconfigure(
                 status.update(run.doing)
 
             problem = run.first(lambda: read_instance(instance))
-            own_seed = problem.search.seed if seed is None else seed
-            common: Common = {"delays_ms": wanted, "seed": own_seed, "stop": run.timing.stop}
-            asked = _Asked(solution, budget, seed, schemes, period_ms, iterations, straggler)
+            seeded = problem.search.seed if seed is None else seed
+            common: Common = {"delays_ms": wanted, "seed": seeded, "stop": run.timing.stop}
+            asked = _Asked(solution, budget, seed, schemes, period_ms, iterations, no_break_even, straggler, failed)
             _refuse_options(problem, asked)
             run.doing = "reconfigure"
             sweep, study = run.part(lambda: _sweep(instance, problem, asked, run.timing, common, tell))
             run.doing = "files"
             written = _written(sweep, study, csv_file, plot)
-            document = {
-                **_document(sweep),
-                **_rails(study),
-                **written,
-                "wall_s": round(time.monotonic() - run.began.at_s, 3),
-            }
+            wall_s = round(time.monotonic() - run.began.at_s, 3)
+            document = {**_document(sweep), **_rails(study), **written, "wall_s": wall_s}
             output.result(document, lambda console: _show(console, sweep, study, (csv_file, plot)), answer(sweep))
         return EXIT_OF_STOP.get(sweep.stopped_by, 0)
 
@@ -130,7 +130,9 @@ class _Asked:
     schemes: list[str] | None
     period_ms: float | None
     iterations: int
+    no_break_even: bool
     straggler: float
+    failed: int
 
 
 def _sweep(
@@ -156,6 +158,7 @@ def _sweep(
             schemes=SCHEMES if asked.schemes is None else asked.schemes,
             period_ms=asked.period_ms,
             iterations=asked.iterations,
+            judged=not asked.no_break_even,
             progress=tell,
             **common,
         )
@@ -163,10 +166,9 @@ def _sweep(
     if isinstance(problem, LlmTrainingProblem):
         from topoopt.analyses.reconfiguration.rails_command import rails_of
 
-        strategy = _solution(problem, asked, timing).plan.strategy
-        return rails_of(
-            instance, problem, strategy, asked.schemes, common["delays_ms"], asked.straggler, timing.stop, tell
-        )
+        strategy, delays_ms = _solution(problem, asked, timing).plan.strategy, common["delays_ms"]
+        slow, failed = asked.straggler, asked.failed
+        return rails_of(instance, problem, strategy, asked.schemes, delays_ms, slow, failed, timing.stop, tell)
     if isinstance(problem, RoutingProblem | TopologyProblem):
         found = _solution(problem, asked, timing)
         names = TRACE_SCHEMES if asked.schemes is None else asked.schemes
@@ -222,18 +224,19 @@ def _refuse_rejected(violations: tuple[str, ...], stop: Stop) -> None:
 
 def _refuse_options(problem: Any, asked: _Asked) -> None:
     """Options that are of other sweeps."""
-    if not isinstance(problem, LlmTrainingProblem) and asked.straggler != 1.0:
-        raise InputError([Problem("for training jobs only", path="--straggler", allowed="left out")])
-    if isinstance(problem, CoOptimisation):
-        return
-    given = {
+    training = {"--straggler": asked.straggler != 1.0, "--failed": asked.failed != 0}
+    jobs = {
         "--period": asked.period_ms is not None,
         "--iterations": asked.iterations != 1,
         "--budget": asked.budget is not None,
+        "--no-break-even": asked.no_break_even,
     }
-    problems = [Problem("for jobs only", path=name, allowed="left out") for name, here in given.items() if here]
-    if problems:
-        raise InputError(problems)
+    foreign = training if not isinstance(problem, LlmTrainingProblem) else {}
+    told = [("for training jobs only", name) for name, here in foreign.items() if here]
+    if not isinstance(problem, CoOptimisation):
+        told += [("for jobs only", name) for name, here in jobs.items() if here]
+    if told:
+        raise InputError([Problem(text, path=name, allowed="left out") for text, name in told])
 
 
 def _document(sweep: ReconfigurationSweep) -> dict[str, Any]:
@@ -281,7 +284,8 @@ def _show(
             cells.append("-" if there is None else f"{there.iteration_time_ms:.4f}")
         table.add_row(delay_text(point.delay_ms), *cells)
     console.print(table)
-    console.print("When does reconfiguring pay? Faster than one-shot:", highlight=False)
+    if any(scheme.break_even is not None for scheme in sweep.schemes):
+        console.print("When does reconfiguring pay? Faster than one-shot:", highlight=False)
     for scheme in sweep.schemes:
         if scheme.break_even is not None:
             text = f"  {scheme.name}: {verdict_text(scheme.break_even)}"
@@ -292,6 +296,5 @@ def _show(
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     for note in sweep.notes:
         console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
-    for file in files:
-        if file is not None:
-            console.print(f"written: {file}", soft_wrap=True, markup=False)
+    for file in filter(None, files):
+        console.print(f"written: {file}", soft_wrap=True, markup=False)

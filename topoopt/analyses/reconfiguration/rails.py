@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from solvers.stop import Stop
 from solvers.switching.rail_steps import RailSteps
+from topoopt.analyses.reconfiguration.failed_interfaces import failed_interfaces
 from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress
 from topoopt.analyses.reconfiguration.run import swept
 from topoopt.analyses.reconfiguration.stragglers import stragglers
@@ -27,6 +28,12 @@ from topoopt.verify.llm_training.switching.check import check_switched
 
 MODES = tuple(mode.value for mode in SwitchMode)
 """What may be compared with a static topology."""
+
+MODE_WORDS = {
+    SwitchMode.ON_DEMAND: "circuits are asked for when something waits for them",
+    SwitchMode.PROVISIONED: "circuits are asked for as soon as those that they cut are idle",
+}
+"""What each does, for people."""
 
 MOST_CHECKED = 300_000
 """Passes of all points of a sweep that the checker follows again; the step that is shown it follows always."""
@@ -99,6 +106,7 @@ def rail_study(
     delays_ms: Sequence[float],
     schemes: Sequence[str] = MODES,
     slowdown: float = 1.0,
+    failed: int = 0,
     stop: Stop | None = None,
     progress: Progress | None = None,
 ) -> tuple[ReconfigurationSweep, RailStudy]:
@@ -106,9 +114,10 @@ def rail_study(
 
     Args:
         slowdown: above 1, the step of the instance is also followed with each stage so many times as slow.
+        failed: above 0, also with so many interfaces of a server dead.
 
     Raises:
-        InputError: an unknown scheme, no delay, or the strategy cannot stand on rails.
+        InputError: an unknown scheme, no delay, no interface left, or the strategy cannot stand on rails.
         InfeasibleError: no plan of ports can do the step.
         CheckError: the checker finds something wrong.
     """
@@ -132,11 +141,7 @@ def rail_study(
             dark = step.switches * delay_ms / rails.job.ranks
             return DelayPoint(delay_ms, 1e3 * step.step_s, ports_words(step.plan), step.switches, dark)
 
-        words = {
-            SwitchMode.ON_DEMAND: "circuits are asked for when something waits for them",
-            SwitchMode.PROVISIONED: "circuits are asked for as soon as those that they cut are idle",
-        }
-        return swept(mode.value, words[mode], at, delays, 1e3 * static_s)
+        return swept(mode.value, MODE_WORDS[mode], at, delays, 1e3 * static_s)
 
     found = [flat("one-shot", static, static_s), flat("electrical", "every exchange at full rate", rails.electrical_s)]
     found += [scheme(SwitchMode(name)) for name in schemes]
@@ -144,7 +149,7 @@ def rail_study(
     shown = rails.switched(settings.delay_s, mode, stop, events=True)
     steps = tuple(made[name, delay] for name in schemes for delay in delays if (name, delay) in made)
     late, told = stragglers(rails, shown, slowdown, MOST_CHECKED)
-    notes = [*_checked(rails, steps, shown), *told, *_assumed(rails)]
+    broken, said = failed_interfaces(rails, shown, failed, MOST_CHECKED)
     study = RailStudy(
         settings.ports,
         rails.job.circuit_share * problem.cluster.gpu_gbps,
@@ -156,6 +161,8 @@ def rail_study(
         boundaries_of(rails, shown, static_s),
         slowdown,
         late,
+        failed,
+        broken,
     )
     sweep = ReconfigurationSweep(
         name=problem.name,
@@ -168,7 +175,7 @@ def rail_study(
         seed=problem.search.seed,
         instance_sha256=problem.sha256,
         versions=versions(),
-        notes=tuple(notes),
+        notes=(*_checked(rails, steps, shown), *told, *said, *_assumed(rails)),
     )
     return sweep, study
 

@@ -29,6 +29,7 @@ def rails_of(
     schemes: Sequence[str] | None,
     delays_ms: Sequence[float],
     slowdown: float,
+    failed: int,
     stop: Stop,
     progress: Progress,
 ) -> tuple[ReconfigurationSweep, RailStudy]:
@@ -46,6 +47,7 @@ def rails_of(
             delays_ms=delays_ms,
             schemes=names,
             slowdown=slowdown,
+            failed=failed,
             stop=stop,
             progress=progress,
         )
@@ -60,6 +62,6 @@ def placed(instance: Path, error: InputError) -> InputError:
         path = parse_path(problem.path or "")
         inside = hasattr(ParallelStrategy(), str(path[0])) if path else False
         fault = Fault(("strategy", *path) if inside else path, problem.message, problem.value, problem.allowed)
-        own = path[:1] in (("delays",), ("fabrics",))
+        own = path[:1] in (("delays",), ("fabrics",), ("--failed",))
         found += [problem] if own else document.problems([fault])
     return InputError([replace(one) for one in found])

@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from topoopt.core.optical_devices import delay_text
-from topoopt.core.switched_step import BoundaryFigures, RailStudy, SwitchedStep
-from topoopt.drawing.format import percent
+from topoopt.core.switched_step import EVERY_STAGE, BoundaryFigures, RailStudy, SwitchedStep
+from topoopt.drawing.format import counted, percent
 
 
 def _figure(value: float) -> float | None:
@@ -35,6 +35,8 @@ def rails_document(study: RailStudy) -> dict[str, Any]:
         "boundaries": boundaries,
         "slowdown": study.slowdown,
         "stragglers": [asdict(one) for one in study.stragglers],
+        "failed": study.failed,
+        "failures": [asdict(one) for one in study.failures],
     }
 
 
@@ -56,6 +58,8 @@ def boundary_lines(study: RailStudy) -> list[str]:
     ]
     if study.stragglers:
         lines.append(straggler_line(study))
+    if study.failures:
+        lines.append(failure_line(study))
     return lines + ["  " + ", ".join(row[:2]) + ": " + "; ".join(row[2:]) for row in boundary_rows(study.boundaries)]
 
 
@@ -66,6 +70,19 @@ def straggler_line(study: RailStudy) -> str:
     return (
         f"With stage {worst.rank} {study.slowdown:g} times as slow, which delays it most: {worst.step_s:.6g} s, "
         f"{percent(own)} more; {percent(network)} more on the electrical network, {worst.electrical_s:.6g} s"
+    )
+
+
+def failure_line(study: RailStudy) -> str:
+    """What dead interfaces do: in the server where they delay the step most, and in all servers."""
+    every = next(one for one in study.failures if one.rank == EVERY_STAGE)
+    worst = max((one for one in study.failures if one.rank != EVERY_STAGE), key=lambda one: one.step_s)
+    own, network = worst.step_s / study.shown.step_s - 1.0, worst.electrical_s / study.electrical_s - 1.0
+    return (
+        f"With {counted(study.failed, 'interface')} of a server of stage {worst.rank} dead, which delays it most: "
+        f"{worst.step_s:.6g} s, {percent(own)} more; {percent(network)} more on the electrical network; with "
+        f"{counted(study.failed, 'whole rail')} dead {every.step_s:.6g} s, "
+        f"{percent(every.step_s / study.shown.step_s - 1.0)} more"
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from solvers.job.methods import candidate_limit
 from solvers.job.phase_networks import Group, busy_phases, network_for, schedule_text, schedules, stages_of
+from solvers.job.sizes import effort_for
 from solvers.stop import Stop
 from topoopt.analyses.reconfiguration.break_even import At, break_even
 from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress, SweptJob, strategies_of
@@ -41,6 +41,7 @@ def reconfiguration_sweep(
     schemes: Sequence[str] = SCHEMES,
     period_ms: float | None = None,
     iterations: int = 1,
+    judged: bool = True,
     proposals: int = 500,
     seed: int = 0,
     stop: Stop | None = None,
@@ -55,6 +56,8 @@ def reconfiguration_sweep(
     Args:
         period_ms: time circuits of the demand-driven fabrics stay; None: 4 times the dark time before.
         iterations: simulated in a row on these fabrics; their mean counts.
+        judged: whether break-even delays are looked for; without delay, circuits change every 10 us, so that takes
+            longer than the delays themselves.
         proposals: of the strategy search on the ideal switch.
         stop: what is not simulated in time is left out, and `stopped_by` says so.
 
@@ -76,7 +79,7 @@ def reconfiguration_sweep(
         at, description = _scheme(job, name, strategies, notes)
         if at is None:
             continue
-        found.append(swept(name, description, at, delays, one_shot.iteration_time_ms))
+        found.append(swept(name, description, at, delays, one_shot.iteration_time_ms if judged else None))
     return ReconfigurationSweep(
         name=instance.name,
         servers=instance.cluster.servers,
@@ -139,7 +142,7 @@ def _by_phases(job: SweptJob) -> At | None:
                     job.graph,
                     group,
                     job.network,
-                    candidates=candidate_limit(job.instance.cluster.servers),
+                    candidates=effort_for(job.instance.cluster.servers).topologies,
                     seed=job.seed,
                     stop=job.stop,
                 )
@@ -175,12 +178,13 @@ def _by_demand(job: SweptJob, name: str, policy: CircuitPolicy, strategies: list
     return at
 
 
-def swept(name: str, description: str, at: At, delays: Sequence[float], one_shot_ms: float) -> Scheme:
-    """A scheme at all delays, as far as the time goes, and its break-even delay."""
+def swept(name: str, description: str, at: At, delays: Sequence[float], one_shot_ms: float | None) -> Scheme:
+    """A scheme at all delays, as far as the time goes, and its break-even delay against a time, if one is given."""
     points: list[DelayPoint] = []
     try:
         for delay in delays:
             points.append(at(delay))
-        return Scheme(name, description, tuple(points), break_even(at, points, one_shot_ms))
+        judgement = None if one_shot_ms is None else break_even(at, points, one_shot_ms)
+        return Scheme(name, description, tuple(points), judgement)
     except OutOfTimeError:
         return Scheme(name, description, tuple(points), BreakEven(WhenBetter.OPEN))

@@ -236,7 +236,7 @@ def _print(console: Console, result: Resilience, written: list[str]) -> None:
     for worst in result.worst:
         proof = "proven" if worst.proven else "not proven"
         console.print(
-            f"worst failure of {worst.count} {worst.part}: {worst.outcome.failure.label}, "
+            f"worst failure of {worst.part}, {worst.count} at a time: {worst.outcome.failure.label}, "
             f"{_slow(worst.outcome, result.nominal)} ({worst.how}; {proof})",
             markup=False, highlight=False, soft_wrap=True,
         )  # fmt: skip
@@ -272,10 +272,10 @@ def _slow(outcome: FailureOutcome, nominal: float) -> str:
 def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> TerminalTable:
     """The worst ones first."""
     heading = f"{title}: {len(outcomes)} evaluated, the worst {min(SHOWN, len(outcomes))}"
-    table = TerminalTable(title=heading)
+    table = TerminalTable(title=heading, dense=True)
     value = "theta" if result.objective == "theta" else result.unit
     for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
-        table.add_column(column, no_wrap=column != "repair")
+        table.add_column(column, no_wrap=column not in ("failure", "slow-down", "repair"))
     ordered = sorted(outcomes, key=lambda each: -(float("inf") if each.value is None else each.value))
     for outcome in ordered[:SHOWN]:
         table.add_row(

@@ -12,7 +12,14 @@ from topoopt.analyses.resilience.subject import Subject
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import Failure
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, SWITCHED_FABRICS, FabricOutcome
+from topoopt.core.llm_training_plan import (
+    DIRECT_FABRICS,
+    IDEAL_SWITCH,
+    PHOTONIC_RAILS,
+    POD_CIRCUITS,
+    SWITCHED_FABRICS,
+    FabricOutcome,
+)
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.verdict import Tolerance
 from topoopt.files.documents import Document
@@ -102,11 +109,14 @@ def _plan_on(solution: LlmTrainingSolution, fabric: str | None) -> FabricOutcome
     if fabric is not None and fabric not in planned:
         raise InputError([Problem("no plan on this fabric", path=option, value=fabric, allowed=", ".join(planned))])
     chosen = [one for one in solution.fabrics if fabric in (None, one.fabric)]
-    real = [one for one in chosen if one.fabric not in (IDEAL_SWITCH, PHOTONIC_RAILS)]
+    real = [one for one in chosen if one.fabric not in (IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS)]
     others = ", ".join(name for name in (*DIRECT_FABRICS, *SWITCHED_FABRICS) if name != IDEAL_SWITCH)
     if not real and chosen[0].fabric == PHOTONIC_RAILS:
-        text = "failures of circuits that are set anew are not followed"
+        text = "circuits that are set anew: topoopt reconfigure --failed says what dead interfaces do to a step"
         raise InputError([Problem(text, path=option, value=PHOTONIC_RAILS, allowed=f"a plan on one of {others}")])
+    if not real and chosen[0].fabric == POD_CIRCUITS:
+        text = "failures of circuits between pods are not followed"
+        raise InputError([Problem(text, path=option, value=POD_CIRCUITS, allowed=f"a plan on one of {others}")])
     if not real:
         text = "an ideal switch stands for no devices that could fail, nothing fills it"
         raise InputError([Problem(text, path=option, value=IDEAL_SWITCH, allowed=f"a plan on one of {others}")])

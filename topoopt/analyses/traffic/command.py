@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,12 +11,13 @@ import typer
 from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.files.table_and_plot import csv_text, require_targets, write_targets
 
 if TYPE_CHECKING:
     from topoopt.core.traffic import TrafficFigures
 
+SEARCHED = "searched"
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 KIND = "co-optimisation"
 
@@ -25,6 +27,17 @@ def traffic(
     selection: Annotated[
         str | None, typer.Option(help="Ring distances of the starting plan: paper, flexnet or best. Default: paper.")
     ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="placed: what cannot be split on one server each (default); replicated: all weights on every server; "
+            "searched: the instance is solved first."
+        ),
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(min=0, max=10**12, help="Strategy proposals of --strategy searched.")
+    ] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="With --json: the bytes of every pair of servers.")] = False,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file of the distributions to write.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Plot to write, as .html or .svg.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
@@ -41,7 +54,7 @@ def traffic(
         from topoopt.analyses.traffic.plot import traffic_html, traffic_svg
 
         require_targets(csv_file, plot)
-        figures = _figures(file, selection)
+        figures = _figures(file, _Asked(selection, strategy, budget))
         written = write_targets(
             csv_file,
             plot,
@@ -49,7 +62,7 @@ def traffic(
             svg=lambda: traffic_svg(figures),
             html=lambda: traffic_html(figures),
         )
-        document = _document(figures)
+        document = _document(figures) | (_pairs(figures) if pairs else {})
         output.result(
             {**document, **written}, lambda console: _show(console, document, (csv_file, plot)), answer(figures)
         )
@@ -58,8 +71,23 @@ def traffic(
     output.run(command)
 
 
-def _figures(file: Path, selection: str | None) -> TrafficFigures:
-    from topoopt.analyses.traffic.run import plan_traffic, starting_traffic
+@dataclass(frozen=True)
+class _Asked:
+    """What plan an instance is to have; None: not said."""
+
+    selection: str | None
+    strategy: str | None
+    budget: int | None
+
+    def refuse(self, *wrong: str, why: str, allowed: str) -> None:
+        """Refuse options that say nothing here."""
+        given = [(name, getattr(self, name)) for name in wrong if getattr(self, name) is not None]
+        if given:
+            raise InputError([Problem(why, path=f"--{name}", value=str(v), allowed=allowed) for name, v in given])
+
+
+def _figures(file: Path, asked: _Asked) -> TrafficFigures:
+    from topoopt.analyses.traffic.run import PLACED, STARTS, plan_traffic, starting_traffic
     from topoopt.files.documents import parse_document
     from topoopt.files.solution_kind import LIMITS, SUFFIX
     from topoopt.kinds.instance_file import read_instance
@@ -68,14 +96,32 @@ def _figures(file: Path, selection: str | None) -> TrafficFigures:
     data = parse_document(file, LIMITS).data
     kind = data.get("kind") if isinstance(data, dict) else None
     if isinstance(kind, str) and kind.endswith(SUFFIX):
-        if selection is not None:
-            text = "a solution has its topology"
-            raise InputError([Problem(text, path="--selection", value=selection, allowed="an instance")])
+        text = "a solution has its topology"
+        asked.refuse("selection", why=text, allowed="an instance")
+        asked.refuse("strategy", "budget", why="a solution has its strategy", allowed="an instance")
         _require_job(file, kind.removesuffix(SUFFIX))
         return plan_traffic(SOLUTION_FILE.read(file))
     instance: Any = read_instance(file)
     _require_job(file, instance.kind)
-    return starting_traffic(instance, selection or "paper")
+    if asked.strategy == SEARCHED:
+        asked.refuse("selection", why="the plan found has its topology", allowed=f"without --strategy {SEARCHED}")
+        return plan_traffic(_solved(instance, asked.budget))
+    asked.refuse("budget", why="nothing is searched", allowed=f"with --strategy {SEARCHED}")
+    if asked.strategy not in (None, *STARTS):
+        allowed = ", ".join((*STARTS, SEARCHED))
+        raise InputError([Problem("no such strategy", path="--strategy", value=str(asked.strategy), allowed=allowed)])
+    return starting_traffic(instance, asked.selection or "paper", asked.strategy or PLACED)
+
+
+def _solved(instance: Any, budget: int | None) -> Any:
+    """The plan found for an instance, checked."""
+    from topoopt.kinds.kind import SolveOptions
+    from topoopt.kinds.pipeline import solve
+
+    found = solve(instance, SolveOptions(budget=budget, objective_only=True))
+    if found.check.violations:
+        raise CheckError("the checker rejects the plan:\n" + "\n".join(map(str, found.check.violations)))
+    return found
 
 
 def _require_job(file: Path, kind: str) -> None:
@@ -114,10 +160,18 @@ def _document(figures: TrafficFigures) -> dict[str, Any]:
         "carried_bytes": float(figures.link_bytes.sum()),
         "model_parallel_to_allreduce": figures.model_parallel_to_allreduce,
         "mean_byte_hops": figures.mean_byte_hops,
+        "largest_pair_bytes": float(figures.pair_bytes.max(initial=0.0)),
         "byte_hops": _cumulative(figures.byte_hops),
         "pair_hops": _cumulative(figures.pair_hops),
         "link_bytes": links,
     }
+
+
+def _pairs(figures: TrafficFigures) -> dict[str, Any]:
+    """Bytes by sender and receiver, pairs that exchange nothing left out."""
+    sent = figures.pair_bytes
+    rows = {str(i): {str(j): float(sent[i, j]) for j in sent[i].nonzero()[0].tolist()} for i in range(len(sent))}
+    return {"pair_bytes": {server: row for server, row in rows.items() if row}}
 
 
 def _table(figures: TrafficFigures) -> str:
@@ -147,6 +201,7 @@ def _show(console: Console, found: dict[str, Any], files: tuple[Path | None, ...
         f"demand: AllReduce {byte_size(demand['allreduce'])}, model-parallel "
         f"{byte_size(demand['model_parallel'])}{against}"
     )
+    line(f"most from one server to another: {byte_size(found['largest_pair_bytes'])}")
     line(f"bandwidth tax: {found['bandwidth_tax']:.3f} ({byte_size(found['carried_bytes'])} carried)")
     if found["byte_hops"]:
         text = "  ".join(f"{row['hops']}: {row['cumulative']:.4f}" for row in found["byte_hops"])

@@ -7,6 +7,7 @@ import numpy as np
 from solvers.job.strategy.starts import data_parallel
 from solvers.network.constructions import balanced_routes, circulant_topology, group_rings
 from solvers.network.constructions.circulant import distances_text
+from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import CheckError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
@@ -36,24 +37,43 @@ def plan_traffic(solution: JobSolution) -> TrafficFigures:
     return found
 
 
-def starting_traffic(instance: CoOptimisation, selection: str) -> TrafficFigures:
-    """Traffic of data parallelism, operators of one server spread evenly, on TotientPerms rings over all interfaces.
+PLACED, REPLICATED = STARTS = ("placed", "replicated")
+"""Operators that cannot be split on one server each, or the weights of all of them on every server."""
 
-    This is the setting of TopoOpt's figures 13 to 15. Routes are shortest and balanced for the traffic.
+
+def starting_traffic(instance: CoOptimisation, selection: str, start: str = PLACED) -> TrafficFigures:
+    """Traffic of data parallelism on TotientPerms rings over all interfaces.
+
+    `placed`, with operators of one server spread evenly, is the setting of TopoOpt's figures 13 to 15;
+    figure 1 has both. Routes are shortest and balanced for the traffic.
 
     Args:
         instance: the job and its cluster.
         selection: of the ring distances, `paper`, `flexnet` or `best`.
+        start: one of `STARTS`. `replicated` asks not whether the weights fit into memory.
 
     Raises:
         InputError: no such selection.
         InfeasibleError: rings alone do not connect the servers.
     """
-    cluster, workload = instance.cluster, instance.workload
+    cluster = instance.cluster
     found = totient(cluster.servers, cluster.degree, cluster.links.value, selection)
     topology = circulant_topology(cluster.servers, cluster.degree, cluster.links, found.distances)
-    demand = demand_of(build_task_graph(cluster, workload, data_parallel(cluster.servers, workload)))
+    demand = _replicated(instance) if start == REPLICATED else _placed(instance)
     routes = balanced_routes(topology, demand.model_parallel_bytes, seed=instance.search.seed)
     rings = group_rings(topology, [group.members for group in demand.allreduce], max_rings=max(2, topology.degree))
-    text = f"data parallel, on rings {distances_text(found.distances)} ({selection})"
+    what = "data parallel, all weights on every server" if start == REPLICATED else "data parallel"
+    text = f"{what}, on rings {distances_text(found.distances)} ({selection})"
     return traffic_figures(instance.name, text, demand, topology, routes, rings)
+
+
+def _placed(instance: CoOptimisation) -> Demand:
+    cluster, workload = instance.cluster, instance.workload
+    return demand_of(build_task_graph(cluster, workload, data_parallel(cluster.servers, workload)))
+
+
+def _replicated(instance: CoOptimisation) -> Demand:
+    """All servers reduce the gradients of all weights, and each has what its own samples need."""
+    n = instance.cluster.servers
+    everyone = AllReduceDemand(tuple(range(n)), float(instance.workload.weight_bytes))
+    return Demand(np.zeros((n, n)), (everyone,))

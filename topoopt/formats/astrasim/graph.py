@@ -37,7 +37,7 @@ def ns3_topology(topology: Topology, link_gbps: float, hop_latency_us: float) ->
     count[topology.arcs[:, 0], topology.arcs[:, 1]] = topology.multiplicity
     if not np.array_equal(count, count.T):
         tail, head = (int(end) for end in np.argwhere(count != count.T)[0])
-        shown = f"{count[tail, head]} links from server {tail} to {head}, {count[head, tail]} back"
+        shown = f"links from server {tail} to {head}: {count[tail, head]}, back: {count[head, tail]}"
         raise refuse(
             "one-way links cannot be expressed", value=shown, allowed="bidirectional topologies, or --to graphml"
         )

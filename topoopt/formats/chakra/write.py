@@ -103,6 +103,8 @@ def build(solution: JobSolution | LlmTrainingSolution, options: ExportOptions) -
             nodes = ranks[server].nodes
             name = f"all-reduce of {len(members)}"
             nodes.append(collective_node(len(nodes), name, CommType.ALL_REDUCE, size, after(server), group))
+    if not any(rank.nodes for rank in ranks):
+        raise refuse("nothing takes a microsecond or sends anything", allowed="a plan that computes or communicates")
     prefix = plain_name(solution.name)
     traces = [(f"{prefix}.{server}.et", trace_bytes(rank.nodes)) for server, rank in enumerate(ranks)]
     content = TraceContent(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from topoopt.core.cluster import LinkDirection
+from topoopt.core.cluster import LinkDirection, LinkSharing
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
@@ -23,7 +23,7 @@ from topoopt.formats.flexnet.numbering import (
     renumbered_path,
     renumbered_topology,
 )
-from topoopt.formats.flexnet.read_taskgraph import read_flexnet_taskgraph
+from topoopt.formats.flexnet.read_taskgraph import MAX_TASK_BYTES, read_flexnet_taskgraph
 from topoopt.formats.hosts.planned_paths import planned_paths
 
 MAX_SERVERS = 1024
@@ -43,6 +43,8 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
         raise refuse("the format joins servers in both directions", path="plan.topology.links", value="unidirectional")
     if graph.servers > MAX_SERVERS:
         raise refuse("too many servers: routes of all pairs", value=graph.servers, allowed=f"at most {MAX_SERVERS}")
+    if int(graph.bytes.max(initial=0)) > MAX_TASK_BYTES:
+        raise refuse("a task of too many bytes", value=int(graph.bytes.max()), allowed=f"at most {MAX_TASK_BYTES}")
     used = {graph.groups[index] for index in graph.group.tolist() if index >= 0}
     number, jumps = numbers_and_jumps([group for group in plan.rings if group.members in used], graph.servers)
     planned = planned_paths(plan)
@@ -50,6 +52,12 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     paths = [renumbered_path(path, number) for path in widest.values()]
     shares = {len(group.members): {round(ring.share, 9) for ring in group.rings} for group in plan.rings}
     notes = [*EXPORTER.limits]
+    sharing = solution.cluster.link_sharing
+    if sharing is not LinkSharing.FIFO:
+        notes.append(
+            f"the plan has links shared {sharing}, which the format does not say: topoopt replay takes as long with "
+            f"--link-sharing {sharing}, a packet simulator with one class of traffic may not"
+        )
     if any(len(each) > 1 for each in shares.values()):
         notes.append("rings of unequal shares: the simulator gives all rings of a group size the same share")
     split = len({(path.source, path.target) for path in planned if 0 < path.share < 1 - 1e-9})

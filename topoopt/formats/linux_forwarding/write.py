@@ -22,6 +22,7 @@ from topoopt.formats.hosts.server_names import named_servers
 from topoopt.formats.linux_forwarding.read import interpret_forwarding
 from topoopt.formats.linux_forwarding.scripts import Hop, HostPlan, flower_script, ip_script
 from topoopt.formats.patch_list.write import circuits_csv, circuits_of
+from topoopt.formats.traffic_classes import class_notes
 
 MAX_PATHS = 200_000
 MAX_INDEX = 54
@@ -60,7 +61,7 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
         files.append((f"{plan.host.name}.flower.sh", flower_script(plan)))
     files += [("paths.csv", _table(hosts, paths)), ("circuits.csv", circuits_csv(circuits_of(topology), hosts))]
     unplanned = sum(path.used_by == ("unplanned",) for path in paths)
-    notes = [*EXPORTER.limits]
+    notes = [*EXPORTER.limits, *class_notes(solution.cluster)]
     if unplanned:
         notes.append(f"{unplanned} pairs without traffic in the plan have a shortest path")
     if most:

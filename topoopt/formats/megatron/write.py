@@ -28,10 +28,14 @@ SHARING = {2: "optim_grads", 3: "optim_grads_params"}
 """What its FSDP shares out, by ZeRO stage."""
 
 
-def arguments_of(strategy: ParallelStrategy, setting: TrainingSetting) -> tuple[tuple[str, str], ...]:
-    """Names and values; an empty value for a flag."""
+def arguments_of(strategy: ParallelStrategy, setting: TrainingSetting, *, experts: bool) -> tuple[tuple[str, str], ...]:
+    """Names and values; an empty value for a flag.
+
+    Args:
+        experts: the model has some.
+    """
     s = strategy
-    found = [
+    found: list[tuple[str, object]] = [
         ("--num-layers", setting.layers),
         ("--seq-length", setting.length),
         ("--global-batch-size", setting.sequences),
@@ -39,14 +43,20 @@ def arguments_of(strategy: ParallelStrategy, setting: TrainingSetting) -> tuple[
         ("--tensor-model-parallel-size", s.tensor),
         ("--context-parallel-size", s.context),
         ("--pipeline-model-parallel-size", s.pipeline),
-        ("--expert-model-parallel-size", s.expert),
-        ("--expert-tensor-parallel-size", s.expert_tensor),
     ]
+    if experts:
+        found += [("--expert-model-parallel-size", s.expert), ("--expert-tensor-parallel-size", s.expert_tensor)]
     return tuple((name, str(value)) for name, value in (*found, *_choices(s)))
 
 
+def has_experts(solution: LlmTrainingSolution) -> bool:
+    """Whether the model of a solution has experts: they are divided, or their copies reduced apart from the rest."""
+    divided = any(one.plan.strategy.expert * one.plan.strategy.expert_tensor > 1 for one in solution.fabrics)
+    return divided or dict(solution.sent_bytes).get("data_expert_sent_bytes", 0.0) > 0
+
+
 def _choices(s: ParallelStrategy) -> Iterator[tuple[str, object]]:
-    if s.order == ORDERS[1]:
+    if _counted(s) != _counted(s, RANK_ORDER):
         yield "--use-tp-pp-dp-mapping", ""
     if s.sequence:
         yield "--sequence-parallel", ""
@@ -59,12 +69,20 @@ def _choices(s: ParallelStrategy) -> Iterator[tuple[str, object]]:
     elif s.zero > 1:
         yield "--use-megatron-fsdp", ""
         yield "--data-parallel-sharding-strategy", SHARING[s.zero]
+        yield "--use-distributed-optimizer", ""
+        yield "--no-gradient-accumulation-fusion", ""
+        yield "--ckpt-format", "fsdp_dtensor"
     if s.recompute is Recompute.FULL:
         yield "--recompute-granularity", "full"
         yield "--recompute-method", "uniform"
         yield "--recompute-num-layers", 1
     elif s.recompute is Recompute.SELECTIVE:
         yield "--recompute-granularity", "selective"
+
+
+def _counted(strategy: ParallelStrategy, order: tuple[D, ...] | None = None) -> list[D]:
+    """The dimensions that ranks count along, in an order (default: its own): those of one rank stand anywhere."""
+    return [one for one in (strategy.order if order is None else order) if getattr(strategy, one.value) > 1]
 
 
 def _layout(layers: tuple[int, ...]) -> str:
@@ -89,12 +107,13 @@ def build(solution: LlmTrainingSolution, options: ExportOptions) -> Export:
     """
     plan, setting = plan_on(solution, options.fabric), solution.setting
     strategy = plan.strategy
-    _refuse(strategy)
+    experts = has_experts(solution)
+    _refuse(strategy, experts=experts)
     servers = plan.network.places or tuple(range(setting.servers))
     names = {place: host.name for place, host in enumerate(options.hosts)}
     hosts = [names.get(server, f"server-{server}") for server in servers]
     g = setting.gpus_per_server
-    arguments = arguments_of(strategy, setting)
+    arguments = arguments_of(strategy, setting, experts=experts)
     rows = [
         (rank, hosts[rank // g], rank % g, *(coordinates(strategy, rank)[one] for one in RANK_ORDER))
         for rank in range(setting.gpus)
@@ -114,16 +133,25 @@ def build(solution: LlmTrainingSolution, options: ExportOptions) -> Export:
     return Export(files, content, EXPORTER.limits)
 
 
-def _refuse(strategy: ParallelStrategy) -> None:
+def _refuse(strategy: ParallelStrategy, *, experts: bool) -> None:
     problems = []
     if strategy.schedule not in SCHEDULES:
         allowed = ", ".join(SCHEDULES)
         text = "Megatron-LM has no such schedule"
         problems.append(Problem(text, path="plan.strategy.schedule", value=strategy.schedule.value, allowed=allowed))
-    if strategy.order not in ORDERS:
+    if experts and strategy.tensor > 1 and not strategy.sequence:  # megatron/core/transformer/moe/moe_layer.py
+        text = "Megatron-LM trains experts beside tensor parallelism with sequence parallelism alone"
+        problems.append(Problem(text, path="plan.strategy.sequence", value="false", allowed="true"))
+    usual, stages_first = (_counted(strategy, order) for order in ORDERS)
+    if _counted(strategy) not in (usual, stages_first):
         value, allowed = ", ".join(strategy.order), " or ".join(", ".join(order) for order in ORDERS)
         text = "Megatron-LM has no such order of ranks"
         problems.append(Problem(text, path="plan.strategy.order", value=value, allowed=allowed))
+    elif experts and _counted(strategy) != usual and strategy.expert_replicas != strategy.data:
+        # An assertion of megatron/core/parallel_state.py.
+        text = "Megatron-LM wants as many replicas of experts as of all else where ranks count along data last"
+        value, allowed = str(strategy.expert_replicas), str(strategy.data)
+        problems.append(Problem(text, path="plan.strategy.order", value=f"{value} of experts", allowed=allowed))
     if problems:
         raise InputError(problems)
 

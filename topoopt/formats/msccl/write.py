@@ -25,6 +25,7 @@ from topoopt.formats.msccl.read import SCHEDULED, read_msccl
 from topoopt.formats.msccl.schedule import read_schedule
 from topoopt.formats.schedules.placed_blocks import placed, traffic_of
 from topoopt.formats.schedules.reader import ScheduleOptions
+from topoopt.formats.traffic_classes import class_notes
 
 MAX_STEPS = 2_000_000
 MAX_PARTS = 64
@@ -117,7 +118,7 @@ def _of_job(solution: JobSolution, *, fused: bool) -> Export:
     prefix, n = plain_name(solution.name), solution.cluster.servers
     files: list[tuple[str, bytes]] = []
     content: dict[str, object] = {}
-    notes = [*EXPORTER.limits]
+    notes = [*EXPORTER.limits, *class_notes(solution.cluster)]
     table = ["file,rank,server"]
     for number, group in enumerate(groups):
         file = f"{prefix}.allreduce{number}.xml"

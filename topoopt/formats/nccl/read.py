@@ -14,7 +14,7 @@ MAX_BYTES = 256 * MIB
 
 
 def read_nccl(folder: Path) -> dict[str, object]:
-    """Names and Mbit/s of the network devices by number, GPUs, device of each channel, orders of the rings.
+    """Names and Mbit/s of the network devices by number, GPUs, device of each channel, rings, traffic class.
 
     Raises:
         InputError: files that contradict each other or themselves.
@@ -32,12 +32,22 @@ def read_nccl(folder: Path) -> dict[str, object]:
             ranks = read_text(folder / "rank-order.txt", MAX_BYTES).split()
             if not any([hosts[server] for server in order] == ranks for _, _, order in rings):
                 raise InputError([Problem("the ranks follow no ring", file="rank-order.txt")])
+        traffic_class = _traffic_class(folder / "nccl.conf") if (folder / "nccl.conf").exists() else None
     return {
         "nets": tuple((devices[k].attrib["name"], int(devices[k].attrib["speed"])) for k in range(len(devices))),
         "gpus": len(gpus),
         "channels": channels,
         "rings": rings,
+        "traffic_class": traffic_class,
     }
+
+
+def _traffic_class(file: Path) -> int:
+    """The traffic class byte of what NCCL sends."""
+    name, _, value = read_text(file, MAX_BYTES).strip().partition("=")
+    if name != "NCCL_IB_TC" or not value.isdecimal() or int(value) > 255:
+        raise InputError([Problem("no traffic class", file=file.name, value=name, allowed="NCCL_IB_TC=0 to 255")])
+    return int(value)
 
 
 def _xml(file: Path) -> ElementTree.Element:

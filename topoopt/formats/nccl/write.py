@@ -8,15 +8,25 @@ from __future__ import annotations
 
 from xml.sax.saxutils import quoteattr
 
+from topoopt.core.cluster import LinkSharing
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.server_names import named_servers
 from topoopt.formats.nccl.read import read_nccl
+from topoopt.formats.traffic_classes import class_notes
 
 RING_PATTERN = 4
 """NCCL_TOPO_PATTERN_RING."""
+
+LAST_CLASS = 8 << 2
+"""Traffic class byte of differentiated services code point CS1, which is for traffic that yields (RFC 3662)."""
+
+LAST_WORDS = (
+    "nccl.conf (NCCL_CONF_FILE) puts what NCCL sends into traffic class CS1, which the interfaces must serve last, by "
+    "strict priority"
+)
 
 GPU_SM = 80
 LINK_WIDTH, LINK_SPEED = 16, "16.0 GT/s PCIe"
@@ -91,7 +101,8 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     if other is not None:
         message = f"one file serves all nodes, and {other.name} calls its interfaces otherwise than {hosts[0].name}"
         raise refuse(message, path="--hosts", allowed="the same names of interfaces on every host")
-    notes = [*EXPORTER.limits]
+    last = LAST_CLASS if cluster.link_sharing is LinkSharing.TRANSFERS_FIRST else None
+    notes = [*EXPORTER.limits, *class_notes(cluster, LAST_WORDS)]
     rows = ["group,channel,share,interface,position,server,host"]
     rings: list[tuple[int, int, tuple[int, ...]]] = []
     for number, group in enumerate(groups):
@@ -121,19 +132,23 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
         order = [hosts[server].name for server in whole.rings[0].order]
         files.append(("rank-order.txt", ("\n".join(order) + "\n").encode()))
     files.append(("rings.csv", ("\n".join(rows) + "\n").encode()))
+    if last is not None:
+        files.append(("nccl.conf", f"NCCL_IB_TC={last}\n".encode()))
     files.append((NOTES_FILE, notes_bytes("NCCL files of one node, and the rings of the plan", tuple(notes))))
     content = {
         "nets": tuple((name, round(cluster.link_gbps * 1000)) for name in names),
         "gpus": cluster.gpus_per_server,
         "channels": tuple(channels),
         "rings": tuple(rings),
+        "traffic_class": last,
     }
     return Export(tuple(files), content, tuple(notes))
 
 
 EXPORTER = Exporter(
     kinds=("co-optimisation",),
-    makes="topology.xml and graph.xml of one node, rings.csv, rank-order.txt for the launcher",
+    makes="topology.xml and graph.xml of one node, rings.csv, rank-order.txt for the launcher, nccl.conf where "
+    "transfers go first",
     limits=(
         "NCCL takes no ring order between nodes: all its channels visit the nodes by rank. rank-order.txt gives the "
         "order of the first ring; the other rings of rings.csv need MSCCL (--to msccl) or a collective library of "

@@ -12,14 +12,18 @@ from topoopt.core.host_rates import Host
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
 from topoopt.core.topology import Topology
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.graphml.graphs import written_topology
 from topoopt.formats.hosts.server_names import named_servers
+from topoopt.formats.patch_list.pods import PODS_FILE, pods_export, read_pod_circuits
 from topoopt.formats.patch_list.rails import rails_export
 from topoopt.formats.patch_list.rails_read import PHASES_FILE, read_timetable
 from topoopt.formats.patch_list.read import read_patch_list
+from topoopt.formats.patch_list.steps import steps_export
+from topoopt.formats.patch_list.steps_read import STEPS_FILE, read_steps
 
 Circuit = tuple[int, int, int]
 """Optical switch, input port, output port; all count from 1."""
@@ -35,21 +39,27 @@ def circuits_of(topology: Topology) -> set[Circuit]:
     return {(switch, into, out) for switch, into, out in table.tolist()}
 
 
-def build(solution: JobSolution | NetworkSolution | LlmTrainingSolution, options: ExportOptions) -> Export:
+def build(
+    solution: JobSolution | NetworkSolution | LlmTrainingSolution | RegionalCircuitsSolution, options: ExportOptions
+) -> Export:
     """Circuits as CSV and as text; with a previous solution what to disconnect and to connect as well.
 
     Raises:
         InputError: names that cannot be written, a previous solution of another cluster, no links between servers.
     """
+    if isinstance(solution, RegionalCircuitsSolution):
+        return steps_export(solution, options)
     if options.timetable is not None:
         return rails_export(options.timetable, options)
+    if options.pods is not None:
+        return pods_export(options.pods, options)
     topology = written_topology(solution, options)
     hosts = named_servers(topology, options.hosts)
     circuits = circuits_of(topology)
     text = [*_lines("Circuits", circuits, hosts)]
     files = [("circuits.csv", circuits_csv(circuits, hosts))]
     content: dict[str, frozenset[Circuit]] = {"circuits": frozenset(circuits)}
-    notes = [*EXPORTER.limits, *_duplex(topology)]
+    notes = [*LIMITS, *_duplex(topology)]
     if options.previous is not None:
         before = _previous(topology, options.previous)
         gone, new = before - circuits, circuits - before
@@ -114,25 +124,37 @@ def _why_apart(topology: Topology) -> str:
 
 
 def read_either(folder: Path) -> object:
-    """Circuits that stay, or those of rails by phase.
+    """Circuits that stay, those between pods, those of a region by step, or those of rails by phase.
 
     Raises:
         InputError: they contradict themselves.
     """
+    if (folder / PODS_FILE).exists():
+        return read_pod_circuits(folder)
+    if (folder / STEPS_FILE).exists():
+        return read_steps(folder)
     return read_timetable(folder) if (folder / PHASES_FILE).exists() else read_patch_list(folder)
 
 
+LIMITS = (
+    "optical switch j takes interface j of every server: the transmit fibre of the server with number p at input "
+    "p + 1, the receive fibre at output p + 1",
+    "interfaces of a torus are two for each axis, and share the rate of a server",
+    "switches with fewer ports than servers are not divided: `topoopt cost` says whether they can be",
+)
+
 EXPORTER = Exporter(
-    kinds=("co-optimisation", "llm-training", "routing", "topology"),
+    kinds=("co-optimisation", "llm-training", "regional-circuits", "routing", "topology"),
     makes="circuits.csv and patch-list.txt: port to port of every optical switch; with --previous the changes only; "
-    "of photonic-rails phases.csv beside them: which circuits are lit, and which are being set, from when to when",
+    "of photonic-rails phases.csv beside them: which circuits are lit, and which are being set, from when to when; of "
+    "pod-circuits pod-circuits.csv in place of them; of regional-circuits steps.csv: which circuits every step has, "
+    "and what is cut and set before it",
     limits=(
-        "optical switch j takes interface j of every server: the transmit fibre of the server with number p at input "
-        "p + 1, the receive fibre at output p + 1",
-        "interfaces of a torus are two for each axis, and share the rate of a server",
+        *LIMITS,
         "of photonic-rails: the p ports of server number s on a rail are ports s p + 1 to s p + p of its switch; both "
         "directions of a circuit use the same two ports; times count from the begin of a step that follows itself",
-        "switches with fewer ports than servers are not divided: `topoopt cost` says whether they can be",
+        "of pod-circuits: ports of all pods on one optical switch or patch panel, both directions of a circuit on the "
+        "same two",
     ),
     folder=True,
     build=build,

@@ -12,7 +12,7 @@ from topoopt.core.allocation_solution import DUST, AllocationSolution, Destinati
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, percent, shortened
 from topoopt.drawing.format import number as plain_number
-from topoopt.drawing.page import Card, render_page
+from topoopt.drawing.page import Card, render_page, versions_row
 from topoopt.drawing.sentences import bound_text, objective_text, quantity
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.svg import percentage
@@ -172,7 +172,7 @@ def provenance(solution: AllocationSolution) -> tuple[tuple[str, str], ...]:
         ("objective", f"{objective_text(objective.name)}, {quantity(objective.value, objective.unit)}"),
         ("bound", bound_text(solution)),
         ("topology", solution.topology.origin or "not recorded"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+        versions_row(solution),
     )
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent
-from topoopt.drawing.page import Card, check_card, render_page, run_rows
+from topoopt.drawing.page import Card, check_card, render_page, run_rows, versions_row
 from topoopt.drawing.sentences import bound_text
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.utilisation import use_class, utilisation_legend
@@ -87,7 +87,7 @@ def provenance(solution: CollectiveSolution) -> tuple[tuple[str, str], ...]:
         *run_rows(solution),
         ("bound", bound_text(solution)),
         ("network", solution.network.origin or "not recorded"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+        versions_row(solution),
     )
 
 

@@ -56,6 +56,7 @@ def read_dag_topology(document: Document) -> DagTopologyProblem:
         ),
         tasks=tuple(DagTask(c.name, c.duration, tuple(number[name] for name in c.after)) for c in file.tasks),
         slack_percent=file.slack_percent,
+        max_hops=file.max_hops,
         volume_unit="" if gbps is None else "bytes",
         time_unit="" if gbps is None else "s",
         search=file.search.build(),

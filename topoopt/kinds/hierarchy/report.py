@@ -7,7 +7,7 @@ import math
 from topoopt.core.hierarchy_solution import HierarchicalSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import percent
-from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.drawing.page import Card, closing_cards, render_page, run_rows, versions_row
 from topoopt.drawing.sentences import bound_text, objective_text
 from topoopt.kinds.hierarchy.answer import answer
 from topoopt.kinds.hierarchy.charts import bandwidth_bars, collective_bars, group_name, pareto_plot, steepest
@@ -82,7 +82,7 @@ def provenance(solution: HierarchicalSolution) -> tuple[tuple[str, str], ...]:
         ("design", f"{solution.design_name} ({solution.design + 1} of {solution.designs})"),
         ("lower bound", bound),
         ("check again, without a solver", "topoopt check INSTANCE solution.json"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+        versions_row(solution),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from topoopt.core.reachability import strongly_connected
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology
-from topoopt.kinds.job.solve import FoundPlan
+from topoopt.kinds.job.found_plan import FoundPlan
 from topoopt.kinds.kind import Effort
 
 
@@ -50,6 +51,8 @@ def given_plan(
     problems = _topology_problems(instance, topology) + _strategy_problems(instance, strategy)
     if problems:
         raise InputError(problems)
+    shared = replace(instance.cluster, link_sharing=instance.sharings[0]) if solution is None else solution.cluster
+    instance = instance.shared_as(shared)
     cluster, search = instance.cluster, effort.search
     unscheduled = allreduce_problems(SearchSettings(allreduce=search.allreduce), cluster)
     if unscheduled:
@@ -64,7 +67,7 @@ def given_plan(
         seed=search.seed,
         stop=effort.stop,
     )
-    return instance, FoundPlan(result, None)
+    return instance, FoundPlan(result, None, cluster)
 
 
 def _patched(instance: CoOptimisation, topology: Topology) -> Topology:

@@ -7,15 +7,19 @@ is read off the simulated iteration, or simulated again with the same plan; a pl
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from topoopt.core.errors import CheckError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution, Span
+from topoopt.drawing.format import percent
 from topoopt.files.solution_head import bound_document
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.job.check import check_job
+from topoopt.kinds.job.gap import GapParts, gap_parts, reached
+from topoopt.kinds.job.order_free import order_free
 from topoopt.kinds.job.solve import evaluate_plan
 
 SHOWN = 5
@@ -51,6 +55,7 @@ class JobExplanation:
         busiest: arcs by utilisation, highest first.
         floor_ms: what the busiest server computes: no network makes this strategy faster.
         faster: links of a higher rate.
+        gap: what of it a better bound may close; None: there is no gap, or nothing is known of an ideal switch.
     """
 
     solution: JobSolution
@@ -59,6 +64,7 @@ class JobExplanation:
     busiest: tuple[BusyLink, ...]
     floor_ms: float
     faster: FasterLinks
+    gap: GapParts | None
 
 
 def explain_job(
@@ -78,6 +84,7 @@ def explain_job(
         if violations:
             text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
             raise CheckError(f"the checker rejects the solution:\n{text}")
+        instance = instance.shared_as(solution.cluster)
     evaluation, topology, rate = solution.evaluation, solution.plan.topology, solution.cluster.link_gbps
     parts, use = solution.breakdown, solution.link_utilisation
     terms = (
@@ -103,6 +110,7 @@ def explain_job(
         ),
         floor_ms=solution.busiest_server_compute_ms,
         faster=_faster(solution, instance, rate + (100.0 if added_links is None else added_links * rate)),
+        gap=gap_parts(solution, reached(solution) if instance is None else order_free(instance, solution)),
     )
 
 
@@ -127,7 +135,7 @@ def job_lines(explanation: JobExplanation) -> list[str]:
         lines.append(f"Its longest steps: {steps}.")
     busy = [link for link in explanation.busiest if link.utilisation > 0]
     if busy:
-        links = "; ".join(f"{link.tail} → {link.head} {link.utilisation:.1%} of the time" for link in busy)
+        links = "; ".join(f"{link.tail} → {link.head} {percent(link.utilisation)} of the time" for link in busy)
         lines.append(f"Busiest links: {links}.")
     else:
         lines.append("No link carries anything.")
@@ -135,11 +143,15 @@ def job_lines(explanation: JobExplanation) -> list[str]:
         f"The busiest server computes {explanation.floor_ms:.6g} ms: no network makes this strategy faster. Proven for "
         f"every plan: {solution.bound.value:.6g} ms by {solution.bound.proved_by}."
     )
+    if explanation.gap is not None:
+        lines.append(
+            f"Of the gap of {percent(solution.gap)}, {explanation.gap.words}; {explanation.gap.likelier} is likelier."
+        )
     if faster.iteration_time_ms is None:
         lines.append("What faster links would gain is simulated with --instance FILE.")
     else:
         less = 1 - faster.iteration_time_ms / total if total > 0 else 0.0
-        change = "no change" if abs(less) < 1e-9 else f"{abs(less):.2%} {'less' if less > 0 else 'more'}"
+        change = "no change" if abs(less) < 1e-9 else f"{percent(abs(less))} {'less' if less > 0 else 'more'}"
         lines.append(
             f"Links of {faster.link_gbps:g} instead of {solution.cluster.link_gbps:g} Gbit/s, same plan: "
             f"{faster.iteration_time_ms:.6g} ms ({change}), simulated again. A new search may gain more."
@@ -151,7 +163,7 @@ def explain(instance: CoOptimisation | None, solution: JobSolution, question: Qu
     """What limits the plan of a job, in words and figures."""
     added = None if question.added_links is None else float(question.added_links)
     found = explain_job(solution, instance, added_links=added)
-    figures = {
+    figures: dict[str, Any] = {
         "iteration_time_ms": solution.objective.value,
         "bound": bound_document(solution.bound),
         "critical_path_ms": dict(found.terms),
@@ -160,4 +172,6 @@ def explain(instance: CoOptimisation | None, solution: JobSolution, question: Qu
         "busiest_server_compute_ms": found.floor_ms,
         "faster_links": {**vars(found.faster), "checked": found.faster.iteration_time_ms is not None},
     }
+    if found.gap is not None:
+        figures["gap_parts"] = {**vars(found.gap), "likelier": found.gap.likelier}
     return Explanation(tuple(job_lines(found)), figures, solution.notes)

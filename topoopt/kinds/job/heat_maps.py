@@ -9,23 +9,14 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
 from topoopt.core.job_solution import JobSolution
+from topoopt.core.ring_traffic import ring_pair_bytes
 from topoopt.drawing.format import byte_size, counted
 from topoopt.drawing.heat_map import MAX_CELLS, heat_map, in_blocks
 
 
 def allreduce_bytes(solution: JobSolution) -> Floats:
-    """float64[n, n]: bytes each ring member sends to the next one, whatever servers forward them on the way.
-
-    A member of a group of k sends 2 (k-1)/k of the payload in all, split over the rings by their shares.
-    """
-    n = solution.cluster.servers
-    matrix = np.zeros((n, n))
-    rings = {group.members: group.rings for group in solution.plan.rings}
-    for wanted in solution.demand.allreduce:
-        for ring in rings.get(wanted.members, ()):
-            order = np.array(ring.order, dtype=np.int64)
-            np.add.at(matrix, (order, np.roll(order, -1)), wanted.wire_bytes_per_member * ring.share)
-    return matrix
+    """float64[n, n]: bytes each ring member sends to the next one, whatever servers forward them on the way."""
+    return ring_pair_bytes(solution.demand, solution.plan.rings, solution.cluster.servers)
 
 
 def _ring_bytes(solution: JobSolution) -> Floats:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.exchange_gain import exchange_gain_ms
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio
-from topoopt.drawing.page import Card, check_card, render_page, run_rows
+from topoopt.drawing.page import Card, check_card, render_page, run_rows, versions_row
 from topoopt.drawing.sentences import bound_text, compared, objective_text
 from topoopt.drawing.switches import switch_rows
 from topoopt.drawing.topology_picture import dark_ports, families, find_links, topology_svg
 from topoopt.drawing.utilisation import utilisation_legend
 from topoopt.kinds.job.answer import answer
 from topoopt.kinds.job.convergence import convergence
+from topoopt.kinds.job.gap import gap_parts, reached
 from topoopt.kinds.job.heat_maps import traffic_panels
 from topoopt.kinds.job.link_rows import link_charts, statistics_rows
 from topoopt.kinds.job.route_rows import ring_rows, route_summary, schedule_rows
@@ -37,6 +39,8 @@ def verdict_cards(solution: JobSolution) -> tuple[Card, ...]:
     """Iteration time, gap, verdict of the checker."""
     own = solution.objective.value
     rate = quotient(1000.0 * solution.samples, own)
+    gap = gap_parts(solution, reached(solution))
+    closed = "" if gap is None else f", the gap likelier closed by {gap.likelier}"
     return (
         Card(
             objective_text(solution.objective.name),
@@ -47,7 +51,7 @@ def verdict_cards(solution: JobSolution) -> tuple[Card, ...]:
         Card(
             "gap to the lower bound",
             percent(solution.gap),
-            f"bound {milliseconds(solution.bound.value)}; the plan is {solution.status.value}",
+            f"bound {milliseconds(solution.bound.value)}; the plan is {solution.status.value}{closed}",
             "good" if solution.status is Status.OPTIMAL else "",
         ),
         check_card(solution.check),
@@ -73,8 +77,10 @@ def topology_facts(solution: JobSolution) -> tuple[tuple[str, str], ...]:
     count = f"{counted(directed // 2, 'fibre pair')} ({directed:,} arcs)" if two_way else counted(directed, "fibre")
     offsets = ", ".join(str(p) for p in topology.offsets)
     far, mean = diameter_and_mean_hops(topology)
+    gain_ms = exchange_gain_ms(solution.convergence)
     return (
         ("made by", topology.origin or "not recorded"),
+        *((("exchanges of links", f"gained {milliseconds(gain_ms)}"),) if gain_ms > 0 else ()),
         ("offsets at every server", offsets or "none (not a circulant)"),
         ("servers, interfaces each", f"{topology.servers}, {topology.degree}"),
         ("links", f"{count}, {topology.links.value}"),
@@ -100,20 +106,19 @@ def provenance(solution: JobSolution) -> tuple[tuple[str, str], ...]:
     cluster = solution.cluster
     book = solution.prices
     prices = "networks not priced" if book is None else f"{book.book}, SHA-256 {book.book_sha256}"
+    gap = gap_parts(solution, reached(solution))
     return (
         *run_rows(solution),
-        (
-            "lower bound",
-            bound_text(solution),
-        ),
+        ("lower bound", bound_text(solution)),
+        *(() if gap is None else (("gap", gap.words),)),
         ("time model", solution.evaluation.time_model),
         ("hop latency", f"{cluster.hop_latency_us:g} µs"),
         ("AllReduce ring round latency", f"{cluster.ring_round_latency_us:g} µs"),
         ("link sharing", cluster.link_sharing.value),
         ("inside a server", f"{cluster.intra_server_gbps:g} Gbit/s, {cluster.local_allreduce.value} AllReduce"),
-        ("memory of a GPU", memory_text(solution)),
+        ("memory", memory_text(solution)),
         ("price book", prices),
-        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+        versions_row(solution),
     )
 
 

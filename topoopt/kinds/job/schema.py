@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic_core import PydanticCustomError
 
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
 from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.search_settings import AllReduceChoice, LinkStart
 from topoopt.files.fabric_section import FabricEntry
 from topoopt.files.fields import (
     MAX_OPERATORS,
@@ -28,7 +29,7 @@ from topoopt.files.fields import (
     Ways,
 )
 from topoopt.files.file_part import FilePart, Listed, NameOf, is_none
-from topoopt.files.search_section import AllReduceField, RobustSearchFile
+from topoopt.files.search_section import AllReduceField, LinkStartField, RobustSearchFile
 from topoopt.workloads.devices import DEVICES
 from topoopt.workloads.models import MODELS
 from topoopt.workloads.parameters import all_parameters
@@ -189,6 +190,32 @@ class JobSearchFile(RobustSearchFile):
         exclude_if=is_none,
         description="linear programs that the proof of the bound may take; null: some seconds' worth",
     )
+    topology: LinkStartField = LinkStart.PLAN
+    exchanges: int | None = Field(
+        default=None,
+        ge=0,
+        le=10**9,
+        exclude_if=is_none,
+        description="exchanges of links simulated after the search; null: as many as the method takes",
+    )
+    link_sharing: Listed[Annotated[LinkSharing, NameOf(LinkSharing)]] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="how the plan may have links shared, whatever `cluster.link_sharing` says: the best of these; "
+        "null: as the cluster says",
+    )
+
+    @field_validator("link_sharing")
+    @classmethod
+    def _some_once(cls, value: tuple[LinkSharing, ...] | None) -> tuple[LinkSharing, ...] | None:
+        if value is not None and len(set(value)) < max(1, len(value)):
+            text = "a way to share links is listed twice" if value else "no way to share links is listed"
+            raise PydanticCustomError("ways", text)
+        return value
+
+    def arguments(self) -> dict[str, Any]:
+        """Null is none in particular."""
+        return {name: value for name, value in super().arguments().items() if value is not None}
 
 
 class CoOptimisationFile(FileModel):

@@ -10,6 +10,8 @@ from rich.text import Text
 
 from topoopt.console.tables import TerminalTable
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
+from topoopt.core.cluster import LinkSharing
+from topoopt.core.exchange_gain import exchange_gain_ms
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.solution import CUT_OFF
@@ -18,6 +20,7 @@ from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
 from topoopt.drawing.sentences import compared, objective_text
 from topoopt.kinds.job.answer import answer
+from topoopt.kinds.job.gap import gap_parts, reached
 from topoopt.kinds.job.report import UNCONNECTED, render_html
 from topoopt.kinds.job.strategy_table import strategy_rows
 from topoopt.kinds.job.times import breakdown_terms, fabric_bars, memory_text
@@ -50,7 +53,9 @@ def figures(problem: CoOptimisation | None, solution: JobSolution) -> dict[str, 
             "exposed_communication": _finite(parts.exposed_communication_ms),
             "busiest_server_compute": _finite(solution.busiest_server_compute_ms),
         },
+        "link_sharing": solution.cluster.link_sharing.value,
         "bandwidth_tax": _finite(solution.bandwidth_tax),
+        "exchange_gain_ms": _finite(exchange_gain_ms(solution.convergence)),
         "diameter": far,
         "mean_hops": mean,
         "diameter_bound": _finite(solution.diameter_bound),
@@ -140,6 +145,10 @@ def _facts(solution: JobSolution) -> TerminalTable:
     far, mean = diameter_and_mean_hops(topology)
     bound = f"bound {number(solution.diameter_bound)}"
     distances = UNCONNECTED if mean is None else f"diameter {far} ({bound}), {number(mean)} hops on average"
+    gain_ms = exchange_gain_ms(solution.convergence)
+    exchanged = f"; exchanges of links gained {milliseconds(gain_ms)}" if gain_ms > 0 else ""
+    sharing, gap = cluster.link_sharing, gap_parts(solution, reached(solution))
+    closed = "" if gap is None else f", likelier closed by {gap.likelier}"
     rows = (
         ("job", f"{solution.workload_name}, batch {solution.samples:,}"),
         (
@@ -147,17 +156,18 @@ def _facts(solution: JobSolution) -> TerminalTable:
             f"{counted(cluster.servers, 'server')} × {counted(cluster.gpus_per_server, 'GPU')}, "
             f"{cluster.degree} × {cluster.link_gbps:g} Gbit/s {cluster.links.value}",
         ),
+        *((("link sharing", sharing.value),) if sharing is not LinkSharing.FIFO else ()),
         ("made of", f"{terms or '0'} ms along the critical path (time model {evaluation.time_model})"),
         (
             "busiest server",
             f"computes {milliseconds(solution.busiest_server_compute_ms)}, also while others communicate; "
             f"exposed communication {milliseconds(solution.breakdown.exposed_communication_ms)}",
         ),
-        ("memory", f"{memory_text(solution)} of each GPU on the fullest server"),
+        ("memory", memory_text(solution)),
         ("started from", started),
-        ("lower bound", f"{milliseconds(solution.bound.value)}, gap {percent(solution.gap)}"),
+        ("lower bound", f"{milliseconds(solution.bound.value)}, gap {percent(solution.gap)}{closed}"),
         ("proved by", solution.bound.proved_by),
-        ("topology", (topology.origin or "not recorded") + (f"; offsets {offsets}" if offsets else "")),
+        ("topology", (topology.origin or "not recorded") + (f"; offsets {offsets}" if offsets else "") + exchanged),
         ("distances", distances),
         (
             "traffic",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, Strict
+from pydantic import Discriminator, Field, Strict, Tag
 
 from topoopt.core.arrays import Floats
 from topoopt.core.bill import FabricPrices
@@ -125,12 +125,24 @@ class StrategyCasePart(FilePart):
     prices: Listed[PriceRow]
 
 
+def node_shape(value: object) -> str:
+    """Which shape of a node of the certificate is meant; the answer names the class."""
+    cut = "operator" in value if isinstance(value, dict) else hasattr(value, "operator")
+    return "StrategyCutPart" if cut else "StrategyCasePart"
+
+
+NodePart = Annotated[
+    Annotated[StrategyCutPart, Tag("StrategyCutPart")] | Annotated[StrategyCasePart, Tag("StrategyCasePart")],
+    Discriminator(node_shape),
+]
+
+
 class StrategyCertificatePart(FilePart):
     """Proof of a bound over all strategies."""
 
     core = StrategyCertificate
 
-    nodes: Annotated[Listed[StrategyCutPart | StrategyCasePart], Field(max_length=10_000)]
+    nodes: Annotated[Listed[NodePart], Field(max_length=10_000)]
     classes: int = Field(ge=1, le=2)
     fixed: int | None = Field(ge=0, lt=MAX_OPERATORS)
 

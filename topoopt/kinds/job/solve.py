@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from solvers.job.baselines import FabricSearch, compare_fabrics
-from solvers.job.loop import LoopResult
-from solvers.job.methods import METHODS, default_budget, run_method
+from solvers.job.methods import METHODS
 from solvers.job.realise import routes_of_pairs
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import Baseline, Evaluation, JobSolution, OperatorChoice
@@ -22,7 +21,7 @@ from topoopt.core.versions import versions
 from topoopt.core.workload import GRADIENT_BYTES
 from topoopt.costs.default_book import default_price_book
 from topoopt.costs.fabric_prices import SimulatedFabric, fabric_prices
-from topoopt.kinds.job.fabric_comparison import fabric_search
+from topoopt.kinds.job.found_plan import COMPARED_SERVERS, FoundPlan, found_plan
 from topoopt.kinds.job.strategy_bound import prove_bound
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.simulate.demand import demand_of
@@ -38,54 +37,6 @@ QUICK_S = 5.0
 """Time left below which the strategy program is tried only where it takes well under a second."""
 
 
-@dataclass(frozen=True)
-class FoundPlan:
-    """What a search of strategy and topology ends with.
-
-    Attributes:
-        result: the plan, and how it was come by.
-        asked: how other fabrics are searched; None: not at all.
-    """
-
-    result: LoopResult
-    asked: FabricSearch | None
-
-
-def _found(name: str, instance: CoOptimisation, effort: Effort) -> FoundPlan:
-    """Strategy, topology and routes by one method.
-
-    Raises:
-        InfeasibleError: no plan satisfies the constraints.
-        InputError: the job is too large for the method.
-    """
-    cluster, workload, search = instance.cluster, instance.workload, effort.search
-    proposals = default_budget(cluster, workload) if search.budget is None else search.budget
-    done = 0
-
-    def progress(phase: str, made: int, best_ms: float) -> None:
-        nonlocal done
-        done += made
-        effort.tell(f"{phase}: best {best_ms:.3f} ms", done, proposals)
-
-    effort.tell("start", 0, proposals)
-    alone = effort.options.objective_only
-    asked = None if alone else fabric_search(instance, proposals // 20, search.seed, effort.options.book)
-    result = run_method(
-        name,
-        cluster,
-        workload,
-        budget=proposals,
-        seed=search.seed,
-        stop=effort.stop,
-        progress=progress,
-        robust=search.robust,
-        allreduce=search.allreduce,
-        keep=lambda best: effort.keep(lambda: FoundPlan(best(), asked)),
-        jobs=effort.options.jobs,
-    )
-    return FoundPlan(result, asked)
-
-
 def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -> Evaluation:
     """Simulate one iteration of a plan on its own direct-connect network."""
     graph = build_task_graph(instance.cluster, instance.workload, plan.strategy)
@@ -95,7 +46,7 @@ def evaluate_plan(instance: CoOptimisation, plan: Plan, model: str = "rounds") -
 
 def assemble(instance: CoOptimisation, found: FoundPlan, effort: Effort) -> JobSolution:
     """The solution that a plan amounts to, simulated once more and bounded."""
-    result, book = found.result, effort.options.book
+    result, book, instance = found.result, effort.options.book, instance.shared_as(found.cluster)
     cluster, workload, plan = instance.cluster, instance.workload, result.plan
     evaluation = evaluate_plan(instance, plan)
     proven, certificate = _bound(instance, effort)
@@ -163,7 +114,8 @@ def _baselines(
 ) -> tuple[tuple[Baseline, ...], tuple[str, ...]]:
     """The strategy held against other fabrics, where that is asked for, and notes on them."""
     if found.asked is None:
-        return (), ()
+        large = instance.cluster.servers > COMPARED_SERVERS and not effort.options.objective_only
+        return (), (f"no other fabrics: they are left out above {COMPARED_SERVERS} servers",) if large else ()
     stop = effort.stop if effort.timing is None else effort.timing.before_check()
     strategies = [found.result.plan.strategy]
     return compare_fabrics(instance.cluster, instance.workload, strategies, found.asked, stop, effort.optional)
@@ -230,8 +182,8 @@ def _excerpt(solution: JobSolution) -> tuple[JobSolution, int]:
 
 
 JOB_METHODS = table(
-    Method("auto", "alternating; on small clusters it then asks the exact programs", partial(_found, "auto")),
-    *(Method(name, line.summary, partial(_found, name)) for name, line in METHODS.items()),
+    Method("auto", "alternating; on small clusters it then asks the exact programs", partial(found_plan, "auto")),
+    *(Method(name, line.summary, partial(found_plan, name)) for name, line in METHODS.items()),
 )
 
 SOLVER = Solver(

@@ -48,7 +48,10 @@ def breakdown_terms(solution: JobSolution) -> tuple[Term, ...]:
 def memory_text(solution: JobSolution) -> str:
     """What a GPU of the fullest server needs, and what it has."""
     needed, there = f"{number(solution.gpu_memory_bytes / GIB)} GiB", solution.cluster.gpu_memory_bytes
-    return f"{needed}, not checked against a limit" if there is None else f"{needed} of {number(there / GIB)} GiB"
+    where = "of each GPU on the fullest server"
+    if there is None:
+        return f"{needed} {where}, not checked against a limit"
+    return f"{needed} of {number(there / GIB)} GiB {where}"
 
 
 def breakdown_bar(solution: JobSolution) -> Markup:

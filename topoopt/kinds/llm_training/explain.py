@@ -14,19 +14,29 @@ from solvers.llm_training.planned import planned_on, planned_problems
 from solvers.llm_training.search import SearchedSpace, search
 from solvers.stop import Stop
 from topoopt.core.calculon import CalculonSettings
-from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import IDEAL_SWITCH
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.pod_settings import PodSettings
 from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 from topoopt.drawing.format import counted, number, percent
 from topoopt.files.documents import Document
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.llm_training.answer import answer
+from topoopt.kinds.llm_training.pods_words import pods_figures, pods_rows
 from topoopt.kinds.llm_training.read import read_llm_training
-from topoopt.kinds.llm_training.words import NAMES, exposed, fabric_name, reduction_words, seconds, strategy_words
+from topoopt.kinds.llm_training.words import (
+    NAMES,
+    aside,
+    exposed,
+    fabric_name,
+    reduction_words,
+    seconds,
+    strategy_words,
+)
 from topoopt.verify.llm_training.check import check_llm_training
 
 TRANSFERS = ("tensor", "context", "expert", "pipeline", "data")
@@ -57,18 +67,22 @@ def explain(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution, q
     Raises:
         InputError: the solution is not one of this instance.
     """
-    words = [answer(solution), f"Most exposed: {exposed(solution)}.", _parts(solution), *_reductions(solution)]
+    most = f"Most exposed{aside(solution)}: {exposed(solution)}."
+    words = [answer(solution), most, _parts(solution), *_reductions(solution)]
+    words += [f"{name[0].upper()}{name[1:]}: {text}." for name, text in pods_rows(solution)]
     if problem is None and solution.instance is not None:
         problem = read_llm_training(Document("solution#/instance", solution.instance, lambda _: {}))
     if problem is None:
         return Explanation(
-            tuple(words), {"exposed_s": _exposed(solution)}, ("no instance, so that nothing is searched",)
+            tuple(words),
+            {"exposed_s": _exposed(solution), **pods_figures(solution)},
+            ("no instance, so that nothing is searched",),
         )
     if wrong := check_llm_training(problem, solution).violations:
         raise InputError([Problem(f"not a solution of this instance: {wrong[0].message}")])
     found = _what_if(problem, solution, question)
     words += [_sentence(one) for one in found]
-    figures = {"exposed_s": _exposed(solution), "changes": [asdict(one) for one in found]}
+    figures = {"exposed_s": _exposed(solution), **pods_figures(solution), "changes": [asdict(one) for one in found]}
     late = any(not one.proven for one in found)
     where = fabric_name(solution.plan.network.fabric)
     notes = (f"gains are those of the best strategy of the changed cluster on {where}, searched anew",)
@@ -81,8 +95,9 @@ def _exposed(solution: LlmTrainingSolution) -> dict[str, float]:
 
 def _parts(solution: LlmTrainingSolution) -> str:
     parts = sorted(((value, name) for name, value in asdict(solution.breakdown).items() if value > 0), reverse=True)
-    total = solution.objective.value
-    return "Of an iteration " + ", ".join(f"{percent(value / total)} {NAMES[name]}" for value, name in parts) + "."
+    total = solution.objective.value if solution.fabrics[0].pods is None else solution.breakdown.total
+    text = ", ".join(f"{percent(value / total)} {NAMES[name]}" for value, name in parts)
+    return f"Of an iteration{aside(solution)} {text}."
 
 
 def _reductions(solution: LlmTrainingSolution) -> list[str]:
@@ -101,6 +116,8 @@ def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str,
         found = _machines(problem, problem.calculon)
     else:
         found = [(text, replace(problem, cluster=cluster)) for text, cluster in _clusters(problem, question)]
+        if problem.pods is not None:
+            found = [*_pods(problem, problem.pods, question), *found]
     return found[: max(question.checks, 1)]
 
 
@@ -120,9 +137,19 @@ def _machines(problem: LlmTrainingProblem, settings: CalculonSettings) -> list[t
     return found
 
 
+def _pods(problem: LlmTrainingProblem, pods: PodSettings, question: Question) -> list[tuple[str, LlmTrainingProblem]]:
+    """Pods with more ports, and faster circuits."""
+    added = max(1, round(question.added_links or 1))
+    changes = {
+        f"{counted(added, 'port')} more at every pod": replace(pods, ports=pods.ports + added),
+        "circuits twice as fast": replace(pods, circuit_gbps=2 * pods.circuit_gbps),
+    }
+    return [(text, replace(problem, pods=changed)) for text, changed in changes.items()]
+
+
 def _clusters(problem: LlmTrainingProblem, question: Question) -> list[tuple[str, GpuCluster]]:
     cluster, added = problem.cluster, float(question.added_links or 1)
-    found = []
+    found: list[tuple[str, GpuCluster]] = []
     if cluster.gpu_memory_bytes is not None:
         more = replace(cluster, gpu_memory_bytes=cluster.gpu_memory_bytes + 16 * GIB)
         found += [
@@ -168,7 +195,7 @@ def _on_fabric(
         return None
     try:
         best = planned_on(problem, fabric, Candidates(problem, space, stop), stop)
-    except InfeasibleError:
+    except (InfeasibleError, LimitError):
         return None
     if best is None:
         return space.ranked[0].strategy, space.ranked[0].iteration_time_s

@@ -12,7 +12,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.language_model import Experts, LanguageModel, LatentAttention
 from topoopt.files.checked_file import read_checked
 from topoopt.files.faults import Fault, nearest_text, value_text
-from topoopt.kinds.llm_training.schema import MOST_EXPERTS, MOST_PER_TOKEN
+from topoopt.kinds.llm_training.model_schema import MOST_EXPERTS, MOST_PER_TOKEN
 
 Size = Annotated[int, Field(ge=1, le=2**24)]
 ExpertCount = Annotated[int, Field(ge=1, le=MOST_EXPERTS)]

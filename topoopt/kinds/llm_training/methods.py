@@ -8,11 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from solvers.collective.group_options import too_many_servers
+from solvers.dag_topology.pod_search import FoundInPods
 from solvers.llm_training.candidates import Candidates
 from solvers.llm_training.executions import least_memory_of_executions, search_executions
+from solvers.llm_training.pins import pins_in_the_way
 from solvers.llm_training.planned import Planned, planned_on, planned_problems
 from solvers.llm_training.search import SearchedSpace, least_memory, search
 from solvers.stop import Stop, first_part
+from solvers.switching.refused import reasons_off_rails
 from solvers.switching.strategies import FoundOnRails
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -23,6 +26,10 @@ from topoopt.kinds.kind import Effort, Method, table
 
 SEARCH_SHARE = 0.5
 """Of the time of a limit, for strategies on an ideal switch; the rest is for networks that carry them."""
+
+
+SHOWN_REASONS = 3
+"""Of those that keep strategies off rails."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ def _found(
     """With as many strategies as are asked for, or as say what circuits cannot better."""
     rails = [one for one in networks if isinstance(one, FoundOnRails)]
     limited = stop.reason() if any(networks) else None
-    limited = next((one.limited for one in rails), limited)
+    limited = next((one.limited for one in networks if isinstance(one, FoundOnRails | FoundInPods)), limited)
     if len(networks) < len(problem.fabrics):  # asked for by a search that is left, maybe before its own time is over
         limited = limited or stop.reason() or StopReason.TIME
     count = max([count, *(1 + len(one.plan.bounds_s) for one in rails)])
@@ -113,8 +120,12 @@ def nothing_found(problem: LlmTrainingProblem, found: SearchedSpace) -> Exceptio
     if found.left:
         return LimitError(f"no strategy was found to fit in {found.records} of them when the limit came")
     if not found.records:
-        rails = ", or none that can stand on rails" if PHOTONIC_RAILS in problem.fabrics else ""
-        return InfeasibleError(f"the rules and the instance leave no strategy at all{rails}")
+        asked, known = reasons_off_rails(problem) if PHOTONIC_RAILS in problem.fabrics else (0, ())
+        if not asked:
+            pods = "" if problem.pods is None else f", or none that pods of {problem.pods.gpus} GPUs hold"
+            return InfeasibleError(f"the rules and the instance leave no strategy at all{pods}{_instead(problem)}")
+        reasons = "; ".join(known[:SHOWN_REASONS]) or "passes gather weights over the rail, or hold the model twice"
+        return InfeasibleError(f"no strategy of the instance can stand on rails: {reasons}")
     least, shape = min((line.least_bytes or 0.0, line.shape) for line in found.shapes)
     usable = (problem.usable_bytes or 0) / GIB
     parts = ", ".join(f"{name} {value}" for name, value in asdict(shape).items() if value > 1) or "one GPU"
@@ -125,6 +136,16 @@ def nothing_found(problem: LlmTrainingProblem, found: SearchedSpace) -> Exceptio
     return InfeasibleError(
         f"none of {found.records} strategies fits in the {usable:.4g} GiB of a GPU that training may take; "
         f"the smallest takes {least / GIB:.4g} GiB ({parts}): {why}; {where}: {enough:.10g} would do"
+    )
+
+
+def _instead(problem: LlmTrainingProblem) -> str:
+    """What of an instance, changed alone, leaves a strategy."""
+    cluster, batch = problem.cluster, problem.batch
+    if pins := pins_in_the_way(problem):
+        return f" on {cluster.gpus} GPUs; they would if {', or '.join(pins)}"
+    return (
+        f"; no pin alone is in the way, of {cluster.gpus} GPUs and {batch.sequences} sequences of {batch.length} tokens"
     )
 
 

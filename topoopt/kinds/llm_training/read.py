@@ -19,8 +19,14 @@ from topoopt.core.llm_training import (
     TrainingBatch,
     TrainingDevice,
 )
-from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, SWITCHED_FABRICS
-from topoopt.core.parallelism import LayerDivision, Overlap, ParallelDimension, Recompute, StrategySpace
+from topoopt.core.llm_training_plan import (
+    DIRECT_FABRICS,
+    IDEAL_SWITCH,
+    PHOTONIC_RAILS,
+    POD_CIRCUITS,
+    SWITCHED_FABRICS,
+)
+from topoopt.core.parallelism import RANK_ORDER, LayerDivision, Overlap, ParallelDimension, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.units import GIB
@@ -28,14 +34,15 @@ from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.files.findings import Findings, fitting, within
+from topoopt.kinds.llm_training.model_schema import HuggingFaceModel, ModelField, ModelSection
 from topoopt.kinds.llm_training.read_model import model_of
+from topoopt.kinds.llm_training.read_pods import in_pods, pods_faults, pods_of
 from topoopt.kinds.llm_training.read_switching import switching_faults, switching_of
 from topoopt.kinds.llm_training.schema import (
     BatchSection,
     GpuClusterSection,
-    HuggingFaceModel,
     LlmTrainingFile,
-    ModelSection,
+    PodsSection,
     StrategySection,
     SwitchingSection,
 )
@@ -44,8 +51,9 @@ from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 
 Choice = TypeVar("Choice")
 
-_MODEL: TypeAdapter[str | HuggingFaceModel | ModelSection] = TypeAdapter(str | HuggingFaceModel | ModelSection)
+_MODEL: TypeAdapter[str | HuggingFaceModel | ModelSection] = TypeAdapter(ModelField)
 _FABRICS: TypeAdapter[list[str]] = TypeAdapter(list[str])
+_PODS: TypeAdapter[PodsSection | None] = TypeAdapter(PodsSection | None)
 _SWITCHING: TypeAdapter[SwitchingSection | None] = TypeAdapter(SwitchingSection | None)
 
 
@@ -78,9 +86,10 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     switching = findings.attempt(lambda: switching_of(rails), ("switching", "delay"))
     if cluster is not None:
         findings.add(switching_faults(rails, cluster, raw.get("time_model"), fabrics or ()))
+    findings.add(pods_faults(file.pods if file else fitting(_PODS, raw.get("pods")), cluster, raw, fabrics or ()))
     file = findings.settled(document, file if model is not None else None)
     assert model is not None
-    space = file.strategy
+    pods = pods_of(file)
     return LlmTrainingProblem(
         name=file.name,
         model=model,
@@ -93,7 +102,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
             4 if file.formats.moments == "fp32" else 2,
             file.formats.attention == "tiled",
         ),
-        space=_space(space),
+        space=in_pods(_space(file.strategy), pods),
         overlap=Overlap(file.overlap.tensor, file.overlap.expert, file.overlap.data, file.overlap.pipeline),
         time_model=file.time_model,
         calculon=None if file.calculon is None else file.calculon.build(),
@@ -112,6 +121,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         degree_split=file.search.degree_split,
         sha256=canonical_sha256({**file.model_dump(mode="json"), "model": asdict(model)}),
         switching=switching,
+        pods=pods,
     )
 
 
@@ -146,11 +156,13 @@ def _fabrics(file: LlmTrainingFile) -> tuple[str, ...]:
         return tuple(file.fabrics)
     if file.time_model == "calculon":
         return (IDEAL_SWITCH,)
+    if file.search.topology == "dag":
+        return (POD_CIRCUITS, IDEAL_SWITCH)
     return ("direct-connect" if file.switching is None else PHOTONIC_RAILS, IDEAL_SWITCH)
 
 
 def _fabric_faults(fabrics: Sequence[str], *, calculon: bool) -> Iterator[Fault]:
-    known = (*SWITCHED_FABRICS, *DIRECT_FABRICS, PHOTONIC_RAILS)
+    known = (*SWITCHED_FABRICS, *DIRECT_FABRICS, PHOTONIC_RAILS, POD_CIRCUITS)
     for place, name in enumerate(fabrics):
         if name not in known:
             yield Fault(("fabrics", place), "no such fabric", value_text(name), nearest_text(name, known))
@@ -239,6 +251,9 @@ def _strategy_faults(section: StrategySection, model: LanguageModel, batch: Batc
     if section.layers is LayerDivision.BALANCED and section.short_ends != "even":
         text, allowed = "plays no part, as layers are balanced", "even, or layers: even"
         yield Fault(("strategy", "short_ends"), text, value_text(section.short_ends), allowed)
+    if section.order != "auto" and len(set(section.order)) < len(RANK_ORDER):
+        text, allowed = "a dimension stands twice", f"each of {', '.join(RANK_ORDER)} once"
+        yield Fault(("strategy", "order"), text, ", ".join(section.order), allowed)
     slots = model.layers + END_SLOTS
     experts = 1 if model.experts is None else model.experts.count
     rules: tuple[tuple[str, Callable[[int], bool], str, str], ...] = (

@@ -10,7 +10,7 @@ from topoopt.core.language_model import Experts, LanguageModel, LatentAttention
 from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.sections import existing_file
 from topoopt.kinds.llm_training.huggingface import read_huggingface
-from topoopt.kinds.llm_training.schema import HuggingFaceModel, ModelSection
+from topoopt.kinds.llm_training.model_schema import HuggingFaceModel, ModelSection
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, percent, shortened
-from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
-from topoopt.drawing.rail_ports import PORTS_LEGEND, ports_picture
+from topoopt.drawing.page import Card, closing_cards, render_page, run_rows, versions_row
+from topoopt.drawing.rail_ports import ports_legend, ports_picture
 from topoopt.drawing.sentences import bound_text
+from topoopt.drawing.utilisation import utilisation_legend
 from topoopt.kinds.llm_training.answer import answer
 from topoopt.kinds.llm_training.pictures import PARTS, memory_picture, schedule_picture, time_picture, traffic_picture
+from topoopt.kinds.llm_training.pods_words import (
+    SHOWN_ROWS,
+    gain_words,
+    link_rows,
+    pods_picture,
+    pods_rows,
+    tried_rows,
+)
 from topoopt.kinds.llm_training.words import (
+    aside,
     differences,
     exposed,
     gib,
+    note_words,
     proof_words,
     rails_rows,
     reduction_words,
@@ -43,7 +56,7 @@ def comparisons(solution: LlmTrainingSolution) -> tuple[Card, ...]:
     return (
         Card("gap to the lower bound", percent(solution.gap), solution.status.value, "good" if proven else ""),
         Card("tokens a second and GPU", number(solution.tokens_per_s_per_gpu), f"{solution.setting.tokens:,} a step"),
-        Card("most exposed", exposed(solution).split(",")[0], exposed(solution)),
+        Card(f"most exposed{aside(solution)}", exposed(solution).split(",")[0], exposed(solution)),
         *closing_cards(solution),
     )
 
@@ -63,7 +76,7 @@ def strategy_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
         "recomputed": str(s.recompute),
         "ranks count fastest along": ", ".join(map(str, s.order)),
     }
-    return (*rows.items(), *rails_rows(solution), *network_rows(solution))
+    return (*rows.items(), *rails_rows(solution), *pods_rows(solution), *network_rows(solution))
 
 
 def next_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:
@@ -91,7 +104,7 @@ def network_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
     moved = places != tuple(range(len(places)))
     waits = ", ".join(f"{one.dimension.value} {seconds(one.exposed_s)}" for one in network.loads if one.exposed_s > 0)
     rows = {
-        "network": first.fabric + (f", {first.note}" if first.note else ""),
+        "network": ", ".join(filter(None, (first.fabric, note_words(first)))),
         "interfaces of a server": split,
         "places of ranks": f"moved: {shortened(' '.join(map(str, places)), 60)}" if moved else "servers in order",
         "waits for": waits or "nothing between servers",
@@ -100,17 +113,17 @@ def network_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
 
 
 def fabric_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, ...], ...]:
-    """Name, time, over the plan, bound, memory, strategy, form."""
+    """Name, form, time, over the plan, bound, memory, strategy, what its gradients reduce on if that is no ring."""
     return tuple(
         (
             one.fabric,
+            note_words(one),
             seconds(one.iteration_time_s),
             f"{one.iteration_time_s / solution.objective.value:.3f}",
             seconds(bound_s),
             gib(one.memory.total),
             strategy_words(one.plan.strategy),
-            reduction_words(one.plan.network) or "rings",
-            one.note,
+            reduction_words(one.plan.network),
         )
         for one, bound_s in zip(solution.fabrics, solution.fabric_bounds_s, strict=True)
     )
@@ -124,8 +137,28 @@ def provenance(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
         ("certificate", proof_words(solution)),
         ("time model", solution.setting.time_model),
         ("check again, without a solver", "topoopt check solution.json"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+        versions_row(solution),
     )
+
+
+def pods_parts(solution: LlmTrainingSolution) -> dict[str, Any] | None:
+    """Circuits between pods; None on other fabrics."""
+    plan = solution.fabrics[0].pods
+    if plan is None:
+        return None
+    links, tried = link_rows(plan), tried_rows(plan)
+    ports = list(zip(plan.ports_used, plan.ports_saved, strict=True))
+    return {
+        "picture": pods_picture(plan),
+        "legend": utilisation_legend(),
+        "gain": gain_words(solution, plan),
+        "links": links[:SHOWN_ROWS],
+        "more_links": max(0, len(links) - SHOWN_ROWS),
+        "ports": ports[:SHOWN_ROWS],
+        "more_ports": max(0, len(ports) - SHOWN_ROWS),
+        "tried": tried[:SHOWN_ROWS],
+        "more_tried": max(0, len(tried) - SHOWN_ROWS),
+    }
 
 
 def render_llm_training(solution: LlmTrainingSolution) -> str:
@@ -149,11 +182,13 @@ def render_llm_training(solution: LlmTrainingSolution) -> str:
         passes=passes,
         makespan=seconds(solution.stages.makespan_s),
         ports=None if rails is None else ports_picture(rails.stages, rails.step_s, rails.delay_s, rails.changes),
-        uses=PORTS_LEGEND[:-2],
+        uses=() if rails is None else ports_legend(rails.stages, sent=False),
+        pods=pods_parts(solution),
         memory=memory_picture(solution),
         held=tuple((f"f-{css}", name) for name, css in PARTS.items()),
         times=times,
         parts=parts,
+        aside=aside(solution),
         traffic=traffic_picture(solution),
         next=next_rows(solution),
         fabrics=fabric_rows(solution),

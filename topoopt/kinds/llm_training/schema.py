@@ -8,68 +8,21 @@ from pydantic import Field
 
 from topoopt.core.llm_training import InterfaceSplit, RankMap, ReachedRates
 from topoopt.core.parallelism import LayerDivision
+from topoopt.core.pod_settings import STRATEGIES
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.switching import PORTS
 from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
 from topoopt.files.file_part import FilePart, NameOf, is_none
 from topoopt.files.search_section import AllReduceField, SearchFile
 from topoopt.kinds.llm_training.calculon_schema import CalculonSection
+from topoopt.kinds.llm_training.model_schema import MOST_LAYERS, ModelField
 
 MOST_GPUS = 2**20
-MOST_LAYERS = 10_000
-MOST_EXPERTS = 65_536
-MOST_PER_TOKEN = 1024
-Width = Annotated[int, Field(ge=1, le=2**24)]
+MOST_PODS = 1024
+MOST_POD_PORTS = 4096
+MOST_STRATEGIES = 1000
 Efficiency = Annotated[float, Field(gt=0, le=1)]
 Parts = Annotated[int, Field(ge=1, le=MOST_GPUS)]
-
-
-class ExpertsSection(FileModel):
-    """Experts that stand in a layer instead of one MLP."""
-
-    count: int = Field(ge=1, le=MOST_EXPERTS, description="routed experts of a layer")
-    per_token: int = Field(ge=1, le=MOST_PER_TOKEN, description="routed experts that a token goes to")
-    hidden: Width = Field(description="inner width of an expert")
-    shared: int = Field(default=0, ge=0, le=1000, description="experts of the same width that all tokens go to")
-    dense_layers: int = Field(default=0, ge=0, le=MOST_LAYERS, description="first layers without experts")
-    node_limit: int | None = Field(default=None, ge=1, description="servers that the experts of a token lie on at most")
-
-
-class LatentSection(FileModel):
-    """Attention through low-rank projections."""
-
-    query_rank: int = Field(ge=0, le=2**24, description="0: queries are not compressed")
-    key_value_rank: Width
-    plain_size: Width = Field(description="part of a key without rotary position")
-    rotary_size: Width = Field(description="part of a key with rotary position")
-    value_size: Width
-
-
-class ModelSection(FileModel):
-    """A model by its sizes."""
-
-    layers: int = Field(ge=1, le=MOST_LAYERS)
-    hidden: Width
-    ffn_hidden: Width = Field(description="inner width of the MLP")
-    heads: Width
-    kv_heads: Width | None = Field(default=None, description="heads of keys and values; default: as heads")
-    head_size: Width | None = Field(default=None, description="default: hidden / heads")
-    vocabulary: Width
-    positions: int = Field(default=0, ge=0, le=2**24, description="learned positions; 0: rotary")
-    gated: bool = Field(default=True, description="the MLP has three matrices")
-    biases: bool = Field(default=False, description="matrices and norms have biases")
-    attention_biases: bool = Field(default=False, description="projections of queries, keys and values have biases")
-    query_key_norms: bool = False
-    tied: bool = Field(default=False, description="the head is the embedding")
-    experts: ExpertsSection | None = None
-    latent: LatentSection | None = None
-    mtp_layers: int = Field(default=0, ge=0, le=16, description="layers that predict further tokens")
-
-
-class HuggingFaceModel(FileModel):
-    """A model by its `config.json`."""
-
-    huggingface: str = Field(min_length=1, max_length=4096, description="file, relative to that of the instance")
 
 
 class BatchSection(FileModel):
@@ -187,7 +140,7 @@ class EfficienciesSection(FilePart):
     scale_up: Efficiency = Field(description="of the rate inside a server")
     network: Efficiency = Field(description="of the rate of interfaces")
     pass_us: float = Field(ge=0, le=1e7, description="of a layer and pass")
-    expert_us: float = Field(ge=0, le=1e7, description="of a layer of experts and pass")
+    expert_us: float = Field(ge=0, le=1e7, description="of an expert of a GPU and pass")
     chunk_us: float = Field(ge=0, le=1e7, description="of a chunk and pass")
     iteration_ms: float = Field(ge=0, le=1e7, description="of an iteration")
 
@@ -209,8 +162,22 @@ InterfaceSplitField = Annotated[
 ]
 
 
+def _is_auto(value: object) -> bool:
+    return value == "auto"
+
+
+def _is_none_saved(value: object) -> bool:
+    return value == 0.0
+
+
 class LlmSearchFile(SearchFile):
     """How hard to search."""
+
+    topology: Literal["auto", "dag"] = Field(
+        default="auto",
+        exclude_if=_is_auto,
+        description="auto: as the fabrics have it; dag: circuits between pods, chosen by what an iteration needs when",
+    )
 
     allreduce: AllReduceField = AllReduceChoice.RINGS
     rank_map: RankMapField = RankMap.BEST
@@ -228,13 +195,28 @@ class SwitchingSection(FileModel):
     port_gbps: Rate | None = Field(default=None, description="of a circuit; default: all that a GPU has")
 
 
+class PodsSection(FileModel):
+    """Pods of GPUs of one stage, which share the ports of circuits."""
+
+    gpus: int | None = Field(default=None, ge=1, le=MOST_GPUS, description="of a pod; default: those of a server")
+    ports: int | None = Field(
+        default=None, ge=1, le=MOST_POD_PORTS, description="circuits that may end at a pod; default: its interfaces"
+    )
+    circuit_gbps: Rate | None = Field(
+        default=None, description="of a circuit, in each direction; default: of an interface"
+    )
+    strategies: int = Field(
+        default=STRATEGIES, ge=1, le=MOST_STRATEGIES, description="that get circuits of their own, at most"
+    )
+
+
 class LlmTrainingFile(FileModel):
     """Training a large language model on a cluster."""
 
     schema_version: SchemaVersion
     kind: Literal["llm-training"]
     name: FileName
-    model: str | HuggingFaceModel | ModelSection = Field(description="a name, a file, or sizes")
+    model: ModelField = Field(description="a name, a file, or sizes")
     batch: BatchSection
     cluster: GpuClusterSection
     formats: FormatsSection = FormatsSection()
@@ -246,8 +228,16 @@ class LlmTrainingFile(FileModel):
     fabrics: Annotated[list[str], Field(min_length=1, max_length=16)] | None = Field(
         default=None,
         description="networks that the strategy is searched for, each anew; the first is planned for, the others stand "
-        "beside it. Default: direct-connect, with switching: photonic-rails, and ideal-switch; with time_model: "
-        "calculon ideal-switch alone",
+        "beside it. Default: direct-connect, with switching: photonic-rails, with search.topology: dag pod-circuits, "
+        "and ideal-switch; with time_model: calculon ideal-switch alone",
     )
     switching: SwitchingSection | None = Field(default=None, description="rails through optical circuit switches")
+    pods: PodsSection | None = Field(default=None, exclude_if=is_none, description="with search.topology: dag")
+    slack_percent: float = Field(
+        default=0.0,
+        ge=0,
+        le=1000,
+        exclude_if=_is_none_saved,
+        description="with search.topology: dag, how much longer an iteration may take where that saves circuits",
+    )
     search: LlmSearchFile = LlmSearchFile()

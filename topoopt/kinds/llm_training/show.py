@@ -16,9 +16,11 @@ from topoopt.core.units import GIB
 from topoopt.drawing.format import number
 from topoopt.kinds.kind import Pages
 from topoopt.kinds.llm_training.answer import answer
+from topoopt.kinds.llm_training.pods_words import pods_figures, pods_rows
 from topoopt.kinds.llm_training.report import network_rows, render_llm_training
 from topoopt.kinds.llm_training.words import (
     NAMES,
+    aside,
     differences,
     exposed,
     fabric_name,
@@ -42,6 +44,7 @@ def figures(problem: LlmTrainingProblem | None, solution: LlmTrainingSolution) -
         "strategy": asdict(solution.plan.strategy),
         "breakdown_s": {**asdict(solution.breakdown), **switching_s(solution)},
         **rails_figures(solution),
+        **pods_figures(solution),
         "memory_gib": {**{name: value / GIB for name, value in memory.items()}, "total": solution.memory.total / GIB},
         "mfu": solution.mfu,
         "tflops_per_gpu": solution.flops_per_gpu / 1e12,
@@ -105,10 +108,11 @@ def show(console: Console, solution: LlmTrainingSolution, wall_s: float) -> None
         ("iteration", seconds(solution.objective.value)),
         *((f"  {NAMES[name]}", seconds(value)) for name, value in parts.items() if value > 0),
         *rails_rows(solution),
+        *pods_rows(solution),
         *network_rows(solution),
         ("passes in their order", seconds(solution.stages.makespan_s)),
         ("memory of the fullest GPU", f"{gib(solution.memory.total)} {limit}"),
-        ("most exposed", exposed(solution)),
+        (f"most exposed{aside(solution)}", exposed(solution)),
         ("TFLOP/s a GPU", f"{number(solution.flops_per_gpu / 1e12)} ({number(100 * solution.mfu)} % of the peak)"),
         ("tokens/s a GPU", number(solution.tokens_per_s_per_gpu)),
         ("bound", f"{solution.bound.value:.9g} s ({solution.bound.proved_by})"),

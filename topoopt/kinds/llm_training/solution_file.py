@@ -6,6 +6,7 @@ from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.files.faults import Fault, Path
 from topoopt.files.group_schedule_part import group_schedule_faults
 from topoopt.files.solution_format import SolutionFormat
+from topoopt.kinds.llm_training.pods_schema import pods_faults
 from topoopt.kinds.llm_training.solution_schema import LlmTrainingSolutionFile
 
 
@@ -25,6 +26,8 @@ def _faults(file: LlmTrainingSolutionFile) -> list[Fault]:
         text = "more than the sequences of an iteration"
         faults.append(Fault(("fabrics", 0, "plan", "strategy", "micro_batch"), text, str(strategy.micro_batch)))
     for place, outcome in enumerate(file.fabrics):
+        if outcome.pods is not None:
+            faults += pods_faults(outcome.pods, ("fabrics", place, "pods"))
         for which, family in enumerate(outcome.plan.network.schedules):
             where: Path = ("fabrics", place, "plan", "network", "schedules", which, "schedules")
             faults += group_schedule_faults(family.schedules, setting.servers, where)

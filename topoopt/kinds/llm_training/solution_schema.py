@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
-from topoopt.core.calculon import ExecutionChoices, TensorTransfers
 from topoopt.core.llm_training import StepBreakdown, TrainingMemory
 from topoopt.core.llm_training_plan import (
     DimensionLoad,
@@ -28,60 +27,25 @@ from topoopt.core.llm_training_solution import (
     TimedPass,
     TrainingSetting,
 )
-from topoopt.core.parallelism import ParallelDimension, ParallelStrategy, Recompute
-from topoopt.core.pipeline import PipelineSchedule
 from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, RowOf, built, is_empty, is_none
 from topoopt.files.group_schedule_part import GroupSchedulePart
 from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Text, Versions
+from topoopt.kinds.llm_training.model_schema import MOST_LAYERS
+from topoopt.kinds.llm_training.pods_schema import PodPlanPart
 from topoopt.kinds.llm_training.rails_schema import RailPlanPart
-from topoopt.kinds.llm_training.schema import MOST_GPUS, MOST_LAYERS
+from topoopt.kinds.llm_training.schema import MOST_GPUS
+from topoopt.kinds.llm_training.strategy_schema import Parts, StrategyPart
 
 MOST_SHAPES = 1_000_000
 MOST_LINKS = 4_000_000
 Count = Annotated[int, Field(ge=0, le=1 << 60)]
-Parts = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 Node = Annotated[int, Field(ge=0, le=1 << 20)]
 Family = Annotated[TrafficFamily, NameOf(TrafficFamily)]
-Dimension = Annotated[ParallelDimension, NameOf(ParallelDimension)]
 LinkRow = Annotated[tuple[Node, Node, Parts], Strict(False)]  # tail, head, parallel links
 SplitRow = Annotated[tuple[Family, Node], Strict(False)]  # family, interfaces of a server
 Ring = Annotated[Listed[Node], Field(max_length=MOST_GPUS)]
 Group = Annotated[Listed[Ring], Field(max_length=MOST_GPUS)]
 Seconds = Annotated[Listed[Amount], Field(min_length=1, max_length=2 * MOST_LAYERS)]
-
-
-class ExecutionPart(FilePart):
-    """What the Calculon model tells apart beside the parts of a strategy."""
-
-    core = ExecutionChoices
-
-    transfers: Annotated[TensorTransfers, NameOf(TensorTransfers)] = Field(description="of tensor parallelism")
-    redo: bool = Field(description="activations stay split and are gathered again")
-    data_overlap: bool = Field(description="gradients are reduced during the backward pass")
-
-
-class StrategyPart(FilePart):
-    """How the model is spread over the GPUs."""
-
-    core = ParallelStrategy
-
-    tensor: Parts
-    sequence: bool
-    context: Parts
-    pipeline: Parts
-    chunks: Parts
-    data: Parts
-    expert: Parts
-    expert_tensor: Parts
-    zero: Annotated[int, Field(ge=0, le=3)]
-    micro_batch: Annotated[int, Field(ge=1, le=1 << 30)]
-    schedule: Annotated[PipelineSchedule, NameOf(PipelineSchedule)]
-    recompute: Annotated[Recompute, NameOf(Recompute)]
-    order: Annotated[Listed[Dimension], Field(min_length=4, max_length=4)]
-    stage_layers: Annotated[Listed[Annotated[int, Field(ge=0, le=MOST_LAYERS)]], Field(max_length=2 * MOST_LAYERS)]
-    execution: ExecutionPart | None = Field(
-        default=None, exclude_if=is_none, description="with time_model: calculon, what only it tells apart"
-    )
 
 
 class StepBreakdownPart(FilePart):
@@ -258,6 +222,7 @@ class FabricOutcomePart(FilePart):
         default=(), exclude_if=is_empty, description="the fastest others on this fabric"
     )
     rails: RailPlanPart | None = Field(default=None, exclude_if=is_none)
+    pods: PodPlanPart | None = Field(default=None, exclude_if=is_none)
 
 
 class LlmTrainingSolutionFile(SolutionHeadFile):

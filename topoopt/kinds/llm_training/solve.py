@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from solvers.dag_topology.pod_search import FoundInPods
 from solvers.llm_training.network.fabric_bound import fabric_bound_s
 from solvers.llm_training.network.plan import FoundOnFabric, outcome_of
 from solvers.llm_training.planned import Planned
@@ -35,7 +38,9 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
         stages = stage_times(problem, strategy, rates)
     else:
         stages = calculon_stages(problem, strategy)
-    verdict = settle(first.iteration_time_s, (Bound(bounds[0], Argument.ALL_SHAPES),), Tolerance.ROUNDING)
+    argument = Argument.ALL_SHAPES if first.pods is None else Argument.POD_CIRCUITS
+    rounding = Tolerance.ROUNDING if first.pods is None else Tolerance.EVENTS
+    verdict = settle(first.iteration_time_s, (Bound(bounds[0], argument),), rounding, rounding=rounding)
     return LlmTrainingSolution(
         name=problem.name,
         status=verdict.status,
@@ -65,15 +70,18 @@ def _bound_s(problem: LlmTrainingProblem, found: FoundTraining, one: FabricOutco
     times, shapes = [other.iteration_time_s for other in found.space.ranked], found.space.shapes
     if one.rails is not None:
         return rails_bound_s(one.rails, times, shapes)
+    if one.pods is not None:
+        return one.pods.bound_s
     return fabric_bound_s(problem, one.fabric, shapes, times[0], one.iteration_time_s)
 
 
 def _outcome(problem: LlmTrainingProblem, one: Planned, ideal: StrategyFigures) -> FabricOutcome:
     """One fabric."""
-    if isinstance(one, FoundOnRails):
+    if isinstance(one, FoundOnRails | FoundInPods):
         own = _figures(problem, one.ranked.strategy)
         plan = TrainingPlan(own.strategy, TrainingNetwork(one.fabric))
-        return FabricOutcome(plan, own.breakdown, own.memory, tried=one.tried, rails=one.plan)
+        outcome = FabricOutcome(plan, own.breakdown, own.memory, tried=one.tried)
+        return replace(outcome, rails=one.plan) if isinstance(one, FoundOnRails) else replace(outcome, pods=one.plan)
     if one is None:
         return FabricOutcome(TrainingPlan(ideal.strategy), ideal.breakdown, ideal.memory)
     return outcome_of(problem, one)

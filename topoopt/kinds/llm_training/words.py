@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from topoopt.core.llm_training import StepBreakdown
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, ShapeVerdict, StrategyFigures, TrainingNetwork
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, ShapeVerdict, StrategyFigures, TrainingNetwork
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.optical_devices import delay_text
 from topoopt.core.parallelism import ParallelStrategy, Recompute
@@ -31,6 +31,11 @@ NAMES = {
 
 DIFFERENCES = 3
 """Parts that are named of the time by which a strategy is slower."""
+
+
+def note_words(outcome: FabricOutcome) -> str:
+    """What is noted of a fabric, such as "4 × 4 torus"; mostly nothing."""
+    return outcome.note.replace(" x ", " × ")
 
 
 def strategy_words(strategy: ParallelStrategy) -> str:
@@ -75,6 +80,11 @@ def fabric_name(fabric: str) -> str:
     return "an ideal switch" if fabric == IDEAL_SWITCH else fabric
 
 
+def aside(solution: LlmTrainingSolution) -> str:
+    """What parts of the time are of, where that is not the plan: circuits between pods are followed as a whole."""
+    return "" if solution.fabrics[0].pods is None else " on an ideal switch"
+
+
 def ports_words(stages: Sequence[StagePorts]) -> str:
     """What the ports of most stages do."""
     one, count = Counter(stages).most_common(1)[0]
@@ -94,9 +104,13 @@ def _split_words(split: PortSplit) -> str:
 
 
 def switching_s(solution: LlmTrainingSolution) -> dict[str, float]:
-    """What a step takes longer than on an ideal switch, on rails whose circuits are set anew."""
-    rails = solution.fabrics[0].rails
-    return {} if rails is None else {"switching": rails.step_s - solution.breakdown.total}
+    """What a step takes longer than on an ideal switch, on rails whose circuits are set anew; and over circuits between
+    pods, which may be less: replicas reduce inside a pod in no time, and transfers have no latency."""
+    first = solution.fabrics[0]
+    more = first.iteration_time_s - solution.breakdown.total
+    if first.rails is not None:
+        return {"switching": more}
+    return {} if first.pods is None else {"circuits": more}
 
 
 def rails_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:

@@ -1,51 +1,87 @@
-"""Bounds on theta over all topologies by formulas, with the multipliers that a compiled search finds for them."""
+"""Bounds on theta over all topologies by formulas, with the multipliers that compiled searches find for them."""
 
 from __future__ import annotations
 
-from solvers.network.search.two_layer import default_iterations, two_layer_multipliers
+from typing import NamedTuple
+
+from solvers.network.search import relay_blocks, two_layer
+from solvers.network.search.relay_blocks import relay_prices
+from solvers.network.search.two_layer import TwoLayerDuals, two_layer_multipliers
 from solvers.stop import Stop
-from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
+from topoopt.core.network import RelayPrices, TopologyProblem, TwoLayerMultipliers
 from topoopt.core.proofs import Argument, Bound
-from topoopt.verify.network.bounds import quick_bound, two_layer_bound
+from topoopt.verify.network.bounds import LEFT, quick_bound, two_layer_bound
+from topoopt.verify.network.topology_bounds import evaluate_relay, hops_beyond
 
 TWO_LAYER_SERVERS = 160
 """Above this the n^3 arrays of the two-layer bound are too large."""
 
+RELAY_SERVERS = 64
+"""Up to here the checker shows what links around a server are worth in seconds; at 128 it gives up on some."""
 
-def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None) -> tuple[Bound, TwoLayerMultipliers | None]:
-    """The best of all formulas, and what it was evaluated with; None where no search was needed.
+
+class FormulaBound(NamedTuple):
+    """The best of all formulas.
+
+    Attributes:
+        bound: on theta over all topologies.
+        multipliers: what a two-layer bound was evaluated with; None for others.
+        relay: what a bound by relay blocks rests on; None for others.
+    """
+
+    bound: Bound
+    multipliers: TwoLayerMultipliers | None = None
+    relay: RelayPrices | None = None
+
+
+def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None) -> FormulaBound:
+    """The best of all formulas, and what it rests on.
 
     The two-layer bound takes some ten seconds at 128 servers, and is left out where it does not fit or `stop` leaves
-    no time for it.
+    no time for it. Where it beats the quick formulas, relay blocks start from it up to RELAY_SERVERS (some 80 s at 64);
+    what they prove is stated only once the checker has shown it.
     """
     quick = quick_bound(problem)
-    multipliers, done = best_multipliers(problem, stop=stop)
-    if multipliers is None:
-        return quick, None
-    proven = two_layer_bound(problem, multipliers, done)
-    return (proven, multipliers) if proven.value > quick.value else (quick, None)
+    duals = _duals(problem, stop=stop)
+    if duals is None:
+        return FormulaBound(quick)
+    multipliers = TwoLayerMultipliers(duals.weight, duals.first_link)
+    proven = two_layer_bound(problem, multipliers, duals.iterations)
+    if proven.value <= quick.value:
+        return FormulaBound(quick)
+    n, d, demand = problem.servers, problem.degree, problem.demand
+    if n > RELAY_SERVERS:
+        return FormulaBound(proven, multipliers)
+    further = hops_beyond(n, d, demand) * LEFT  # its prices are searched anew by whoever checks
+    iterations = relay_blocks.default_iterations(n)
+    relay = relay_prices(d, demand, duals, proven.value, further, iterations, stop=stop)
+    if relay is None or evaluate_relay(n, d, demand, relay) < relay.theta:
+        return FormulaBound(proven, multipliers)
+    return FormulaBound(Bound(relay.theta, Argument.RELAY_BLOCKS), relay=relay)
 
 
 def multipliers_of(problem: TopologyProblem, bound: Bound) -> TwoLayerMultipliers | None:
     """The multipliers behind a stated bound, found again; None for a bound that has none."""
     if bound.argument is not Argument.TWO_LAYER or bound.iterations is None or problem.several:
         return None
-    return best_multipliers(problem, most=bound.iterations)[0]
+    return best_multipliers(problem, most=bound.iterations)
 
 
-def best_multipliers(
-    problem: TopologyProblem, *, most: int | None = None, stop: Stop | None = None
-) -> tuple[TwoLayerMultipliers | None, int]:
-    """Multipliers for the two-layer bound, and the iterations they took; None where it does not fit or time is up.
+def best_multipliers(problem: TopologyProblem, *, most: int | None = None) -> TwoLayerMultipliers | None:
+    """Multipliers for the two-layer bound; None where it does not fit.
 
     Args:
         problem: its size, degree and demand are looked at.
         most: iterations; no more than help are ever made.
-        stop: ends the search early.
     """
-    help_up_to = default_iterations(problem.servers)
+    duals = _duals(problem, most=most)
+    return None if duals is None else TwoLayerMultipliers(duals.weight, duals.first_link)
+
+
+def _duals(problem: TopologyProblem, *, most: int | None = None, stop: Stop | None = None) -> TwoLayerDuals | None:
+    help_up_to = two_layer.default_iterations(problem.servers)
     iterations = help_up_to if most is None else min(most, help_up_to)
     if not 3 <= problem.servers <= TWO_LAYER_SERVERS:
-        return None, 0
-    weight, first_link, done = two_layer_multipliers(problem.degree, problem.demand, iterations, stop=stop)
-    return (TwoLayerMultipliers(weight, first_link) if done else None), done
+        return None
+    found = two_layer_multipliers(problem.degree, problem.demand, iterations, stop=stop)
+    return found if found.iterations else None

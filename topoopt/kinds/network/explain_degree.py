@@ -75,7 +75,7 @@ def degree_gain(
 
 
 def _formulas(problem: TopologyProblem) -> list[Bound]:
-    multipliers = best_multipliers(problem)[0] if problem.servers <= TWO_LAYER_SERVERS else None
+    multipliers = best_multipliers(problem) if problem.servers <= TWO_LAYER_SERVERS else None
     return list(topology_bounds(problem.servers, problem.degree, problem.demand, multipliers, problem.links))
 
 

@@ -95,17 +95,18 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     """
     if effort.stop.deadline is not None and not problem.rules:
         _offer_first(problem, effort)
-    formula, multipliers = formula_bound(problem, stop=_for_bounds(effort.stop))
+    formula = formula_bound(problem, stop=_for_bounds(effort.stop))
     space = open_space(problem)
-    bounds = (space.bound, formula)
+    bounds = (space.bound, formula.bound)
     goal = max(bound.value for bound in bounds)
     budget = SearchBudget(
         accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4, circulants_only=circulants_only(problem)
     )
 
     def network(found: TopologySearchResult) -> FoundNetwork:
-        routed = replace(found.routing.network(found.topology), layer_prices=space.layer_prices)
-        return FoundNetwork(routed, bounds, found.stopped_by, "portfolio", multipliers=multipliers)
+        routed = found.routing.network(found.topology)
+        routed = replace(routed, layer_prices=space.layer_prices, relay_prices=formula.relay)
+        return FoundNetwork(routed, bounds, found.stopped_by, "portfolio", multipliers=formula.multipliers)
 
     return network(
         search_topology(

@@ -10,7 +10,8 @@ from solvers.network.exact.methods import METHODS as EXACT
 from solvers.network.exact.result import ExactLimits
 from solvers.network.exact.space import open_space
 from solvers.network.routing import ROUTING_METHODS as ROUTERS
-from solvers.network.routing import RoutingResult, route
+from solvers.network.routing import RoutingResult, refusal, route
+from solvers.network.routing.network import network_of
 from solvers.network.worst_case import worst_case
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import EnumerationProof, NetworkProblem, RoutingMode, RoutingProblem, TopologyProblem, single
@@ -133,8 +134,15 @@ def _least_theta(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     return portfolio(problem, effort)
 
 
+def _router_covers(problem: RoutingProblem, name: str) -> Problem | None:
+    if name == "auto":
+        return None
+    limit = problem.max_hops if problem.max_hops is None or problem.max_hops < problem.topology.servers - 1 else None
+    return refusal(network_of(problem.topology, problem.demand), name, limit, problem.hop_price)
+
+
 def _router(name: str, summary: str) -> Method:
-    return Method(name, summary, partial(routed, method=name))
+    return Method(name, summary, partial(routed, method=name), partial(_router_covers, name=name))
 
 
 def _exact(name: str, summary: str) -> Method:

@@ -13,7 +13,7 @@ from topoopt.core.verdict import Status
 from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.drawing.format import counted, number, percent, precise
 from topoopt.drawing.heat_map import MAX_CELLS, heat_map
-from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.drawing.page import Card, closing_cards, render_page, run_rows, versions_row
 from topoopt.drawing.sentences import bound_text
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.switches import SwitchRow, switch_rows
@@ -174,7 +174,7 @@ def provenance(solution: NetworkSolution) -> tuple[tuple[str, str], ...]:
             f"{precise(solution.network.routing_bound)}, proved by: {_proof(solution)}",
         ),
         ("check again, without a solver", "topoopt check INSTANCE solution.json"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+        versions_row(solution),
     )
 
 

@@ -48,6 +48,10 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
             for name, table in tables.items()
             if any(len(row) != n for row in table)
         ]
+    if (relay := file.relay_prices) is not None:
+        tables = {"price": relay.price, "relief": relay.relief, "shift": relay.shift, "most": [relay.most]}
+        for name, table in tables.items():
+            faults += _table_faults(("relay_prices", name), table, 1 if name == "most" else n, n)
     return faults
 
 

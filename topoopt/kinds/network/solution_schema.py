@@ -33,6 +33,7 @@ from topoopt.files.solution_head import (
 )
 from topoopt.files.topology_families import MAX_ARCS
 from topoopt.files.topology_part import Server, TopologyPart
+from topoopt.kinds.network.relay_prices_part import RelayPricesPart
 from topoopt.kinds.network.schema import MAX_STEPS
 
 Value = TypeVar("Value")
@@ -241,6 +242,9 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
     )
     layer_prices: LayerPricesPart | None = Field(
         default=None, exclude_if=is_none, description="prices of rows and columns of the demand, for each layer of hops"
+    )
+    relay_prices: RelayPricesPart | None = Field(
+        default=None, exclude_if=is_none, description="prices that bound theta by the links around every server"
     )
 
     @classmethod

@@ -33,7 +33,7 @@ def assemble(problem: NetworkProblem, found: FoundNetwork, effort: Effort) -> Ne
     objective = _objective(problem, network)
     value = objective.value
     verdict = settle(value, found.bounds, Tolerance.LINEAR_PROGRAM)
-    prices = network.layer_prices if verdict.bound.argument is Argument.LAYERED_MOORE else None
+    argument = verdict.bound.argument
     return NetworkSolution(
         name=problem.name,
         kind=problem.kind,
@@ -46,7 +46,11 @@ def assemble(problem: NetworkProblem, found: FoundNetwork, effort: Effort) -> Ne
         seed=effort.search.seed,
         method=found.method,
         network=replace(
-            network, topology=topology, layer_prices=prices, routing_bound=capped(network.routing_bound, value)
+            network,
+            topology=topology,
+            layer_prices=network.layer_prices if argument is Argument.LAYERED_MOORE else None,
+            relay_prices=network.relay_prices if argument is Argument.RELAY_BLOCKS else None,
+            routing_bound=capped(network.routing_bound, value),
         ),
         instance_sha256=problem.sha256,
         versions=versions(),

@@ -8,7 +8,7 @@ from topoopt.core.placement import Communication, Schedule, StageShape, Throughp
 from topoopt.core.placement_solution import PlacementSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, milliseconds, number, percent, quotient, ratio, shortened
-from topoopt.drawing.page import Card, closing_cards, render_page, run_rows
+from topoopt.drawing.page import Card, closing_cards, render_page, run_rows, versions_row
 from topoopt.drawing.sentences import bound_text, objective_text
 from topoopt.kinds.placement.answer import answer
 from topoopt.kinds.placement.bars import PARTS, device_load_ms, device_rows
@@ -109,7 +109,7 @@ def provenance(solution: PlacementSolution) -> tuple[tuple[str, str], ...]:
             bound_text(solution),
         ),
         ("check again, without a solver", "topoopt check INSTANCE solution.json"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+        versions_row(solution),
     ]
     return tuple(rows)
 

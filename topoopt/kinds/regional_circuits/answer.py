@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
 from topoopt.drawing.format import counted, ratio
-from topoopt.drawing.sentences import quantity, rejection, room
+from topoopt.drawing.sentences import rejection, room
+from topoopt.kinds.regional_circuits.words import time_text
 
 
 def answer(solution: RegionalCircuitsSolution) -> str:
@@ -14,6 +15,6 @@ def answer(solution: RegionalCircuitsSolution) -> str:
     anew = f", circuits set anew {times}" if steps > 1 else ""
     beside = f"{ratio(value / solution.switch_s)} what one electrical switch of all interfaces takes at least"
     return rejection(solution.check) or (
-        f"{counted(steps, 'step').capitalize()} of all-to-all traffic take {quantity(value, 's')}{anew}: {beside}; "
+        f"{counted(steps, 'step').capitalize()} of all-to-all traffic take {time_text(value)}{anew}: {beside}; "
         f"{room(solution, 'choice of circuits', 'faster')}."
     )

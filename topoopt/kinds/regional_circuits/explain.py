@@ -8,9 +8,9 @@ from typing import Any
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
-from topoopt.drawing.sentences import quantity
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.pipeline import solve
+from topoopt.kinds.regional_circuits.words import time_text
 
 SAME = 1e-6
 """Part of a time that is no gain."""
@@ -30,12 +30,12 @@ def explain(
     gains, late = _gains(problem, solution, question)
     slowest = max(range(len(solution.steps)), key=lambda k: solution.steps[k].transfer_s)
     words = [
-        f"{solution.name}: {quantity(value, 's')}, of which {quantity(solution.stall_s, 's')} wait for circuits; one "
-        f"electrical switch of all interfaces takes {quantity(solution.switch_s, 's')} at least.",
-        f"Step {slowest} is the longest: {quantity(solution.steps[slowest].transfer_s, 's')}, on the switch "
-        f"{quantity(solution.steps[slowest].switch_s, 's')}.",
+        f"{solution.name}: {time_text(value)}, of which {time_text(solution.stall_s)} wait for circuits; one "
+        f"electrical switch of all interfaces takes {time_text(solution.switch_s)} at least.",
+        f"Step {slowest} is the longest: {time_text(solution.steps[slowest].transfer_s)}, on the switch "
+        f"{time_text(solution.steps[slowest].switch_s)}.",
         *(
-            f"{what}: {quantity(other, 's')}"
+            f"{what}: {time_text(other)}"
             + (", no gain." if other >= value * (1 - SAME) else f", {1 - other / value:.1%} less.")
             for what, other in gains.items()
         ),

@@ -8,11 +8,12 @@ from topoopt.core.regional_circuits_solution import CircuitStep, RegionalCircuit
 from topoopt.core.verdict import Status
 from topoopt.drawing.circuits_picture import DrawnCircuits, circle_of_circuits
 from topoopt.drawing.format import counted, percent, ratio
-from topoopt.drawing.page import Card, check_card, render_page, run_rows
-from topoopt.drawing.sentences import bound_text, quantity
+from topoopt.drawing.page import Card, check_card, render_page, run_rows, versions_row
+from topoopt.drawing.region_ports import REGION_LEGEND, region_ports_picture
+from topoopt.drawing.sentences import bound_text
 from topoopt.drawing.svg import element, percentage, picture
 from topoopt.kinds.regional_circuits.answer import answer
-from topoopt.kinds.regional_circuits.words import step_rows
+from topoopt.kinds.regional_circuits.words import step_rows, time_text
 
 TEMPLATE = "kinds/regional_circuits/page.html.j2"
 SHOWN_STEPS = 60
@@ -24,20 +25,20 @@ def cards(solution: RegionalCircuitsSolution) -> tuple[Card, ...]:
     """Time, distance to the bound, verdict; one electrical switch, circuits set anew."""
     value, bound = solution.objective.value, solution.bound
     return (
-        Card("communication time", quantity(value, "s"), "transfers and stalls of all steps", "main"),
+        Card("communication time", time_text(value), "transfers and stalls of all steps", "main"),
         Card(
             "gap to the bound",
             percent(solution.gap),
-            f"bound {quantity(bound.value, 's')}: {bound.proved_by}",
+            f"bound {time_text(bound.value)}: {bound.proved_by}",
             "good" if solution.status is Status.OPTIMAL else "",
         ),
         check_card(solution.check),
         Card(
             "over one electrical switch",
             ratio(value / solution.switch_s),
-            f"{quantity(solution.switch_s, 's')} at least with all interfaces",
+            f"{time_text(solution.switch_s)} at least with all interfaces",
         ),
-        Card("circuits set anew", str(solution.switchings), f"stalls of {quantity(solution.stall_s, 's')}"),
+        Card("circuits set anew", str(solution.switchings), f"stalls of {time_text(solution.stall_s)}"),
     )
 
 
@@ -47,9 +48,7 @@ def step_bar(step: CircuitStep, scale: float) -> Markup:
     for name, css, value in (("stall", "critical", step.stall_s), ("transfers", "mp", step.transfer_s)):
         if value > 0 and scale > 0:
             place = {"x": percentage(start / scale), "width": percentage(value / scale), "height": HEIGHT}
-            shapes.append(
-                element("rect", element("title", f"{name}: {quantity(value, 's')}"), class_=f"c-{css}", **place)
-            )
+            shapes.append(element("rect", element("title", f"{name}: {time_text(value)}"), class_=f"c-{css}", **place))
         start += value
     if scale > 0:
         at = percentage(step.switch_s / scale)
@@ -71,6 +70,12 @@ def topology_picture(solution: RegionalCircuitsSolution, topology: int) -> Marku
     return circle_of_circuits(lines, tips, f"Circuits between {solution.servers} servers")
 
 
+def _steps_of(solution: RegionalCircuitsSolution, topology: int) -> str:
+    """The steps that have it."""
+    found = [str(place) for place, step in enumerate(solution.steps) if step.circuits == topology]
+    return ("step " if len(found) == 1 else "steps ") + ", ".join(found)
+
+
 def render_regional_circuits(solution: RegionalCircuitsSolution) -> str:
     """The whole report as one HTML page; names from the instance are escaped. Same solution, same bytes."""
     steps = solution.steps[:SHOWN_STEPS]
@@ -90,15 +95,17 @@ def render_regional_circuits(solution: RegionalCircuitsSolution) -> str:
         pictures=[
             (
                 place,
-                ", ".join(str(k) for k, step in enumerate(solution.steps) if step.circuits == place),
+                _steps_of(solution, place),
                 topology_picture(solution, place),
             )
             for place in range(len(listed))
         ],
+        ports=region_ports_picture(solution),
+        ports_legend=REGION_LEGEND,
         hidden_pictures=len(solution.topologies) - len(listed),
         provenance=(
             *run_rows(solution),
             ("bound", bound_text(solution)),
-            ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+            versions_row(solution),
         ),
     )

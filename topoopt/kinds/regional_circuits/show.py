@@ -9,11 +9,10 @@ from rich.console import Console
 from topoopt.console.solution_tables import show_figures
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
-from topoopt.drawing.sentences import quantity
 from topoopt.kinds.kind import Pages
 from topoopt.kinds.regional_circuits.answer import answer
 from topoopt.kinds.regional_circuits.report import render_regional_circuits
-from topoopt.kinds.regional_circuits.words import circuits_text, step_rows
+from topoopt.kinds.regional_circuits.words import circuits_text, step_rows, time_text
 
 SHOWN_PAIRS = 12
 SHOWN_STEPS = 8
@@ -44,10 +43,10 @@ def show(console: Console, solution: RegionalCircuitsSolution, wall_s: float) ->
     """The figures."""
     listed = step_rows(solution)
     rows = [
-        ("communication time", quantity(solution.objective.value, "s")),
-        ("bound", f"{quantity(solution.bound.value, 's')} ({solution.bound.proved_by})"),
-        ("transfers, stalls", f"{quantity(solution.transfer_s, 's')}, {quantity(solution.stall_s, 's')}"),
-        ("one electrical switch", f"{quantity(solution.switch_s, 's')} at least"),
+        ("communication time", time_text(solution.objective.value)),
+        ("bound", f"{time_text(solution.bound.value)} ({solution.bound.proved_by})"),
+        ("transfers, stalls", f"{time_text(solution.transfer_s)}, {time_text(solution.stall_s)}"),
+        ("one electrical switch", f"{time_text(solution.switch_s)} at least"),
         ("circuits set anew", f"{solution.switchings} of {len(listed) - 1} times"),
     ]
     rows += [

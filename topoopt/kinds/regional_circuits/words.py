@@ -9,14 +9,19 @@ from topoopt.drawing.sentences import quantity
 StepRow = tuple[str, str, str, str, str]
 
 
+def time_text(seconds: float) -> str:
+    """A time in six digits: `62.4913 ms`."""
+    return quantity(seconds, "s") if seconds >= 1 else quantity(1e3 * seconds, "ms")
+
+
 def step_rows(solution: RegionalCircuitsSolution) -> tuple[StepRow, ...]:
     """(step, topology, stall, transfer, over an electrical switch)."""
     return tuple(
         (
             str(place),
             str(step.circuits),
-            quantity(step.stall_s, "s") if step.stall_s else "–",
-            quantity(step.transfer_s, "s"),
+            time_text(step.stall_s) if step.stall_s else "–",
+            time_text(step.transfer_s),
             ratio(step.transfer_s / step.switch_s) if step.switch_s else "–",
         )
         for place, step in enumerate(solution.steps)

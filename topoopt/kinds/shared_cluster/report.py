@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
-from topoopt.drawing.page import render_page, run_rows
+from topoopt.drawing.page import render_page, run_rows, versions_row
 from topoopt.drawing.sentences import bound_text
 from topoopt.drawing.utilisation import utilisation_legend
 from topoopt.kinds.shared_cluster import report_arrivals, report_at_once
@@ -20,7 +20,7 @@ def provenance(solution: SharedClusterSolution) -> tuple[tuple[str, str], ...]:
         ("bound", bound_text(solution)),
         *part.facts(solution),
         ("check again, without a simulator", "topoopt check INSTANCE solution.json"),
-        ("versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"),
+        versions_row(solution),
     )
 
 

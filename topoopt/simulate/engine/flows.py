@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.simulate.jit import kernel, piece
+from topoopt.simulate.jit import piece
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays
 from topoopt.simulate.network import NetworkArrays
 from topoopt.simulate.schedule_rounds import schedule_of
 
 
-@kernel
+@piece
 def first_flows(g: GraphArrays, w: NetworkArrays) -> Ints:
     """int64[T+1]; the flows of task t are first_flows[t]..first_flows[t+1]."""
     tasks = len(g.kind)

@@ -8,7 +8,8 @@ from typing import TypeVar
 import numpy as np
 
 from topoopt.simulate.engine.queue import Queue, first_time, is_crowded, take, with_room
-from topoopt.simulate.jit import borrowed, piece
+from topoopt.simulate.jit import piece
+from topoopt.simulate.views import borrowed
 
 State = TypeVar("State")
 

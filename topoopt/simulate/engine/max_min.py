@@ -81,7 +81,8 @@ def fill_rates(
     """
     used_count = 0
     total = 0
-    for r in active:
+    for i in range(len(active)):
+        r = active[i]
         rate[r] = -1.0
         for at in range(route_low[r], route_high[r]):
             link = route_link[at]
@@ -104,7 +105,8 @@ def fill_rates(
             heap = push(space.keys, space.values, heap, space.free[link] / space.rising[link], int(link))
     # A link that one route crosses once cannot slow down any other: of these, a route needs the slowest only.
     links = len(link_rate)
-    for r in active:
+    for i in range(len(active)):
+        r = active[i]
         own = np.inf
         for at in range(route_low[r], route_high[r]):
             link = route_link[at]

@@ -9,7 +9,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.simulate.engine.queue import Queue
-from topoopt.simulate.jit import kernel, piece
+from topoopt.simulate.jit import piece
 
 Announce = Callable[[Queue, float, int], None]
 """Adds the event that a task is ready."""
@@ -46,7 +46,7 @@ class Tasks(NamedTuple):
     unfinished: Ints
 
 
-@kernel
+@piece
 def new_tasks(successor: Int32s, job_ptr: Ints, devices: int, now: float) -> Tasks:
     """Tasks before an iteration that begins at `now`."""
     tasks, jobs = job_ptr[-1], len(job_ptr) - 1
@@ -144,7 +144,7 @@ def all_jobs_done(k: Tasks, q: Queue, t: int, at: float, restart: bool, announce
     return False
 
 
-@kernel
+@piece
 def tasks_left(k: Tasks) -> int:
     """Tasks not done of jobs in their first iteration."""
     left = 0

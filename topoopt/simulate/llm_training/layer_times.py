@@ -97,13 +97,14 @@ class LayerTimes:
         other = self._between(expert_layer=expert_layer)
         mlp = self._expert_products() if expert_layer else self._mlp_products(self._model.ffn_hidden)
         products = attention + mlp
-        fixed = self._reached.expert_us * 1e-6 if expert_layer else self._reached.pass_us * 1e-6
+        launches = self._launches() if expert_layer else np.zeros_like(products)
+        fixed = self._reached.pass_us * 1e-6 + launches
         forward = products + core + other + fixed
         inputs = products + core_back + 1.5 * other + fixed
         full = self._columns.recomputes(Recompute.FULL)
         selective = self._columns.recomputes(Recompute.SELECTIVE)
         again = np.where(full, forward, np.where(selective & (not self._flash), core, 0.0))
-        return ComputeTimes(forward, inputs, products, again)
+        return ComputeTimes(forward, inputs, products + launches, again)
 
     def head(self) -> ComputeTimes:
         """Projection to the vocabulary, and the loss."""
@@ -161,12 +162,21 @@ class LayerTimes:
         inner = experts.hidden / columns.expert_tensor
         first = self._product(rows, model.hidden, inner * (2 if model.gated else 1), self._rate)
         found = local * (first + self._product(rows, inner, model.hidden, self._rate))
-        # Grouped products are one launch: what is fixed is paid once a group, not once an expert.
-        found = found - (local - 1) * 2 * self._half / self._rate
         found = found + self._product(own, model.hidden, float(experts.count), self._head_rate)
         if experts.shared:
             found = found + self._mlp_products(float(experts.shared * experts.hidden))
-        return np.maximum(found, 0.0)
+        return found
+
+    def _launches(self) -> Column:
+        """What it costs to start the products of each expert of a GPU.
+
+        Grouped products are a loop over experts that starts each product alone on one of several streams
+        (Transformer Engine, pull request 853), and a layer learns of its tokens only when they are counted, so that
+        nothing is started ahead (arXiv:2603.07685 on training that is bound by the host).
+        """
+        experts = self._model.experts
+        assert experts is not None
+        return self._reached.expert_us * 1e-6 * experts.count / self._columns.expert
 
     def _core(self) -> tuple[Column, Column]:
         """Scores and their sums, forward and backward."""

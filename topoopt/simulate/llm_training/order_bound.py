@@ -124,8 +124,9 @@ def rank_costs(
     """The step of the optimizer on the fullest rank, and with ZeRO 3 what passes do not hide of gathering and reducing;
     `paired` ranks hold a stage of either half, of DualPipe two of them the same ones.
 
-    Rounds of ZeRO 3 have a pass each to hide in; of the first layer that is gathered or the last one that is reduced
-    nothing is hidden.
+    Rounds of ZeRO 3 have a pass each to hide in: weights are gathered for the forward pass, and once more for the
+    backward one, which also reduces gradients over the same interfaces (arXiv:2304.11277). Of the first layer
+    that is gathered or the last one that is reduced nothing is hidden.
     """
     step, shown, stages = 0.0, 0.0, p * v
     met = m / 2 if paired and v == 1 else float(m)  # micro-batches of a stage on a rank
@@ -142,8 +143,9 @@ def rank_costs(
         step = max(step, own)
         if zero >= 3:
             if hiding:
-                reduced = max(reduced / (layers * met), reduced - (1.0 - 1.0 / layers) * back)
-                gathered = max(gathered / (layers * met), gathered - (1.0 - 1.0 / layers) * forward)
+                ahead, behind = gathered / 2.0, gathered / 2.0 + reduced
+                gathered = max(ahead / (layers * met), ahead - (1.0 - 1.0 / layers) * forward)
+                reduced = max(behind / (layers * met), behind - (1.0 - 1.0 / layers) * back)
             shown = max(shown, reduced + gathered)
     return float(step + shown)
 

@@ -107,7 +107,7 @@ class _PodGraph:
     def build(self) -> None:
         """All passes, then the step of the optimizer, which waits for all gradients."""
         done = [name for rank in range(self._strategy.pipeline) for name in self._rank(rank)]
-        self.steps.task("optimizer", self._costs.optimizer_us() * 1e-6, done)
+        self.steps.task("optimizer", self._costs.optimizer_s(), done)
 
     def _rank(self, rank: int) -> list[str]:
         """Passes of a pipeline rank in all its pods; names of what ends last."""
@@ -146,7 +146,7 @@ class _PodGraph:
     def _pass(self, kind: PassKind, batch: int, stage: int, pod: int, after: list[str]) -> list[str]:
         """Computing, with what GPUs of the pod exchange and do not hide."""
         stages, ahead = self._costs.stages, kind in AHEAD
-        seconds = self._costs.compute_us(kind, stage) * 1e-6
+        seconds = self._costs.compute_s(kind, stage)
         if kind is not PassKind.WEIGHTS:
             inside = [stages.tensor, stages.context, *([stages.expert] if self._spread == 1 else [])]
             exposed = sum(float(each[0 if ahead else 1][stage]) for each in inside)
@@ -179,13 +179,13 @@ class _PodGraph:
             return
         ends = rank * self.parts + part, holder * self.parts + part
         name = self._sent(kind, batch, stage, part)
-        self.steps.transfer(name, *ends, float(self._costs.hop_bytes * self._gpus), last[part])
+        self.steps.transfer(name, *ends, float(self._costs.exact_hop_bytes * self._gpus), last[part])
         if not self._problem.overlap.pipeline:
             last[part] = [name]
 
     def _exchange(self, kind: PassKind, batch: int, stage: int, pods: list[int], last: list[list[str]]) -> None:
         """Tokens that go to experts of other pods and come back."""
-        size = sum(c.size_bytes for c in self._costs.exchanges(kind, stage) if c.collective is Collective.ALL_TO_ALL)
+        size = sum(c.exact_bytes for c in self._costs.exchanges(kind, stage) if c.collective is Collective.ALL_TO_ALL)
         if self._spread == 1 or not size:
             return
         came: list[list[str]] = [[] for _ in pods]
@@ -209,7 +209,7 @@ class _PodGraph:
             experts = strategy.expert * strategy.expert_tensor
             shares = experts if call.family == REPLICAS else strategy.tensor
             step = max(1, shares // self._gpus)
-            held = call.size_bytes * min(shares, self._gpus)
+            held = call.exact_bytes * min(shares, self._gpus)
             replicas = strategy.gpus // strategy.pipeline // shares
             whole = held * (replicas if call.collective is Collective.ALL_GATHER else 1)
             passes = 2 if call.collective is Collective.ALL_REDUCE else 1

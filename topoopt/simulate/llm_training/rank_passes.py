@@ -34,11 +34,20 @@ TENSOR, CONTEXT, EXPERT, DATA, REPLICAS = "tensor", "context", "expert", "data",
 
 @dataclass(frozen=True)
 class GroupCall:
-    """A collective in the group of a family that a rank is in."""
+    """A collective in the group of a family that a rank is in.
+
+    Attributes:
+        exact_bytes: what the model comes to, which need not be whole.
+    """
 
     family: str
     collective: Collective
-    size_bytes: int
+    exact_bytes: float
+
+    @property
+    def size_bytes(self) -> int:
+        """Whole ones, as messages have them."""
+        return math.ceil(self.exact_bytes)
 
 
 class TrainingPasses:
@@ -46,7 +55,7 @@ class TrainingPasses:
 
     Attributes:
         stages: seconds and weights of the stages of the model.
-        hop_bytes: that a rank sends to the next stage, of a micro-batch.
+        exact_hop_bytes: that a rank sends to the next stage, of a micro-batch.
     """
 
     def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
@@ -57,9 +66,18 @@ class TrainingPasses:
         self._tokens = strategy.micro_batch * problem.batch.length // strategy.context
         self._activations = self._tokens * problem.model.hidden * ELEMENT
         shared = strategy.tensor if strategy.sequence else 1
-        self.hop_bytes = math.ceil(self._activations / shared)
+        self.exact_hop_bytes = self._activations / shared
+
+    @property
+    def hop_bytes(self) -> int:
+        """Whole bytes, as messages have them."""
+        return math.ceil(self.exact_hop_bytes)
 
     def compute_us(self, kind: PassKind, stage: int) -> int:
+        """Of a pass, transfers left out; whole microseconds, as traces have them."""
+        return round(self.compute_s(kind, stage) * 1e6)
+
+    def compute_s(self, kind: PassKind, stage: int) -> float:
         """Of a pass, transfers left out."""
         seconds, slow = self.stages.passes, self._problem.cluster.slowdown
         inputs, weights = seconds.inputs[stage] + seconds.again[stage], seconds.weights[stage]
@@ -70,11 +88,15 @@ class TrainingPasses:
             PassKind.INPUTS: inputs,
             PassKind.WEIGHTS: weights,
         }[kind]
-        return round(float(slow * value) * 1e6)
+        return float(slow * value)
 
     def optimizer_us(self) -> int:
+        """The step, on the fullest rank; whole microseconds."""
+        return round(self.optimizer_s() * 1e6)
+
+    def optimizer_s(self) -> float:
         """The step, on the fullest rank."""
-        return round(self._problem.cluster.slowdown * optimizer_s(self._problem, self._strategy, self.stages) * 1e6)
+        return float(self._problem.cluster.slowdown * optimizer_s(self._problem, self._strategy, self.stages))
 
     def exchanges(self, kind: PassKind, stage: int) -> tuple[GroupCall, ...]:
         """Of a pass, behind its computing; gradients of weights are computed by each rank alone."""
@@ -91,11 +113,11 @@ class TrainingPasses:
         if s.tensor == 1:
             return
         if not s.sequence:
-            yield GroupCall(TENSOR, Collective.ALL_REDUCE, math.ceil((2 * layers + 2 * again) * whole))
+            yield GroupCall(TENSOR, Collective.ALL_REDUCE, (2 * layers + 2 * again) * whole)
             return
         gathers = 2 * layers + 2 * again + (0 if ahead else 2 * layers)
-        yield GroupCall(TENSOR, Collective.ALL_GATHER, math.ceil(gathers * whole / s.tensor))
-        yield GroupCall(TENSOR, Collective.REDUCE_SCATTER, math.ceil((2 * layers + again) * whole))
+        yield GroupCall(TENSOR, Collective.ALL_GATHER, gathers * whole / s.tensor)
+        yield GroupCall(TENSOR, Collective.REDUCE_SCATTER, (2 * layers + again) * whole)
 
     def _context(self, stage: int, ahead: bool) -> Iterator[GroupCall]:
         s, model = self._strategy, self._problem.model
@@ -116,13 +138,13 @@ class TrainingPasses:
             return
         one = int(self.stages.routed[stage]) * self._activations / ELEMENT / s.tensor * experts.per_token
         there = 1.0 if self._problem.formats.fp8_dispatch else ELEMENT
-        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, math.ceil(one * there))
-        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, math.ceil(one * ELEMENT))
+        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, one * there)
+        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, one * ELEMENT)
 
     def gathering(self, stage: int) -> tuple[GroupCall, ...]:
         """Weights of a stage, which replicas share out."""
         calls = [
-            GroupCall(family, Collective.ALL_GATHER, math.ceil(weights[stage] * ELEMENT / replicas))
+            GroupCall(family, Collective.ALL_GATHER, float(weights[stage] * ELEMENT / replicas))
             for family, weights, replicas in self._replicas()
             if self._strategy.zero and replicas > 1
         ]
@@ -133,7 +155,7 @@ class TrainingPasses:
         kind = Collective.REDUCE_SCATTER if self._strategy.zero else Collective.ALL_REDUCE
         size = self._problem.formats.gradient_bytes
         calls = [
-            GroupCall(family, kind, math.ceil(weights[stage] * size))
+            GroupCall(family, kind, float(weights[stage] * size))
             for family, weights, replicas in self._replicas()
             if replicas > 1
         ]

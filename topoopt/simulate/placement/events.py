@@ -20,7 +20,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.engine.loop import run
 from topoopt.simulate.engine.queue import Queue, new_queue
-from topoopt.simulate.jit import borrowed, kernel, piece
+from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.placement.arrays import PlacementArrays
 from topoopt.simulate.placement.sending import (
     arrived,
@@ -42,6 +42,7 @@ from topoopt.simulate.placement.state import (
     start_operators,
 )
 from topoopt.simulate.placement.transfer_times import tails
+from topoopt.simulate.views import borrowed
 
 
 @piece

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.simulate.jit import kernel
+from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.placement.arrays import PlacementArrays
 
 FILL_ROUNDS = 8
 
 
-@kernel
+@piece
 def share_fairly(out: Ints, into: Ints, flows: int, capacity: Floats, rate: Floats) -> None:
     """Max-min fair rates of the first `flows` flows, by progressive filling, into `rate`.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.simulate.engine.queue import Queue, add, pop, push
-from topoopt.simulate.jit import kernel, piece
+from topoopt.simulate.jit import piece
 from topoopt.simulate.placement.arrays import STATIC, PlacementArrays
 
 Flags = Bools
@@ -84,7 +84,7 @@ class Step(NamedTuple):
     clock: Floats
 
 
-@kernel
+@piece
 def most_transfers(a: PlacementArrays) -> int:
     """A tensor is sent to every other device at most."""
     most = 0
@@ -93,7 +93,7 @@ def most_transfers(a: PlacementArrays) -> int:
     return most
 
 
-@kernel
+@piece
 def new_step(a: PlacementArrays, device: Ints, priority: Floats, tail: Floats, rates: Floats, limit: float) -> Step:
     """Before anything has started."""
     n, k, servers, most = len(device), len(a.room), len(a.network), most_transfers(a)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.simulate.jit import borrowed, kernel, piece
+from topoopt.simulate.jit import kernel, piece
 
 UNKNOWN = -1e300
 """A time that is not known yet; a circuit that was always there."""
@@ -123,7 +123,6 @@ def follow_passes(
         behind; and whether all passes could be done.
     """
     ranks, count = len(start) - 1, len(durations)
-    start, links, durations = borrowed((start, links, durations))
     times, last = np.full((6, count), UNKNOWN), np.full((ranks, ranks), UNKNOWN)
     state = np.zeros((5, ranks))
     state[IDLE], state[PASSED], state[UP], state[LAST] = idle, idle, UNKNOWN, idle

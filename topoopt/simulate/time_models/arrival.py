@@ -63,11 +63,18 @@ from topoopt.simulate.time_models.serving import (
     serve_step,
     step_is_over,
 )
-from topoopt.simulate.time_models.time_model import Simulation, TimeModel, require_paths, simulation_of, whole
+from topoopt.simulate.time_models.time_model import (
+    Simulation,
+    TimeModel,
+    require_all_done,
+    require_paths,
+    simulation_of,
+    whole,
+)
 from topoopt.simulate.time_models.turns import new_turns
 
 
-@kernel
+@piece
 def _most_new_events(g: GraphArrays, first: Ints, restart: bool) -> int:
     """Most events one event may add."""
     tasks = len(g.kind)
@@ -164,6 +171,20 @@ def _simulate(graph: TaskGraph, network: Network, *, rounds: bool) -> Simulation
     require_paths(graph, network)
     arrays, links = graph_arrays(graph, network), network_arrays(network)
     return simulation_of(simulate_events(arrays, links, rounds, np.inf, True, whole(graph), False), graph.tasks)
+
+
+def rounds_within(graph: TaskGraph, network: Network, at_most_ms: float) -> float:
+    """Iteration time by `rounds`, ms; infinity as soon as it is sure to exceed `at_most_ms`.
+
+    Raises:
+        InputError, ValueError: see `TimeModel.run`; not where the time is exceeded before.
+    """
+    require_paths(graph, network)
+    arrays, links = graph_arrays(graph, network), network_arrays(network)
+    outcome: Outcome = simulate_events(arrays, links, True, at_most_ms, False, whole(graph), False)
+    if outcome.time < np.inf:
+        require_all_done(outcome.left, graph.tasks)
+    return float(outcome.time)
 
 
 def _first_iterations(graph: TaskGraph, network: Network, job_ptr: Ints, *, rounds: bool) -> Floats:

@@ -78,7 +78,7 @@ def opposite_links(network: Network) -> Int32s:
         raise ValueError(f"no link opposite to {error.args[0][::-1]}") from error
 
 
-@kernel
+@piece
 def member_bytes(payload: float, members: int, share: float) -> float:
     """Whole bytes each member sends on a ring with this share of the AllReduce.
 
@@ -119,7 +119,7 @@ class Booking(NamedTuple):
     busy: Floats
 
 
-@kernel
+@piece
 def _most_flows(g: GraphArrays, w: NetworkArrays) -> int:
     flows = len(g.kind)
     for t in range(len(g.kind)):

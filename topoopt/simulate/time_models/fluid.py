@@ -109,7 +109,8 @@ def _settle(x: Fluid, q: Queue) -> bool:
     y = x.routes
     active = y.active[: y.active_count[0]]
     fill_rates(active, y.weight, y.low, y.high, y.link, x.link_rate, y.filled, x.space)
-    for r in active:
+    for i in range(len(active)):
+        r = active[i]
         if y.filled[r] != y.rate[r] or y.touched[r]:
             carry(y, r, x.now[0])
             y.rate[r] = max(0.0, y.filled[r])

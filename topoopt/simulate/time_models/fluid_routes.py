@@ -104,7 +104,7 @@ def new_routes(w: NetworkArrays) -> Routes:
     )
 
 
-@kernel
+@piece
 def new_flows(g: GraphArrays, w: NetworkArrays, routes: Routes) -> FluidFlows:
     """All flows of a task graph, none of them begun."""
     first = first_flows(g, w)

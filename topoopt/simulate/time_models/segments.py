@@ -11,7 +11,7 @@ from topoopt.core.units import KIB, MIB
 from topoopt.simulate.engine.flows import first_path, ring_bytes, rounds_ms
 from topoopt.simulate.engine.queue import DETAIL_BITS, Queue, add
 from topoopt.simulate.engine.tasks import Tasks, all_jobs_done, release
-from topoopt.simulate.jit import kernel, piece
+from topoopt.simulate.jit import piece
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays
 from topoopt.simulate.network import HOP_BITS, STEP_BITS, NetworkArrays
 from topoopt.simulate.schedule_rounds import schedule_of
@@ -78,7 +78,7 @@ class Arrival(NamedTuple):
     restart: bool
 
 
-@kernel
+@piece
 def new_flows(first: Ints) -> Flows:
     """Room for so many flows."""
     flows = first[-1]
@@ -98,7 +98,7 @@ def new_flows(first: Ints) -> Flows:
     )
 
 
-@kernel
+@piece
 def slots_of_flows(g: GraphArrays, w: NetworkArrays, first: Ints) -> Ints:
     """int64[F+1]; the slots of flow f, one for each link that it asks in a step, are slots[f]..slots[f+1].
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.simulate.jit import kernel, piece
+from topoopt.simulate.jit import piece
 
 
 class LinkTurns(NamedTuple):
@@ -48,7 +48,7 @@ class LinkTurns(NamedTuple):
     gone: Ints
 
 
-@kernel
+@piece
 def new_turns(slots: Ints, links: int) -> LinkTurns:
     """Of links that serve nothing yet."""
     return LinkTurns(

@@ -93,7 +93,7 @@ def _check_loads(findings: ViolationLog, problem: AllocationProblem, solution: A
     findings.add_each(
         "capacity",
         np.flatnonzero(~(load <= shared * (1 + RELATIVE))),
-        lambda r: f"{problem.shared_name(r)} carries {load[r]!r} Gbit/s, at most {shared[r]!r}",
+        lambda r: f"{problem.shared_name(r)} carries {load.item(r)!r} Gbit/s, at most {shared.item(r)!r}",
     )
 
 

@@ -8,17 +8,15 @@ from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, Tolerance, meets
 from topoopt.verify.dag_topology.boxes import Box, Boxes
 from topoopt.verify.dag_topology.follow import follow, without_transfers
+from topoopt.verify.dag_topology.forwarding import check_plans, check_route_trees, fastest_of, follow_plan
 from topoopt.verify.dag_topology.means import Means
-from topoopt.verify.dag_topology.tree import BeyondDepthError, TreeWalk
+from topoopt.verify.dag_topology.tree import SLACK_ROUNDING, BeyondDepthError, TreeWalk
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog, as_int, check_identity, differs
 
 RELATIVE = Tolerance.EVENTS.relative
 WHOLE = 1e-7
 """What a number of circuits must be above the whole one before it: rounding of sums."""
-
-SLACK_ROUNDING = 6e-9
-"""Part of the time allowed by which a plan may be later: rounding."""
 
 
 def check_dag_topology(problem: DagTopologyProblem, solution: DagTopologySolution, depth: CheckDepth) -> CheckFindings:
@@ -37,7 +35,7 @@ def check_dag_topology(problem: DagTopologyProblem, solution: DagTopologySolutio
 
 
 def _check_identity(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
-    names = ("pods", "ports", "slack_percent")
+    names = ("pods", "ports", "slack_percent", "max_hops")
     rows = ((name, getattr(solution, name), getattr(problem, name)) for name in names)
     check_identity(findings, problem, solution, *rows)
     objective = solution.objective
@@ -45,6 +43,11 @@ def _check_identity(findings: ViolationLog, problem: DagTopologyProblem, solutio
 
 
 def _check_circuits(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
+    if problem.forwarding:
+        check_plans(findings, problem, solution)
+        return
+    if solution.routes or solution.fastest_forwarded is not None:
+        findings.add("circuits", "routes over other pods, where none forwards (max_hops is 1)")
     joined = tuple((each.one, each.other) for each in solution.circuits)
     if joined != problem.pairs:
         findings.add("circuits", "not once every pair that something is transferred between, in ascending order")
@@ -66,7 +69,10 @@ def _check_circuits(findings: ViolationLog, problem: DagTopologyProblem, solutio
 
 
 def _check_steps(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
-    start, end = follow(problem, [each.count for each in solution.circuits])
+    if problem.forwarding:
+        start, end = follow_plan(problem, solution.circuits, solution.routes)
+    else:
+        start, end = follow(problem, [each.count for each in solution.circuits])
     makespan = max(end)
     alone = without_transfers(problem)
     if differs(solution.compute_time, alone, RELATIVE):
@@ -85,9 +91,16 @@ def _check_steps(findings: ViolationLog, problem: DagTopologyProblem, solution: 
         if not (abs(each.start - start[k]) <= noise and abs(each.end - end[k]) <= noise)
     ]
     findings.add_each("steps", wrong, lambda k: f"{problem.names[k]!r} runs from {start[k]!r} to {end[k]!r}")
-    fastest = max(follow(problem, solution.fastest_circuits)[1])
+    fastest = _fastest(problem, solution)
     if makespan > fastest * (1 + problem.slack_percent / 100) * (1 + RELATIVE):
         findings.add("slack", f"the job takes {makespan!r}, the fastest plan {fastest!r}")
+
+
+def _fastest(problem: DagTopologyProblem, solution: DagTopologySolution) -> float:
+    """What the fastest plan of the file takes."""
+    if problem.forwarding:
+        return fastest_of(problem, solution)
+    return max(follow(problem, solution.fastest_circuits)[1])
 
 
 def _check_bounds(
@@ -103,7 +116,10 @@ def _check_bounds(
     if not 0 <= proof.circuits_bound <= total:
         findings.add("bound", f"{total} circuits are fewer than the {proof.circuits_bound} said to be needed")
     try:
-        _check_trees(findings, problem, solution, depth.events)
+        if problem.forwarding:
+            check_route_trees(findings, problem, solution, depth.events)
+        else:
+            _check_trees(findings, problem, solution, depth.events)
     except BeyondDepthError as error:
         findings.leave_out("bound", str(error))
         findings.leave_out("proof.circuits_bound", str(error))
@@ -130,7 +146,7 @@ def _check_trees(
         return bound.value
 
     check_stated(findings, bound, {Argument.CIRCUIT_BRANCHING: makespan_bound}, solution.objective.value)
-    limit = max(follow(problem, solution.fastest_circuits)[1]) * (1 + problem.slack_percent / 100)
+    limit = _fastest(problem, solution) * (1 + problem.slack_percent / 100)
     later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
 
     def enough(box: Box) -> bool:

@@ -3,12 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, Self, TypeVar
 
 from topoopt.core.dag_topology_solution import Split
-from topoopt.verify.dag_topology.boxes import Box, Boxes
 
 EVENTS_PER_STEP = 20
 """What narrowing a box takes for each step of the graph, beside an event of a simulation."""
+
+
+SLACK_ROUNDING = 6e-9
+"""Part of the time allowed by which a plan may be later: rounding."""
+
+
+class TreeBox(Protocol):
+    """What a tree splits."""
+
+    @property
+    def least(self) -> tuple[int, ...]:
+        """Circuits of each pair at least."""
+
+    @property
+    def most(self) -> tuple[int, ...]:
+        """Circuits of each pair at most."""
+
+    def split(self, pair: int, count: int) -> tuple[Self, Self]:
+        """The two parts.
+
+        Raises:
+            ValueError: there are none.
+        """
+
+
+B = TypeVar("B", bound=TreeBox)
+
+
+class TreeBoxes(Protocol[B]):
+    """All boxes of a problem, and a time that the job is to be done before."""
+
+    @property
+    def whole(self) -> B:
+        """All that may be chosen."""
+
+    def narrowed(self, box: B) -> B | None:
+        """What of a box is left; None: nothing."""
 
 
 class BeyondDepthError(Exception):
@@ -23,10 +60,10 @@ class TreeWalk:
 
     def __call__(
         self,
-        boxes: Boxes,
+        boxes: TreeBoxes[B],
         tree: Sequence[Split],
-        closes: Callable[[Box], bool],
-        by_mean: Callable[[int, Box], bool],
+        closes: Callable[[B], bool],
+        by_mean: Callable[[int, B], bool],
     ) -> None:
         """Go through a tree.
 
@@ -56,6 +93,11 @@ class TreeWalk:
             raise ValueError(f"a box from {list(box.least)} to {list(box.most)} is open")
         if waiting:
             raise ValueError(f"{len(waiting)} boxes are not looked at")
+
+    @property
+    def left(self) -> int:
+        """Events that are left; none where a tree took more."""
+        return max(0, self._left)
 
     def _spend(self, events: int) -> None:
         self._left -= events

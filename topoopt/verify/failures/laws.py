@@ -105,7 +105,7 @@ def check_repair(
             return
         n = topology.servers
         carried = np.zeros(n * n)
-        np.add.at(carried, hops.tail * n + hops.head, demand.model_parallel_bytes.ravel()[hops.pair] * hops.share)
+        hops.add_to(carried, demand.model_parallel_bytes.ravel(), shared=True)
         wire = {tuple(sorted(group.members)): group.wire_bytes_per_member for group in demand.allreduce}
         for ring in followed:
             slot = np.array(ring.tail, dtype=np.int64) * n + np.array(ring.head, dtype=np.int64)

@@ -148,11 +148,11 @@ def _collectives(findings: ViolationLog, design: Design, solution: HierarchicalS
         findings.add("collective", "the collectives are not those of the instance")
         return
     for key, (size, times) in expected.items():
-        row = stated[key]
+        row, name = stated[key], ", ".join(key)
         if len(row.times_ns) != len(times):
-            findings.add("collective", f"{key}: not one time for each dimension")
+            findings.add("collective", f"{name}: not one time for each dimension")
             continue
         wrong = differs_by(row.size_bytes, size)
         if wrong or any(differs_by(a, b) for a, b in zip(row.times_ns, times, strict=True)):
             text = f"{row.size_bytes!r} bytes and {list(row.times_ns)} ns stated, {size!r} and {times} are due"
-            findings.add("collective", f"{key}: {text}")
+            findings.add("collective", f"{name}: {text}")

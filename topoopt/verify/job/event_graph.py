@@ -50,6 +50,25 @@ class EventGraph:
         """Pairs whose producer is a member."""
         return tuple(e for e, (u, _) in enumerate(self.pairs) if members >> u & 1)
 
+    def joins(self) -> list[tuple[int, int]]:
+        """(u, o): an operator of several binding producers, and the last one that comes before all of these.
+
+        Only where at least two others lie between them.
+        """
+        found = []
+        for o in range(self.count):
+            producers = [u for (u, v), holds in zip(self.pairs, self.bound, strict=True) if v == o and holds]
+            if len(producers) < 2:
+                continue
+            common = -1
+            for u in producers:
+                common &= self.before[u]
+            if common:
+                u = common.bit_length() - 1
+                if (self.after[u] & self.before[o]).bit_count() >= 4:
+                    found.append((u, o))
+        return found
+
     def anchors(self, alike: tuple[object, ...]) -> list[int]:
         """Operators with laws on all they come before or after: the first of those that are alike, then some others.
 

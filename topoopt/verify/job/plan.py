@@ -112,11 +112,10 @@ def figures_of(cluster: Cluster, seen: Inspection) -> PlanFigures | None:
         return None
     n = cluster.servers
     traffic, hops = seen.traffic, seen.hops
-    slot = hops.tail * n + hops.head
     carried = np.zeros(n * n, dtype=np.float64)
     messages = np.zeros(n * n, dtype=np.int64)
-    np.add.at(carried, slot, traffic.matrix.ravel()[hops.pair] * hops.share)
-    np.add.at(messages, slot, traffic.transfers.ravel()[hops.pair])
+    hops.add_to(carried, traffic.matrix.ravel(), shared=True)
+    hops.add_to(messages, traffic.transfers.ravel(), shared=False)
     _add_allreduces(seen, carried, messages)
     return PlanFigures(
         model_parallel_bytes=traffic.matrix,
@@ -144,10 +143,10 @@ def _add_allreduces(seen: Inspection, carried: Floats, messages: Ints) -> None:
     for ring in seen.ring_hops:
         k, payload = len(ring.members), on_rings.get(ring.members, 0)
         if payload:
-            slot = np.array(ring.tail, dtype=np.int64) * n + np.array(ring.head, dtype=np.int64)
-            crossings = np.bincount(slot, minlength=n * n)
-            carried += crossings * (ring.share * 2.0 * (k - 1) / k * payload)
-            messages += crossings * tensors[ring.members]
+            slots = np.array(ring.tail, dtype=np.int64) * n + np.array(ring.head, dtype=np.int64)
+            slot, crossings = np.unique(slots, return_counts=True)
+            carried[slot] += crossings * (ring.share * 2.0 * (k - 1) / k * payload)
+            messages[slot] += crossings * tensors[ring.members]
 
 
 def plan_figures(cluster: Cluster, workload: Workload, plan: Plan) -> PlanFigures | None:

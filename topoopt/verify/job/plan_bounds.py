@@ -14,6 +14,8 @@ all members, or of servers with d interfaces each, is the same on rings and on s
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
@@ -100,6 +102,16 @@ def _network_bounds(
     sender, receiver = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     columns: tuple[Columns, Columns, Columns, Columns] = ([np.zeros(0)], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)])
 
+    @cache
+    def nearest(members: tuple[int, ...]) -> Floats:
+        """float64[k], least hops of each member to another."""
+        if hops is None:
+            return np.ones(len(members))
+        among = hops[np.ix_(members, members)]
+        np.fill_diagonal(among, n)
+        least: Floats = among.min(axis=1).astype(np.float64)
+        return least
+
     def add(start: Ints, end: Ints, *values: Floats) -> None:
         """Rows of start -> end: release, tail, bytes, bytes times least hops."""
         sender.append(start)
@@ -124,10 +136,7 @@ def _network_bounds(
         members = np.array(reduction.members, dtype=np.int64)
         ended = schedule.backward_end[reduction.operator][list(reduction.parts)]
         release = np.full(k, float(ended.max()) + reduction.local_ms)
-        far = np.ones(k)
-        if hops is not None:
-            among = hops[np.ix_(members, members)] + np.where(np.eye(k, dtype=bool), n, 0)
-            far = among.min(axis=1).astype(np.float64)
+        far = nearest(reduction.members)
         # Only the sender's hops are counted.
         sent_by = np.full(k, reduction.wire_bytes if on_rings else float(reduction.payload_bytes))
         crossed = sent_by * far
@@ -147,8 +156,8 @@ def _network_bounds(
     pooled = window_bound(release, byte_hops / capacity, tail)
     if hops is None:
         reduced = sum(2.0 * (len(members) - 1) * payload for members, payload in traffic.payload_bytes.items())
-        crossed = least_byte_hops(traffic.matrix, cluster) + reduced
-        pooled = max(pooled, float(release.min() + tail.min()) + crossed / capacity)
+        byte_links = least_byte_hops(traffic.matrix, cluster) + reduced
+        pooled = max(pooled, float(release.min() + tail.min()) + byte_links / capacity)
     return [
         Bound(sent_ms, Argument.BYTES_SENT),
         Bound(received_ms, Argument.BYTES_RECEIVED),

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.routing import PathTable
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, as_int, float_array, int_array
 
 SHARE_TOLERANCE = Tolerance.ROUNDING.relative
 
+AT_ONCE = 2_000_000
+"""Nodes of paths that are looked at together, those of a path with it: all at once would take gigabytes."""
+
 
 @dataclass(frozen=True, eq=False)
 class Hops:
-    """All hops of all paths: hop h of pair `pair[h]` (i * n + j) carries `share[h]` of the pair over tail -> head."""
+    """All hops of all paths on n servers.
 
+    Attributes:
+        slot: int32[h], tail * n + head of each hop; path: int32[h], whose it is.
+        pair: int64[p], i * n + j of the pair of each path; share: float64[p], what it carries of the pair.
+    """
+
+    slot: Int32s
+    path: Int32s
     pair: Ints
     share: Floats
-    tail: Ints
-    head: Ints
+
+    def crossings(self, transfers: Int32s) -> int:
+        """How often transfers, of which there are so many between servers [n, n], cross a hop."""
+        hops = np.bincount(self.path, minlength=len(self.pair))
+        return int((hops * transfers.ravel()[self.pair]).sum())
+
+    def add_to(self, link: Floats | Ints, by_pair: Floats | Int32s, *, shared: bool) -> None:
+        """Add to [n n] links what pairs, [n n], put on them: their shares of it, or all of it on every hop."""
+        for begin in range(0, len(self.slot), AT_ONCE):
+            path = self.path[begin : begin + AT_ONCE]
+            amount = by_pair[self.pair[path]]
+            np.add.at(link, self.slot[begin : begin + AT_ONCE], amount * self.share[path] if shared else amount)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +131,26 @@ def _check_pairs(findings: ViolationLog, table: _Table, n: int) -> Ints:
     findings.add_each(
         "route-share",
         np.flatnonzero(np.abs(total - 1.0) > SHARE_TOLERANCE),
-        lambda k: f"the paths {pair(k)} carry {total[k]!r} of the traffic, 1 expected",
+        lambda k: f"the paths {pair(k)} carry {total.item(k)!r} of the traffic, 1 expected",
     )
     return key
+
+
+def _whole_paths(path_of_node: Int32s) -> Iterator[slice]:
+    """Nodes of paths in parts of about `AT_ONCE`, no path in two of them."""
+    begin = 0
+    while begin < len(path_of_node):
+        last = path_of_node[min(begin + AT_ONCE, len(path_of_node)) - 1]
+        end = int(np.searchsorted(path_of_node, last, side="right"))
+        yield slice(begin, end)
+        begin = end
+
+
+def _loops(nodes: Ints, paths: Int32s) -> Ints:
+    """Paths that visit a server twice, ascending."""
+    by_path = np.lexsort((nodes, paths))
+    twice = (np.diff(nodes[by_path]) == 0) & (np.diff(paths[by_path]) == 0)
+    return np.unique(paths[by_path[1:][twice]]).astype(np.int64)
 
 
 def _check_paths(findings: ViolationLog, table: _Table, key: Ints, links: Ints) -> Hops:
@@ -125,7 +163,7 @@ def _check_paths(findings: ViolationLog, table: _Table, key: Ints, links: Ints) 
         shown = " ".join(str(v) for v in node[start[p] : min(stop[p], start[p] + 12)])
         return f"path {p} ({table.source[k]} -> {table.target[k]}: {shown}{' ...' if stop[p] - start[p] > 12 else ''})"
 
-    path_of_node = np.repeat(np.arange(len(start)), stop - start)
+    path_of_node = np.repeat(np.arange(len(start), dtype=np.int32), stop - start)
     inside = (node >= 0) & (node < n)
     findings.add_each(
         "route-range", np.unique(path_of_node[~inside]), lambda p: f"{path(p)} visits a node outside 0..{n - 1}"
@@ -139,24 +177,26 @@ def _check_paths(findings: ViolationLog, table: _Table, key: Ints, links: Ints) 
     )
     findings.add_each("route-ends", np.flatnonzero(wrong), lambda p: f"{path(p)} does not join its pair")
 
-    by_path = np.lexsort((node, path_of_node))
-    twice = (np.diff(node[by_path]) == 0) & (np.diff(path_of_node[by_path]) == 0)
-    findings.add_each(
-        "route-loop", np.unique(path_of_node[by_path[1:][twice]]), lambda p: f"{path(p)} visits a server twice"
-    )
-
-    hop = np.flatnonzero((np.diff(path_of_node) == 0) & inside[:-1] & inside[1:])
-    exists = links[node[hop], node[hop + 1]] > 0
+    looped, missing = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    slots, of_hops = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int32)]
+    for part in _whole_paths(path_of_node):
+        nodes, paths, within = node[part], path_of_node[part], inside[part]
+        looped.append(_loops(nodes, paths))
+        hop = np.flatnonzero((np.diff(paths) == 0) & within[:-1] & within[1:])
+        exists = links[nodes[hop], nodes[hop + 1]] > 0
+        missing.append(part.start + hop[~exists])
+        hop = hop[exists & (key >= 0)[pair_of_path[paths[hop]]]]
+        slots.append((nodes[hop] * n + nodes[hop + 1]).astype(np.int32))  # of 4096 servers at most
+        of_hops.append(paths[hop])
+    findings.add_each("route-loop", np.concatenate(looped), lambda p: f"{path(p)} visits a server twice")
     findings.add_each(
         "route-link",
-        hop[~exists],
+        np.concatenate(missing),
         lambda h: f"{path(int(path_of_node[h]))} uses a link {node[h]} -> {node[h + 1]} that does not exist",
     )
-    hop = hop[exists & (key[pair_of_path[path_of_node[hop]]] >= 0)]
-    of_path = path_of_node[hop]
     return Hops(
-        pair=key[pair_of_path[of_path]],
-        share=np.where(np.isfinite(table.share), table.share, 0.0)[of_path],
-        tail=node[hop],
-        head=node[hop + 1],
+        slot=np.concatenate(slots),
+        path=np.concatenate(of_hops),
+        pair=key[pair_of_path],
+        share=np.where(np.isfinite(table.share), table.share, 0.0),
     )

@@ -46,7 +46,15 @@ Laws, each with its proof
      weight, l = 0.
      end >= first(o) + f_o + FB(pairs out of Desc(o)) + BB(pairs into Up(o)) + AR(Up(o)): as in the second line of (8).
 (11) end >= FW(all) + BW(all), and end >= h + FB(all) + BB(all) + AR(all).
-(12) With several classes, (7) to (11) for the servers of each class p alone: FW, BW are times on them over their
+(12) Between two events, u in Anc(o): with D = Desc(u), all that waits for a part of u, hence for first(u) + f_u,
+     last(o) >= first(u) + f_u + FW(D and Anc(o) - u - o), and with FB(pairs out of D into Anc(o)), as in (7) and (9);
+     turned(u) >= back(o) + b_o + BW(D and Anc(o) - u - o), and with BB(pairs out of D into Anc(o)): a backward part
+     between the two waits for one of o, and one of u for it;
+     turned(u) >= first(u) + f_u + FW(D - u) + BW(D - u), and with FB(pairs out of D) + BB(pairs out of D): a backward
+     part of a descendant waits for its own forward part, which waits for some part of u, and one of u waits for it; so
+     for the transfers out of D, there and back.
+     Stated for joins o of several operators and the last u that comes before all of these.
+(13) With several classes, (7) to (12) for the servers of each class p alone: FW, BW are times on them over their
      number, FB, BB what leaves them, or what enters them, over what they send or receive at most, AR what AllReduces
      make them send. The proofs are the same with the busiest server of the class in the place of the busiest of all: a
      member of an AllReduce sends and receives its 2 (k-1) payloads over k itself, what it forwards for others only
@@ -160,6 +168,7 @@ def _laws(
     read = sorted({u for u, _ in graph.pairs})
     head_ms = min((float(choices[u].forward_ms.min()) for u in read), default=0.0)
     early = min(float(choice.forward_ms.min()) for choice in choices)
+    joins = graph.joins()
     for view in views:
         if view.works:
             both = ((f"forward work{view.load}", everyone), (f"backward work{view.load}", everyone))
@@ -169,6 +178,10 @@ def _laws(
             yield Law(f"all bytes{way}", 0, end, early, ((f"allreduce{view.load}", everyone),), moved)
         for o in anchors:
             yield from _wide(graph, choices, o, head_ms, view)
+        for u, o in joins:
+            yield from _between(graph, u, o, view)
+        for u in sorted({u for u, _ in joins}):
+            yield from _around(graph, u, view)
 
 
 def _wide(graph: EventGraph, choices: tuple[Choices, ...], o: int, head_ms: float, view: View) -> Iterable[Law]:
@@ -204,3 +217,33 @@ def _wide(graph: EventGraph, choices: tuple[Choices, ...], o: int, head_ms: floa
             (("forward", (o,)), (reduced, around)),
             ((forth, out_of_after), (back, into_around)),
         )
+
+
+def _around(graph: EventGraph, o: int, view: View) -> Iterable[Law]:
+    """Laws (12) from an operator back to itself."""
+    below = tuple(x for x in bits(graph.after[o]) if x != o)
+    out_of = graph.out_of(graph.after[o])
+    ends, own = (graph.at("first", o), graph.at("turned", o)), ("forward", (o,))
+    if view.works and below:
+        both = ((f"forward work{view.load}", below), (f"backward work{view.load}", below))
+        yield Law(f"work around {o}{view.name}", *ends, 0.0, (own, *both))
+    for way, forth, back in view.ways if out_of else ():
+        yield Law(f"bytes around {o}{way}", *ends, 0.0, (own,), ((forth, out_of), (back, out_of)))
+
+
+def _between(graph: EventGraph, u: int, o: int, view: View) -> Iterable[Law]:
+    """Laws (12) of an operator and one before it."""
+    members = graph.after[u] & graph.before[o]
+    inner = tuple(x for x in bits(members) if x not in (u, o))
+    moved = tuple(sorted({*graph.out_of(graph.after[u])} & {*graph.into(graph.before[o])}))
+    forth_ends = graph.at("first", u), graph.at("last", o)
+    back_ends = graph.at("back", o), graph.at("turned", u)
+    own, returned = ("forward", (u,)), ("backward", (o,))
+    name = f"{u} and {o}"
+    if view.works:
+        yield Law(f"work between {name}{view.name}", *forth_ends, 0.0, (own, (f"forward work{view.load}", inner)))
+        work_back = (returned, (f"backward work{view.load}", inner))
+        yield Law(f"work back between {name}{view.name}", *back_ends, 0.0, work_back)
+    for way, forth, back in view.ways:
+        yield Law(f"bytes between {name}{way}", *forth_ends, 0.0, (own,), ((forth, moved),))
+        yield Law(f"bytes back between {name}{way}", *back_ends, 0.0, (returned,), ((back, moved),))

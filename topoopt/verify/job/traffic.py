@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import Cluster, LocalAllReduce
 from topoopt.core.leaving import end_if_left
 from topoopt.core.workload import Workload
@@ -60,16 +60,16 @@ class Traffic:
         edges: one entry per input edge of the workload.
         reductions: one per operator, weight tensor and shard; also those within one server.
         matrix: float64[n, n], bytes i -> j of all transfers, both directions.
-        transfers: int64[n, n], how many transfers make up each entry.
-        inexact: int64[n, n], how many of those have a size rounded down from a fraction.
+        transfers: int32[n, n], how many transfers make up each entry.
+        inexact: int32[n, n], how many of those have a size rounded down from a fraction.
         payload_bytes: members -> payload, groups of two or more with a payload.
     """
 
     edges: tuple[PlanTransfers, ...]
     reductions: tuple[Reduction, ...]
     matrix: Floats
-    transfers: Ints
-    inexact: Ints
+    transfers: Int32s
+    inexact: Int32s
     payload_bytes: dict[tuple[int, ...], int]
 
     @property
@@ -89,6 +89,15 @@ def overlap(first: Ints, second: Ints) -> Ints:
     high = np.minimum(first[1:, None], second[None, 1:])
     common: Ints = np.maximum(high - low, 0)
     return common
+
+
+def meetings(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
+    """(i, j, length), int64[m] each, of all that is not 0 in `overlap` of two cuts of one whole, both ascending: at
+    most a + b, where a table of thousands by thousands takes a hundred megabytes."""
+    bounds = np.union1d(first, second)
+    i = np.searchsorted(first, bounds[:-1], side="right") - 1
+    j = np.searchsorted(second, bounds[:-1], side="right") - 1
+    return i.astype(np.int64), j.astype(np.int64), np.diff(bounds)
 
 
 def channels_read(channels: int, mixes: bool, consumer: tuple[int, int], producer: tuple[int, int]) -> Ints:
@@ -125,7 +134,7 @@ def local_allreduce_ms(cluster: Cluster, payload_bytes: int) -> float:
 
 def edge_transfers(workload: Workload, producer: Parts, consumer: Parts, fraction: float) -> PlanTransfers:
     operator = workload.operators[producer.operator]
-    rows = overlap(
+    into, out_of, samples = meetings(
         slices(workload.samples, consumer.split.sample_ways), slices(workload.samples, producer.split.sample_ways)
     )
     columns = channels_read(
@@ -134,11 +143,10 @@ def edge_transfers(workload: Workload, producer: Parts, consumer: Parts, fractio
         (consumer.split.channel_ways, consumer.split.reduce_ways),
         (producer.split.channel_ways, producer.split.reduce_ways),
     )
-    into, out_of = np.nonzero(rows)
     into_block, out_block = np.nonzero(columns)
     target_part = (into[:, None] * consumer.blocks + into_block[None, :]).ravel()
     source_part = (out_of[:, None] * producer.blocks + out_block[None, :]).ravel()
-    elements = (rows[into, out_of][:, None] * columns[into_block, out_block][None, :]).ravel()
+    elements = (samples[:, None] * columns[into_block, out_block][None, :]).ravel()
     source, target = producer.server[source_part], consumer.server[target_part]
     size = transfer_bytes(elements, operator.element_bytes, fraction)
     return PlanTransfers(
@@ -176,8 +184,8 @@ def recompute_traffic(cluster: Cluster, workload: Workload, parts: tuple[Parts, 
     n = cluster.servers
     edges, reductions = [], []
     matrix = np.zeros(n * n, dtype=np.float64)
-    transfers = np.zeros(n * n, dtype=np.int64)
-    inexact = np.zeros(n * n, dtype=np.int64)
+    transfers = np.zeros(n * n, dtype=np.int32)
+    inexact = np.zeros(n * n, dtype=np.int32)
     for index, operator in enumerate(workload.operators):
         end_if_left()
         for read in operator.inputs:
@@ -186,11 +194,10 @@ def recompute_traffic(cluster: Cluster, workload: Workload, parts: tuple[Parts, 
             sent = edge.source != edge.target
             for start, end in ((edge.source, edge.target), (edge.target, edge.source)):
                 slot = start[sent] * n + end[sent]
-                matrix += np.bincount(slot, weights=edge.bytes[sent], minlength=n * n)
-                count = np.bincount(slot, minlength=n * n)
-                transfers += count
+                np.add.at(matrix, slot, edge.bytes[sent])
+                np.add.at(transfers, slot, 1)
                 if read.fraction != 1.0:
-                    inexact += count
+                    np.add.at(inexact, slot, 1)
         reductions.extend(reductions_of(cluster, workload, parts[index]))
     payload: dict[tuple[int, ...], int] = {}
     for reduction in reductions:

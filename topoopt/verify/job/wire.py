@@ -11,7 +11,7 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.leaving import end_if_left
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.verify.job.choices import Choices
-from topoopt.verify.job.traffic import channels_read, overlap, slices
+from topoopt.verify.job.traffic import channels_read, meetings, slices
 
 
 def nearest_hops(cluster: Cluster) -> Ints:
@@ -111,7 +111,9 @@ def _least(
     all but its largest transfer from (or to) other servers at least.
     """
     first, second = splits
-    rows = overlap(slices(workload.samples, second.sample_ways), slices(workload.samples, first.sample_ways))
+    into, out_of, rows = meetings(
+        slices(workload.samples, second.sample_ways), slices(workload.samples, first.sample_ways)
+    )
     columns = channels_read(
         producer.output_elements,
         consumer.mixes_channels,
@@ -119,10 +121,11 @@ def _least(
         (first.channel_ways, first.reduce_ways),
     )
     sums, moved = [], []
-    for a, b in ((rows, columns), (rows.T, columns.T)):
+    for row, parts, read in ((into, second.sample_ways, columns), (out_of, first.sample_ways, columns.T)):
         least = np.inf
-        patterns_a, times_a = _patterns(a)
-        patterns_b, times_b = _patterns(b)
+        patterns_a, times_a = _patterns(row, rows, parts)
+        block, other = np.nonzero(read)
+        patterns_b, times_b = _patterns(block, read[block, other], len(read))
         total = 0.0
         for x, often_x in zip(patterns_a, times_a, strict=True):
             end_if_left()
@@ -138,9 +141,11 @@ def _least(
     return max(sums), moved[0], moved[1]
 
 
-def _patterns(overlaps: Ints) -> tuple[Ints, Ints]:
-    """Rows sorted with the largest first, each distinct one once and how often it comes; columns of zeros left out."""
-    ordered = -np.sort(-overlaps, axis=1)
-    ordered = ordered[:, : max(1, int((ordered > 0).sum(axis=1).max(initial=0)))]
-    found, times = np.unique(ordered, axis=0, return_counts=True)
+def _patterns(row: Ints, common: Ints, rows: int) -> tuple[Ints, Ints]:
+    """Of a table of so many rows, what stands in them, by row: each sorted with the largest first, each distinct one
+    once and how often it comes."""
+    count = np.bincount(row, minlength=rows)
+    met = np.zeros((rows, max(1, int(count.max(initial=0)))), dtype=np.int64)
+    met[row, np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)] = common
+    found, times = np.unique(-np.sort(-met, axis=1), axis=0, return_counts=True)
     return found, times

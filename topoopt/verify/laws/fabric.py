@@ -161,7 +161,7 @@ def _check_paths(findings: ViolationLog, network: FlatNetwork, ends: Ints) -> No
     pair = np.repeat(np.arange(n * n), paths)
     share = np.bincount(pair, weights=network.path_share, minlength=n * n)
     wrong = np.flatnonzero((paths > 0) & ~(np.abs(share - 1.0) <= RELATIVE))
-    findings.add_each("network-share", wrong, lambda k: f"the paths {k // n} -> {k % n} carry {share[k]!r}, not 1")
+    findings.add_each("network-share", wrong, lambda k: f"the paths {k // n} -> {k % n} carry {share.item(k)!r}, not 1")
     first, last, good = _walks(ends, network.path_ptr, network.path_link)
     bad = np.flatnonzero(~good | (first != pair // n) | (last != pair % n))
     findings.add_each(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
 import numpy as np
@@ -70,6 +71,11 @@ BRIEF = CheckDepth(events=1_000_000)
 """About two seconds at most: for what is checked on the way to something else."""
 
 
+def plain(value: object) -> object:
+    """A value as it stands in a file."""
+    return value.value if isinstance(value, Enum) else value
+
+
 @dataclass
 class ViolationLog:
     """Collects violations while a check runs; at most `REPEATS_SHOWN` of a code are kept, all are counted."""
@@ -96,7 +102,7 @@ class ViolationLog:
         """Report what the solution states (name, stated, due) otherwise than the instance."""
         for name, stated, due in rows:
             if stated != due:
-                self.add(code, f"the solution has {name} {stated!r}, the instance {due!r}")
+                self.add(code, f"the solution has {name} {plain(stated)!r}, the instance {plain(due)!r}")
 
     def guard(self, code: str, what: str, check: Callable[[], None]) -> None:
         """Run a check of data of any shape: what it cannot even read is a violation, never a crash."""

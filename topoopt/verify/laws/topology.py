@@ -7,7 +7,7 @@ import numpy as np
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.findings import ViolationLog, as_int, int_array
+from topoopt.verify.laws.findings import ViolationLog, as_int, int_array, plain
 from topoopt.verify.laws.hops import hop_counts
 
 
@@ -20,7 +20,8 @@ def check_topology(findings: ViolationLog, cluster: Cluster, topology: Topology)
         ("links", topology.links, cluster.links),
     ):
         if value != expected:
-            findings.add("topology-cluster", f"the topology has {name} {value!r}, the cluster {expected!r}")
+            text = f"the topology has {name} {plain(value)!r}, the cluster {plain(expected)!r}"
+            findings.add("topology-cluster", text)
     links = np.zeros((n, n), dtype=np.int64)
     findings.guard("arc-shape", "the arcs", lambda: _check_arcs(findings, topology, cluster.degree, links))
     _check_interfaces(findings, cluster, links)

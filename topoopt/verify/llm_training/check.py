@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, PHOTONIC_RAILS, FabricOutcome, StrategyFigures
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, FabricOutcome, StrategyFigures
 from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy
 from topoopt.core.proofs import Argument
@@ -24,6 +24,7 @@ from topoopt.verify.llm_training.iteration import given_rates
 from topoopt.verify.llm_training.lines import check_lines, shape_of
 from topoopt.verify.llm_training.model_sizes import model_flops
 from topoopt.verify.llm_training.network import check_network
+from topoopt.verify.llm_training.pod_plan import check_pods
 from topoopt.verify.llm_training.space import BALANCED, orders_of, records_of, row_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.stage_times import check_stages
 from topoopt.verify.llm_training.step import Recomputed, recomputed
@@ -73,6 +74,8 @@ def _check_strategies(findings: ViolationLog, problem: LlmTrainingProblem, solut
     lists = {"ranked": [one.strategy for one in solution.ranked]}
     for place, fabric in enumerate(solution.fabrics):
         lists[f"fabrics[{place}]"] = [fabric.plan.strategy, *(one.strategy for one in fabric.next)]
+        if fabric.pods is not None:
+            lists[f"fabrics[{place}].pods"] = [one.strategy for one in fabric.pods.tried]
     for where, strategies in lists.items():
         seen = set()
         for place, one in enumerate(strategies):
@@ -152,8 +155,9 @@ def _check_fabrics(findings: ViolationLog, problem: LlmTrainingProblem, solution
         findings.add("fabrics", f"the fabrics are {', '.join(names)}, not {', '.join(problem.fabrics)}")
     for place, one in enumerate(solution.fabrics):
         records = records_of([row_of(one.plan.strategy)])
-        ideal, rails = one.fabric == IDEAL_SWITCH, one.fabric == PHOTONIC_RAILS
-        rates = ideal_rates(problem, records) if ideal or rails else check_network(findings, problem, one)
+        ideal, rails, pods = (one.fabric == name for name in (IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS))
+        known = ideal or rails or pods
+        rates = ideal_rates(problem, records) if known else check_network(findings, problem, one)
         if rates is None:
             continue
         if ideal:
@@ -162,6 +166,10 @@ def _check_fabrics(findings: ViolationLog, problem: LlmTrainingProblem, solution
             check_rails(findings, problem, solution, one)
         elif one.rails is not None:
             findings.add("rails", f"ports of rails on {one.fabric}")
+        if pods:
+            check_pods(findings, problem, solution, one)
+        elif one.pods is not None:
+            findings.add("pods", f"circuits between pods on {one.fabric}")
         due = recomputed(problem, [one.plan.strategy], partial(given_rates, rates))
         figures = StrategyFigures(one.plan.strategy, one.breakdown, one.memory)
         _check_step(findings, f"the plan on {one.fabric}", figures, due, 0)
@@ -170,7 +178,8 @@ def _check_fabrics(findings: ViolationLog, problem: LlmTrainingProblem, solution
         _check_next(findings, problem, one)
         if place == 0:
             check_stages(findings, problem, solution, rates)
-            took = float(due.total[0]) if one.rails is None else one.rails.step_s
+            stated = (one.rails.step_s if one.rails else None, one.pods.makespan_s if one.pods else None)
+            took = next((value for value in stated if value is not None), float(due.total[0]))
             if differs(solution.objective.value, took, RELATIVE):
                 text = f"the iteration takes {took!r} s, not {solution.objective.value!r}"
                 findings.add("objective", text)
@@ -236,13 +245,19 @@ def _check_claims(findings: ViolationLog, solution: LlmTrainingSolution, hopped:
     def proven(one: FabricOutcome) -> float:
         if one.rails is not None:
             return rails_bound(one.rails, solution.ranked, solution.shapes)
+        if one.pods is not None:
+            return one.pods.bound_s
         return proven_bound(solution, one.fabric, one.iteration_time_s, hopped)
 
-    check_stated(findings, bound, {Argument.ALL_SHAPES: lambda: proven(solution.fabrics[0])}, value)
+    in_pods = solution.fabrics[0].pods is not None
+    argument, rounding = (
+        (Argument.POD_CIRCUITS, Tolerance.EVENTS) if in_pods else (Argument.ALL_SHAPES, Tolerance.ROUNDING)
+    )
+    check_stated(findings, bound, {argument: lambda: proven(solution.fabrics[0])}, value)
     check_claim(findings, solution, ())
-    if beats(value, bound.value, Tolerance.ROUNDING):
+    if beats(value, bound.value, rounding):
         findings.add("bound", f"{value!r} s is better than its bound {bound.value!r}")
-    optimal = meets(value, bound.value, Tolerance.ROUNDING)
+    optimal = meets(value, bound.value, rounding)
     if (solution.status is Status.OPTIMAL) != optimal:
         findings.add("status", f"called {solution.status} with {value!r} and bound {bound.value!r}")
     for one, stated in zip(solution.fabrics[1:], solution.other_bounds_s, strict=True):

@@ -74,12 +74,14 @@ class GpuSeconds:
         matrices = self._attention() + (self._experts() if routed else self._mlp(self.problem.model.ffn_hidden))
         here, back = self._core()
         between = self._between(routed=routed)
-        launch = (reached.expert_us if routed else reached.pass_us) / 1e6
+        # Each expert of a GPU starts products of its own, for gradients of weights too.
+        starts = reached.expert_us / 1e6 * self._local() if routed else np.zeros_like(here)
+        launch = reached.pass_us / 1e6 + starts
         forward = matrices + here + between + launch
         again = np.where(self.r.again(Recompute.FULL), forward, 0.0)
         if not self.problem.formats.flash:
             again = np.where(self.r.again(Recompute.SELECTIVE), here, again)
-        return Seconds(forward, matrices + back + 1.5 * between + launch, matrices, again)
+        return Seconds(forward, matrices + back + 1.5 * between + launch, matrices + starts, again)
 
     def attention(self) -> tuple[Floats, Floats]:
         """What a layer computes before its MLP or experts: forward, and gradients of the inputs."""
@@ -121,15 +123,19 @@ class GpuSeconds:
         model, r = self.problem.model, self.r
         experts = model.experts
         assert experts is not None
-        mine, local = self.tokens / r.t, experts.count / r.x
+        mine, local = self.tokens / r.t, self._local()
         rows, width = mine * experts.per_token * r.y / local, experts.hidden / r.y
         group = self.product(rows, model.hidden, width * (1 + model.gated), self.rate)
         group = local * (group + self.product(rows, width, model.hidden, self.rate))
-        saved = (local - 1) * 2 * self.half / self.rate  # one launch a group
-        found = group - saved + self.product(mine, model.hidden, float(experts.count), self.wide)
+        found = group + self.product(mine, model.hidden, float(experts.count), self.wide)
         if experts.shared > 0:
             found = found + self._mlp(float(experts.shared * experts.hidden))
-        return np.maximum(0.0, found)
+        return found
+
+    def _local(self) -> Floats:
+        """Experts of a GPU in a layer."""
+        experts = self.problem.model.experts
+        return np.zeros_like(self.r.x) if experts is None else experts.count / self.r.x
 
     def _core(self) -> tuple[Floats, Floats]:
         model, problem = self.problem.model, self.problem

@@ -166,7 +166,7 @@ def _check_searched(
             float(held[here].min()),
         )
         if not _same(line, due):
-            findings.add("certificate", f"all strategies of {line.shape} give {due}, not {line}")
+            findings.add("certificate", f"all strategies of {line.shape}: {due}; not {line}")
     if slowest[1] > 0:
         return _fastest(problem, rows[fits], slowest[1], partial(hopped_rates, problem))
     return float(times.min(initial=np.inf))

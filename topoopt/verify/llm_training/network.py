@@ -58,7 +58,9 @@ def check_network(findings: ViolationLog, problem: LlmTrainingProblem, outcome: 
     loads = family_seconds(findings, problem, network, strategy, groups, set(made))
     due = set(loads) | set(made)
     if {load.dimension for load in network.loads} != due or len(network.loads) != len(due):
-        findings.add("loads", f"{where}: the families that send between servers are {sorted(due)}, each once")
+        findings.add(
+            "loads", f"{where}: the families that send between servers are {', '.join(sorted(due))}, each once"
+        )
         return None
     laid = set(made) if where == DIRECT else set()
     if not {rings.dimension for rings in network.rings} <= set(loads) | laid:

@@ -72,14 +72,18 @@ class OrderBounds:
         return rules[self.schedule]() + self.around()
 
     def around(self) -> Floats:
-        """The step, and what ZeRO 3 exposes: rounds of a rank hide behind its passes, but for the first layer."""
+        """The step, and what ZeRO 3 exposes: rounds of a rank hide behind its passes, but for the first layer.
+
+        Half of the gathering is for the forward passes, half goes with reducing in the backward ones.
+        """
         rows, step, shown = self.rows, np.zeros_like(self.m), np.zeros_like(self.m)
         for own in self.held():
             step = np.maximum(step, rows.step[own].sum(axis=0))
             n, sums = rows.layers[own].sum(axis=0), []
             m = self.m / 2.0 if self.schedule is S.DUALPIPE else self.m  # that a stage meets on a rank
-            for moved, hiding in ((rows.reduced, rows.back), (rows.gathered, rows.forward)):
-                whole, busy = m * moved[own].sum(axis=0), m * hiding[own].sum(axis=0)
+            half = rows.gathered[own].sum(axis=0) / 2.0
+            for moved, hiding in ((rows.reduced[own].sum(axis=0) + half, rows.back), (half, rows.forward)):
+                whole, busy = m * moved, m * hiding[own].sum(axis=0)
                 sums.append(np.maximum(whole / n / m, whole - (1.0 - 1.0 / n) * busy) if self.hides else whole)
             shown = np.maximum(shown, sums[0] + sums[1])
         return step + np.where(self.zero3, shown, 0.0)

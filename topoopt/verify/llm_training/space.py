@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -107,8 +108,21 @@ def shapes_of(problem: LlmTrainingProblem) -> Iterator[StrategyShape]:
         heads = model.latent is not None or model.kv_heads % t == 0 or t % model.kv_heads == 0
         cut = c == 1 or problem.batch.length % (2 * c) == 0
         if all(allowed) and even and heads and cut and p <= model.layers + END_SLOTS:
-            for x, y in _expert_parts(problem, n // p):
-                yield StrategyShape(t, c, p, d, x, y)
+            yield from _in_pods(problem, [StrategyShape(t, c, p, d, x, y) for x, y in _expert_parts(problem, n // p)])
+
+
+def _in_pods(problem: LlmTrainingProblem, shapes: list[StrategyShape]) -> Iterator[StrategyShape]:
+    """Those that pods hold, where there are any: a group of GPUs that exchange tensors or parts of sequences, or
+    experts that share out tokens, is not cut by the border of a pod; a pod has one stage."""
+    pods = problem.pods
+    if pods is None:
+        yield from shapes
+        return
+    for one in shapes:
+        whole, of_stage = one.tensor * one.context, one.tensor * one.context * one.data
+        uncut = math.lcm(whole, pods.gpus) == math.gcd(of_stage, pods.gpus) == pods.gpus
+        if uncut and one.expert_tensor == 1 and math.gcd(pods.gpus, one.expert) in (pods.gpus, one.expert):
+            yield one
 
 
 def _expert_parts(problem: LlmTrainingProblem, of_stage: int) -> list[tuple[int, int]]:
@@ -134,6 +148,8 @@ def pipelines(problem: LlmTrainingProblem, p: int, m: int) -> list[tuple[S, int]
         }
         names = SCHEDULES if problem.space.schedule is None else problem.space.schedule
         found = [(name, v) for name in names for v in rules.get(name, [1])]
+    if problem.pods is not None:
+        found = [(name, v) for name, v in found if name is not S.DUALPIPE]
     return [(name, v) for name, v in found if _in(problem.space.chunks, v)]
 
 

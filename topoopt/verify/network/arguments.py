@@ -16,6 +16,7 @@ from topoopt.core.network import (
     CommonRouting,
     LayerPrices,
     NetworkProblem,
+    RelayPrices,
     RoutingProblem,
     TopologyProblem,
     TwoLayerMultipliers,
@@ -29,7 +30,7 @@ from topoopt.verify.network.bounds import SEARCHED, formulas
 from topoopt.verify.network.link_tree import tree_bound
 from topoopt.verify.network.regular_networks import enumeration_bound
 from topoopt.verify.network.routings import proven_bound
-from topoopt.verify.network.topology_bounds import evaluate_layered, two_layer_from
+from topoopt.verify.network.topology_bounds import evaluate_layered, evaluate_relay, two_layer_from
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bounds
 
 TOPOLOGY_CLAIMS = frozenset({Argument.TOPOLOGY_BRANCHING, Argument.TOPOLOGY_ENUMERATION, Argument.OWN_MODEL})
@@ -78,6 +79,7 @@ def of_topology(
     return {
         **of_any,
         Argument.TWO_LAYER: partial(_two_layer, problem, multipliers),
+        Argument.RELAY_BLOCKS: partial(_relay, problem, solution.network.relay_prices),
         Argument.LISTED_NETWORKS: partial(_listed, problem, solution),
         Argument.LINK_TREE: partial(_branched, problem, solution),
     }
@@ -114,6 +116,13 @@ def _two_layer(problem: TopologyProblem, multipliers: TwoLayerMultipliers | None
     if multipliers is None:
         raise InputError("its multipliers are missing")
     return two_layer_from(problem.servers, problem.degree, problem.demand, multipliers)[0]
+
+
+def _relay(problem: TopologyProblem, prices: RelayPrices | None) -> float:
+    """By the prices in the file; the most around each server is shown by branch and bound."""
+    if prices is None:
+        raise InputError("it needs its prices")
+    return evaluate_relay(problem.servers, problem.degree, problem.demand, prices)
 
 
 def _branched(problem: TopologyProblem, solution: NetworkSolution) -> float:

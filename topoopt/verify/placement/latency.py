@@ -78,7 +78,8 @@ def _check_operators(
     for i, operator in enumerate(problem.operators):
         time = problem.time_ms(i, int(device[i]))
         if start[i] < -slack or abs(end[i] - start[i] - time) > slack:
-            findings.add("duration", f"{operator.name!r} runs from {start[i]!r} to {end[i]!r}, its time is {time!r}")
+            began, ended = start.item(i), end.item(i)
+            findings.add("duration", f"{operator.name!r} runs from {began!r} to {ended!r}, its time is {time!r}")
         if time > 0:
             lanes[int(device[i])].append(i)
     for d, members in lanes.items():

@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 from topoopt.core.llm_training import ReachedRates, TrainingDevice
 
-_A100 = ReachedRates(0.7388, 0.6, 2.984, 0.4736, 0.8575, 0.7902, 0.8697, 34.29, 300.0, 143.9, 107.9)
-_H100 = ReachedRates(0.6, 0.517, 2.244, 0.5094, 0.8144, 0.6915, 0.95, 33.33, 344.4, 143.9, 76.01)
+_A100 = ReachedRates(0.7388, 0.6, 2.984, 0.4736, 0.8575, 0.7902, 0.8697, 34.29, 67.0, 143.9, 107.9)
+_H100 = ReachedRates(0.5936, 0.5192, 2.062, 0.5167, 0.802, 0.6616, 0.8146, 32.28, 52.73, 124.9, 69.75)
 
 TRAINING_DEVICES: Mapping[str, TrainingDevice] = MappingProxyType(
     {

@@ -24,6 +24,7 @@ from solvers.network.constructions import (
     totient,
 )
 from solvers.network.constructions.assemble import assemble
+from solvers.network.constructions.finder import FinderSettings
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
@@ -242,3 +243,45 @@ def test_finder_with_all_routes_at_1024_servers() -> None:
     topology = find_topology(Cluster(n, 4, 8, 100.0), demand)
     assert topology.offsets == (1, 7, 33, 181, n - 181, n - 33, n - 7, n - 1)
     assert len(balanced_routes(topology).source) == n * (n - 1)
+
+
+def test_routes_of_some_pairs_of_a_circulant_are_those_of_all() -> None:
+    """Each pair has the paths and shares it has among all pairs."""
+    topology = circulant_topology(80, 4, BOTH, (1, 6))
+    wanted = np.random.default_rng(0).random((80, 80)) < 0.3
+    some = balanced_routes(topology, pairs=wanted)
+    every = balanced_routes(topology)
+    assert list(zip(some.source.tolist(), some.target.tolist(), strict=True)) == [
+        (s, t) for s, t in np.argwhere(wanted).tolist() if s != t
+    ]
+    among_all = _paths(every)
+    assert all(among_all[pair] == paths for pair, paths in _paths(some).items())
+
+
+@pytest.mark.parametrize("parcels", [1, 2, 4])
+def test_routes_of_some_pairs_of_any_topology(parcels: int) -> None:
+    """Those pairs alone, each over distinct shortest paths with shares of one in all; no pair at all is no path."""
+    n = 70
+    weights = np.random.default_rng(1).integers(0, 3, (n, n)).astype(np.float64)
+    np.fill_diagonal(weights, 0.0)
+    topology = find_topology(Cluster(n, 4, 4, 100.0), Demand(weights, ()), FinderSettings(model_parallel_degree=2))
+    assert not topology.offsets
+    wanted = weights == 2
+    routes = balanced_routes(topology, weights, paths_per_pair=parcels, pairs=wanted)
+    found = _paths(routes)
+    assert set(found) == {(s, t) for s, t in np.argwhere(wanted).tolist()}
+    hops = dict(nx.all_pairs_shortest_path_length(digraph(topology)))
+    for (s, t), paths in found.items():
+        assert sum(paths.values()) == pytest.approx(1.0)
+        assert len(paths) <= parcels
+        assert {len(path) - 1 for path in paths} == {hops[s][t]}
+    assert len(balanced_routes(topology, paths_per_pair=parcels, pairs=np.zeros((n, n), dtype=bool)).share) == 0
+
+
+def _paths(routes: PathTable) -> dict[tuple[int, int], dict[tuple[int, ...], float]]:
+    ends = zip(routes.source.tolist(), routes.target.tolist(), strict=True)
+    rows = zip(routes.pair_ptr[:-1].tolist(), routes.pair_ptr[1:].tolist(), strict=True)
+    return {
+        pair: {routes.path(p): float(routes.share[p]) for p in range(low, high)}
+        for pair, (low, high) in zip(ends, rows, strict=True)
+    }

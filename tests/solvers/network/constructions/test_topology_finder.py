@@ -158,6 +158,17 @@ def test_large_matching_is_near_the_heaviest() -> None:
     assert 0.95 * exact <= found <= exact * (1 + 1e-9)
 
 
+def test_servers_without_demand_are_matched_with_the_farthest() -> None:
+    """Of 66 servers, heavy pairs first; of the others who is half the cluster away, the lower number first."""
+    n = 66
+    weights = np.zeros((n, n))
+    weights[0, 5] = weights[5, 0] = 3.0
+    weights[5, 7] = weights[7, 5] = 2.0
+    pairs = dict(best_matching(weights, np.ones(n, dtype=bool)))
+    # What 0 and 5 leave over are 33 and 38.
+    assert pairs == {0: 5, 33: 38} | {i: i + 33 for i in range(33) if i not in (0, 5)}
+
+
 @settings(max_examples=30, deadline=None)
 @given(n=st.integers(2, 6), seed=st.integers(0, 2**31))
 def test_permutation_is_heaviest(n: int, seed: int) -> None:

@@ -83,7 +83,8 @@ def torus_routes(steps: Ints, source: Ints, target: Ints) -> PathTable:
 
 
 def _words(moves: Ints) -> list[list[int]]:
-    """Moves of a shortest way from node 0 to every node, sorted: along one axis after the other."""
+    """Moves of a shortest way from node 0 to every node: along one axis after the other, whichever way round it."""
+    axes = len(moves) // 2
     words: list[list[int] | None] = [None] * moves.shape[1]
     words[0] = []
     front = [0]
@@ -95,7 +96,7 @@ def _words(moves: Ints) -> list[list[int]]:
             for move in range(len(moves)):
                 to = int(moves[move, node])
                 if words[to] is None:
-                    words[to] = sorted([*word, move])
+                    words[to] = sorted([*word, move], key=lambda one: (one % axes, one))
                     after.append(to)
         front = after
     return [word or [] for word in words]

@@ -46,11 +46,6 @@ class Flow:
         """Loads of one segment or round."""
         return self.last if step == self.steps - 1 else self.loads
 
-    @property
-    def requests(self) -> int:
-        """How often links are asked."""
-        return self.steps * sum(map(len, self.loads))
-
 
 @dataclass(frozen=True)
 class ScheduledFlow:
@@ -76,11 +71,6 @@ class ScheduledFlow:
         """Number of steps."""
         return len(self.by_step)
 
-    @property
-    def requests(self) -> int:
-        """How often links are asked."""
-        return sum(len(hop) for step in self.by_step for hop in step)
-
 
 AnyFlow = Flow | ScheduledFlow
 
@@ -105,10 +95,14 @@ def flows_of(tasks: IterationTasks, network: SimulatedNetwork) -> list[list[AnyF
 
 def _on_path(task: int, payload: int, share: float, links: tuple[int, ...]) -> Flow:
     amount = payload * share
-    steps = max(1, min(MOST_SEGMENTS, ceil(amount / SEGMENT_BYTES)))
+    steps = _segments(amount)
     size = SEGMENT_BYTES if amount <= SEGMENT_BYTES * steps else amount / steps
     last = amount - size * (steps - 1)
     return Flow(task, tuple(((link, size),) for link in links), tuple(((link, last),) for link in links), steps)
+
+
+def _segments(amount: float) -> int:
+    return max(1, min(MOST_SEGMENTS, ceil(amount / SEGMENT_BYTES)))
 
 
 def _reduced(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[AnyFlow]:
@@ -128,8 +122,8 @@ def _on_schedule(task: int, payload: int, own: ScheduleOfGroup, network: Simulat
 
 def _on_rings(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[AnyFlow]:
     k = len(members)
+    steps = _rounds(k, payload)
     small = payload < SMALL_BYTES_OF_A_MEMBER * k
-    steps = 1 if small else 2 * (k - 1)
     flows: list[AnyFlow] = []
     for ring in network.rings[members]:
         hops = max(map(len, ring.ways))
@@ -142,6 +136,28 @@ def _on_rings(task: int, members: tuple[int, ...], payload: int, network: Simula
     return flows
 
 
-def events_of(flows: list[list[AnyFlow]]) -> int:
-    """How often a link is asked, and how many tasks there are: what a simulation takes grows with it."""
-    return len(flows) + sum(flow.requests for of_task in flows for flow in of_task)
+def _rounds(k: int, payload: int) -> int:
+    return 1 if payload < SMALL_BYTES_OF_A_MEMBER * k else 2 * (k - 1)
+
+
+def events_of(tasks: IterationTasks, network: SimulatedNetwork) -> int:
+    """How often a link is asked, and how many tasks there are: what a simulation takes grows with it. No flow is made:
+    those of thousands of servers take gigabytes.
+
+    Raises:
+        KeyError: a transfer without a path, a group without rings.
+    """
+    total = len(tasks)
+    for task, kind in enumerate(tasks.kind):
+        payload, members = tasks.bytes[task], tasks.members[task]
+        if kind == TRANSFER:
+            paths = network.paths[tasks.lane[task], tasks.target[task]]
+            total += sum(_segments(payload * path.share) * len(path.links) for path in paths)
+        elif kind == ALLREDUCE and members:
+            own = next((one for one in network.schedules.get(members, ()) if one.covers(payload)), None)
+            if own is None:
+                hops = sum(len(way) for ring in network.rings[members] for way in ring.ways)
+                total += _rounds(len(members), payload) * hops
+            else:
+                total += sum(len(hop) for step in own.steps for hop in step)
+    return total

@@ -11,7 +11,7 @@ from topoopt.verify.job.simulation.budget import EventBudget
 from topoopt.verify.job.simulation.flows import events_of, flows_of
 from topoopt.verify.job.simulation.network import SimulatedNetwork, plan_network
 from topoopt.verify.job.simulation.rounds import Times, simulate_rounds
-from topoopt.verify.job.simulation.tasks import IterationTasks, tasks_of
+from topoopt.verify.job.simulation.tasks import IterationTasks, task_count, tasks_of
 from topoopt.verify.laws.findings import ViolationLog, as_float, differs
 
 RELATIVE = Tolerance.EVENTS.relative
@@ -27,6 +27,12 @@ def check_iteration(
 ) -> None:
     """Simulate the plan of a solution, which keeps all laws, and hold the evaluation against it."""
     if seen.parts is None or seen.traffic is None:
+        return
+    # Each task is an event, and so is each hop of a transfer; of thousands of servers these take gigabytes.
+    crossed = 0 if seen.hops is None else seen.hops.crossings(seen.traffic.transfers)
+    least = task_count(seen.parts, seen.traffic) + crossed
+    if least > budget.left:
+        budget.takes(findings, FIGURES, least)
         return
     tasks = tasks_of(instance.workload, seen.parts, seen.traffic)
     network = plan_network(instance.cluster, solution.plan, seen.schedules)
@@ -53,9 +59,9 @@ def simulated(
     Raises:
         LookupError, ValueError: the network lacks a path or a ring, or tasks wait in a circle.
     """
-    flows = flows_of(tasks, network)
-    if not budget.takes(findings, figures, events_of(flows)):
+    if not budget.takes(findings, figures, events_of(tasks, network)):
         return None
+    flows = flows_of(tasks, network)
     return simulate_rounds(tasks, flows, network, lambda done: budget.tell(f"simulating {figures}", done, len(tasks)))
 
 

@@ -77,6 +77,13 @@ class IterationTasks:
         return len(self.kind)
 
 
+def task_count(parts: tuple[Parts, ...], traffic: Traffic) -> int:
+    """How many tasks `tasks_of` makes."""
+    computing = sum(len(own.server) for own in parts)
+    sending = sum(int(np.count_nonzero(edge.bytes)) for edge in traffic.edges)
+    return 2 * (computing + sending) + len(traffic.reductions)
+
+
 def tasks_of(workload: Workload, parts: tuple[Parts, ...], traffic: Traffic) -> IterationTasks:
     """The tasks of an iteration, those that follow a task in the order of what they belong to."""
     tasks = IterationTasks()

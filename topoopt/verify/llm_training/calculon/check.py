@@ -125,7 +125,7 @@ def _check_lines(
             or not differs(stated.least_bytes or 0.0, line.least_bytes or 0.0, RELATIVE)
         )
         if not near or replace(stated, bound_s=line.bound_s, least_bytes=line.least_bytes) != line:
-            findings.add("certificate", f"all executions of {line.shape} give {line}, not {stated}")
+            findings.add("certificate", f"all executions of {line.shape}: {line}; not {stated}")
     own_times = [one.iteration_time_s for one in solution.ranked]
     if len(own_times) != len(best) or any(differs(*pair, RELATIVE) for pair in zip(own_times, best, strict=True)):
         findings.add("order", f"the executions stated take {own_times!r} s, the fastest that fit {best!r}")

@@ -10,6 +10,7 @@ from topoopt.verify.network.topology_bounds.best import best_topology_bound, top
 from topoopt.verify.network.topology_bounds.cuts import CutCertificate, evaluate_cut, group_cut_bound, node_cut_bound
 from topoopt.verify.network.topology_bounds.dual_cuts import DualCut, cut_value, dual_cut, evaluate_cut_mixture
 from topoopt.verify.network.topology_bounds.layered import evaluate_layered, layered_bound
+from topoopt.verify.network.topology_bounds.relay_blocks import evaluate_relay, hops_beyond
 from topoopt.verify.network.topology_bounds.two_layer import TwoLayerCertificate, evaluate_two_layer, two_layer_from
 
 __all__ = [
@@ -22,8 +23,10 @@ __all__ = [
     "evaluate_cut",
     "evaluate_cut_mixture",
     "evaluate_layered",
+    "evaluate_relay",
     "evaluate_two_layer",
     "group_cut_bound",
+    "hops_beyond",
     "layered_bound",
     "node_cut_bound",
     "topology_bounds",

@@ -1,0 +1,1 @@
+"""Links exchanged one by one where the simulated iteration falls, the strategy kept."""

@@ -1,0 +1,1 @@
+"""The fastest places of blocks of ranks on a given graph, proven where servers are few."""

@@ -1,0 +1,127 @@
+"""The order of traffic as a choice of the plan: the better of all, proposals shared, checked as stated, refusals."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from solvers.job.link_orders import SharedPlan, best_order
+from solvers.job.loop import LoopResult
+from solvers.stop import Stop
+from tests.support.cli_cases import run
+from tests.support.paths import INSTANCES
+from topoopt.core.cluster import Cluster, LinkSharing
+from topoopt.core.job import CoOptimisation
+from topoopt.core.job_solution import ConvergencePoint, JobSolution
+from topoopt.core.verdict import StopReason
+from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.verify.job.check import check_solution
+
+FIFO, FAIR, FIRST = LinkSharing.FIFO, LinkSharing.FAIR, LinkSharing.TRANSFERS_FIRST
+CLUSTER = Cluster(4, 1, 2, 25.0)
+
+
+def searched(times, made):
+    """A search that finds such a time for each way to share links, after half of its proposals twice the time."""
+
+    def search(cluster, budget, stop, keep):
+        ms = times[cluster.link_sharing]
+        made[cluster.link_sharing] = budget, stop.deadline
+        points = (ConvergencePoint(budget // 2, "start", 2 * ms), ConvergencePoint(budget, "polish", ms))
+        result = LoopResult(None, ms, 3 * ms, points, StopReason.BUDGET, budget, (f"found {ms}",))
+        keep(lambda: result)
+        return result
+
+    return search
+
+
+def best(times, stop=None):
+    """What comes out, the proposals of each, and the times offered on the way."""
+    made, offered = {}, []
+
+    def keep(found):
+        offered.append(found().result.iteration_time_ms)
+
+    found = best_order(CLUSTER, tuple(times), searched(times, made), budget=101, stop=stop or Stop(), keep=keep)
+    return found, made, offered
+
+
+@pytest.mark.parametrize(
+    ("times", "sharing", "points", "offered"),
+    [
+        ({FIFO: 8.0, FIRST: 6.0}, FIRST, [(25, 16.0), (51, 8.0), (101, 6.0)], [8.0, 6.0]),
+        ({FIFO: 8.0, FIRST: 9.0}, FIFO, [(25, 16.0), (51, 8.0)], [8.0, 8.0]),
+        ({FIFO: 8.0, FIRST: 8.0}, FIFO, [(25, 16.0), (51, 8.0)], [8.0, 8.0]),
+        ({FIRST: 3.0}, FIRST, [(50, 6.0), (101, 3.0)], [3.0]),
+    ],
+)
+def test_the_better_of_all(times, sharing, points, offered) -> None:
+    """Each has half of the proposals; the way leads over both; a tie is for the first."""
+    found, made, kept = best(times)
+    assert isinstance(found, SharedPlan)
+    assert found.cluster == replace(CLUSTER, link_sharing=sharing)
+    assert found.result.iteration_time_ms == times[sharing]
+    assert [(point.proposals, point.best_ms) for point in found.result.convergence] == points
+    assert found.result.proposals == 101 == sum(budget for budget, _ in made.values())
+    assert kept == offered
+
+
+def test_each_has_its_part_of_the_time() -> None:
+    """Of ten seconds the first of two has five; where time is up nothing else is begun."""
+    begin = time.monotonic()
+    _, made, _ = best({FIFO: 2.0, FIRST: 1.0}, Stop(begin + 1000.0))
+    assert 450.0 < made[FIFO][1] - begin < 550.0
+    assert made[FIRST][1] == begin + 1000.0
+    found, made, _ = best({FIFO: 2.0, FIRST: 1.0}, Stop(begin - 1.0))
+    assert set(made) == {FIFO}
+    assert found.cluster.link_sharing is FIFO
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small job that leaves the order of traffic to the plan."""
+    document = yaml.safe_load((INSTANCES / "tiny-4.yaml").read_text())
+    document["search"]["link_sharing"] = ["fair", "transfers-first"]
+    path = tmp_path_factory.mktemp("orders") / "job.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def test_the_solution_says_which_and_the_checker_holds_it_to_that(file: Path) -> None:
+    """The order stands in the cluster of the solution; one that is not allowed is rejected."""
+    instance = read_instance(file)
+    assert isinstance(instance, CoOptimisation)
+    solution = solve(instance, SolveOptions(budget=60, seed=1))
+    assert isinstance(solution, JobSolution)
+    assert solution.cluster.link_sharing in (FAIR, FIRST)
+    assert solution.check.ok
+    other = replace(solution, cluster=replace(solution.cluster, link_sharing=FIFO))
+    assert "cluster" in {each.code for each in check_solution(instance, other).violations}
+    own = replace(instance, search=replace(instance.search, link_sharing=()))
+    assert "cluster" in {each.code for each in check_solution(own, solution).violations}
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        (["fifo", "fifo"], "listed twice"),
+        ([], "no way to share links"),
+        (["lifo"], "did you mean fifo"),
+        ("fifo", "wrong type"),
+    ],
+)
+def test_lists_that_are_refused(file: Path, tmp_path: Path, listed: object, said: str) -> None:
+    """One message that names the field."""
+    document = yaml.safe_load(file.read_text())
+    document["search"]["link_sharing"] = listed
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(document))
+    result = run("validate", tmp_path / "job.yaml")
+    assert result.code == 2
+    assert said in result.stdout + result.stderr
+    assert (result.stdout + result.stderr).count("search.link_sharing") == 1

@@ -1,0 +1,1 @@
+"""Circuits between the pods of a plan, beside those that matrices choose."""

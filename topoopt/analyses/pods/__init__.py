@@ -1,1 +1,0 @@
-"""`topoopt pods`: strategies of a language model and the circuits between its pods, chosen together."""

@@ -1,0 +1,203 @@
+"""Bound on theta by the links around every server at once, as a relay of flows of two hops.
+
+Given c >= 0 (price of a unit of flow over a link), s >= 0 (relief of a pair), m (any), r = min c and t = 3 r. Take a
+topology of degree d, with x_ij links i -> j, I_k the servers that have a link to k and J_k those that k has one to, and
+a routing of utilisation at most Theta. Flow over three or more hops costs t at least, and h - 3 times r more where a
+pair is h > 3 hops apart; so with f1 over one hop and f2_ikj over i -> k -> j, and F <= sum D (h - 3)^+,
+
+    Theta sum c x >= sum c load >= sum D t + r F - sum (t - c_ij) f1_ij - sum (t - c_ik - c_kj) f2_ikj,
+    sum s D >= sum s (f1 + sum_k f2).
+
+f1 is at most min(D, Theta) over the first link of a pair and min((D - Theta)^+, Theta) more over each further one;
+f2_ikj at most min(D_ij, Theta), where i is in I_k and j in J_k. Let g = (t - c - s)^+, e = Theta c + g min(D, Theta)
+the worth of a first link, e' = Theta c + g min((D - Theta)^+, Theta) that of a further one, and
+w_ikj = (t - s_ij - c_ik - c_kj)^+ min(D_ij, Theta). Then sum D (t - s) + r F is at most the worth of all links and of
+the pairs they relay. Of a first link e / 2 + m counts at its head and e / 2 - m at its tail, of a further one half
+each, at most f_k = max_i e'_ik / 2 and f'_k = max_j e'_kj / 2. So, as no server has more than d links either way,
+
+    sum D (t - s) + r F <= sum_k U_k,
+    U_k >= d (f_k + f'_k) + max over |I|, |J| <= d of
+           sum_I (e_ik / 2 + m_ik - f_k) + sum_J (e_kj / 2 - m_kj - f'_k) + sum_{I x J, i != j} w_ikj,
+
+or there is no such topology. Where the left is no less than the right, theta is Theta at least, since for a smaller
+Theta all worths are smaller. With c = 1 the bound is one on hops, and proves at least what the two-layer bound does.
+U_k stands in the certificate; that it is enough is shown by branch and bound over I in numpy, level by level. w of a
+pair is divided between its row and its column, which bounds both sums by d largest entries; rows that are chosen count
+exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.leaving import end_if_left
+from topoopt.core.network import RelayPrices
+from topoopt.verify.network.topology_bounds.checks import checked
+from topoopt.verify.network.topology_bounds.layered import layer_counts
+from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
+
+ROUNDING = 1e-9
+"""Part of the sums compared that rounding may take."""
+
+NODES = 5_000_000
+"""Most sets looked at around one server; beyond, nothing is proven."""
+
+_STEPS = 40
+_CHUNK = 20_000
+
+
+def hops_beyond(n: int, d: int, demand: Floats) -> float:
+    """F: least sum of demand times hops beyond the third (layered Moore distances)."""
+    total = float(demand.sum())
+    return sum(
+        max(0.0, total - matching_dual(demand, count, *matching_prices(demand, count)))
+        for count in layer_counts(n, d)[2:]
+    )
+
+
+def evaluate_relay(n: int, d: int, demand: Floats, certificate: RelayPrices) -> float:
+    """Theta of the certificate where it is proven, else 0.
+
+    Raises:
+        InputError: bad demand, or prices of the wrong shape, negative, or not finite.
+    """
+    price, relief, shift, most = certificate.price, certificate.relief, certificate.shift, certificate.most
+    tables = (price, relief, shift)
+    faults = {
+        "prices have the wrong shape": any(each.shape != (n, n) for each in tables) or most.shape != (n,),
+        "prices must be finite": not all(np.isfinite(each).all() for each in (*tables, most)),
+        "prices and reliefs must not be negative": bool((price < 0).any() or (relief < 0).any()),
+        "theta must be finite and positive": not 0.0 < certificate.theta < np.inf,
+    }
+    demand = checked(n, d, demand, faults)
+    off = ~np.eye(n, dtype=np.bool_)
+    least = float(price[off].min())
+    owed = float((demand * (3.0 * least - relief)).sum())
+    if owed + least * hops_beyond(n, d, demand) < float(most.sum()) + ROUNDING * float(np.abs(most).sum()):
+        return 0.0
+    return certificate.theta if all(_enough(k, d, demand, certificate, 3.0 * least) for k in range(n)) else 0.0
+
+
+def _enough(k: int, d: int, demand: Floats, certificate: RelayPrices, far: float) -> bool:
+    """Whether the links around k are worth no more than the certificate says."""
+    end_if_left()
+    theta, price, relief, shift = certificate.theta, certificate.price, certificate.relief, certificate.shift
+    others = np.flatnonzero(np.arange(len(demand)) != k)
+    into, out = (others, np.full_like(others, k)), (np.full_like(others, k), others)
+    sides, fill = [], 0.0
+    for pairs, sign in ((into, 1.0), (out, -1.0)):
+        gain = np.maximum(far - price[pairs] - relief[pairs], 0.0)
+        first = theta * price[pairs] + gain * np.minimum(demand[pairs], theta)
+        further = theta * price[pairs] + gain * np.clip(demand[pairs] - theta, 0.0, theta)
+        double = float(further.max()) / 2.0
+        fill += d * double
+        sides.append(first / 2.0 + sign * shift[pairs] - double)
+    between = np.ix_(others, others)
+    pair = np.maximum(far - relief[between] - price[into][:, None] - price[out][None, :], 0.0)
+    pair *= np.minimum(demand[between], theta)
+    np.fill_diagonal(pair, 0.0)
+    return at_most(sides[0], sides[1], pair, d, float(certificate.most[k]) - fill)
+
+
+def at_most(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -> bool:
+    """Whether it is shown that no I, J of d at most have sum_I row + sum_J column + sum_{I x J} pair > limit.
+
+    Args:
+        row, column: float64[q].
+        pair: float64[q, q], not negative.
+    """
+    if limit < 0.0:
+        return False
+    by_row = _divided(row, column, pair, d, limit)
+    rows = row + _sum_of_largest(by_row, d)
+    columns = pair - by_row
+    order = np.argsort(-rows, kind="stable")
+    row, rows, pair, columns = row[order], rows[order], pair[order], columns[order]
+    q = len(row)
+    after = np.zeros((q + 1, d + 1))  # the r largest of the rows from place s on, as they are in order
+    tail = np.zeros((q + 1, d + 1, len(column)))  # what r of these rows add to each column
+    largest = np.zeros((d, len(column)))
+    for s in range(q - 1, -1, -1):
+        largest = -np.sort(-np.vstack((largest, columns[s])), axis=0)[:d]
+        tail[s, 1:] = np.cumsum(largest, axis=0)
+        part = np.maximum(rows[s : s + d], 0.0)
+        after[s, 1 : len(part) + 1] = np.cumsum(part)
+        after[s, len(part) + 1 :] = part.sum()
+    seen = 0
+    # sets as the place after their last row, what their rows are worth, and the worth of every column
+    level = [(np.zeros(1, dtype=np.int64), np.zeros(1), column[None, :].copy())]
+    for depth in range(d + 1):
+        below: list[tuple[Ints, Floats, Floats]] = []
+        while level:
+            end_if_left()
+            place, fixed, base = level.pop()
+            if (fixed + _sum_of_largest(base, d) > limit).any():
+                return False
+            if depth == d:
+                continue
+            # a row at a time: the sets that may still take it, or one after it
+            for s in range(q):
+                may = np.flatnonzero(place <= s)
+                open_sets = may[
+                    fixed[may] + after[s, d - depth] + _sum_of_largest(base[may] + tail[s, d - depth], d) > limit
+                ]
+                seen += len(may)
+                if seen > NODES:
+                    return False
+                if not len(open_sets):
+                    if len(may) == len(place):
+                        break
+                    continue
+                below.append((np.full(len(open_sets), s + 1), fixed[open_sets] + row[s], base[open_sets] + pair[s]))
+        level = _packed(below)
+    return True
+
+
+def _packed(parts: list[tuple[Ints, Floats, Floats]]) -> list[tuple[Ints, Floats, Floats]]:
+    """The same sets in few large arrays."""
+    packed, waiting, size = [], [], 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part[0])
+        if size >= _CHUNK:
+            packed.append(waiting)
+            waiting, size = [], 0
+    if waiting:
+        packed.append(waiting)
+    return [tuple(np.concatenate(each) for each in zip(*some, strict=True)) for some in packed]  # type: ignore[misc]
+
+
+def _sum_of_largest(values: Floats, d: int) -> Floats:
+    """float64[sets]: sum of the d largest positive values of each row."""
+    values = np.maximum(values, 0.0)
+    if values.shape[1] > d:
+        values = np.partition(values, values.shape[1] - d, axis=1)[:, -d:]
+    return np.asarray(values.sum(axis=1))
+
+
+def _divided(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -> Floats:
+    """float64[q, q]: the part of every pair that its row is charged; what is best by subgradient steps to the limit."""
+    by_row = pair / 2.0
+    best, best_bound = by_row, np.inf
+    q = len(row)
+    d = min(d, q)
+    for _ in range(_STEPS):
+        by_column = pair - by_row
+        row_best = np.argpartition(-by_row, d - 1, axis=1)[:, :d]
+        column_best = np.argpartition(-by_column, d - 1, axis=0)[:d]
+        rows = row + np.take_along_axis(by_row, row_best, 1).sum(axis=1)
+        columns = column + np.take_along_axis(by_column, column_best, 0).sum(axis=0)
+        bound = float(_sum_of_largest(rows[None, :], d)[0] + _sum_of_largest(columns[None, :], d)[0])
+        if bound < best_bound:
+            best, best_bound = by_row, bound
+        if bound <= limit:
+            break
+        length = 0.7 * (bound - limit) / (2 * d * d)
+        by_row = by_row.copy()
+        for i in np.argsort(-rows, kind="stable")[:d]:
+            by_row[i, row_best[i]] -= length
+        for j in np.argsort(-columns, kind="stable")[:d]:
+            by_row[column_best[:, j], j] += length
+        by_row = np.clip(by_row, 0.0, pair)
+    return best
