@@ -10,7 +10,7 @@ from solvers.job.sizes import effort_for
 from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
 from solvers.job.strategy.anneal_kernel import quick_bounds
 from solvers.job.strategy.moves import GraphShape, graph_shape
-from solvers.job.strategy.screening import promising
+from solvers.job.strategy.screening import FAR_ON_FABRICS, promising
 from solvers.job.strategy.starts import starting_strategies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
@@ -46,15 +46,16 @@ class FoundStrategy:
 
 
 def fabric_job(cluster: Cluster, workload: Workload, found: Sequence[Strategy]) -> FabricJob:
-    """The strategies are those found before, then the starting ones, the promising of them where the cluster is large;
-    if none fits into memory, the first alone."""
+    """The strategies are those found before, then the starting ones, the promising of them; if none fits into
+    memory, the first alone."""
     arrays, capacity = workload_arrays(cluster, workload), memory_capacity(cluster)
 
     def fits(strategy: Strategy) -> bool:
         return bool(quick_bounds(arrays, *strategy_arrays(strategy), capacity)[1] == 0)
 
     starts = starting_strategies(cluster, workload)
-    tried = promising(cluster, workload, [start for start in starts if fits(start.strategy)])
+    within = [start for start in starts if fits(start.strategy)]
+    tried = promising(cluster, workload, within, far=FAR_ON_FABRICS)
     fitting = [*filter(fits, found), *(start.strategy for start in tried)]
     chosen = fitting or [*found, starts[0].strategy][:1]
     return FabricJob(cluster, workload, arrays, graph_shape(workload), capacity, tuple(dict.fromkeys(chosen)))

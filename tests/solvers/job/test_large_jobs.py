@@ -13,6 +13,7 @@ from solvers.job.fabric_strategy import fabric_job, search_strategy
 from solvers.job.methods import default_budget, run_method
 from solvers.job.realise import demand_routed, extends, pairs_routed, realise, too_long
 from solvers.job.sizes import ALL_PAIRS_SERVERS, EFFORTS, effort_for
+from solvers.job.strategy import screening
 from solvers.job.strategy.anneal_kernel import MOST_TASKS, too_many_tasks
 from solvers.job.strategy.screening import estimated_ms, promising
 from solvers.job.strategy.starts import Start, data_parallel, starting_strategies
@@ -94,13 +95,27 @@ def test_the_most_promising_starts_are_looked_at() -> None:
     """Data parallelism and those of least estimate, in the order of all; memory to watch adds stages on every coset."""
     cluster, workload = Cluster(180, 2, 4, 50.0, gpu_memory_bytes=2**40), job(180)
     starts = starting_strategies(cluster, workload)
-    kept = promising(cluster, workload, starts)
+    kept = promising(cluster, workload, starts, far=np.inf)
     assert len(starts) > len(kept) == effort_for(180).starts
     assert kept[0].strategy == data_parallel(180, workload)
     assert [starts.index(each) for each in kept] == sorted(starts.index(each) for each in kept)
     worst = max(estimated_ms(cluster, workload, each.strategy) for each in kept[1:])
     left = [each for each in starts if each not in kept]
     assert min(estimated_ms(cluster, workload, each.strategy) for each in left) >= worst
+
+
+def test_starts_far_behind_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice the third least estimate is the limit unless another is given; data parallelism stays in any case."""
+    cluster, workload = Cluster(12, 2, 4, 50.0, gpu_memory_bytes=2**40), job(12)
+    starts = starting_strategies(cluster, workload)[:5]
+    estimates = dict(zip((each.strategy for each in starts), (25.0, 10.0, 12.0, 24.1, 24.0), strict=True))
+    monkeypatch.setattr(screening, "estimated_ms", lambda cluster, workload, strategy: estimates[strategy])
+    assert promising(cluster, workload, starts) == [*starts]  # the third least is 24.0
+    estimates[starts[0].strategy] = 11.0
+    assert promising(cluster, workload, starts) == [*starts[:3], starts[4]]
+    assert promising(cluster, workload, starts, far=2.1) == [*starts]
+    estimates[starts[0].strategy] = 1000.0
+    assert promising(cluster, workload, starts, far=1.0) == [*starts[:3], starts[4]]
 
 
 def test_estimate_of_data_parallelism() -> None:
