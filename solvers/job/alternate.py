@@ -48,6 +48,8 @@ PATIENCE = 3
 HEAT = (0.008, 0.03, 0.1)
 """Starting temperature of the strategy search of a turn, by the number of turns without improvement before it."""
 
+AGAIN, SHORT_HEAT = 8, (0.02, 0.008, 0.008)
+"""Short searches from a rough start, and the temperature that each turn of one starts from."""
 
 SCHEDULED = 4
 """Strategies, the best of the loop first, that topologies for schedules are looked for."""
@@ -85,6 +87,7 @@ class Alternation:
         self.kept: Candidate | None = None
         self.initial_ms: float | None = None
         self.notes: tuple[str, ...] = ()
+        self.rough: set[str] = set()
 
     def run(self) -> LoopResult:
         """Alternate until converged, out of budget, or stopped.
@@ -147,8 +150,12 @@ class Alternation:
             return []
         if self.stop.reason() is not None:
             return []
-        proposals = self.settings.budget // 2 // len(pool)
+        rough, half = [each for each in pool if each.origin in self.rough], self.settings.budget // 2
+        proposals = half // len(pool) if not rough else half // 2 // len(pool)
         parts = [ExplorePart(candidate, proposals, index) for index, candidate in enumerate(pool)]
+        for each in rough:  # short searches differ by far more than long ones gain
+            short = half // len(rough) // (AGAIN * len(SHORT_HEAT))
+            parts += [ExplorePart(each, short, 1000 + 10 * again, SHORT_HEAT) for again in range(AGAIN)]
         found = []
         for candidate in candidates_of(parts, self.steps, team, self.log):
             found.append(candidate)
@@ -210,21 +217,26 @@ class Alternation:
 
         def parts() -> Iterator[StartPart]:
             for start in chosen:  # what is worse than a full pool will not stay in it
-                worst_ms = pool[-1].iteration_time_ms if len(pool) == self.settings.beam else math.inf
+                full = len(pool) == self.settings.beam and not start.rough
+                worst_ms = pool[-1].iteration_time_ms if full else math.inf
                 yield StartPart(start, self.settings.topologies, worst_ms)
 
+        self.rough = {start.name for start in chosen if start.rough}
         plain: list[Candidate] = []
+        beside: list[Candidate] = []
         for candidate in candidates_of(parts(), self.steps, team, self.log):
             # Sorted at once: on large clusters the networks of all starts would fill the memory.
             pool = sorted([*pool, candidate], key=lambda each: each.iteration_time_ms)[: self.settings.beam]
             if candidate.origin == first.name and feasible:
                 plain.append(candidate)
+            if candidate.origin in self.rough:
+                beside.append(candidate)
             self._offer(candidate, "start")
             if self.steps.overflow(candidate.strategy) == 0:
                 self.log.step("start", 0, candidate.iteration_time_ms)
             if self.stop.reason() is not None:
                 break
-        return pool, plain
+        return [*pool, *(each for each in beside if each not in pool)], plain
 
     def _left_for_memory(self, strategy: Strategy) -> str:
         needed = max(strategy.server_memory_bytes(self.workload, self.cluster.servers)) / self.cluster.gpus_per_server

@@ -32,15 +32,19 @@ class StartPart:
 
 @dataclass(frozen=True)
 class ExplorePart:
-    """The first turn of a pair, with a stream of random numbers of its own."""
+    """The first turns of a pair, each of so many proposals, with streams of random numbers of their own."""
 
     candidate: Candidate
     proposals: int
     stream: int
+    heats: tuple[float, ...] = (0.02,)
 
     def run(self, steps: SearchSteps) -> Candidate:
         """Do it."""
-        return steps.explored(self.candidate, self.proposals, self.stream)
+        found = self.candidate
+        for turn, heat in enumerate(self.heats):
+            found = steps.explored(found, self.proposals, self.stream + turn, heat)
+        return found
 
 
 Part = StartPart | ExplorePart

@@ -58,9 +58,9 @@ class SearchSteps:
         """A start on the best of so many topologies; its time may be infinite where it exceeds `at_most_ms`."""
         return self.topology.portfolio(start.name, start.strategy, limit=topologies, at_most_ms=at_most_ms)[0]
 
-    def explored(self, candidate: Candidate, proposals: int, stream: int) -> Candidate:
-        """The first turn of a pair of start and topology."""
-        return self.retopologised(self.annealed(candidate, proposals, stream, "explore"))
+    def explored(self, candidate: Candidate, proposals: int, stream: int, heat: float) -> Candidate:
+        """One of the first turns of a pair of start and topology."""
+        return self.retopologised(self.annealed(candidate, proposals, stream, "explore", start=heat))
 
     def retopologised(self, candidate: Candidate) -> Candidate:
         """TopologyFinder for the strategy found: keep the topology unless another is better."""

@@ -1,4 +1,4 @@
-"""Parallel branches of an operator graph, and the layers of those that stand side by side."""
+"""Parallel branches of an operator graph, the layers of those that stand side by side, and chains through the graph."""
 
 from __future__ import annotations
 
@@ -38,3 +38,28 @@ def layers(workload: Workload) -> list[list[list[int]]]:
         sources = {edge.producer for index in branch for edge in workload.operators[index].inputs}
         found.setdefault(frozenset(sources - {*branch}), []).append(branch)
     return list(found.values())
+
+
+def chains(workload: Workload) -> list[list[int]]:
+    """The operators as chains of producers and consumers: the longest of the graph, then of what is left, and so on.
+
+    An operator is as long as the compute of all its parts where that is least.
+    """
+    own = [
+        min(split.parts * (split.forward_ms + split.backward_ms) for split in operator.splits)
+        for operator in workload.operators
+    ]
+    left, found = {*range(len(own))}, []
+    while left:
+        length, before = dict.fromkeys(left, 0.0), dict.fromkeys(left, -1)
+        for index in sorted(left):
+            for edge in workload.operators[index].inputs:
+                if edge.producer in left and length[edge.producer] > length[index]:
+                    length[index], before[index] = length[edge.producer], edge.producer
+            length[index] += own[index]
+        chain = [max(left, key=lambda index: (length[index], -index))]
+        while before[chain[-1]] >= 0:
+            chain.append(before[chain[-1]])
+        found.append(chain[::-1])
+        left.difference_update(chain)
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from solvers.job.strategy.branches import branches, layers
+from solvers.job.strategy.branches import branches, chains, layers
 from solvers.job.strategy.program_start import program_start
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
@@ -18,13 +18,22 @@ from topoopt.core.workload import Operator, Split, Workload
 WHOLE_BRANCHES = (0, 2, 4, 8)
 """How many branches of each layer stay data parallel while the others go to cosets."""
 
+BESIDE, ON_COSETS = 0.1, 0.75
+"""Chains are put side by side where a second one has this part of the work, and as far as this part of the work goes:
+towards the end the chains that others wait for are through, and whoever goes on alone is faster on all servers."""
+
 
 @dataclass(frozen=True)
 class Start:
-    """A named starting strategy."""
+    """A named starting strategy.
+
+    Attributes:
+        rough: its own time says little of what a search from it reaches, so it is searched from even where it is slow.
+    """
 
     name: str
     strategy: Strategy
+    rough: bool = False
 
 
 def _widest(operator: Operator, limit: int) -> int:
@@ -138,6 +147,33 @@ def layers_on_cosets(n: int, workload: Workload, k: int, whole: int) -> Strategy
     return _place(n, workload, wanted) if found else None
 
 
+def chains_on_cosets(n: int, workload: Workload, k: int) -> Strategy | None:
+    """Chains of one branch, such as an encoder and the decoder that reads each of its layers, on cosets of k servers.
+
+    The longest first, each where there is least work; the last operators (`ON_COSETS`) data parallel.
+    None if branches stand apart, which other starts are for, or there is no second chain.
+    """
+    found = chains(workload)
+    work = [_branch_work(workload, chain, k) for chain in found]
+    if len(branches(workload)) != 1 or len(found) < 2 or work[1] < BESIDE * sum(work):
+        return None
+    base = data_parallel(n, workload)
+    wanted: list[tuple[int, int | None]] = [(p.split, p.offset) for p in base.placements]
+    load, coset_of = [0.0] * (n // k), [0] * len(wanted)
+    for chain, own in zip(found, work, strict=True):
+        coset = min(range(n // k), key=lambda offset: (load[offset], offset))
+        load[coset] += own
+        for index in chain:
+            coset_of[index] = coset
+    left = ON_COSETS * sum(work)
+    for index, coset in enumerate(coset_of):
+        left -= _branch_work(workload, [index], k)
+        split = _exact(workload.operators[index], k, 1, 1)
+        if left >= 0 and split is not None:
+            wanted[index] = (split, coset)
+    return _place(n, workload, wanted)
+
+
 def tensor_parallel(n: int, workload: Workload, t: int) -> Strategy | None:
     """Column-parallel operators followed by row-parallel ones (Megatron-LM, arXiv 1909.08053), t ways.
 
@@ -192,6 +228,9 @@ def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ..
             strategy = layers_on_cosets(n, workload, k, whole)
             if strategy is not None:
                 found.setdefault(strategy, f"branches of each layer but {whole} on cosets of {k}")
+    beside = chains_on_cosets(n, workload, divisors[-1]) if len(divisors) > 1 else None
+    if beside is not None:
+        found.setdefault(beside, f"chains on cosets of {divisors[-1]}")
     for t in [*divisors[1:], n]:
         tensor = tensor_parallel(n, workload, t)
         if tensor is not None:
@@ -202,4 +241,4 @@ def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ..
     program = program_start(cluster, workload)
     if program is not None:
         found.setdefault(program, "strategy program")
-    return tuple(Start(name, strategy) for strategy, name in found.items())
+    return tuple(Start(name, strategy, strategy == beside) for strategy, name in found.items())
