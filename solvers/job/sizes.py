@@ -30,7 +30,7 @@ ALL = 1000
 EFFORTS = (
     SizeEffort(20, 48, ALL, 5, ALL),
     SizeEffort(40, 24, ALL, 5, ALL),
-    SizeEffort(160, 10, ALL, 5, ALL),
+    SizeEffort(160, 10, 12, 5, ALL),
     SizeEffort(256, 4, 12, 5, ALL),
     SizeEffort(512, 4, 12, 2, 2),
     SizeEffort(1024, 4, 6, 2, 2),
