@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -76,20 +76,27 @@ class SolutionFormat(Generic[Solution]):
             TopooptError: as `document`.
         """
         document = self.document(solution)
+        pieces = ["{\n"]
         try:
-            lines = [self._entry(key, value) for key, value in document.items()]
+            for place, key in enumerate([*document]):
+                pieces.append(",\n " if place else " ")
+                # Plain data of a large job take more than their text, so they go as they are written.
+                pieces.extend(self._entry(key, document.pop(key)))
         except ValueError as error:
             raise TopooptError(f"the solution cannot be written: {error}") from error
-        return "{\n" + ",\n".join(lines) + "\n}\n"
+        pieces.append("\n}\n")
+        return "".join(pieces)
 
-    def _entry(self, key: str, value: object) -> str:
+    def _entry(self, key: str, value: object) -> Iterator[str]:
+        yield f"{_dump(key)}: "
         if key in self.rows and isinstance(value, list) and value:
-            inner = ",\n".join(f"  {_dump(row)}" for row in value)
-            return f" {_dump(key)}: [\n{inner}\n ]"
-        if key in self.nested and isinstance(value, Mapping):
-            inner = ",\n".join(f"  {_dump(name)}: {_dump(item)}" for name, item in value.items())
-            return f" {_dump(key)}: {{\n{inner}\n }}"
-        return f" {_dump(key)}: {_dump(value)}"
+            for place, row in enumerate(value):
+                yield f"{',' if place else '['}\n  {_dump(row)}"
+            yield "\n ]"
+        elif key in self.nested and isinstance(value, Mapping):
+            yield "{\n" + ",\n".join(f"  {_dump(name)}: {_dump(item)}" for name, item in value.items()) + "\n }"
+        else:
+            yield _dump(value)
 
     def write(self, solution: Solution, path: str | os.PathLike[str]) -> None:
         """Write a solution file, whole or not at all.
