@@ -41,6 +41,32 @@ def test_each_signal_ends_a_command(number: signal.Signals) -> None:
     assert ended("saving", number) == (7, "")
 
 
+LOST = """
+import os, signal, time
+from topoopt.console.interrupt import leave_on_interrupt, raise_on_interrupt
+class Closing:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+leave_on_interrupt()
+raise_on_interrupt()
+try:
+    Closing()
+    print("went on", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("ended")
+"""
+
+
+def test_an_interrupt_that_is_lost_comes_again() -> None:
+    """In a finalizer nothing can be raised: Python goes on. It is heard a moment later, without words."""
+    found = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=300, check=True)
+    assert found.stdout.split() == ["went", "on", "ended"]
+    assert found.stderr == ""
+
+
 def test_what_is_ignored_stays_so() -> None:
     """As under nohup."""
     assert ended("ignored", signal.SIGHUP) == (0, "")

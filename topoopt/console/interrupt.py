@@ -9,10 +9,13 @@ import json
 import os
 import signal
 import sys
+import threading
 from types import FrameType
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """What asks a run to end; SIGHUP where the system knows it. A second list: `solvers` loads slowly."""
+
+_AGAIN_S = 0.01
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, SIGTERM or SIGHUP."""
@@ -45,6 +48,18 @@ def ignore_from_now() -> None:
 
 def raise_on_interrupt() -> None:
     """From now on they raise KeyboardInterrupt, so that files being written are cleaned up."""
+    sys.unraisablehook = _interrupt_again
     for number in SIGNALS:
         if signal.getsignal(number) is _leave:
             signal.signal(number, signal.default_int_handler)
+
+
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """An interrupt that came where nothing can be raised, in a finalizer or a callback of compiled code, comes again a
+    moment later; all else is told as ever."""
+    raised = [number for number in SIGNALS if signal.getsignal(number) is signal.default_int_handler]
+    if raised and issubclass(lost.exc_type, KeyboardInterrupt):
+        # By a thread: raised in here it would be lost as well. To the main one, so that it wakes if it waits.
+        threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, raised[0])).start()
+    else:
+        sys.__unraisablehook__(lost)

@@ -6,16 +6,19 @@ harm; if both are the same server i, some link a -> b with a, b != i exists (n >
 carries all it carried. Either step uses up an interface, so a best network with all interfaces used exists.
 
 How: theta >= (sum of hops) / (n d) for demand 1, so networks are visited by their sum of hops beyond the Moore bound:
-0, 1, 2, ... until that bound reaches the best theta found. Each visited is routed; its bound is proven by lengths.
+0, 1, 2 to 3, 4 to 7, ... until that bound reaches the best theta found. Each visited is routed; its bound is proven by
+lengths.
 Orderly generation: R. C. Read, Every one a winner, Annals of Discrete Mathematics 2, 1978.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from scipy.sparse.csgraph import shortest_path
 
 from solvers.network.exact.bounds import layer_sizes
 from solvers.network.exact.enumeration_kernels import enumerate_rows
@@ -37,20 +40,22 @@ MOST_KEPT = 1000
 """Networks beyond which a bound is not proven to others."""
 
 
-def networks_of_excess(servers: int, degree: int, excess: int) -> Iterator[Counts]:
-    """All d-regular strongly connected multigraphs without loops whose sum of hops is n * Moore + excess.
+def networks_of_excess(servers: int, degree: int, least_excess: int, most_excess: int) -> Iterator[Counts]:
+    """All d-regular strongly connected multigraphs without loops whose sum of hops exceeds n * Moore by so much.
 
     Yields int64[k, n, n] link counts, k possibly 0, one per isomorphism class, at least every few seconds.
     """
     n = servers
-    least = moore_sum(n, degree)
+    moore = moore_sum(n, degree)
     slots = n * degree
     state = np.zeros(1, dtype=np.int64)
     choice = np.full(slots, -1, dtype=np.int64)
     reached = np.ones(slots, dtype=np.int64)
     found = np.empty((_BATCH, slots), dtype=np.int64)
     while state[0] >= 0:
-        filled = enumerate_rows(n, degree, least, excess, excess, excess // n, _STEPS, state, choice, reached, found)
+        filled = enumerate_rows(
+            n, degree, moore, least_excess, most_excess, most_excess // n, _STEPS, state, choice, reached, found
+        )
         networks = np.zeros((filled, n, n), dtype=np.int64)
         each = np.repeat(np.arange(filled), slots)
         tails = np.tile(np.repeat(np.arange(n), degree), filled)
@@ -89,7 +94,9 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     stopped = StopReason.CONVERGED
     while best is None or (least + excess) / links < best[0] * (1 - 1e-9):
         floor = (least + excess) / links
-        for counts in (one for batch in networks_of_excess(n, degree, excess) for one in (*batch, None)):
+        # Twice as many values of the sum each time: a search goes through the tables of the one before again.
+        last = max(0, 2 * excess - 1) if best is None else _last_excess(excess, best[0] * links * (1 - 1e-9) - least)
+        for counts in (one for batch in networks_of_excess(n, degree, excess, last) for one in (*batch, None)):
             if (reason := stop.reason()) is not None:
                 stopped = reason
                 break
@@ -101,14 +108,14 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
                 continue
             proven = min(proven, length_bound(plain, counts, relaxed[2]))
             if len(visited) <= MOST_KEPT:
-                visited.append((least + excess, counts, relaxed[2]))
+                visited.append((_hops(counts), counts, relaxed[2]))
             if best is None or relaxed[0] < best[0]:
                 best = (relaxed[0], counts)
             if best[0] <= floor * (1 + 1e-9):
                 break
         if stopped is not StopReason.CONVERGED or (best is not None and best[0] <= floor * (1 + 1e-9)):
             break
-        excess += 1
+        excess = last + 1
     if best is None:
         raise LimitError("the time limit came before any network was found")
     routed = route(space.demand, best[1])
@@ -122,6 +129,16 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
         return result
     proof = _proof(n, degree, [each for each in visited if each[0] < bound * links])
     return replace(result, network=replace(result.network, enumeration=proof))
+
+
+def _last_excess(first: int, below: float) -> int:
+    """The last of the next excesses to visit: as many as were visited, all of them less than `below`."""
+    return max(first, min(2 * first - 1, math.ceil(below) - 1))
+
+
+def _hops(counts: Counts) -> int:
+    """Sum of hops between all servers of a strongly connected network."""
+    return int(shortest_path(counts > 0, unweighted=True).sum())
 
 
 def _proof(n: int, degree: int, visited: list[tuple[int, Counts, Floats]]) -> EnumerationProof:

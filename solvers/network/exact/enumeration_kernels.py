@@ -16,14 +16,20 @@ from topoopt.simulate.jit import kernel, piece
 
 @kernel
 def hops_excess(
-    n: int, degree: int, masks: Ints, used: Ints, start: int, moore: int
+    n: int, degree: int, masks: Ints, used: Ints, takers: np.int64, start: int, moore: int
 ) -> int:  # pragma: no cover - compiled
-    """Least excess of `start`: arcs of masks[v] are certain, degree - used[v] more may lead anywhere.
+    """Least excess of `start`: arcs of masks[v] are certain, degree - used[v] more may lead to any server of `takers`.
 
-    Servers outside the certain ones are counted as new wherever an arc may lead anywhere, which only lowers the sum.
+    Servers outside the certain ones are counted as new wherever an arc may lead to some; no more of them than can be
+    reached if all arcs that may lead anywhere led everywhere. Both only lower the sum.
+
+    Args:
+        takers: bits of the servers that have interfaces left.
     """
     seen = np.int64(1) << start
     frontier = seen
+    wide = seen
+    wide_front = seen
     phantoms = 0
     phantom_total = 0
     found = 1
@@ -43,9 +49,29 @@ def hops_excess(
             fresh += degree - used[v]
         frontier = after & ~seen
         seen |= frontier
-        phantoms = fresh
-        phantom_total += fresh
         if frontier == 0 and fresh == 0:
+            return n * n
+        after = np.int64(0)
+        rest = wide_front
+        while rest:
+            low = rest & -rest
+            v = 0
+            while (low >> v) != 1:
+                v += 1
+            rest ^= low
+            after |= masks[v]
+            if used[v] < degree:
+                after |= takers
+        wide_front = after & ~wide
+        wide |= wide_front
+        most = 0
+        rest = wide & ~seen
+        while rest:
+            rest &= rest - 1
+            most += 1
+        phantoms = min(fresh, most)
+        phantom_total = min(phantom_total + phantoms, most)
+        if wide_front == 0 and wide != (np.int64(1) << n) - 1:
             return n * n
         found = phantom_total
         rest = seen
@@ -205,16 +231,23 @@ def enumerate_rows(
             out_masks[p // degree] |= np.int64(1) << choice[p]
             in_masks[choice[p]] |= np.int64(1) << (p // degree)
             out_used[p // degree] += 1
+        in_free = np.int64(0)
+        out_free = np.int64(0)
+        for v in range(n):
+            if in_used[v] < degree:
+                in_free |= np.int64(1) << v
+            if out_used[v] < degree:
+                out_free |= np.int64(1) << v
         total = 0
         for v in range(n):
-            excess[v] = hops_excess(n, degree, out_masks, out_used, v, moore)
+            excess[v] = hops_excess(n, degree, out_masks, out_used, in_free, v, moore)
             total += excess[v]
         if total > most or excess[0] > root_most:
             continue
         if at < slots - 1:
             total = 0
             for v in range(n):
-                total += hops_excess(n, degree, in_masks, in_used, v, moore)
+                total += hops_excess(n, degree, in_masks, in_used, out_free, v, moore)
             if total > most:
                 continue
             at += 1

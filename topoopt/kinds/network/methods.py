@@ -73,7 +73,7 @@ def exactly(problem: TopologyProblem, effort: Effort, method: str) -> FoundNetwo
     proof = found.network.enumeration
     if proof is None:
         return found
-    listed = _proven_again(problem, found.bound, proof)
+    listed = effort.optional("listing of all networks", lambda: _proven_again(problem, found.bound, proof))
     if listed is None:
         return replace(found, network=replace(found.network, enumeration=None))
     return replace(found, bounds=(*found.bounds, listed))

@@ -5,10 +5,12 @@ joined; where both are one server, a link elsewhere is led through it), and none
 other counts. theta >= (sum of hops) / (n d) for demand 1, so that only networks with few hops in all can be better than
 a claimed bound. They are listed here, each in one or more of its breadth-first numberings, and every one of them must
 be among the networks whose link lengths prove the bound. Written apart from the search it checks: level by level, in
-numpy, without a canonical form.
+numpy, all roots alike.
 
 A numbering: server 0 is a root whose hops are not above the average, the heads of servers 0, 1, ... are numbered in the
-order in which they are found, heads of a server ascending.
+order in which they are found, heads of a server ascending. All numberings from one root go through its layers one after
+another, so where a layer ends, the rows of the least numbering are the least that these servers can have: tables that
+begin otherwise are left out, if there are not too many to look at.
 """
 
 from __future__ import annotations
@@ -20,14 +22,21 @@ import numpy as np
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
+from topoopt.core.leaving import end_if_left
 from topoopt.core.network import EnumerationProof
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import certified_theta_bound
 
 Heads = Ints
 
-MOST_TABLES = 400_000
+MOST_TABLES = 1_000_000
 """Partial tables of one level beyond which the enumeration is given up."""
+
+_CHUNK = 10_000
+"""Tables that get their next row at once."""
+
+MOST_COMPARED = 30_000
+"""Tables of one level beyond which none is held against its other numberings."""
 
 MOST_SERVERS, MOST_DEGREE = 16, 4
 """Sizes beyond which it is not tried."""
@@ -43,11 +52,28 @@ def tables_of_few_hops(n: int, d: int, most_hops: int) -> Heads | None:
     """
     tables = np.zeros((1, 0, d), dtype=np.int64)
     for server in range(n):
-        tables = _extended(n, d, tables, server)
-        if len(tables) > MOST_TABLES:
-            return None
-        tables = tables[_least_hops_fit(n, d, tables, most_hops)]
+        kept: list[Heads] = []
+        for first in range(0, len(tables), _CHUNK):
+            end_if_left()
+            longer = _extended(n, d, tables[first : first + _CHUNK], server)
+            kept.append(longer[_least_hops_fit(n, d, longer, most_hops)])
+            if sum(map(len, kept)) > MOST_TABLES:
+                return None
+        tables = np.concatenate(kept) if kept else np.zeros((0, server + 1, d), dtype=np.int64)
+        if len(tables) <= MOST_COMPARED:
+            tables = tables[np.array([_begins_least(table) for table in tables], dtype=np.bool_)]
     return tables
+
+
+def _begins_least(table: Ints) -> bool:
+    """Whether no numbering of these rows (int64[rows, d]) from server 0 is less; true where they end within a layer."""
+    end = 1
+    while end < len(table):
+        following = int(table[:end].max()) + 1
+        if following == end:
+            break
+        end = following
+    return end != len(table) or least_numbering(table, 0) == tuple(tuple(row) for row in table.tolist())
 
 
 def _extended(n: int, d: int, tables: Heads, server: int) -> Heads:
@@ -68,8 +94,6 @@ def _extended(n: int, d: int, tables: Heads, server: int) -> Heads:
         for head in set(row):
             fits &= received[:, head] + row.count(head) <= d
         fits &= (now > server + 1) | (now == n)  # the next server must have been found
-        if sum(len(part) for part in parts) > 2 * MOST_TABLES:
-            break
         if fits.any():
             new = np.broadcast_to(np.array(row, dtype=np.int64), (int(fits.sum()), 1, d))
             parts.append(np.concatenate((tables[fits], new), axis=1))
@@ -114,29 +138,39 @@ def _least_hops(n: int, d: int, near: Ints, free: Ints, start: int) -> Ints:
         strangers = np.minimum(fresh, n)
         known = np.minimum(known + strangers, n)
         reached = np.minimum(n, np.bitwise_count(seen).astype(np.int64) + known)
-    return hops + np.where(reached < n, n * n * n, 0)
+        if ((reached == n) | ((frontier == 0) & (strangers == 0))).all():
+            break
+    return hops + np.where(reached < n, n * n * n, 0)  # beyond any sum that is allowed
 
 
-def numberings(heads: Ints) -> set[bytes]:
-    """All breadth-first numberings of a network (int64[n, d]) from all its servers, each as the bytes of its table."""
-    n = len(heads)
-    found: set[bytes] = set()
-    for root in range(n):
-        partial: list[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]] = [((root,), ())]
-        for position in range(n):
-            following: list[tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]] = []
-            for order, rows in partial:
-                if position >= len(order):
-                    continue
-                new = sorted({int(v) for v in heads[order[position]]} - set(order))
-                for arranged in permutations(new):
-                    longer = order + arranged
-                    place = {v: k for k, v in enumerate(longer)}
-                    row = tuple(sorted(place[int(v)] for v in heads[order[position]]))
-                    following.append((longer, (*rows, row)))
-            partial = following
-        found |= {np.array(rows, dtype=np.int64).tobytes() for _, rows in partial}
-    return found
+def least_numbering(heads: Ints, root: int) -> tuple[tuple[int, ...], ...]:
+    """The table (rows of ascending heads) of the breadth-first numbering from `root` that is lexicographically least.
+
+    Args:
+        heads: int64[k, d], heads of servers 0 to k - 1, which are all servers that are found from the root, or all
+            within some hops of it.
+    """
+    orders: list[tuple[int, ...]] = [(root,)]
+    rows: list[tuple[int, ...]] = []
+    table = heads.tolist()
+    for position in range(len(table)):
+        if position == len(orders[0]):  # nobody else can be reached
+            break
+        least: tuple[int, ...] | None = None
+        following: list[tuple[int, ...]] = []
+        for order in orders:
+            mine = table[order[position]]
+            for arranged in permutations(sorted({*mine} - {*order})):
+                longer = order + arranged
+                row = tuple(sorted(longer.index(v) for v in mine))
+                if least is None or row < least:
+                    least, following = row, []
+                if row == least:
+                    following.append(longer)
+        assert least is not None
+        rows.append(least)
+        orders = following
+    return tuple(rows)
 
 
 def enumeration_bound(n: int, d: int, proof: EnumerationProof, claimed: float) -> float:
@@ -157,11 +191,11 @@ def enumeration_bound(n: int, d: int, proof: EnumerationProof, claimed: float) -
     if tables is None:
         raise InputError(f"enumeration: more than {MOST_TABLES} tables of at most {most_hops} hops")
     bound = min(claimed, (most_hops + 1) / (n * d))
-    known: set[bytes] = set()
+    known: set[tuple[tuple[int, ...], ...]] = set()
     for network, ports in zip(heads, lengths, strict=True):
         bound = min(bound, _bound_of(n, d, network, ports))
-        known |= numberings(network)
-    missing = sum(table.tobytes() not in known for table in tables)
+        known |= {least_numbering(network, root) for root in range(n)}
+    missing = sum(least_numbering(table, 0) not in known for table in tables)
     if missing:
         raise InputError(f"enumeration: {missing} of {len(tables)} tables of at most {most_hops} hops are not covered")
     return bound

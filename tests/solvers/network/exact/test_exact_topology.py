@@ -105,7 +105,7 @@ def test_enumeration_has_every_class_once(n: int, d: int) -> None:
         if np.isfinite(total):
             expected.setdefault(int(total) - n * moore_sum(n, d), set()).add(name(counts))
     for excess in range(max(expected) + 2):
-        found = [name(c) for batch in networks_of_excess(n, d, excess) for c in batch]
+        found = [name(c) for batch in networks_of_excess(n, d, excess, excess) for c in batch]
         assert len(found) == len(set(found))
         assert set(found) == expected.get(excess, set())
 
