@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from solvers.stop import Stop
-from solvers.switching.search import fastest_ports
 from tests.simulate.test_switching import DENSE, EXPERTS, ON_DEMAND, PROVISIONED
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
+from tests.support.switched_steps import fastest_step
 from topoopt.core.switched_step import EVERY_STAGE, FailedFigures, SwitchedStep, SwitchMode
 from topoopt.core.switching import RailJob
-from topoopt.simulate.switching import rail_orders
 from topoopt.simulate.switching.failed import failed_figures
 from topoopt.verify.llm_training.switching.failed import check_failed
 
@@ -24,10 +22,7 @@ def broken(
     job: RailJob, delay_s: float, mode: SwitchMode, rank: int, left: float
 ) -> tuple[SwitchedStep, FailedFigures]:
     """The fastest plan of ports, and its step with a part of the interfaces left."""
-    known = rail_orders(job)
-    found = fastest_ports(job, known, delay_s, mode, Stop())
-    assert found is not None
-    step = SwitchedStep(mode, delay_s, found.plan, found.step_s, 0.0, found.bound_s, 0, 0.0)
+    known, step = fastest_step(job, delay_s, mode)
     return step, failed_figures(job, known, step, rank, left)
 
 

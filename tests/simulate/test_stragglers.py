@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.stop import Stop
-from solvers.switching.search import fastest_ports
 from tests.simulate.test_switching import DENSE, EXPERTS, ON_DEMAND, PROVISIONED
+from tests.support.switched_steps import fastest_step
 from topoopt.core.switched_step import StragglerFigures, SwitchedStep, SwitchMode
 from topoopt.core.switching import RailJob
-from topoopt.simulate.switching import rail_orders
 from topoopt.simulate.switching.straggler import straggler_figures
 from topoopt.verify.llm_training.switching.straggler import check_straggler
 
@@ -20,10 +18,7 @@ def slow(
     job: RailJob, delay_s: float, mode: SwitchMode, rank: int, slowdown: float
 ) -> tuple[SwitchedStep, StragglerFigures]:
     """The fastest plan of ports, and its step with a slow stage."""
-    known = rail_orders(job)
-    found = fastest_ports(job, known, delay_s, mode, Stop())
-    assert found is not None
-    step = SwitchedStep(mode, delay_s, found.plan, found.step_s, 0.0, found.bound_s, 0, 0.0)
+    known, step = fastest_step(job, delay_s, mode)
     return step, straggler_figures(job, known, step, rank, slowdown)
 
 

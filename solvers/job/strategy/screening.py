@@ -24,8 +24,8 @@ KEPT = 3
 
 FAR, FAR_ON_FABRICS = 2.0, 4.0
 """Starts that are estimated at more than so many times the `KEPT`-th least are passed over. Simulated on topologies
-found for them, no start of the models on 16 servers took less than 0.64 of its estimate; on other fabrics it may take
-less, as the estimate has transfers over several hops."""
+found for them, no start of the models on 16 servers that was followed to its end took less than 0.64 of its estimate;
+on other fabrics it may take less, as the estimate has transfers over several hops."""
 
 
 def promising(cluster: Cluster, workload: Workload, starts: Sequence[Start], *, far: float = FAR) -> list[Start]:

@@ -1,0 +1,18 @@
+"""Steps on rails with the fastest plan of ports, for tests of what happens to them."""
+
+from __future__ import annotations
+
+from solvers.stop import Stop
+from solvers.switching.search import fastest_ports
+from topoopt.core.switched_step import SwitchedStep, SwitchMode
+from topoopt.core.switching import RailJob
+from topoopt.simulate.switching import rail_orders
+from topoopt.simulate.switching.step import RailOrders
+
+
+def fastest_step(job: RailJob, delay_s: float, mode: SwitchMode) -> tuple[RailOrders, SwitchedStep]:
+    """The orders of a job, and its step with the fastest plan."""
+    known = rail_orders(job)
+    found = fastest_ports(job, known, delay_s, mode, Stop())
+    assert found is not None
+    return known, SwitchedStep(mode, delay_s, found.plan, found.step_s, 0.0, found.bound_s, 0, 0.0)
