@@ -11,6 +11,7 @@ class SizeEffort(NamedTuple):
     Attributes:
         servers: of the largest of them.
         topologies: for each strategy of the loop.
+        annealed: annealed random graphs beside them, where there is model-parallel traffic.
         starts: that are simulated: data parallelism, and those of least estimate.
         by_rounds: topologies of a strategy, the best by `hop`, that are simulated by `rounds`.
         on_fabrics: strategies, the best by `hop`, that are simulated by `rounds` on every other fabric, which takes up
@@ -19,6 +20,7 @@ class SizeEffort(NamedTuple):
 
     servers: int
     topologies: int
+    annealed: int
     starts: int
     by_rounds: int
     on_fabrics: int
@@ -28,13 +30,13 @@ ALL = 1000
 """More than there are."""
 
 EFFORTS = (
-    SizeEffort(20, 48, ALL, 5, ALL),
-    SizeEffort(40, 24, ALL, 5, ALL),
-    SizeEffort(160, 10, 12, 5, ALL),
-    SizeEffort(256, 4, 12, 5, ALL),
-    SizeEffort(512, 4, 12, 2, 2),
-    SizeEffort(1024, 4, 6, 2, 2),
-    SizeEffort(4096, 2, 3, 1, 2),
+    SizeEffort(20, 48, 4, ALL, 5, ALL),
+    SizeEffort(40, 24, 4, ALL, 5, ALL),
+    SizeEffort(160, 8, 2, 12, 5, ALL),
+    SizeEffort(256, 4, 1, 12, 5, ALL),
+    SizeEffort(512, 4, 1, 12, 2, 2),
+    SizeEffort(1024, 4, 1, 6, 2, 2),
+    SizeEffort(4096, 2, 0, 3, 1, 2),
 )
 
 LARGE_SERVERS = 160

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from solvers.job.annealed_topologies import annealed_topologies
 from solvers.job.collective_graphs import CollectiveGraphs
 from solvers.job.loop import Candidate, LoopSettings
 from solvers.job.realise import (
@@ -35,6 +36,7 @@ from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
@@ -51,6 +53,7 @@ class TopologyStep:
     def __init__(self, cluster: Cluster, workload: Workload, settings: LoopSettings, *, seed: int, stop: Stop) -> None:
         self.cluster, self.workload, self.settings = cluster, workload, settings
         self.seed, self.stop = seed, stop
+        self.effort = effort_for(cluster.servers)
         self._questions: dict[bytes, TopologyQuestion] = {}
         self._schedules = JobSchedules(cluster, settings.allreduce, stop)
         self._graphs = CollectiveGraphs(cluster, stop, seed=seed)
@@ -71,7 +74,7 @@ class TopologyStep:
         limit = limit if self.settings.search_topology else 1
         groups, pairs = [group.members for group in demand.allreduce], pairs_routed(demand)
         ranked: list[tuple[float, int, Realisation]] = []
-        for topology in candidate_topologies(self.cluster, demand, limit=limit, seed=self.seed):
+        for topology in self._topologies(demand, limit):
             if ranked and too_long(topology, pairs):
                 continue
             realisation = realise(self.cluster, topology, groups, pairs=pairs)
@@ -80,7 +83,7 @@ class TopologyStep:
             if self.stop.reason() is not None:
                 break
         ranked.sort(key=lambda entry: entry[:2])
-        most = effort_for(self.cluster.servers).by_rounds
+        most = self.effort.by_rounds
         realised = [each for _, _, each in ranked[:most]]
         if limit > 1 and self.settings.allreduce is not AllReduceChoice.RINGS and self.stop.reason() is None:
             others = [each.topology for _, _, each in ranked[most:]]
@@ -95,6 +98,12 @@ class TopologyStep:
         else:
             candidates = [self.timed(graph, Candidate(origin, strategy, each, np.inf)) for each in realised]
         return sorted(candidates, key=lambda candidate: candidate.iteration_time_ms)
+
+    def _topologies(self, demand: Demand, limit: int) -> Iterator[Topology]:
+        yield from candidate_topologies(self.cluster, demand, limit=limit, seed=self.seed)
+        if limit > 1:
+            count = self.effort.annealed
+            yield from annealed_topologies(self.cluster, demand, count=count, seed=self.seed, stop=self.stop)
 
     def _time_ms(
         self, graph: TaskGraph, strategy: Strategy, realisation: Realisation, model: str, at_most_ms: float = math.inf

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.job.exchanges.cycles import hamiltonian_cycles
 from solvers.job.exchanges.repair import Missing, find_missing, paths_again
 from solvers.job.exchanges.wiring import Path, Wiring
 from solvers.job.ring_pricing import EXACT_SIZE, short_ring
+from solvers.network.constructions.cycles import hamiltonian_cycles
 from topoopt.core.routing import GroupRings, Ring
 
 Order = tuple[int, ...]

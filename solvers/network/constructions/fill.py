@@ -10,7 +10,7 @@ from topoopt.core.leaving import end_if_left
 
 
 def match_demand(demand: Floats, free: Ints, rounds: int) -> list[tuple[int, int]]:
-    """`rounds` matchings of the servers that have free interfaces, heaviest first; `free` is counted down.
+    """At most `rounds` matchings of the servers that have free interfaces, heaviest first; `free` is counted down.
 
     Demand of a pair is the sum of both directions; a linked pair's demand counts c/(c+1) for the next round, c being
     the links it has got. A server left over in a round (odd n) goes first in the next.
@@ -21,6 +21,8 @@ def match_demand(demand: Floats, free: Ints, rounds: int) -> list[tuple[int, int
     chosen: list[tuple[int, int]] = []
     for _ in range(rounds):
         end_if_left()
+        if np.count_nonzero(free) < 2:
+            break
         worth = weights
         if waiting.any():  # more than any matching can weigh, so that whoever waits is served
             bonus = (float(weights.sum()) + 1.0) * waiting
@@ -42,7 +44,8 @@ def fill_free(demand: Floats, free: Ints, movable: list[tuple[int, int]]) -> lis
     What is left when one server alone has two or more free interfaces is mended by opening a movable link a-b and
     linking that server to a and to b. At most one interface of the whole cluster stays dark, if that.
     """
-    links = [*movable, *match_demand(demand, free, int(free.max(initial=0)))]
+    # A server with many free interfaces may be left out of some rounds, so there may be more than it has.
+    links = [*movable, *match_demand(demand, free, int(free.sum()) // 2)]
     lonely = int(np.argmax(free))
     for index in range(len(links)):
         a, b = links[index]

@@ -15,7 +15,7 @@ from math import gcd
 import numpy as np
 
 from solvers.network.constructions.circulant import decompositions
-from solvers.network.constructions.hamilton import hamiltonian_cycles
+from solvers.network.constructions.circulant_cycles import circulant_cycles
 from topoopt.core.arrays import Int32s, Ints
 
 MOST_CANDIDATES = 96
@@ -120,7 +120,7 @@ def _bundle(n: int, step: int, size: int, inside: Mapping[int, int]) -> RingCand
     distances += [size // 2] * (antipodal // 2)
     if size < 3 or not distances or gcd(size, *distances) != 1:
         return None
-    cycles = next((c for seed in range(1, 4) if (c := hamiltonian_cycles(size, distances, seed=seed))), None)
+    cycles = next((c for seed in range(1, 4) if (c := circulant_cycles(size, distances, seed=seed))), None)
     if cycles is None:
         return None
     orders = [order for cycle in cycles for order in (cycle, (cycle[0], *reversed(cycle[1:])))]

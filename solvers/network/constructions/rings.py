@@ -1,7 +1,8 @@
 """Rings that share the AllReduce of each group so that the largest link load is least.
 
 Equally spaced groups on a circulant (all groups a strided placement makes) are solved once per size and translated;
-any other group, or topology, goes through `general_rings`. Shares come from a linear program over candidate rings
+a group of all servers on any other topology runs along Hamiltonian cycles that together take every link once, where the
+topology has them; what is left goes through `general_rings`. Shares come from a linear program over candidate rings
 (formulations/path_split.py) with two loads: that of all translates of the group at work together, which decides, and
 that of one alone; a small charge on hops breaks ties.
 """
@@ -16,6 +17,7 @@ import numpy as np
 from formulations.job.path_split import PathSplit, build_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
 from solvers.network.constructions.assemble import common_offsets
+from solvers.network.constructions.cycles import hamiltonian_cycles
 from solvers.network.constructions.degree_split import coset_size
 from solvers.network.constructions.general_rings import general_group_rings
 from solvers.network.constructions.graph import ArcGraph, arc_graph
@@ -66,9 +68,25 @@ def group_rings(
             rings = tuple(_translated(ring, min(members), n) for ring in solved[size])
         else:
             graph = graph or arc_graph(topology)
-            rings = general_group_rings(graph, members, limit, seed=seed)
+            cycles = _along_cycles(topology, limit, seed) if size == n else ()
+            rings = cycles or general_group_rings(graph, members, limit, seed=seed)
         out.append(GroupRings(tuple(members), rings))
     return tuple(out)
+
+
+def _along_cycles(topology: Topology, limit: int, seed: int) -> tuple[Ring, ...]:
+    """Rings of all servers both ways round link-disjoint Hamiltonian cycles over all fibre pairs; none where there are
+    no such cycles, or more than `limit` rings would be needed."""
+    n = topology.servers
+    if topology.links is not LinkDirection.BIDIRECTIONAL or topology.degree > limit:
+        return ()
+    counts = np.zeros((n, n), dtype=np.int64)
+    counts[topology.arcs[:, 0], topology.arcs[:, 1]] = topology.multiplicity
+    cycles = hamiltonian_cycles(counts, (), seed=seed) or ()
+    orders = [order for cycle in cycles for order in (cycle, cycle[::-1])]
+    return tuple(
+        Ring(order, 1.0 / len(orders), tuple(zip(order, (*order[1:], order[0]), strict=True))) for order in orders
+    )
 
 
 def _shared(candidates: Sequence[RingCandidate], coins: Mapping[int, int], limit: int) -> tuple[Ring, ...]:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from solvers.job.exchanges.circuits import circuit_links, wanted_circuits
-from solvers.job.exchanges.cycles import hamiltonian_cycles
 from solvers.job.exchanges.moves import Proposer
 from solvers.job.exchanges.repair import rewired
 from solvers.job.exchanges.ring_search import rings_anew
@@ -20,6 +19,7 @@ from solvers.job.exchanges.wiring import wiring_of
 from solvers.job.methods import run_method
 from solvers.job.realise import demand_routed, realise
 from solvers.network.constructions.assemble import assemble, link_arcs
+from solvers.network.constructions.cycles import hamiltonian_cycles
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import combinations, pairwise
 from math import gcd
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from solvers.network.constructions import circulant_topology, find_topology, group_rings
-from solvers.network.constructions.hamilton import hamiltonian_cycles
+from solvers.network.constructions.circulant_cycles import circulant_cycles
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError
@@ -139,17 +140,31 @@ def test_bad_groups_are_all_listed() -> None:
     assert len(caught.value.problems) == 3
 
 
-def test_hamiltonian_cycles_use_each_link_once() -> None:
+def test_circulant_cycles_use_each_link_once() -> None:
     """All pairs of distances on up to 30 servers: every cycle Hamiltonian, together exactly the circulant's links."""
     for n in range(5, 31):
         for distances in combinations(range(1, (n - 1) // 2 + 1), 2):
             if gcd(n, *distances) > 1:
-                assert hamiltonian_cycles(n, distances) is None
+                assert circulant_cycles(n, distances) is None
                 continue
-            cycles = hamiltonian_cycles(n, distances)
+            cycles = circulant_cycles(n, distances)
             assert cycles is not None
             links: Counter[frozenset[int]] = Counter()
             for cycle in cycles:
                 assert sorted(cycle) == list(range(n))
                 links.update(frozenset((cycle[i], cycle[i - 1])) for i in range(n))
             assert links == Counter(frozenset((i, (i + p) % n)) for p in distances for i in range(n))
+
+
+@pytest.mark.parametrize(("n", "degree"), [(7, 4), (12, 4), (33, 4), (20, 6), (128, 4)])
+def test_an_allreduce_of_all_servers_takes_every_link_of_a_random_regular_graph_once(n: int, degree: int) -> None:
+    arcs = np.array([pair for a, b in nx.random_regular_graph(degree, n, seed=3).edges for pair in ((a, b), (b, a))])
+    topology = Topology.of_arcs(n, arcs, degree=degree, links=BOTH)
+    everyone = tuple(range(n))
+    whole, part = group_rings(topology, [everyone, (0, 2, 5)])
+    load = loads(topology, whole, degree)
+    assert load == pytest.approx(np.full(len(arcs), 1 / degree))
+    assert sum(len(path) - 1 for ring in whole.rings for path in ring.paths) == n * degree
+    loads(topology, part, degree)
+    few = loads(topology, group_rings(topology, [everyone], max_rings=1)[0], 1)
+    assert few.max() >= 1.0

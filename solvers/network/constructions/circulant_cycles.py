@@ -15,7 +15,7 @@ import numpy as np
 from topoopt.simulate.cycle_factors import joined_cycles
 
 
-def hamiltonian_cycles(n: int, distances: Sequence[int], *, seed: int = 1) -> tuple[tuple[int, ...], ...] | None:
+def circulant_cycles(n: int, distances: Sequence[int], *, seed: int = 1) -> tuple[tuple[int, ...], ...] | None:
     """One Hamiltonian cycle per ring distance, link-disjoint, over the undirected circulant; None when not found.
 
     Args:
