@@ -213,11 +213,12 @@ def test_fabrics_of_large_clusters_keep_the_best_by_rounds() -> None:
 
 
 def test_the_larger_the_cluster_the_less_is_tried() -> None:
-    """Every size has a row, of which no column grows; every part of a search tries something."""
+    """Every size has a row, of which no column grows; every part of a search tries something, but random graphs of
+    thousands of servers, whose paths of all pairs nobody has."""
     assert [row.servers for row in EFFORTS] == sorted({row.servers for row in EFFORTS})
     for small, large in pairwise(EFFORTS):
         assert all(less <= more for less, more in zip(large[1:], small[1:], strict=True))
-    assert min(EFFORTS[-1]) >= 1
+    assert min(EFFORTS[-1]._replace(annealed=1)) >= 1
     assert effort_for(161) is effort_for(256) is not effort_for(160)
     assert effort_for(2).servers == 20
     assert effort_for(4096) is effort_for(5000) is EFFORTS[-1]
