@@ -29,6 +29,8 @@ ENOUGH = 2e-6
 _AIM = 1e-4
 _PATIENCE = 8
 _LEAST_PRICE = 0.02
+_MOST = 1e6
+"""Of a relief or shift, where the mean price is 1: far beyond any that proves something."""
 
 
 @kernel
@@ -163,11 +165,11 @@ def ascend(demand: Floats, state: Floats, theta: float, rows: Ints, into: Ints, 
             for j in range(n):
                 if not absent[i, j]:
                     state[0, i, j] = max(_LEAST_PRICE, state[0, i, j] + step * run[0, i, j])
-                    state[2, i, j] += step * run[2, i, j]
+                    state[2, i, j] = min(_MOST, max(-_MOST, state[2, i, j] + step * run[2, i, j]))
                     prices += state[0, i, j]
                     count += 1.0
                 if i != j:
-                    state[1, i, j] = max(0.0, state[1, i, j] + step * run[1, i, j])
+                    state[1, i, j] = min(_MOST, max(0.0, state[1, i, j] + step * run[1, i, j]))
         state *= count / prices
     state[:] = best_state
     return best

@@ -25,7 +25,7 @@ from solvers.network.exact.routed import Counts, distances, relaxed_theta, route
 from solvers.network.exact.space import Space
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.block_tree import DEGREE, MOST_NODES, BlockTree
+from topoopt.core.block_tree import DEGREE, LARGEST, BlockTree
 from topoopt.core.verdict import StopReason
 
 LEAST_SERVERS, MOST_SERVERS = 8, 10
@@ -36,6 +36,9 @@ AIM = 2e-7
 
 SURE = 1e-8
 """Part of the sums compared by which a node has to be closed, for rounding elsewhere."""
+
+MOST_NODES = 20_000
+"""Nodes looked at before the search is given up: a count, so that results do not depend on the machine."""
 
 _ITERATIONS = 150
 _FIRST_ITERATIONS = 1000
@@ -115,7 +118,7 @@ def search_blocks(
     Args:
         theta: of a network known, finite.
         seed: of the exchanges that improve networks met.
-        most_nodes: looked at before the search is given up: a count, so that results do not depend on the machine.
+        most_nodes: looked at before the search is given up.
     """
     best: tuple[float, Counts | None] = (theta, None)
     nodes = 0
@@ -202,7 +205,7 @@ class _Walk:
     def _rounded(self, node: _Node, state: Floats, bits: int) -> tuple[int, Ints]:
         """Bar and int64[3, n, n]; 0 where no network of the node has a link."""
         absent = choices(node.rows, node.into)[4]
-        whole = np.rint(state * 2.0**bits).astype(np.int64)
+        whole = np.rint(np.clip(state * 2.0**bits, -LARGEST, LARGEST)).astype(np.int64)
         whole[0, absent] = whole[2, absent] = 0
         return int(np.rint(2.0**bits * self.n * longest_of(state[0], absent))), whole
 

@@ -98,7 +98,7 @@ def _refuse(problem: TopologyProblem, proof: BlockTree) -> None:
     rows = (proof.parent, proof.server, proof.bar)
     before = np.arange(count)
     faults = {
-        f"{n} servers, 3 to {MOST_SERVERS} expected": not 3 <= n <= MOST_SERVERS,
+        f"{n} servers, 4 to {MOST_SERVERS} expected": not 4 <= n <= MOST_SERVERS,
         f"{count} nodes, 1 to {MOST_NODES} expected": not 1 <= count <= MOST_NODES,
         "numbers of the wrong shape": any(each.shape != (count,) for each in rows)
         or any(each.shape != (count, n, n) for each in tables)
