@@ -4,7 +4,7 @@ For directed links, degree 2 and no other constraint. Every node has prices of i
 those of its parent (`block_ascent`). Where they do not close it, it is divided by the links of the server for which
 they leave least open; children that the same prices close need nothing of their own. All links of a node known, the
 linear program of its routing gives the prices. A network better than the best known is improved by exchanges, and the
-search begins anew, as a lower theta closes nodes earlier.
+search begins anew, as a lower theta closes nodes earlier; so it does after a longer search where the tree is large.
 
 Prices are rounded to few digits before they count, so that what is written down proves what was found
 (`topoopt.core.block_tree`).
@@ -12,7 +12,7 @@ Prices are rounded to few digits before they count, so that what is written down
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import exp, inf
 
 import numpy as np
@@ -20,9 +20,11 @@ import numpy as np
 from solvers.network.exact.block_ascent import ascend
 from solvers.network.exact.block_children import children
 from solvers.network.exact.block_kernels import choices, far_lengths, longest_of
+from solvers.network.exact.block_nodes import Node, Written
 from solvers.network.exact.local import local_search
 from solvers.network.exact.routed import Counts, distances, relaxed_theta, route
 from solvers.network.exact.space import Space
+from solvers.network.search import search_topology
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.block_tree import DEGREE, LARGEST, BlockTree
@@ -39,6 +41,9 @@ SURE = 1e-8
 
 MOST_NODES = 20_000
 """Nodes looked at before the search is given up: a count, so that results do not depend on the machine."""
+
+FIRST_NODES = 1000
+"""Of them, before a longer search for a network that is better: small trees do without."""
 
 _ITERATIONS = 150
 _FIRST_ITERATIONS = 1000
@@ -67,41 +72,6 @@ class BlockOutcome:
     work: int
 
 
-@dataclass(frozen=True, eq=False)
-class _Node:
-    """`rows` and `into` as in `block_kernels`, the parent's number, heads that it chose, prices to begin with."""
-
-    rows: Ints
-    into: Ints
-    parent: int
-    heads: tuple[int, int]
-    state: Floats
-
-
-@dataclass(eq=False)
-class _Written:
-    """Nodes written down so far, and the prices of each: bar, and int64[3, n, n]."""
-
-    nodes: list[_Node] = field(default_factory=list)
-    server: list[int] = field(default_factory=list)
-    bar: list[int] = field(default_factory=list)
-    state: list[Ints] = field(default_factory=list)
-
-    def add(self, node: _Node, server: int, bar: int, state: Ints) -> int:
-        """The number of a node."""
-        for one, value in zip((self.nodes, self.server, self.bar, self.state), (node, server, bar, state), strict=True):
-            one.append(value)  # type: ignore[attr-defined]
-        return len(self.nodes) - 1
-
-    def proof(self, theta: float) -> BlockTree:
-        """All of them."""
-        price, relief, shift = np.array(self.state, dtype=np.int64).transpose(1, 0, 2, 3)
-        parent = np.array([node.parent for node in self.nodes], dtype=np.int64)
-        heads = np.array([node.heads for node in self.nodes], dtype=np.int64)
-        server, bar = np.array(self.server, dtype=np.int64), np.array(self.bar, dtype=np.int64)
-        return BlockTree(theta, parent, heads, server, bar, price, relief, shift)
-
-
 def covers_blocks(space: Space) -> bool:
     """Whether a problem is one for this search."""
     problem = space.problem
@@ -121,20 +91,34 @@ def search_blocks(
         most_nodes: looked at before the search is given up.
     """
     best: tuple[float, Counts | None] = (theta, None)
-    nodes = 0
+    nodes, searched = 0, False
     while True:
-        walk = _Walk(space, best[0] * (1 - AIM), most_nodes - nodes)
+        walk = _Walk(space, best[0] * (1 - AIM), most_nodes - nodes if searched else min(FIRST_NODES, most_nodes))
         reason = walk.run(stop)
         nodes += walk.visited
-        if reason is not None:
-            return BlockOutcome(best[1], 0.0, None, reason, nodes)
-        if walk.better is None:
+        if reason is None and walk.better is None:
             return BlockOutcome(best[1], walk.theta, walk.written.proof(walk.theta), StopReason.CONVERGED, nodes)
-        improved = local_search(space, seed, stop, walk.better)
-        for counts in (walk.better, *(() if improved is None else (improved[0],))):
-            routed = route(space.demand, counts)
-            if routed is not None and routed.theta < best[0]:
-                best = routed.theta, counts
+        if walk.better is not None:
+            best = _improved(space, best, walk.better, seed, stop)
+        elif reason is StopReason.BUDGET and not searched and nodes < most_nodes:
+            searched = True
+            best = _improved(
+                space, best, search_topology(space.problem, seed=seed, stop=stop).topology.adjacency(), seed, stop
+            )
+        else:
+            return BlockOutcome(best[1], 0.0, None, reason or StopReason.ERROR, nodes)
+
+
+def _improved(
+    space: Space, best: tuple[float, Counts | None], found: Counts, seed: int, stop: Stop
+) -> tuple[float, Counts | None]:
+    """The best of what is known, a network found, and what exchanges make of it."""
+    exchanged = local_search(space, seed, stop, found)
+    for counts in (found, *(() if exchanged is None else (exchanged[0],))):
+        routed = route(space.demand, counts)
+        if routed is not None and routed.theta < best[0]:
+            best = routed.theta, counts
+    return best
 
 
 class _Walk:
@@ -145,7 +129,7 @@ class _Walk:
         self.theta, self.most_nodes = theta, most_nodes
         self._unit = float(space.demand.sum()) / (self.n * (self.n - 1))
         self.demand, self.aim = space.demand / self._unit, theta / self._unit
-        self.written = _Written()
+        self.written = Written()
         self.visited = 0
         self.better: Counts | None = None
 
@@ -154,7 +138,7 @@ class _Walk:
         nobody = np.full((self.n, DEGREE), -1, dtype=np.int64)
         state = np.zeros((3, self.n, self.n))
         state[0] = 1.0
-        stack = [_Node(nobody, nobody, -1, (-1, -1), state)]
+        stack = [Node(nobody, nobody, -1, (-1, -1), state)]
         while stack and self.better is None:
             reason = stop.reason() or (StopReason.BUDGET if self.visited >= self.most_nodes else None)
             if reason is not None:
@@ -168,7 +152,7 @@ class _Walk:
                 stack += self._divided(node)
         return None
 
-    def _divided(self, node: _Node) -> list[_Node]:
+    def _divided(self, node: Node) -> list[Node]:
         """Close a node, or divide it; the children, the most promising last."""
         state = node.state.copy()
         iterations = _ITERATIONS if node.parent >= 0 else _FIRST_ITERATIONS
@@ -195,21 +179,21 @@ class _Walk:
         open_choices = open_choices[np.argsort(-values[server, open_choices], kind="stable")]
         return [self._child(node, number, server, heads[server, q], state) for q in open_choices.tolist()]
 
-    def _child(self, node: _Node, number: int, server: int, heads: Ints, state: Floats) -> _Node:
+    def _child(self, node: Node, number: int, server: int, heads: Ints, state: Floats) -> Node:
         rows, into = node.rows.copy(), node.into.copy()
         rows[server] = heads
         for head in heads.tolist():
             into[head] = (server, -1) if into[head, 0] < 0 else sorted((into[head, 0], server))
-        return _Node(rows, into, number, (int(heads[0]), int(heads[1])), state)
+        return Node(rows, into, number, (int(heads[0]), int(heads[1])), state)
 
-    def _rounded(self, node: _Node, state: Floats, bits: int) -> tuple[int, Ints]:
+    def _rounded(self, node: Node, state: Floats, bits: int) -> tuple[int, Ints]:
         """Bar and int64[3, n, n]; 0 where no network of the node has a link."""
         absent = choices(node.rows, node.into)[4]
         whole = np.rint(np.clip(state * 2.0**bits, -LARGEST, LARGEST)).astype(np.int64)
         whole[0, absent] = whole[2, absent] = 0
         return int(np.rint(2.0**bits * self.n * longest_of(state[0], absent))), whole
 
-    def _routed(self, node: _Node) -> bool:
+    def _routed(self, node: Node) -> bool:
         """Close a network by the lengths of its links; False if they prove too little. A better one is kept."""
         counts = np.zeros((self.n, self.n), dtype=np.int64)
         np.add.at(counts, (np.repeat(np.arange(self.n), DEGREE), node.rows.ravel()), 1)
