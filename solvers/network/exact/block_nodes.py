@@ -11,7 +11,7 @@ from topoopt.core.block_tree import BlockTree
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class BlockNode:
     """`rows` and `into` as in `block_kernels`, the parent's number, heads that it chose, prices to begin with."""
 
     rows: Ints
@@ -25,12 +25,12 @@ class Node:
 class Written:
     """Nodes written down so far, and the prices of each: bar, and int64[3, n, n]."""
 
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[BlockNode] = field(default_factory=list)
     server: list[int] = field(default_factory=list)
     bar: list[int] = field(default_factory=list)
     state: list[Ints] = field(default_factory=list)
 
-    def add(self, node: Node, server: int, bar: int, state: Ints) -> int:
+    def add(self, node: BlockNode, server: int, bar: int, state: Ints) -> int:
         """The number of a node."""
         for one, value in zip((self.nodes, self.server, self.bar, self.state), (node, server, bar, state), strict=True):
             one.append(value)  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ import numpy as np
 from solvers.network.exact.block_ascent import ascend
 from solvers.network.exact.block_children import children
 from solvers.network.exact.block_kernels import choices, far_lengths, longest_of
-from solvers.network.exact.block_nodes import Node, Written
+from solvers.network.exact.block_nodes import BlockNode, Written
 from solvers.network.exact.local import local_search
 from solvers.network.exact.routed import Counts, distances, relaxed_theta, route
 from solvers.network.exact.space import Space
@@ -138,7 +138,7 @@ class _Walk:
         nobody = np.full((self.n, DEGREE), -1, dtype=np.int64)
         state = np.zeros((3, self.n, self.n))
         state[0] = 1.0
-        stack = [Node(nobody, nobody, -1, (-1, -1), state)]
+        stack = [BlockNode(nobody, nobody, -1, (-1, -1), state)]
         while stack and self.better is None:
             reason = stop.reason() or (StopReason.BUDGET if self.visited >= self.most_nodes else None)
             if reason is not None:
@@ -152,7 +152,7 @@ class _Walk:
                 stack += self._divided(node)
         return None
 
-    def _divided(self, node: Node) -> list[Node]:
+    def _divided(self, node: BlockNode) -> list[BlockNode]:
         """Close a node, or divide it; the children, the most promising last."""
         state = node.state.copy()
         iterations = _ITERATIONS if node.parent >= 0 else _FIRST_ITERATIONS
@@ -179,21 +179,21 @@ class _Walk:
         open_choices = open_choices[np.argsort(-values[server, open_choices], kind="stable")]
         return [self._child(node, number, server, heads[server, q], state) for q in open_choices.tolist()]
 
-    def _child(self, node: Node, number: int, server: int, heads: Ints, state: Floats) -> Node:
+    def _child(self, node: BlockNode, number: int, server: int, heads: Ints, state: Floats) -> BlockNode:
         rows, into = node.rows.copy(), node.into.copy()
         rows[server] = heads
         for head in heads.tolist():
             into[head] = (server, -1) if into[head, 0] < 0 else sorted((into[head, 0], server))
-        return Node(rows, into, number, (int(heads[0]), int(heads[1])), state)
+        return BlockNode(rows, into, number, (int(heads[0]), int(heads[1])), state)
 
-    def _rounded(self, node: Node, state: Floats, bits: int) -> tuple[int, Ints]:
+    def _rounded(self, node: BlockNode, state: Floats, bits: int) -> tuple[int, Ints]:
         """Bar and int64[3, n, n]; 0 where no network of the node has a link."""
         absent = choices(node.rows, node.into)[4]
         whole = np.rint(np.clip(state * 2.0**bits, -LARGEST, LARGEST)).astype(np.int64)
         whole[0, absent] = whole[2, absent] = 0
         return int(np.rint(2.0**bits * self.n * longest_of(state[0], absent))), whole
 
-    def _routed(self, node: Node) -> bool:
+    def _routed(self, node: BlockNode) -> bool:
         """Close a network by the lengths of its links; False if they prove too little. A better one is kept."""
         counts = np.zeros((self.n, self.n), dtype=np.int64)
         np.add.at(counts, (np.repeat(np.arange(self.n), DEGREE), node.rows.ravel()), 1)

@@ -82,14 +82,14 @@ def bound_of(outcome: TreeOutcome | BlockOutcome) -> Bound:
     return Bound(outcome.bound, Argument.LINK_BLOCKS if blocks else Argument.LINK_TREE)
 
 
-class Proof(TypedDict, total=False):
+class ProofParts(TypedDict, total=False):
     """What `finish` takes of a proof."""
 
     tree: LinkTree | None
     blocks: BlockTree | None
 
 
-def proof_of(outcome: TreeOutcome | BlockOutcome) -> Proof:
+def proof_of(outcome: TreeOutcome | BlockOutcome) -> ProofParts:
     """Under its name in a result."""
     if isinstance(outcome, BlockOutcome):
         return {"blocks": outcome.proof}
