@@ -25,6 +25,7 @@ from tests.benchmarks.bench_solve import solve_figures
 from tests.benchmarks.bench_studies import study_figures
 from tests.benchmarks.bench_together import together_figures
 from tests.benchmarks.bench_topology import topology_figures
+from tests.benchmarks.bench_topology_proof import topology_proof_figures
 from tests.benchmarks.bench_topology_search import topology_search_figures
 
 
@@ -46,8 +47,9 @@ def main(arguments: list[str]) -> int:
         "llm-training": llm_training_figures,
         "collective-find": collective_find_figures,
     }
-    # A solve of each model, minutes each: only when asked for.
+    # Minutes each, the first a solve of each model: only when asked for.
     large = {f"scale-{n}": partial(scale_figures, n) for n in GOAL_S}
+    large["topology-proof"] = topology_proof_figures
     usual, groups = list(groups), {**groups, **large}
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from topoopt.core.arrays import Floats
+from topoopt.core.block_tree import BlockTree
 from topoopt.core.columns import Columns, links_of
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.link_tree import LinkTree
@@ -84,6 +85,7 @@ class RoutedNetwork(Shown):
         routing_bound: lower bound on the objective on this topology, proven by what stands in `routing`.
         enumeration: what a bound by enumeration rests on; None for all other bounds.
         tree: what a bound by branch and bound rests on; None for all other bounds.
+        blocks: the same, with the links around every server.
         layer_prices: what a layered Moore bound rests on; None for all other bounds.
         relay_prices: what a bound by relay blocks rests on; None for all other bounds.
         robustness: of method `robust`; None for others.
@@ -94,6 +96,7 @@ class RoutedNetwork(Shown):
     routing_bound: float
     enumeration: EnumerationProof | None = None
     tree: LinkTree | None = None
+    blocks: BlockTree | None = None
     layer_prices: LayerPrices | None = None
     relay_prices: RelayPrices | None = None
     robustness: Robustness | None = None

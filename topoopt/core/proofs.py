@@ -25,6 +25,7 @@ class Argument(StrEnum):
     RELAY_BLOCKS = "relay-blocks"
     LISTED_NETWORKS = "listed-networks"
     LINK_TREE = "link-tree"
+    LINK_BLOCKS = "link-blocks"
     FAILED_LINK_CUT = "failed-link-cut"
     FAILED_LINK_HOPS = "failed-link-hops"
     DUAL_CUT = "dual-cut"
@@ -108,6 +109,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.RELAY_BLOCKS: "links around every relay server (weak duality)",
     Argument.LISTED_NETWORKS: "link lengths of all networks with few hops",
     Argument.LINK_TREE: "branch and bound over links, link lengths for every leaf",
+    Argument.LINK_BLOCKS: "branch and bound over links, links around every server at each node (weak duality)",
     Argument.FAILED_LINK_CUT: "node cut with a link less",
     Argument.FAILED_LINK_HOPS: "layered Moore distances with a link less",
     Argument.DUAL_CUT: "dual cut of this topology",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from math import inf
+from typing import TypedDict
 
+from solvers.network.exact.block_search import BlockOutcome, covers_blocks, search_blocks
 from solvers.network.exact.local import local_search
 from solvers.network.exact.result import OPTIMALITY, ExactLimits, TopologyResult
 from solvers.network.exact.routed import Counts, Routed, route
 from solvers.network.exact.space import Space, finish, infeasible_hops, open_space
 from solvers.network.exact.tree_nodes import too_many_choices
 from solvers.network.exact.tree_search import TreeOutcome, search_tree
-from solvers.stop import first_part
+from solvers.stop import Stop, first_part
+from topoopt.core.block_tree import BlockTree
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
+from topoopt.core.link_tree import LinkTree
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
@@ -36,10 +40,19 @@ def solve_branching(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     first = first_network(space, limits)
     if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
         return finish(space, *first, space.bound, StopReason.CONVERGED, NAME, 0)
-    return concluded(space, first, search_tree(space, theta_of(first), limits.stop))
+    return concluded(space, first, branch_and_bound(space, first, limits.stop, limits.seed))
 
 
-def concluded(space: Space, first: tuple[Counts, Routed] | None, outcome: TreeOutcome) -> TopologyResult:
+def branch_and_bound(
+    space: Space, first: tuple[Counts, Routed] | None, stop: Stop, seed: int
+) -> TreeOutcome | BlockOutcome:
+    """By the links around every server where that is quicker, else by one linear program after another."""
+    if first is not None and covers_blocks(space):
+        return search_blocks(space, first[1].theta, stop, seed=seed)
+    return search_tree(space, theta_of(first), stop)
+
+
+def concluded(space: Space, first: tuple[Counts, Routed] | None, outcome: TreeOutcome | BlockOutcome) -> TopologyResult:
     """The result of branch and bound that set out from a network, or from none.
 
     Raises:
@@ -48,7 +61,7 @@ def concluded(space: Space, first: tuple[Counts, Routed] | None, outcome: TreeOu
     """
     best = first if outcome.counts is None else (outcome.counts, routed(space, outcome.counts))
     if best is not None:
-        return finish(space, *best, bound_of(outcome), outcome.stopped_by, NAME, outcome.programs, tree=outcome.proof)
+        return finish(space, *best, bound_of(outcome), outcome.stopped_by, NAME, outcome.work, **proof_of(outcome))
     if outcome.bound < inf:
         raise LimitError("the limit came before any topology was found")
     if space.problem.max_hops is not None:
@@ -61,9 +74,26 @@ def theta_of(network: tuple[Counts, Routed] | None) -> float:
     return inf if network is None else network[1].theta
 
 
-def bound_of(outcome: TreeOutcome) -> Bound:
+def bound_of(outcome: TreeOutcome | BlockOutcome) -> Bound:
     """What branch and bound proved; claimed, where no checker can be given the proof."""
-    return Bound(outcome.bound, Argument.TOPOLOGY_BRANCHING if outcome.proof is None else Argument.LINK_TREE)
+    if outcome.proof is None:
+        return Bound(outcome.bound, Argument.TOPOLOGY_BRANCHING)
+    blocks = isinstance(outcome, BlockOutcome)
+    return Bound(outcome.bound, Argument.LINK_BLOCKS if blocks else Argument.LINK_TREE)
+
+
+class ProofParts(TypedDict, total=False):
+    """What `finish` takes of a proof."""
+
+    tree: LinkTree | None
+    blocks: BlockTree | None
+
+
+def proof_of(outcome: TreeOutcome | BlockOutcome) -> ProofParts:
+    """Under its name in a result."""
+    if isinstance(outcome, BlockOutcome):
+        return {"blocks": outcome.proof}
+    return {"tree": outcome.proof}
 
 
 def first_network(space: Space, limits: ExactLimits) -> tuple[Counts, Routed] | None:

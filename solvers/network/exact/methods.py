@@ -11,11 +11,11 @@ import numpy as np
 from solvers.network.exact.branching import (
     LOCAL_MOST_S,
     LOCAL_SHARE,
+    branch_and_bound,
     concluded,
     first_network,
     routed,
     solve_branching,
-    theta_of,
 )
 from solvers.network.exact.circulants import solve_circulant
 from solvers.network.exact.enumeration import covers, solve_enumerate
@@ -24,7 +24,6 @@ from solvers.network.exact.milp import by_program, solve_milp
 from solvers.network.exact.result import OPTIMALITY, ExactLimits, ExactMethod, TopologyResult
 from solvers.network.exact.space import Space, as_topology, finish, open_space
 from solvers.network.exact.tree_nodes import too_many_choices
-from solvers.network.exact.tree_search import search_tree
 from solvers.stop import first_part
 from topoopt.core.network import TopologyProblem
 from topoopt.core.verdict import StopReason
@@ -56,7 +55,7 @@ def solve_exact(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult
     if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
         return finish(space, *first, space.bound, StopReason.CONVERGED, "bounds", 0)
     if not too_many_choices(space):
-        outcome = search_tree(space, theta_of(first), first_part(limits.stop, TREE_SHARE, inf))
+        outcome = branch_and_bound(space, first, first_part(limits.stop, TREE_SHARE, inf), limits.seed)
         if outcome.bound > 0 or limits.stop.reason() is not None:
             return concluded(space, first, outcome)
         if outcome.counts is not None:

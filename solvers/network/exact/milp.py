@@ -14,13 +14,12 @@ from solvers.backends.guarded import solve_guarded
 from solvers.backends.result import SolverLimits
 from solvers.backends.table import solver_named
 from solvers.network.exact.bounds import layer_sizes, source_distances, total_distance
-from solvers.network.exact.branching import bound_of, first_network, routed
+from solvers.network.exact.branching import bound_of, branch_and_bound, first_network, proof_of, routed
 from solvers.network.exact.local import local_search, refuse_large
 from solvers.network.exact.result import OPTIMALITY, ExactLimits, TopologyResult
 from solvers.network.exact.routed import Counts, Routed, hop_distances
 from solvers.network.exact.space import Space, finish, infeasible_hops, open_space
 from solvers.network.exact.tree_nodes import too_many_choices
-from solvers.network.exact.tree_search import search_tree
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
@@ -62,12 +61,13 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
     found = by_program(space, first, limits)
     if found.stopped_by is not StopReason.CONVERGED or found.bound.verified or too_many_choices(space):
         return found
-    tree = search_tree(space, found.theta, limits.stop)
+    known = found.network.topology.adjacency()
+    tree = branch_and_bound(space, (known, routed(space, known)), limits.stop, limits.seed)
     if tree.proof is None:
         return found
-    counts = found.network.topology.adjacency() if tree.counts is None else tree.counts
+    counts = known if tree.counts is None else tree.counts
     best = counts, routed(space, counts)
-    return finish(space, *best, bound_of(tree), StopReason.CONVERGED, "milp", 1 + tree.programs, tree=tree.proof)
+    return finish(space, *best, bound_of(tree), StopReason.CONVERGED, "milp", 1 + tree.work, **proof_of(tree))
 
 
 def by_program(space: Space, first: tuple[Counts, Routed] | None, limits: ExactLimits) -> TopologyResult:

@@ -12,6 +12,7 @@ from solvers.network.exact.bounds import best_bound, moore_hops
 from solvers.network.exact.result import OPTIMALITY, TopologyResult
 from solvers.network.exact.routed import Counts, Routed, hop_distances
 from topoopt.core.arrays import Bools, Floats
+from topoopt.core.block_tree import BlockTree
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.link_tree import LinkTree
@@ -130,6 +131,7 @@ def finish(
     work: int,
     restriction: str = "",
     tree: LinkTree | None = None,
+    blocks: BlockTree | None = None,
 ) -> TopologyResult:
     """Result with `proven` and the cheap bound; with a restriction, `proven` holds in the family only."""
     known = (space.bound,) if restriction else (space.bound, proven)
@@ -143,6 +145,7 @@ def finish(
             routing,
             min(routed.bound, routed.theta),
             tree=tree,
+            blocks=blocks,
             layer_prices=space.layer_prices,
         ),
         bounds=bounds,

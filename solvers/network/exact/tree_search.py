@@ -54,6 +54,11 @@ class TreeOutcome:
     stopped_by: StopReason
     programs: int
 
+    @property
+    def work(self) -> int:
+        """What was done, as a count."""
+        return self.programs
+
 
 def search_tree(space: Space, theta: float, stop: Stop, *, most_programs: int = MOST_PROGRAMS) -> TreeOutcome:
     """Prove that no network is better than `theta` (infinite: none is known), or find the best one."""

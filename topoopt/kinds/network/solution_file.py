@@ -12,6 +12,7 @@ from topoopt.files.faults import Fault, Path
 from topoopt.files.link_tree_part import link_tree_faults
 from topoopt.files.solution_format import SolutionFormat
 from topoopt.files.topology_part import topology_faults
+from topoopt.kinds.network.block_tree_part import block_tree_faults
 from topoopt.kinds.network.solution_schema import AdaptedPart, CommonPart, FlowRow, NetworkSolutionFile, RobustnessPart
 
 MAX_FLOW_CELLS = 1 << 27
@@ -41,6 +42,8 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
             faults.append(Fault(("enumeration", index), "wrong size", allowed=f"{n} rows of {d}"))
     if file.tree is not None:
         faults += link_tree_faults(file.tree, n, ("tree",))
+    if file.blocks is not None:
+        faults += block_tree_faults(file.blocks, n, ("blocks",))
     if file.layer_prices is not None:
         tables = {"alpha": file.layer_prices.alpha, "beta": file.layer_prices.beta}
         faults += [

@@ -33,6 +33,7 @@ from topoopt.files.solution_head import (
 )
 from topoopt.files.topology_families import MAX_ARCS
 from topoopt.files.topology_part import Server, TopologyPart
+from topoopt.kinds.network.block_tree_part import BlockTreePart
 from topoopt.kinds.network.relay_prices_part import RelayPricesPart
 from topoopt.kinds.network.schema import MAX_STEPS
 
@@ -239,6 +240,9 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
     )
     tree: LinkTreePart | None = Field(
         default=None, exclude_if=is_none, description="what a bound by branch and bound rests on"
+    )
+    blocks: BlockTreePart | None = Field(
+        default=None, exclude_if=is_none, description="the same, by the links around every server at each node"
     )
     layer_prices: LayerPricesPart | None = Field(
         default=None, exclude_if=is_none, description="prices of rows and columns of the demand, for each layer of hops"

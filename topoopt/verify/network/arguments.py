@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from topoopt.core.block_tree import BlockTree
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import (
@@ -26,6 +27,7 @@ from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.bounds import Derivations
+from topoopt.verify.network.block_tree import blocks_bound
 from topoopt.verify.network.bounds import SEARCHED, formulas
 from topoopt.verify.network.link_tree import tree_bound
 from topoopt.verify.network.regular_networks import enumeration_bound
@@ -82,6 +84,7 @@ def of_topology(
         Argument.RELAY_BLOCKS: partial(_relay, problem, solution.network.relay_prices),
         Argument.LISTED_NETWORKS: partial(_listed, problem, solution),
         Argument.LINK_TREE: partial(_branched, problem, solution),
+        Argument.LINK_BLOCKS: partial(_blocks, problem, solution.network.blocks),
     }
 
 
@@ -130,6 +133,13 @@ def _branched(problem: TopologyProblem, solution: NetworkSolution) -> float:
     if solution.network.tree is None:
         raise InputError("it needs the lengths of the leaves")
     return tree_bound(problem, solution.network.tree, solution.bound.value)
+
+
+def _blocks(problem: TopologyProblem, proof: BlockTree | None) -> float:
+    """Every node is looked at again with its prices in the file."""
+    if proof is None:
+        raise InputError("it needs the prices of its nodes")
+    return blocks_bound(problem, proof)
 
 
 def _listed(problem: TopologyProblem, solution: NetworkSolution) -> float:

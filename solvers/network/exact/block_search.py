@@ -1,0 +1,223 @@
+"""Branch and bound over the links out of one server after another, with the bound by relay blocks at every node.
+
+For directed links, degree 2 and no other constraint. Every node has prices of its own, found by subgradient ascent from
+those of its parent (`block_ascent`). Where they do not close it, it is divided by the links of the server for which
+they leave least open; children that the same prices close need nothing of their own. All links of a node known, the
+linear program of its routing gives the prices. A network better than the best known is improved by exchanges, and the
+search begins anew, as a lower theta closes nodes earlier; so it does after a longer search where the tree is large.
+
+Prices are rounded to few digits before they count, so that what is written down proves what was found
+(`topoopt.core.block_tree`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, inf
+
+import numpy as np
+
+from solvers.network.exact.block_ascent import ascend
+from solvers.network.exact.block_children import children
+from solvers.network.exact.block_kernels import choices, far_lengths, longest_of
+from solvers.network.exact.block_nodes import BlockNode, Written
+from solvers.network.exact.local import local_search
+from solvers.network.exact.routed import Counts, distances, relaxed_theta, route
+from solvers.network.exact.space import Space
+from solvers.network.search import search_topology
+from solvers.stop import Stop
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.block_tree import DEGREE, LARGEST, BlockTree
+from topoopt.core.verdict import StopReason
+
+LEAST_SERVERS, MOST_SERVERS = 8, 10
+"""With fewer servers a tree whose nodes share their lengths is found as soon; with more this one is too large."""
+
+AIM = 2e-7
+"""Part of theta by which what is proven stays below it, for rounding."""
+
+SURE = 1e-8
+"""Part of the sums compared by which a node has to be closed, for rounding elsewhere."""
+
+MOST_NODES = 20_000
+"""Nodes looked at before the search is given up: a count, so that results do not depend on the machine."""
+
+FIRST_NODES = 1000
+"""Of them, before a longer search for a network that is better: small trees do without."""
+
+_ITERATIONS = 150
+_FIRST_ITERATIONS = 1000
+_DIGITS = (6, 9, 12, 16, 22, 30)
+"""Bits of the mean price, the fewest that close a node."""
+
+_DIVIDING_DIGITS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class BlockOutcome:
+    """What was found.
+
+    Attributes:
+        counts: int64[n, n], a network better than what was known; None where there is none.
+        bound: on theta over all networks; 0 if the search ended early.
+        proof: of that bound; None if there is none.
+        stopped_by: why it ended.
+        work: nodes looked at.
+    """
+
+    counts: Counts | None
+    bound: float
+    proof: BlockTree | None
+    stopped_by: StopReason
+    work: int
+
+
+def covers_blocks(space: Space) -> bool:
+    """Whether a problem is one for this search."""
+    problem = space.problem
+    plain = not problem.forbidden and problem.parallel_links and problem.max_hops is None and space.kept is None
+    sizes = LEAST_SERVERS <= problem.servers <= MOST_SERVERS and problem.degree == DEGREE
+    return plain and sizes and not space.bidirectional
+
+
+def search_blocks(
+    space: Space, theta: float, stop: Stop, *, seed: int = 0, most_nodes: int = MOST_NODES
+) -> BlockOutcome:
+    """Prove that no network is better than `theta`, or find the best one.
+
+    Args:
+        theta: of a network known, finite.
+        seed: of the exchanges that improve networks met.
+        most_nodes: looked at before the search is given up.
+    """
+    best: tuple[float, Counts | None] = (theta, None)
+    nodes, searched = 0, False
+    while True:
+        walk = _Walk(space, best[0] * (1 - AIM), most_nodes - nodes if searched else min(FIRST_NODES, most_nodes))
+        reason = walk.run(stop)
+        nodes += walk.visited
+        if reason is None and walk.better is None:
+            return BlockOutcome(best[1], walk.theta, walk.written.proof(walk.theta), StopReason.CONVERGED, nodes)
+        if walk.better is not None:
+            best = _improved(space, best, walk.better, seed, stop)
+        elif reason is StopReason.BUDGET and not searched and nodes < most_nodes:
+            searched = True
+            best = _improved(
+                space, best, search_topology(space.problem, seed=seed, stop=stop).topology.adjacency(), seed, stop
+            )
+        else:
+            return BlockOutcome(best[1], 0.0, None, reason or StopReason.ERROR, nodes)
+
+
+def _improved(
+    space: Space, best: tuple[float, Counts | None], found: Counts, seed: int, stop: Stop
+) -> tuple[float, Counts | None]:
+    """The best of what is known, a network found, and what exchanges make of it."""
+    exchanged = local_search(space, seed, stop, found)
+    for counts in (found, *(() if exchanged is None else (exchanged[0],))):
+        routed = route(space.demand, counts)
+        if routed is not None and routed.theta < best[0]:
+            best = routed.theta, counts
+    return best
+
+
+class _Walk:
+    """One walk through the tree, for one theta, in units of which demand has mean 1."""
+
+    def __init__(self, space: Space, theta: float, most_nodes: int) -> None:
+        self.n = space.problem.servers
+        self.theta, self.most_nodes = theta, most_nodes
+        self._unit = float(space.demand.sum()) / (self.n * (self.n - 1))
+        self.demand, self.aim = space.demand / self._unit, theta / self._unit
+        self.written = Written()
+        self.visited = 0
+        self.better: Counts | None = None
+
+    def run(self, stop: Stop) -> StopReason | None:
+        """None: a better network was found, or all nodes are closed; else why it ended early."""
+        nobody = np.full((self.n, DEGREE), -1, dtype=np.int64)
+        state = np.zeros((3, self.n, self.n))
+        state[0] = 1.0
+        stack = [BlockNode(nobody, nobody, -1, (-1, -1), state)]
+        while stack and self.better is None:
+            reason = stop.reason() or (StopReason.BUDGET if self.visited >= self.most_nodes else None)
+            if reason is not None:
+                return reason
+            self.visited += 1
+            node = stack.pop()
+            if (node.rows >= 0).all():
+                if not self._routed(node):
+                    return StopReason.ERROR
+            else:
+                stack += self._divided(node)
+        return None
+
+    def _divided(self, node: BlockNode) -> list[BlockNode]:
+        """Close a node, or divide it; the children, the most promising last."""
+        state = node.state.copy()
+        iterations = _ITERATIONS if node.parent >= 0 else _FIRST_ITERATIONS
+        if ascend(self.demand, state, self.aim, node.rows, node.into, iterations) > 0.0:
+            for bits in _DIGITS:
+                bar, whole = self._rounded(node, state, bits)
+                proven, total = children(self.demand, whole.astype(np.float64), bar, self.aim, node.rows, node.into)[:2]
+                if proven > SURE * total:
+                    self.written.add(node, -1, bar, whole)
+                    return []
+        bar, whole = self._rounded(node, state, _DIVIDING_DIGITS)
+        _, total, heads, many, values = children(
+            self.demand, whole.astype(np.float64), bar, self.aim, node.rows, node.into
+        )
+        left = values <= SURE * total  # of servers that have chosen already, all are infinite
+        cost = np.array([
+            sum(exp(max(-700.0, value / 2**_DIVIDING_DIGITS / 3.0)) for value in values[s, left[s]].tolist())
+            if node.rows[s, 0] < 0 else inf
+            for s in range(self.n)
+        ])  # fmt: skip
+        server = int(np.argmin(cost))
+        number = self.written.add(node, server, bar, whole)
+        open_choices = np.flatnonzero(left[server, : many[server]])
+        open_choices = open_choices[np.argsort(-values[server, open_choices], kind="stable")]
+        return [self._child(node, number, server, heads[server, q], state) for q in open_choices.tolist()]
+
+    def _child(self, node: BlockNode, number: int, server: int, heads: Ints, state: Floats) -> BlockNode:
+        rows, into = node.rows.copy(), node.into.copy()
+        rows[server] = heads
+        for head in heads.tolist():
+            into[head] = (server, -1) if into[head, 0] < 0 else sorted((into[head, 0], server))
+        return BlockNode(rows, into, number, (int(heads[0]), int(heads[1])), state)
+
+    def _rounded(self, node: BlockNode, state: Floats, bits: int) -> tuple[int, Ints]:
+        """Bar and int64[3, n, n]; 0 where no network of the node has a link."""
+        absent = choices(node.rows, node.into)[4]
+        whole = np.rint(np.clip(state * 2.0**bits, -LARGEST, LARGEST)).astype(np.int64)
+        whole[0, absent] = whole[2, absent] = 0
+        return int(np.rint(2.0**bits * self.n * longest_of(state[0], absent))), whole
+
+    def _routed(self, node: BlockNode) -> bool:
+        """Close a network by the lengths of its links; False if they prove too little. A better one is kept."""
+        counts = np.zeros((self.n, self.n), dtype=np.int64)
+        np.add.at(counts, (np.repeat(np.arange(self.n), DEGREE), node.rows.ravel()), 1)
+        relaxed = relaxed_theta(self.demand, counts)
+        if relaxed is not None and relaxed[0] < self.aim:
+            self.better = counts
+            return True
+        here = counts > 0
+        for bits in _DIGITS:
+            price, bar = (
+                np.zeros((self.n, self.n)),
+                1,
+            )  # where a demand has no path, what it needs costs and nothing else
+            if relaxed is not None:
+                price = np.rint(relaxed[2] * (2.0**bits * here.sum() / relaxed[2].sum()))
+                bar = int(self.n * price.max())
+            lengths = np.where(here, price, float(bar))
+            np.fill_diagonal(lengths, 0.0)
+            far = np.empty((self.n, self.n))
+            far_lengths(lengths, far, np.zeros((self.n, self.n), dtype=np.int64))
+            relief = np.maximum(far - distances(lengths), 0.0)
+            whole = np.array((price * here, relief, np.zeros((self.n, self.n)))).astype(np.int64)
+            proven, total = children(self.demand, whole.astype(np.float64), bar, self.aim, node.rows, node.into)[:2]
+            if proven > SURE * total:
+                self.written.add(node, -1, bar, whole)
+                return True
+        return False

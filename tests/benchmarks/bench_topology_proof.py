@@ -1,0 +1,42 @@
+"""How long optimal topologies for balanced skewed demand take, found, proven and checked: degree 2, directed links."""
+
+from __future__ import annotations
+
+import time
+
+from solvers.network.exact.branching import solve_branching
+from solvers.network.exact.result import ExactLimits
+from tests.benchmarks.figures import Figure
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.network import TopologyProblem
+from topoopt.verify.network.block_tree import blocks_bound
+from topoopt.workloads.demand_matrices import demand_matrix
+
+GOAL_S = 60.0
+SERVERS, SEEDS = (10, 9, 8), (1, 2, 3, 4, 5, 6)
+
+
+def topology_proof_figures() -> list[Figure]:
+    """Processor time of every demand; the checker's is in the name."""
+    solve_branching(_problem(8, 7), ExactLimits())  # compile
+    figures = []
+    for servers in SERVERS:
+        for seed in SEEDS:
+            problem = _problem(servers, seed)
+            began = time.process_time()
+            found = solve_branching(problem, ExactLimits())
+            took = time.process_time() - began
+            began = time.process_time()
+            proof = found.network.blocks
+            proven = 0.0 if proof is None else blocks_bound(problem, proof)
+            checking = time.process_time() - began
+            gap = found.theta / proven - 1.0 if proven else float("inf")
+            nodes = 0 if proof is None else len(proof.parent)
+            name = f"{servers} servers, seed {seed}: theta {found.theta:.5g}, gap {gap:.1g}, {nodes} nodes"
+            figures.append(Figure(f"{name}, checked in {checking:.2g} s", took, "s", GOAL_S))
+    return figures
+
+
+def _problem(servers: int, seed: int) -> TopologyProblem:
+    demand = demand_matrix("balanced-skew", servers, seed=seed)
+    return TopologyProblem("skewed", servers, 2, LinkDirection.UNIDIRECTIONAL, demand)
