@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.job.sizes import LARGE_SERVERS
+from solvers.job.strategy.load_bound import surely_longer
 from solvers.job.strategy.moves import GraphShape, propose
 from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
@@ -18,7 +19,7 @@ from topoopt.simulate.time_models.arrival import iteration_time
 from topoopt.simulate.workload_arrays import WorkloadArrays
 
 COST, OVERFLOW, BEST, BEST_OVERFLOW, FIGURE = 0, 1, 2, 3, 4
-PROPOSALS, SIMULATED, ACCEPTED, PRUNED = 0, 1, 2, 3
+PROPOSALS, SIMULATED, ACCEPTED, PRUNED, OVERLOADED = 0, 1, 2, 3, 4
 CLOSE = 1.005
 """Accepted proposals whose score is within this factor of the best are scored by `rounds` too."""
 
@@ -34,7 +35,7 @@ class Walker(NamedTuple):
         split, offset: the current strategy.
         figure_split, figure_offset: best by `rounds` among the strategies scored by it.
         value: current cost, current memory overflow, best cost, best overflow, best cost by `rounds`.
-        counts: proposals, simulated, accepted, pruned by a bound.
+        counts: proposals, simulated, accepted, pruned by memory or compute, overloaded (pruned by the load of a link).
         rng: uint64[1].
     """
 
@@ -128,8 +129,12 @@ def anneal_batch(
         if bound > limit or too_many_tasks(w, split, offset):
             walker.counts[PRUNED] += 1
             continue
+        graph = lower_arrays(w, split, offset)
+        if limit < np.inf and surely_longer(graph, net, limit):
+            walker.counts[OVERLOADED] += 1
+            continue
         walker.counts[SIMULATED] += 1
-        cost = score(w, net, split, offset, rounds, limit)
+        cost = iteration_time(graph, net, rounds, limit)
         if cost > limit or cost == np.inf:
             continue
         walker.counts[ACCEPTED] += 1
