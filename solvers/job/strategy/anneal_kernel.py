@@ -15,7 +15,7 @@ from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import lower_arrays, task_count
 from topoopt.simulate.network import NetworkArrays
 from topoopt.simulate.splitmix import uniform
-from topoopt.simulate.time_models.arrival import iteration_time
+from topoopt.simulate.time_models.arrival import iteration_time, time_within
 from topoopt.simulate.workload_arrays import WorkloadArrays
 
 COST, OVERFLOW, BEST, BEST_OVERFLOW, FIGURE = 0, 1, 2, 3, 4
@@ -130,11 +130,12 @@ def anneal_batch(
             walker.counts[PRUNED] += 1
             continue
         graph = lower_arrays(w, split, offset)
-        if limit < np.inf and surely_longer(graph, net, limit):
+        deadline = np.full(len(graph.kind), limit)
+        if limit < np.inf and surely_longer(graph, net, limit, deadline):
             walker.counts[OVERLOADED] += 1
             continue
         walker.counts[SIMULATED] += 1
-        cost = iteration_time(graph, net, rounds, limit)
+        cost = time_within(graph, net, rounds, limit, deadline)
         if cost > limit or cost == np.inf:
             continue
         walker.counts[ACCEPTED] += 1

@@ -1,4 +1,4 @@
-"""A lower bound on the iteration time of a task graph on a network, in a tenth of the time of a simulation.
+"""Whether a task graph on a network is sure to take too long, in a tenth of the time of a simulation.
 
 No task begins before the longest chain of tasks to it is done (its *head*: compute, and transfers at the rate of a link
 that has nothing else to carry). What tasks with heads of at least h send over a link takes as long as its bytes take,
@@ -12,13 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.simulate.engine.flows import ring_bytes
 from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays
 from topoopt.simulate.network import NetworkArrays
 from topoopt.simulate.schedule_rounds import schedule_of
 
-HEADS = 64
+HEADS = 32
 """Heads that are looked at."""
 
 ROUNDING = 1e-9
@@ -40,52 +39,61 @@ def _add_transfer(g: GraphArrays, w: NetworkArrays, t: int, load: Floats) -> flo
 
 
 @piece
-def _add_allreduce(g: GraphArrays, w: NetworkArrays, t: int, load: Floats) -> None:
-    """Add the ms of an AllReduce on its links."""
-    group, own = g.group[t], w.schedules
-    schedule = schedule_of(own, group, g.size[t])
-    if schedule >= 0:
-        low, high = own.hop_ptr[own.step_ptr[schedule]], own.hop_ptr[own.step_ptr[schedule + 1]]
-        for at in range(own.load_ptr[low], own.load_ptr[high]):
-            load[own.link[at]] += g.size[t] * own.share[at] / w.link_rate[own.link[at]]
-        return
+def _add_schedule(g: GraphArrays, w: NetworkArrays, t: int, schedule: int, load: Floats) -> None:
+    """Add the ms of an AllReduce on a schedule on its links."""
+    own = w.schedules
+    low, high = own.hop_ptr[own.step_ptr[schedule]], own.hop_ptr[own.step_ptr[schedule + 1]]
+    for at in range(own.load_ptr[low], own.load_ptr[high]):
+        load[own.link[at]] += g.size[t] * own.share[at] / w.link_rate[own.link[at]]
+
+
+@piece
+def _add_rings(w: NetworkArrays, group: int, reduced: float, load: Floats) -> None:
+    """Add the ms of AllReduces of so many bytes in all on the links of the rings of a group."""
+    sent = 2.0 * (w.group_size[group] - 1) / w.group_size[group] * reduced
     for ring in range(w.group_ptr[group], w.group_ptr[group + 1]):
-        amount = ring_bytes(g, w, t, ring)
+        amount = sent * w.ring_share[ring]
         for at in range(w.member_ptr[w.ring_ptr[ring]], w.member_ptr[w.ring_ptr[ring + 1]]):
             load[w.member_link[at]] += amount / w.link_rate[w.member_link[at]]
 
 
 @kernel
-def surely_longer(g: GraphArrays, w: NetworkArrays, limit: float) -> bool:
-    """Whether an iteration is sure to take longer than `limit` ms."""
+def surely_longer(g: GraphArrays, w: NetworkArrays, limit: float, deadline: Floats) -> bool:
+    """Whether an iteration is sure to take longer than `limit` ms; if not, no task of one that does not ends after its
+    `deadline` (float64[tasks], written): the longest chain of tasks after it takes what is left of the limit."""
     limit *= 1.0 + ROUNDING
     tasks, links = len(g.kind), len(w.link_rate)
-    head, waiting = np.zeros(tasks), np.zeros(tasks, dtype=np.int32)
+    head, least_ms, waiting = np.zeros(tasks), np.zeros(tasks), np.zeros(tasks, dtype=np.int32)
     for e in range(len(g.successor)):
         waiting[g.successor[e]] += 1
-    load, least = np.zeros((HEADS, links)), np.full(HEADS, np.inf)  # by head, in equal parts of the limit
+    # By head, in equal parts of the limit; of AllReduces on rings the bytes of each group, many of which add up.
+    load, least = np.zeros((HEADS, links)), np.full(HEADS, np.inf)
+    reduced = np.zeros((HEADS, len(w.group_size)))
     queue, last = np.empty(tasks, dtype=np.int64), 0
     for t in range(tasks):
         if waiting[t] == 0:
             queue[last] = t
             last += 1
     for place in range(tasks):
-        if place >= last:
-            return False
         t = queue[place]
-        done = head[t] + g.duration[t]
-        if done > limit:
+        begin = head[t] + g.duration[t]
+        if begin > limit:
             return True
+        least_ms[t] = g.duration[t]
         if g.kind[t] == TRANSFER or (g.kind[t] == ALLREDUCE and g.group[t] >= 0):
-            part = min(HEADS - 1, int(done / limit * HEADS))
-            least[part] = min(least[part], done)
+            part = min(HEADS - 1, int(begin / limit * HEADS))
+            least[part] = min(least[part], begin)
             if g.kind[t] == TRANSFER:
-                done += _add_transfer(g, w, t, load[part])
+                least_ms[t] += _add_transfer(g, w, t, load[part])
             else:
-                _add_allreduce(g, w, t, load[part])
+                schedule = schedule_of(w.schedules, g.group[t], g.size[t])
+                if schedule >= 0:
+                    _add_schedule(g, w, t, schedule, load[part])
+                else:
+                    reduced[part, g.group[t]] += g.size[t]
         for e in range(g.successor_ptr[t], g.successor_ptr[t + 1]):
             then = g.successor[e]
-            head[then] = max(head[then], done)
+            head[then] = max(head[then], head[t] + least_ms[t])
             waiting[then] -= 1
             if waiting[then] == 0:
                 queue[last] = then
@@ -93,8 +101,17 @@ def surely_longer(g: GraphArrays, w: NetworkArrays, limit: float) -> bool:
     total = np.zeros(links)
     for part in range(HEADS - 1, -1, -1):
         if least[part] < np.inf:
+            for group in range(len(w.group_size)):
+                if reduced[part, group] > 0.0:
+                    _add_rings(w, group, reduced[part, group], total)
             for link in range(links):
                 total[link] += load[part, link]
                 if least[part] + total[link] > limit:
                     return True
+    for place in range(tasks - 1, -1, -1):
+        t = queue[place]
+        deadline[t] = limit
+        for e in range(g.successor_ptr[t], g.successor_ptr[t + 1]):
+            then = g.successor[e]
+            deadline[t] = min(deadline[t], deadline[then] - least_ms[then])
     return False

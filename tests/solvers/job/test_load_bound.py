@@ -23,6 +23,7 @@ from topoopt.kinds.solution_file import read_solution
 from topoopt.simulate.fabrics.direct_connect import plan_network
 from topoopt.simulate.lower import build_task_graph, graph_arrays, strategy_arrays
 from topoopt.simulate.network import network_arrays
+from topoopt.simulate.time_models.arrival import time_within
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.simulate.workload_arrays import workload_arrays
 
@@ -40,15 +41,24 @@ def layers(n: int, elements: int) -> Workload:
     )
 
 
+def longer(arrays, links, limit: float) -> bool:
+    """`surely_longer` without its deadlines."""
+    return bool(surely_longer(arrays, links, limit, np.empty(len(arrays.kind))))
+
+
 def holds(graph, network) -> None:
-    """The bound is not above either time, and not below the busiest link, as far as it is asked."""
+    """The bound is not above either time, no task misses a deadline, and the busiest link counts in full."""
     arrays, links = graph_arrays(graph, network), network_arrays(network)
     for model in ("rounds", "hop"):
         simulation = simulate(graph, network, model)
-        assert not surely_longer(arrays, links, simulation.iteration_time_ms)
+        time_ms, deadline = simulation.iteration_time_ms, np.empty(graph.tasks)
+        assert not surely_longer(arrays, links, time_ms, deadline)
+        assert (simulation.end_ms <= deadline).all()
+        assert (deadline <= time_ms * (1 + 1e-8)).all()
+        assert time_within(arrays, links, model == "rounds", time_ms, deadline) == time_ms
         busy = float((simulation.link_bytes / network.link_rate).max())
         if busy > 0:
-            assert surely_longer(arrays, links, 0.999 * busy)
+            assert longer(arrays, links, 0.999 * busy)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -84,8 +94,12 @@ def test_an_allreduce_after_its_layer() -> None:
     network = realise(cluster, topology, strided_groups(2)).network
     graph = build_task_graph(cluster, workload, data_parallel(2, workload))
     arrays, links = graph_arrays(graph, network), network_arrays(network)
-    assert surely_longer(arrays, links, 3.0999)
-    assert not surely_longer(arrays, links, 3.1001)
+    assert longer(arrays, links, 3.0999)
+    deadline = np.empty(graph.tasks)
+    assert not surely_longer(arrays, links, 3.1001, deadline)
+    # Forward of 0.5 ms and backward of 1 ms on each server, then the AllReduce.
+    assert deadline[[0, 2]] == pytest.approx([2.1001, 3.1001])
+    assert time_within(arrays, links, False, 9.0, np.array([0.4, 9.0, 9.0, 9.0, 9.0])) == np.inf
 
 
 @pytest.mark.parametrize("choice", ["trees", "bfb"])
