@@ -58,7 +58,7 @@ class Flows(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """State of a simulation; per link when it is `free`, bytes `carried` and ms `busy`; `latest`: end of any task; of each
+    """State of a simulation; per link when it is `free`, bytes `carried` and ms `busy`; `latest`: end of any task; of a
     task its `deadline`: once one is missed, the simulation is over.
 
     Link loads are only added up if `record`.
