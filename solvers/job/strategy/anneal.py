@@ -11,6 +11,7 @@ from solvers.job.strategy.anneal_kernel import (
     ACCEPTED,
     BEST,
     FIGURE,
+    OVERLOADED,
     PROPOSALS,
     PRUNED,
     SIMULATED,
@@ -55,7 +56,8 @@ class StrategyAnnealResult:
     Attributes:
         strategy: best by `rounds` among all that came near the best score of the run.
         iteration_time_ms: its time by `rounds`.
-        proposals, simulated, accepted, pruned: counts; pruned ones died in a bound.
+        proposals, simulated, accepted, pruned, overloaded: counts; pruned ones died in the bound of memory or compute,
+            overloaded ones in that of link loads.
         stopped_by: why it ended early, None if it did not.
     """
 
@@ -65,6 +67,7 @@ class StrategyAnnealResult:
     simulated: int
     accepted: int
     pruned: int
+    overloaded: int
     stopped_by: StopReason | None
 
 
@@ -92,7 +95,7 @@ def _walker(
         figure_split=split.copy(),
         figure_offset=offset.copy(),
         value=np.array([cost, overflow, cost, overflow, figure]),
-        counts=np.zeros(4, dtype=np.int64),
+        counts=np.zeros(5, dtype=np.int64),
         rng=np.array([seed % 2**64], dtype=np.uint64),
     )
 
@@ -147,5 +150,6 @@ def anneal(
         simulated=int(walker.counts[SIMULATED]),
         accepted=int(walker.counts[ACCEPTED]),
         pruned=int(walker.counts[PRUNED]),
+        overloaded=int(walker.counts[OVERLOADED]),
         stopped_by=reason,
     )

@@ -8,17 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.job.sizes import LARGE_SERVERS
+from solvers.job.strategy.load_bound import surely_longer
 from solvers.job.strategy.moves import GraphShape, propose
 from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
 from topoopt.simulate.lower import lower_arrays, task_count
 from topoopt.simulate.network import NetworkArrays
 from topoopt.simulate.splitmix import uniform
-from topoopt.simulate.time_models.arrival import iteration_time
+from topoopt.simulate.time_models.arrival import iteration_time, time_within
 from topoopt.simulate.workload_arrays import WorkloadArrays
 
 COST, OVERFLOW, BEST, BEST_OVERFLOW, FIGURE = 0, 1, 2, 3, 4
-PROPOSALS, SIMULATED, ACCEPTED, PRUNED = 0, 1, 2, 3
+PROPOSALS, SIMULATED, ACCEPTED, PRUNED, OVERLOADED = 0, 1, 2, 3, 4
 CLOSE = 1.005
 """Accepted proposals whose score is within this factor of the best are scored by `rounds` too."""
 
@@ -34,7 +35,7 @@ class Walker(NamedTuple):
         split, offset: the current strategy.
         figure_split, figure_offset: best by `rounds` among the strategies scored by it.
         value: current cost, current memory overflow, best cost, best overflow, best cost by `rounds`.
-        counts: proposals, simulated, accepted, pruned by a bound.
+        counts: proposals, simulated, accepted, pruned by memory or compute, overloaded (pruned by the load of a link).
         rng: uint64[1].
     """
 
@@ -128,8 +129,13 @@ def anneal_batch(
         if bound > limit or too_many_tasks(w, split, offset):
             walker.counts[PRUNED] += 1
             continue
+        graph = lower_arrays(w, split, offset)
+        deadline = np.full(len(graph.kind), limit)
+        if limit < np.inf and surely_longer(graph, net, limit, deadline):
+            walker.counts[OVERLOADED] += 1
+            continue
         walker.counts[SIMULATED] += 1
-        cost = score(w, net, split, offset, rounds, limit)
+        cost = time_within(graph, net, rounds, limit, deadline)
         if cost > limit or cost == np.inf:
             continue
         walker.counts[ACCEPTED] += 1

@@ -6,13 +6,14 @@ import numpy as np
 
 from solvers.network.constructions.assemble import common_offsets
 from solvers.network.constructions.coin_routes import circulant_routes
+from solvers.network.constructions.displacement_paths import displacement_kernel, displacement_paths
 from solvers.network.constructions.graph import ArcGraph, arc_graph
 from solvers.network.constructions.route_kernels import (
     route_kernel,
     tree_loads_kernel,
     tree_paths_kernel,
 )
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, stable_order
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
@@ -20,6 +21,8 @@ from topoopt.simulate.hops import breadth_first_trees
 
 PASSES_SMALL = 5
 PASSES_LARGE = 1
+PASSES_ALIKE, HEAVY = 3, 8
+"""On large circulants the first pass takes all parcels, the others the heaviest of so many."""
 LARGE_PAIRS = 100_000
 SMALL_SERVERS = 64
 ROUNDING = 1e-12
@@ -69,7 +72,7 @@ def balanced_routes(
             if n > SMALL_SERVERS:
                 return alike
             peak = float(link_loads(topology, alike, amount).max())
-            plain = _plain_peak(arc_graph(topology), amount)
+            plain = plain_peak(arc_graph(topology), amount)
             # Routes that differ between sources can balance what whole paths per displacement cannot.
             free = _spread(topology, amount, paths_per_pair, seed, pairs)
             gain = float(link_loads(topology, free, amount).max()) < 0.98 * peak
@@ -91,11 +94,14 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
     source, target = parcels // n, parcels % n
     path_ptr = np.concatenate(([0], np.cumsum(graph.hops_to[target, source], dtype=np.int64)))
     shuffled = np.random.default_rng(seed).permutation(len(parcels))
-    order = shuffled[np.argsort(-bytes_each[shuffled], kind="stable")]
+    order = shuffled[stable_order(-bytes_each[shuffled])]
     arcs = np.empty(int(path_ptr[-1]), dtype=np.int64)
     load = np.zeros(len(graph.head))
     best_value, best_arcs = np.inf, arcs
     passes = PASSES_SMALL if len(parcels) <= LARGE_PAIRS else PASSES_LARGE
+    paths = None
+    if passes == PASSES_LARGE and topology.offsets and len(set(graph.inverse_capacity.tolist())) == 1:
+        paths, passes = displacement_paths(graph), PASSES_ALIKE
 
     def peak() -> float:
         """Largest load of the traffic itself, without the dust that spreads pairs without any."""
@@ -105,16 +111,22 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
         """Route all parcels again, turn by turn (turn 0: from nothing), and keep the best state."""
         nonlocal best_value, best_arcs
         for turn in turns:
-            route_kernel(
-                order, source, target, bytes_each, graph.ptr, graph.head, graph.tail, graph.hops_to,
-                graph.inverse_capacity, load, path_ptr, arcs, turn > 0,
-            )  # fmt: skip
+            if paths is not None:
+                part = order if turn == 0 else order[: len(order) // HEAVY]
+                displacement_kernel(
+                    parcels[part] // n, parcels[part] % n, bytes_each[part], path_ptr[part], paths, load, arcs, turn > 0
+                )
+            else:
+                route_kernel(
+                    order, source, target, bytes_each, graph.ptr, graph.head, graph.tail, graph.hops_to,
+                    graph.inverse_capacity, load, path_ptr, arcs, turn > 0,
+                )  # fmt: skip
             value = peak()
             if value < best_value * (1.0 - ROUNDING):
                 best_value, best_arcs = value, arcs.copy()
 
     improve(range(passes))
-    if _plain_peak(graph, amount) < best_value * (1.0 - ROUNDING):
+    if plain_peak(graph, amount) < best_value * (1.0 - ROUNDING):
         _, via = breadth_first_trees(graph.ptr, graph.head, graph.servers)
         tree_paths_kernel(order, source, target, graph.tail, via, path_ptr, arcs)
         load[:] = _loads_of(arcs, path_ptr, bytes_each, graph) / graph.inverse_capacity
@@ -129,7 +141,7 @@ def _loads_of(arcs: Ints, path_ptr: Ints, amounts: Floats, graph: ArcGraph) -> F
     return np.asarray(load * graph.inverse_capacity, dtype=np.float64)
 
 
-def _plain_peak(graph: ArcGraph, amount: Floats) -> float:
+def plain_peak(graph: ArcGraph, amount: Floats) -> float:
     """Largest load per link when every pair takes its first shortest path in breadth-first order."""
     found, via = breadth_first_trees(graph.ptr, graph.head, graph.servers)
     load = np.zeros(len(graph.head))
@@ -193,7 +205,7 @@ def _table(n: int, pair: Ints, paths_per_pair: int, path_ptr: Ints, arcs: Ints, 
     node = np.empty(int(start[-1]), dtype=np.int32)
     first = np.zeros(len(node), dtype=bool)
     first[start[:-1]] = True
-    node[first] = np.repeat(source, paths_per_pair)
+    node[start[:-1]] = np.repeat(source, paths_per_pair)
     if head is not None:
         node[~first] = head[arcs]
     share = np.full(len(hops), 1.0 / paths_per_pair)

@@ -54,10 +54,10 @@ def with_room(q: Queue, more: int) -> Queue:
 @kernel
 def push(time: Floats, code: Ints, count: int, at: float, what: int) -> int:
     """Insert an event in a heap of `count`; the arrays must have room. Returns the new count."""
-    place = count
+    place, one = np.uint64(count), np.uint64(1)
     while place > 0:
-        above = (place - 1) >> 1
-        if time[above] < at or (time[above] == at and code[above] < what):
+        above = (place - one) >> one
+        if (time[above] < at) | ((time[above] == at) & (code[above] < what)):
             break
         time[place], code[place] = time[above], code[above]
         place = above
@@ -67,16 +67,19 @@ def push(time: Floats, code: Ints, count: int, at: float, what: int) -> int:
 
 @kernel
 def replace_first(time: Floats, code: Ints, count: int, at: float, what: int) -> None:
-    """Put an event in the place of the first one of `count` events: half the work of a pop and a push."""
-    place = 0
+    """Put an event in the place of the first one of `count` events: half the work of a pop and a push.
+
+    Many events are at the same time, so which child comes first cannot be predicted: it is computed without a branch.
+    """
+    place, one, last = np.uint64(0), np.uint64(1), np.uint64(max(count, 1) - 1)
     while True:
-        child = 2 * place + 1
-        if child >= count:
+        child = place + place + one
+        if child > last:
             break
-        right = child + 1
-        if right < count and (time[right] < time[child] or (time[right] == time[child] and code[right] < code[child])):
-            child = right
-        if at < time[child] or (at == time[child] and what < code[child]):
+        if child < last:
+            left, right = time[child], time[child + one]
+            child += np.uint64((right < left) | ((right == left) & (code[child + one] < code[child])))
+        if (at < time[child]) | ((at == time[child]) & (what < code[child])):
             break
         time[place], code[place] = time[child], code[child]
         place = child

@@ -136,20 +136,27 @@ def _handle(x: Arrival, q: Queue, now: float, event: int) -> bool:
 
 @kernel
 def simulate_events(
-    g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: float, record: bool, job_ptr: Ints, restart: bool
+    g: GraphArrays,
+    w: NetworkArrays,
+    rounds: bool,
+    threshold: float,
+    deadline: Floats,
+    record: bool,
+    job_ptr: Ints,
+    restart: bool,
 ) -> Outcome:
     """Simulate jobs until each has done one iteration; the tasks of job j are job_ptr[j]..job_ptr[j+1].
 
     With `restart`, a job that is done begins again at once (unless it took no time), until the last one has finished
-    its first iteration. Stops early, with infinite time, once it is sure to exceed `threshold` ms. Link loads are only
-    added up if `record`: a search does not need them.
+    its first iteration. Stops early, with infinite time, once it is sure to exceed `threshold` ms, or a task ends after
+    its deadline. Link loads are only added up if `record`: a search does not need them.
     """
     links = len(w.link_rate)
     k = new_tasks(g.successor, job_ptr, w.servers, 0.0)
     first = first_flows(g, w)
     free, carried, busy, latest = np.zeros(links), np.zeros(links), np.zeros(links), np.zeros(1)
     turns = new_turns(slots_of_flows(g, w, first), links)
-    x = Arrival(g, w, k, new_flows(first), turns, free, carried, busy, latest, threshold, rounds, record, restart)
+    x = Arrival(g, w, k, new_flows(first), turns, free, carried, busy, latest, deadline, rounds, record, restart)
     most = _most_new_events(g, first, restart)
     q = new_queue(len(g.kind) + 2 * first[-1] + most)
     announce_first(k, q, 0, len(g.kind), announce)
@@ -162,15 +169,28 @@ def simulate_events(
 @kernel
 def iteration_time(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: float) -> float:
     """Time of one iteration, ms; infinity once it is sure to exceed `threshold`."""
+    return time_within(g, w, rounds, threshold, np.full(len(g.kind), threshold))
+
+
+@kernel
+def time_within(g: GraphArrays, w: NetworkArrays, rounds: bool, threshold: float, deadline: Floats) -> float:
+    """Time of one iteration, ms; infinity once it is sure to exceed `threshold`, or a task ends after its deadline."""
     whole = np.array([0, len(g.kind)], dtype=np.int64)
-    return simulate_events(g, w, rounds, threshold, False, whole, False).time
+    return simulate_events(g, w, rounds, threshold, deadline, False, whole, False).time
+
+
+def _always(graph: TaskGraph) -> Floats:
+    """Deadlines that no task misses."""
+    return np.full(graph.tasks, np.inf)
 
 
 def _simulate(graph: TaskGraph, network: Network, *, rounds: bool) -> Simulation:
     """One iteration; see `TimeModel.run`."""
     require_paths(graph, network)
     arrays, links = graph_arrays(graph, network), network_arrays(network)
-    return simulation_of(simulate_events(arrays, links, rounds, np.inf, True, whole(graph), False), graph.tasks)
+    return simulation_of(
+        simulate_events(arrays, links, rounds, np.inf, _always(graph), True, whole(graph), False), graph.tasks
+    )
 
 
 def rounds_within(graph: TaskGraph, network: Network, at_most_ms: float) -> float:
@@ -181,7 +201,9 @@ def rounds_within(graph: TaskGraph, network: Network, at_most_ms: float) -> floa
     """
     require_paths(graph, network)
     arrays, links = graph_arrays(graph, network), network_arrays(network)
-    outcome: Outcome = simulate_events(arrays, links, True, at_most_ms, False, whole(graph), False)
+    outcome: Outcome = simulate_events(
+        arrays, links, True, at_most_ms, np.full(graph.tasks, at_most_ms), False, whole(graph), False
+    )
     if outcome.time < np.inf:
         require_all_done(outcome.left, graph.tasks)
     return float(outcome.time)
@@ -190,7 +212,7 @@ def rounds_within(graph: TaskGraph, network: Network, at_most_ms: float) -> floa
 def _first_iterations(graph: TaskGraph, network: Network, job_ptr: Ints, *, rounds: bool) -> Floats:
     """Jobs together; see `TimeModel.first_iterations`."""
     arrays, links = graph_arrays(graph, network), network_arrays(network)
-    outcome: Outcome = simulate_events(arrays, links, rounds, np.inf, False, job_ptr, len(job_ptr) > 2)
+    outcome: Outcome = simulate_events(arrays, links, rounds, np.inf, _always(graph), False, job_ptr, len(job_ptr) > 2)
     return outcome.first_end
 
 

@@ -58,7 +58,8 @@ class Flows(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """State of a simulation; per link when it is `free`, bytes `carried` and ms `busy`; `latest`: end of any task.
+    """State of a simulation; per link when it is `free`, bytes `carried` and ms `busy`; `latest`: end of any task; of a
+    task its `deadline`: once one is missed, the simulation is over.
 
     Link loads are only added up if `record`.
     """
@@ -72,7 +73,7 @@ class Arrival(NamedTuple):
     carried: Floats
     busy: Floats
     latest: Floats
-    threshold: float
+    deadline: Floats
     rounds: bool
     record: bool
     restart: bool
@@ -140,7 +141,7 @@ def announce(q: Queue, at: float, t: int) -> None:
 def task_done(x: Arrival, q: Queue, t: int, finish: float) -> bool:
     """A task ends at that time, which may be later than now; True: everything is over."""
     x.latest[0] = max(x.latest[0], finish)
-    if finish > x.threshold:
+    if finish > x.deadline[t]:
         x.latest[0] = np.inf
         return True
     release(x.tasks, q, x.g.successor_ptr, x.g.successor, t, finish, announce)
