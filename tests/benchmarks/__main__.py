@@ -17,6 +17,7 @@ from tests.benchmarks.bench_evaluation import evaluation_figures
 from tests.benchmarks.bench_hierarchical import hierarchical_figures
 from tests.benchmarks.bench_llm_training import llm_training_figures
 from tests.benchmarks.bench_routing import routing_figures
+from tests.benchmarks.bench_routing_goals import routing_goal_figures
 from tests.benchmarks.bench_routing_hard import hard_routing_figures
 from tests.benchmarks.bench_scale import GOAL_S, scale_figures
 from tests.benchmarks.bench_shards import shard_figures
@@ -36,6 +37,7 @@ def main(arguments: list[str]) -> int:
         "evaluation": evaluation_figures,
         "solve": solve_figures,
         "routing": routing_figures,
+        "routing-goals": routing_goal_figures,
         "routing-hard": hard_routing_figures,
         "studies": study_figures,
         "topology-search": topology_search_figures,
