@@ -25,7 +25,7 @@ from tests.benchmarks.bench_solve import solve_figures
 from tests.benchmarks.bench_studies import study_figures
 from tests.benchmarks.bench_together import together_figures
 from tests.benchmarks.bench_topology import topology_figures
-from tests.benchmarks.bench_topology_search import topology_search_figures
+from tests.benchmarks.bench_topology_search import SKEWED, topology_search_figures
 
 
 def main(arguments: list[str]) -> int:
@@ -48,7 +48,8 @@ def main(arguments: list[str]) -> int:
     }
     # A solve of each model, minutes each: only when asked for.
     large = {f"scale-{n}": partial(scale_figures, n) for n in GOAL_S}
-    usual, groups = list(groups), {**groups, **large}
+    sizes = {f"topology-search-{n}": partial(topology_search_figures, n) for n, *_ in SKEWED}
+    usual, groups = list(groups), {**groups, **large, **sizes}
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")
     for name in arguments or usual:

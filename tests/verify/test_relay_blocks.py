@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from solvers.network.search.relay_blocks import relay_prices
-from solvers.network.search.relay_kernels import best_block
+from solvers.network.search.relay_kernels import best_block, good_block, recall
 from solvers.network.search.two_layer import two_layer_multipliers
 from tests.verify.test_topology_bounds import PUBLISHED, _optimum, _random_demand
 from topoopt.core.errors import InputError
@@ -134,6 +134,57 @@ def test_the_best_block_is_the_best_of_all(seed: int, d: int) -> None:
     assert float(row[chosen[0]].sum() + column[chosen[1]].sum() + pair[np.ix_(*chosen)].sum()) == pytest.approx(found)
     assert at_most(row, column, pair, d, best + 1e-9)
     assert not at_most(row, column, pair, d, best - 1e-6)
+
+
+@given(seed=st.integers(0, 10_000), d=st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_good_blocks_and_known_ones_are_worth_what_they_say(seed: int, d: int) -> None:
+    """No more than the best of all, and the sum over their sets; known sets are taken where they beat the guess."""
+    rng = np.random.default_rng(seed)
+    n = 6
+    row, column = rng.normal(size=n), rng.normal(size=n)
+    pair = rng.lognormal(0.0, 1.5, (n, n)) * (rng.random((n, n)) < 0.7)
+    best = _best(row, column, pair, d)
+
+    def worth(sets: NDArray[np.int64]) -> float:
+        chosen = [each[each >= 0] for each in sets]
+        return float(row[chosen[0]].sum() + column[chosen[1]].sum() + pair[np.ix_(*chosen)].sum())
+
+    sets = np.full((2, d), -1)
+    good = good_block(row, column, pair, sets[0], sets[1])
+    assert good == pytest.approx(worth(sets), abs=1e-12)
+    assert max(0.0, float(row.max() + (column + pair[row.argmax()]).max())) - 1e-12 <= good <= best + 1e-12
+    known = np.array([[rng.permutation(n)[:d] for _ in range(2)] for _ in range(5)])
+    guess = known[0].copy()
+    remembered = recall(row, column, pair, known, guess[0], guess[1])
+    assert remembered == pytest.approx(max(worth(each) for each in known), abs=1e-12)
+    assert remembered == pytest.approx(worth(guess), abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "d", "seed"), [(4, 1, 3), (4, 2, 5), (5, 1, 2), (5, 1, 7)])
+def test_found_prices_are_below_the_enumerated_optimum(n: int, d: int, seed: int) -> None:
+    """Demands with gaps, some above theta; nothing proven before."""
+    demand = _random_demand(seed, n)
+    prices = relay_prices(d, demand, two_layer_multipliers(d, demand, 800), 1e-3, hops_beyond(n, d, demand), 200)
+    assert prices is not None
+    assert 0.0 < evaluate_relay(n, d, demand, prices) == prices.theta <= _optimum(demand, d) * (1 + 1e-7)
+
+
+def test_links_are_worth_more_where_that_is_not_shown() -> None:
+    """Each time less is proven, all of it confirmed; below what is proven already, nothing is left."""
+    demand = demand_matrix("balanced-skew", 8, seed=1)
+    duals = two_layer_multipliers(2, demand, 800)
+    tried: list[RelayPrices] = []
+
+    def shown(prices: RelayPrices) -> bool:
+        tried.append(prices)
+        return len(tried) == 3
+
+    prices = relay_prices(2, demand, duals, 4.979, 0.0, 100, shown=shown)
+    assert prices is tried[2]
+    assert 4.979 < tried[2].theta < tried[1].theta < tried[0].theta < tried[2].theta * 1.003
+    assert all(evaluate_relay(8, 2, demand, each) == each.theta for each in tried)
+    assert relay_prices(2, demand, duals, 4.979, 0.0, 100, shown=lambda _: False) is None
 
 
 def test_bad_prices_are_refused() -> None:
