@@ -27,7 +27,7 @@ from tests.benchmarks.bench_studies import study_figures
 from tests.benchmarks.bench_together import together_figures
 from tests.benchmarks.bench_topology import topology_figures
 from tests.benchmarks.bench_topology_proof import topology_proof_figures
-from tests.benchmarks.bench_topology_search import topology_search_figures
+from tests.benchmarks.bench_topology_search import SKEWED, topology_search_figures
 
 
 def main(arguments: list[str]) -> int:
@@ -52,7 +52,8 @@ def main(arguments: list[str]) -> int:
     # Minutes each, the first a solve of each model: only when asked for.
     large = {f"scale-{n}": partial(scale_figures, n) for n in GOAL_S}
     large["topology-proof"] = topology_proof_figures
-    usual, groups = list(groups), {**groups, **large}
+    sizes = {f"topology-search-{n}": partial(topology_search_figures, n) for n, *_ in SKEWED}
+    usual, groups = list(groups), {**groups, **large, **sizes}
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")
     for name in arguments or usual:

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from solvers.network.search.relay_blocks import relay_prices
-from solvers.network.search.relay_kernels import best_block
+from solvers.network.search.relay_kernels import best_block, good_block, recall
 from solvers.network.search.two_layer import two_layer_multipliers
+from tests.support.every_topology import least_theta
 from tests.verify.test_topology_bounds import PUBLISHED, _optimum, _random_demand
+from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.network import RelayPrices
+from topoopt.core.network import RelayPrices, TopologyProblem
 from topoopt.verify.network.topology_bounds import evaluate_relay, hops_beyond
 from topoopt.verify.network.topology_bounds.relay_blocks import at_most
 from topoopt.workloads.demand_matrices import demand_matrix
@@ -46,7 +48,15 @@ def _block(k: int, demand: Array, prices: RelayPrices, d: int) -> float:
     def further(i: int, j: int) -> float:
         return worth(i, j, min(max(demand[i, j] - theta, 0.0), theta))
 
-    into, out = max(further(i, k) for i in others) / 2, max(further(k, j) for j in others) / 2
+    def relayed(i: int, j: int) -> float:
+        worth = max(0.0, t - s[i, j] - c[i, k] - c[k, j]) if i != j else 0.0
+        return float(worth * min(max(demand[i, j] - theta, 0.0), theta))
+
+    def beside(i: int) -> float:
+        return sum(sorted((relayed(i, j) for j in others), reverse=True)[:d])
+
+    into = max(further(i, k) / 2 + beside(i) for i in others)
+    out = max(further(k, j) for j in others) / 2
     row = np.array([first(i, k) / 2 + m[i, k] - into for i in others])
     column = np.array([first(k, j) / 2 - m[k, j] - out for j in others])
     pair = np.array(
@@ -73,6 +83,19 @@ def _priced(demand: Array, d: int, prices: RelayPrices) -> RelayPrices:
         else:
             high = tried.theta
     return found
+
+
+def test_two_links_in_may_relay_more_than_one_link_carries() -> None:
+    """Double links 0 -> 1 -> 2 carry 6 of one pair, theta 3 each: whatever prices say, that much may be relayed."""
+    demand = np.zeros((4, 4))
+    demand[0, 2] = 6.0
+    problem = TopologyProblem("relay", 4, 2, LinkDirection.UNIDIRECTIONAL, demand + 1e-3 * (1 - np.eye(4)))
+    least = least_theta(replace(problem, forbidden=((0, 2),)))
+    price, relief = np.ones((4, 4)), np.zeros((4, 4))
+    price[0, 2] = 5.0  # as if it could not be used
+    prices = _priced(problem.demand, 2, RelayPrices(1.0, price, relief, np.zeros((4, 4)), np.zeros(4)))
+    assert evaluate_relay(4, 2, problem.demand, prices) == prices.theta <= least
+    assert least == pytest.approx(3.0, abs=0.05)
 
 
 @given(seed=st.integers(0, 10_000))
@@ -134,6 +157,57 @@ def test_the_best_block_is_the_best_of_all(seed: int, d: int) -> None:
     assert float(row[chosen[0]].sum() + column[chosen[1]].sum() + pair[np.ix_(*chosen)].sum()) == pytest.approx(found)
     assert at_most(row, column, pair, d, best + 1e-9)
     assert not at_most(row, column, pair, d, best - 1e-6)
+
+
+@given(seed=st.integers(0, 10_000), d=st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_good_blocks_and_known_ones_are_worth_what_they_say(seed: int, d: int) -> None:
+    """No more than the best of all, and the sum over their sets; known sets are taken where they beat the guess."""
+    rng = np.random.default_rng(seed)
+    n = 6
+    row, column = rng.normal(size=n), rng.normal(size=n)
+    pair = rng.lognormal(0.0, 1.5, (n, n)) * (rng.random((n, n)) < 0.7)
+    best = _best(row, column, pair, d)
+
+    def worth(sets: NDArray[np.int64]) -> float:
+        chosen = [each[each >= 0] for each in sets]
+        return float(row[chosen[0]].sum() + column[chosen[1]].sum() + pair[np.ix_(*chosen)].sum())
+
+    sets = np.full((2, d), -1)
+    good = good_block(row, column, pair, sets[0], sets[1])
+    assert good == pytest.approx(worth(sets), abs=1e-12)
+    assert max(0.0, float(row.max() + (column + pair[row.argmax()]).max())) - 1e-12 <= good <= best + 1e-12
+    known = np.array([[rng.permutation(n)[:d] for _ in range(2)] for _ in range(5)])
+    guess = known[0].copy()
+    remembered = recall(row, column, pair, known, guess[0], guess[1])
+    assert remembered == pytest.approx(max(worth(each) for each in known), abs=1e-12)
+    assert remembered == pytest.approx(worth(guess), abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "d", "seed"), [(4, 1, 3), (4, 2, 5), (5, 1, 2), (5, 1, 7)])
+def test_found_prices_are_below_the_enumerated_optimum(n: int, d: int, seed: int) -> None:
+    """Demands with gaps, some above theta; nothing proven before."""
+    demand = _random_demand(seed, n)
+    prices = relay_prices(d, demand, two_layer_multipliers(d, demand, 800), 1e-3, hops_beyond(n, d, demand), 200)
+    assert prices is not None
+    assert 0.0 < evaluate_relay(n, d, demand, prices) == prices.theta <= _optimum(demand, d) * (1 + 1e-7)
+
+
+def test_links_are_worth_more_where_that_is_not_shown() -> None:
+    """Each time less is proven, all of it confirmed; below what is proven already, nothing is left."""
+    demand = demand_matrix("balanced-skew", 8, seed=1)
+    duals = two_layer_multipliers(2, demand, 800)
+    tried: list[RelayPrices] = []
+
+    def shown(prices: RelayPrices) -> bool:
+        tried.append(prices)
+        return len(tried) == 3
+
+    prices = relay_prices(2, demand, duals, 4.979, 0.0, 100, shown=shown)
+    assert prices is tried[2]
+    assert 4.979 < tried[2].theta < tried[1].theta < tried[0].theta < tried[2].theta * 1.003
+    assert all(evaluate_relay(8, 2, demand, each) == each.theta for each in tried)
+    assert relay_prices(2, demand, duals, 4.979, 0.0, 100, shown=lambda _: False) is None
 
 
 def test_bad_prices_are_refused() -> None:

@@ -44,7 +44,7 @@ class SearchSettings:
 
     Attributes:
         method: name in the table of methods, or `auto`.
-        budget: strategy proposals simulated in all, the reproducible limit.
+        budget: strategy proposals simulated in all, or swaps of links proposed; the reproducible limit.
         time_limit_s: wall-clock limit, None for none.
         seed: of every random choice.
         robust: asked for by method `robust`; None: any price of robustness.

@@ -48,9 +48,7 @@ class SearchFile(FilePart):
     core = SearchSettings
 
     method: str = Field(default="auto", min_length=1, max_length=50, description="search method, or auto")
-    budget: int | None = Field(
-        default=None, ge=0, le=10**12, description="strategy proposals simulated; null: the default"
-    )
+    budget: int | None = Field(default=None, ge=0, le=10**12, description="proposals of the search; null: the default")
     time_limit_s: float | None = Field(default=None, gt=0, le=1e7, description="wall-clock limit; null: none")
     seed: Seed = 0
 

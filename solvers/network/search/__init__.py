@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from solvers.network.search.anneal import AnnealPlan, anneal, hops_of
-from solvers.network.search.budget import SearchBudget
+from solvers.network.search.budget import SearchBudget, budget_of
 from solvers.network.search.link_counts import alternate, best_link_counts, one_hop_topology
 from solvers.network.search.links import LinkTable, table_of, topology_of
 from solvers.network.search.outcome import SearchStep, TopologySearchResult
@@ -22,6 +22,7 @@ __all__ = [
     "alternate",
     "anneal",
     "best_link_counts",
+    "budget_of",
     "hops_of",
     "one_hop_topology",
     "polish",

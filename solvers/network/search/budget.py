@@ -11,7 +11,7 @@ class SearchBudget:
 
     Attributes:
         proposals: swaps the annealing proposes; None: by size, seconds of work.
-        evaluations: topologies the polish prices; None: by size, seconds of work.
+        evaluations: topologies the polish prices; None: by size, seconds of work. More of them may take as much longer.
         accuracy: relative gap between theta and its bound in the last routing.
         circulants_only: end with the best seed that looks the same from every server, as routes of others are too many.
     """
@@ -32,3 +32,9 @@ def default_proposals(n: int) -> int:
 def default_evaluations(n: int) -> int:
     """Polish of about ten seconds."""
     return 8_000 if n <= 8 else 12_000 if n <= 20 else 8_000 if n <= 40 else 1_500 if n <= 80 else 200
+
+
+def budget_of(n: int, proposals: int | None, accuracy: float, *, circulants_only: bool = False) -> SearchBudget:
+    """So many proposals, and a polish that is harder or easier than the default as the annealing is."""
+    evaluations = None if proposals is None else proposals * default_evaluations(n) // default_proposals(n)
+    return SearchBudget(proposals, evaluations, accuracy, circulants_only)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from solvers.network.search.budget import default_evaluations
 from solvers.network.search.links import LinkTable
 from solvers.network.search.price_kernel import link_distances, price_links
 from solvers.stop import Stop
@@ -25,7 +26,8 @@ GAIN = 2e-5
 """Least relative gain in theta that counts."""
 
 SWEEP_WORK = 3_500_000_000
-"""Most work of a polish in link-source pairs swept: about ten seconds, whatever the evaluations turn out to cost."""
+"""Most work of a polish in link-source pairs swept: about ten seconds, whatever the evaluations turn out to cost.
+More in proportion where more evaluations than the default are asked for."""
 
 FAR = 3
 """Every so many local optima the search goes on from a random topology."""
@@ -186,7 +188,8 @@ def polish(
     n = len(demand)
     rng = np.random.default_rng(seed)
     hops = float(demand.sum()) / table.out.size
-    sweeps = SWEEP_WORK // (n * table.out.size)
+    longer = max(1.0, evaluations / default_evaluations(n))
+    sweeps = int(SWEEP_WORK * longer) // (n * table.out.size)
     work = _Polish(table, demand / (2.0 * hops), allowed, parallel, 2.0 * hops)
     current = work.price(table.out, None, np.inf)
     work.scale, work.demand = current.theta, demand / current.theta  # theta near 1 suits the gradient's steps

@@ -6,9 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.network.search.relay_kernels import best_block
+from solvers.network.search.relay_kernels import best_block, good_block, largest, recall
 from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
+
+_NEW = 1e-9
+"""Part of its worth by which a set of links must beat those known to be kept."""
 
 
 class Gradients(NamedTuple):
@@ -37,20 +40,26 @@ def dual(
     theta: float,
     further: float,
     sets: Ints,
+    known: Ints,
     split: Floats,
     gradients: Gradients,
     steps: int,
+    exact: bool,
 ) -> tuple[float, float, Floats]:
     """G, its slope in Theta with what links carry held fixed, and float64[n], the worth of every block.
+
+    Where not `exact`, the sets are good ones and G is no less than it is.
 
     Args:
         demand, price, relief, shift: float64[n, n], D, c, s and m of the bound; c >= 1.
         theta: Theta.
         further: demand times hops beyond the third, at least.
         sets: int64[2, n, d], the best servers before and after each relay: a guess, replaced.
+        known: int64[n, places, 2, d], sets found before, around each relay; a better one goes to the front.
         split: float64[n, n, n], of the pairs around each relay, improved in place.
         gradients: filled.
         steps: that improve each split.
+        exact: whether the best sets are proven to be that.
     """
     n, d = len(demand), sets.shape[2]
     least = np.inf
@@ -71,23 +80,35 @@ def dual(
     gradients.shift[:] = 0.0
     worth = np.empty(n)
     w = np.empty((n, n))
+    over = np.array([again[i].max() > 0.0 for i in range(n)])
+    relayed, top = np.zeros(n), np.empty(d, dtype=np.int64)
     for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                w[i, j] = max(0.0, far - relief[i, j] - price[i, k] - price[k, j])
+            w[i, i] = w[i, k] = w[k, i] = 0.0
+        # What a second link in may relay of pairs that fill one: rarely of account, so no gradient goes by it.
+        for i in range(n):
+            relayed[i] = largest(w[i] * again[i], top) if over[i] else 0.0
+            w[i] *= once[i]
         double_in, double_out = (k + 1) % n, (k + 1) % n
         for i in range(n):
-            if i != k and more[i, k] > more[double_in, k]:
+            if i != k and more[i, k] + relayed[i] > more[double_in, k] + relayed[double_in]:
                 double_in = i
             if i != k and more[k, i] > more[k, double_out]:
                 double_out = i
-        fill_in, fill_out = more[double_in, k], more[k, double_out]
+        fill_in, fill_out = more[double_in, k] + relayed[double_in], more[k, double_out]
         a = first[:, k] + shift[:, k] - fill_in
         b = first[k, :] - shift[k, :] - fill_out
         a[k] = b[k] = -np.inf
-        for i in range(n):
-            for j in range(n):
-                w[i, j] = max(0.0, far - relief[i, j] - price[i, k] - price[k, j]) * once[i, j]
-            w[i, i] = w[i, k] = w[k, i] = 0.0
         before, after = sets[0, k], sets[1, k]
-        worth[k] = d * (fill_in + fill_out) + best_block(a, b, w, split[k], before, after, steps)
+        remembered = recall(a, b, w, known[k], before, after)
+        block = best_block(a, b, w, split[k], before, after, steps) if exact else good_block(a, b, w, before, after)
+        worth[k] = d * (fill_in + fill_out) + block
+        if block > remembered + _NEW * abs(remembered):
+            for place in range(known.shape[1] - 1, 0, -1):
+                known[k, place] = known[k, place - 1]
+            known[k, 0, 0], known[k, 0, 1] = before, after
         value -= worth[k]
         for i in before:
             if i >= 0:

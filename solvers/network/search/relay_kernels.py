@@ -18,6 +18,9 @@ _CLOSED = 1e-9
 _ROUNDS = 20
 _LENGTH = 0.7
 
+_STARTS = 4
+"""Rows that `good_block` starts from, each alone."""
+
 
 @kernel
 def largest(values: Floats, place: Ints) -> float:
@@ -71,6 +74,54 @@ def _alternate(a: Floats, b: Floats, w: Floats, rows: Ints, columns: Ints) -> fl
             break
         best = value
         rows[:], columns[:] = next_rows, next_columns
+    return best
+
+
+@kernel
+def recall(a: Floats, b: Floats, w: Floats, known: Ints, rows: Ints, columns: Ints) -> float:
+    """The most that the guess or any of the sets int64[places, 2, d] found before is worth; into `rows`, `columns`."""
+    best, found = -np.inf, -1
+    for place in range(-1, len(known)):
+        before, after = (rows, columns) if place < 0 else (known[place, 0], known[place, 1])
+        value = 0.0
+        for i in before:
+            if i >= 0:
+                value += a[i]
+                for j in after:
+                    if j >= 0:
+                        value += w[i, j]
+        for j in after:
+            if j >= 0:
+                value += b[j]
+        if value > best:
+            best, found = value, place
+    if found >= 0:
+        rows[:], columns[:] = known[found, 0], known[found, 1]
+    return best
+
+
+@kernel
+def good_block(a: Floats, b: Floats, w: Floats, rows: Ints, columns: Ints) -> float:
+    """A good value with its sets, from the guess and from the rows of most worth, each alone: no more than the best.
+
+    Args:
+        a, b, w: as of `best_block`.
+        rows, columns: int64[d], a guess; the sets on return.
+    """
+    n, d = len(a), len(rows)
+    best = _alternate(a, b, w, rows, columns)
+    worth, place = np.empty(n), np.empty(d, dtype=np.int64)
+    for i in range(n):
+        worth[i] = a[i] + largest(b / d + w[i], place)
+    order = np.argsort(-worth, kind="mergesort")
+    next_rows, next_columns = np.full(d, -1), np.full(d, -1)
+    for start in range(min(_STARTS, n)):
+        next_rows[:] = -1
+        next_rows[0] = order[start]
+        value = _alternate(a, b, w, next_rows, next_columns)
+        if value > best:
+            best = value
+            rows[:], columns[:] = next_rows, next_columns
     return best
 
 

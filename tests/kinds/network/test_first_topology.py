@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers.network.search import seed_topologies
+from solvers.network.search import SearchBudget, seed_topologies
 from solvers.stop import Stop
 from solvers.timing import AFTERWARDS, SPARE_S, Timing
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
-from topoopt.core.proofs import Argument
+from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import Status
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.network import heuristics
+from topoopt.kinds.network.bounds import FormulaBound
 from topoopt.kinds.pipeline import judged
 from topoopt.workloads.demand_matrices import demand_matrix
 
@@ -49,6 +50,27 @@ def test_the_first_topology_comes_before_bounds(
     assert solution.bound.value == pytest.approx(busiest / 4)
     assert solution.bound.argument is Argument.NODE_CUT
     assert solution.status is Status.FEASIBLE
+
+
+@pytest.mark.parametrize(
+    ("budget", "proposals", "evaluations"), [(None, None, None), (3_000_000, 3_000_000, 36_000), (0, 0, 0)]
+)
+def test_the_budget_of_a_call_goes_to_annealing_and_polish(
+    budget: int | None, proposals: int | None, evaluations: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 16 servers three times the default of 1 000 000 swaps takes three times its 12 000 evaluations."""
+    asked: list[SearchBudget] = []
+
+    def taken(*_: object, budget: SearchBudget, **__: object) -> None:
+        asked.append(budget)
+        raise NoTimeError
+
+    monkeypatch.setattr(heuristics, "search_topology", taken)
+    monkeypatch.setattr(heuristics, "formula_bound", lambda *_, **__: FormulaBound(Bound(1.0, Argument.NODE_CUT)))
+    problem = TopologyProblem("case", 16, 4, LinkDirection.UNIDIRECTIONAL, demand_matrix("balanced-skew", 16, seed=1))
+    with pytest.raises(NoTimeError):
+        heuristics.portfolio(problem, Effort(replace(problem.search, budget=budget), Stop()))
+    assert [(each.proposals, each.evaluations) for each in asked] == [(proposals, evaluations)]
 
 
 def test_seeds_are_made_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,8 +54,12 @@ def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None) -> Form
         return FormulaBound(proven, multipliers)
     further = hops_beyond(n, d, demand) * LEFT  # its prices are searched anew by whoever checks
     iterations = relay_blocks.default_iterations(n)
-    relay = relay_prices(d, demand, duals, proven.value, further, iterations, stop=stop)
-    if relay is None or evaluate_relay(n, d, demand, relay) < relay.theta:
+
+    def shown(prices: RelayPrices) -> bool:
+        return evaluate_relay(n, d, demand, prices) >= prices.theta
+
+    relay = relay_prices(d, demand, duals, proven.value, further, iterations, shown=shown, stop=stop)
+    if relay is None:
         return FormulaBound(proven, multipliers)
     return FormulaBound(Bound(relay.theta, Argument.RELAY_BLOCKS), relay=relay)
 

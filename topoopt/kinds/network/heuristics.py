@@ -10,7 +10,7 @@ import numpy as np
 
 from solvers.network.exact.space import Space, open_space
 from solvers.network.routing import RoutingResult, route, shift_invariant
-from solvers.network.search import SEEDS, SearchBudget, TopologySearchResult, search_topology
+from solvers.network.search import SEEDS, TopologySearchResult, budget_of, search_topology
 from solvers.stop import Stop, first_part
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import TopologyProblem
@@ -99,8 +99,11 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     space = open_space(problem)
     bounds = (space.bound, formula.bound)
     goal = max(bound.value for bound in bounds)
-    budget = SearchBudget(
-        accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4, circulants_only=circulants_only(problem)
+    budget = budget_of(
+        problem.servers,
+        effort.search.budget,
+        accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4,
+        circulants_only=circulants_only(problem),
     )
 
     def network(found: TopologySearchResult) -> FoundNetwork:

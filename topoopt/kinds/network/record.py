@@ -26,6 +26,7 @@ TOPOLOGY = replace(
     ROUTING,
     name="topology",
     problems=topology_problems,
+    takes_budget=True,
     takes_jobs=True,
     files=KindFiles(TopologyFile, read_topology, SOLUTION_FILE),
     evaluate=at_first_use("topoopt.kinds.network.evaluate", "given_links"),

@@ -8,12 +8,13 @@ pair is h > 3 hops apart; so with f1 over one hop and f2_ikj over i -> k -> j, a
     Theta sum c x >= sum c load >= sum D t + r F - sum (t - c_ij) f1_ij - sum (t - c_ik - c_kj) f2_ikj,
     sum s D >= sum s (f1 + sum_k f2).
 
-f1 is at most min(D, Theta) over the first link of a pair and min((D - Theta)^+, Theta) more over each further one;
-f2_ikj at most min(D_ij, Theta), where i is in I_k and j in J_k. Let g = (t - c - s)^+, e = Theta c + g min(D, Theta)
-the worth of a first link, e' = Theta c + g min((D - Theta)^+, Theta) that of a further one, and
-w_ikj = (t - s_ij - c_ik - c_kj)^+ min(D_ij, Theta). Then sum D (t - s) + r F is at most the worth of all links and of
-the pairs they relay. Of a first link e / 2 + m counts at its head and e / 2 - m at its tail, of a further one half
-each, at most f_k = max_i e'_ik / 2 and f'_k = max_j e'_kj / 2. So, as no server has more than d links either way,
+f1 is at most min(D, Theta) over the first link of a pair and min((D - Theta)^+, Theta) more over each further one; so is
+f2_ikj by the number of links i -> k, where i is in I_k and j in J_k. Let g = (t - c - s)^+, e = Theta c + g min(D, Theta)
+the worth of a first link, e' = Theta c + g min((D - Theta)^+, Theta) that of a further one, v_ikj =
+(t - s_ij - c_ik - c_kj)^+ and w_ikj = v_ikj min(D_ij, Theta). Then sum D (t - s) + r F is at most the worth of all links
+and of the pairs they relay. Of a first link e / 2 + m counts at its head and e / 2 - m at its tail, of a further one half
+each, and at its head what it may relay beside the first: at most f_k = max_i (e'_ik / 2 + the d largest
+v_ikj min((D_ij - Theta)^+, Theta)) and f'_k = max_j e'_kj / 2. So, as no server has more than d links either way,
 
     sum D (t - s) + r F <= sum_k U_k,
     U_k >= d (f_k + f'_k) + max over |I|, |J| <= d of
@@ -85,18 +86,19 @@ def _enough(k: int, d: int, demand: Floats, certificate: RelayPrices, far: float
     theta, price, relief, shift = certificate.theta, certificate.price, certificate.relief, certificate.shift
     others = np.flatnonzero(np.arange(len(demand)) != k)
     into, out = (others, np.full_like(others, k)), (np.full_like(others, k), others)
+    between = np.ix_(others, others)
+    pair = np.maximum(far - relief[between] - price[into][:, None] - price[out][None, :], 0.0)
+    np.fill_diagonal(pair, 0.0)
+    relayed = _sum_of_largest(pair * np.clip(demand[between] - theta, 0.0, theta), d)
     sides, fill = [], 0.0
-    for pairs, sign in ((into, 1.0), (out, -1.0)):
+    for pairs, sign, beside in ((into, 1.0, relayed), (out, -1.0, 0.0)):
         gain = np.maximum(far - price[pairs] - relief[pairs], 0.0)
         first = theta * price[pairs] + gain * np.minimum(demand[pairs], theta)
         further = theta * price[pairs] + gain * np.clip(demand[pairs] - theta, 0.0, theta)
-        double = float(further.max()) / 2.0
+        double = float((further / 2.0 + beside).max())
         fill += d * double
         sides.append(first / 2.0 + sign * shift[pairs] - double)
-    between = np.ix_(others, others)
-    pair = np.maximum(far - relief[between] - price[into][:, None] - price[out][None, :], 0.0)
-    pair *= np.minimum(demand[between], theta)
-    np.fill_diagonal(pair, 0.0)
+    pair = pair * np.minimum(demand[between], theta)
     return at_most(sides[0], sides[1], pair, d, float(certificate.most[k]) - fill)
 
 
