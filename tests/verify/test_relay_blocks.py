@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from solvers.network.search.relay_blocks import relay_prices
 from solvers.network.search.relay_kernels import best_block, good_block, recall
 from solvers.network.search.two_layer import two_layer_multipliers
-from tests.support.every_topology import least_theta
 from tests.verify.test_topology_bounds import PUBLISHED, _optimum, _random_demand
-from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.network import RelayPrices, TopologyProblem
+from topoopt.core.network import RelayPrices
 from topoopt.verify.network.topology_bounds import evaluate_relay, hops_beyond
-from topoopt.verify.network.topology_bounds.relay_blocks import at_most
+from topoopt.verify.network.topology_bounds.relay_blocks import at_most, enough
 from topoopt.workloads.demand_matrices import demand_matrix
 
 Array = NDArray[np.float64]
@@ -86,16 +84,13 @@ def _priced(demand: Array, d: int, prices: RelayPrices) -> RelayPrices:
 
 
 def test_two_links_in_may_relay_more_than_one_link_carries() -> None:
-    """Double links 0 -> 1 -> 2 carry 6 of one pair, theta 3 each: whatever prices say, that much may be relayed."""
-    demand = np.zeros((4, 4))
+    """Double links 0 -> 1 -> 2 that carry 3 each relay 6 of one pair; with prices of 1 these four links are worth
+    4 * 3 / 2, the pair 6 * (3 - 2), together 12 and no less."""
+    demand, ones, none = np.zeros((4, 4)), np.ones((4, 4)), np.zeros((4, 4))
     demand[0, 2] = 6.0
-    problem = TopologyProblem("relay", 4, 2, LinkDirection.UNIDIRECTIONAL, demand + 1e-3 * (1 - np.eye(4)))
-    least = least_theta(replace(problem, forbidden=((0, 2),)))
-    price, relief = np.ones((4, 4)), np.zeros((4, 4))
-    price[0, 2] = 5.0  # as if it could not be used
-    prices = _priced(problem.demand, 2, RelayPrices(1.0, price, relief, np.zeros((4, 4)), np.zeros(4)))
-    assert evaluate_relay(4, 2, problem.demand, prices) == prices.theta <= least
-    assert least == pytest.approx(3.0, abs=0.05)
+    for most, due in ((11.9, False), (12.0 + 1e-6, True)):
+        prices = RelayPrices(3.0, ones, none, none, np.array([0.0, most, 0.0, 0.0]))
+        assert enough(1, 2, demand, prices, 3.0) is due
 
 
 @given(seed=st.integers(0, 10_000))

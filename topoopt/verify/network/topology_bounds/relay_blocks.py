@@ -8,13 +8,13 @@ pair is h > 3 hops apart; so with f1 over one hop and f2_ikj over i -> k -> j, a
     Theta sum c x >= sum c load >= sum D t + r F - sum (t - c_ij) f1_ij - sum (t - c_ik - c_kj) f2_ikj,
     sum s D >= sum s (f1 + sum_k f2).
 
-f1 is at most min(D, Theta) over the first link of a pair and min((D - Theta)^+, Theta) more over each further one; so is
-f2_ikj by the number of links i -> k, where i is in I_k and j in J_k. Let g = (t - c - s)^+, e = Theta c + g min(D, Theta)
-the worth of a first link, e' = Theta c + g min((D - Theta)^+, Theta) that of a further one, v_ikj =
-(t - s_ij - c_ik - c_kj)^+ and w_ikj = v_ikj min(D_ij, Theta). Then sum D (t - s) + r F is at most the worth of all links
-and of the pairs they relay. Of a first link e / 2 + m counts at its head and e / 2 - m at its tail, of a further one half
-each, and at its head what it may relay beside the first: at most f_k = max_i (e'_ik / 2 + the d largest
-v_ikj min((D_ij - Theta)^+, Theta)) and f'_k = max_j e'_kj / 2. So, as no server has more than d links either way,
+f1 is at most min(D, Theta) over the first link of a pair and min((D - Theta)^+, Theta) more over each further one; so
+is f2_ikj by the number of links i -> k, where i is in I_k and j in J_k. Let g = (t - c - s)^+, e = Theta c + g min(D,
+Theta) the worth of a first link, e' = Theta c + g min((D - Theta)^+, Theta) that of a further one, v_ikj = (t - s_ij
+- c_ik - c_kj)^+ and w_ikj = v_ikj min(D_ij, Theta). Then sum D (t - s) + r F is at most the worth of all links and of
+the pairs they relay. Of a first link e / 2 + m counts at its head and e / 2 - m at its tail, of a further one half
+each, and at its head what it may relay beside the first: at most f_k = max_i (e'_ik / 2 + the d largest v_ikj
+min((D_ij - Theta)^+, Theta)) and f'_k = max_j e'_kj / 2. So, as no server has more than d links either way,
 
     sum D (t - s) + r F <= sum_k U_k,
     U_k >= d (f_k + f'_k) + max over |I|, |J| <= d of
@@ -77,10 +77,10 @@ def evaluate_relay(n: int, d: int, demand: Floats, certificate: RelayPrices) -> 
     owed = float((demand * (3.0 * least - relief)).sum())
     if owed + least * hops_beyond(n, d, demand) < float(most.sum()) + ROUNDING * float(np.abs(most).sum()):
         return 0.0
-    return certificate.theta if all(_enough(k, d, demand, certificate, 3.0 * least) for k in range(n)) else 0.0
+    return certificate.theta if all(enough(k, d, demand, certificate, 3.0 * least) for k in range(n)) else 0.0
 
 
-def _enough(k: int, d: int, demand: Floats, certificate: RelayPrices, far: float) -> bool:
+def enough(k: int, d: int, demand: Floats, certificate: RelayPrices, far: float) -> bool:
     """Whether the links around k are worth no more than the certificate says."""
     end_if_left()
     theta, price, relief, shift = certificate.theta, certificate.price, certificate.relief, certificate.shift
