@@ -81,7 +81,7 @@ def surely_longer(g: GraphArrays, w: NetworkArrays, limit: float, deadline: Floa
             return True
         least_ms[t] = g.duration[t]
         if g.kind[t] == TRANSFER or (g.kind[t] == ALLREDUCE and g.group[t] >= 0):
-            part = min(HEADS - 1, int(begin / limit * HEADS))
+            part = min(HEADS - 1, int(begin / limit * HEADS)) if 0.0 < limit < np.inf else 0  # no part of 0 / 0
             least[part] = min(least[part], begin)
             if g.kind[t] == TRANSFER:
                 least_ms[t] += _add_transfer(g, w, t, load[part])

@@ -102,6 +102,24 @@ def test_an_allreduce_after_its_layer() -> None:
     assert time_within(arrays, links, False, 9.0, np.array([0.4, 9.0, 9.0, 9.0, 9.0])) == np.inf
 
 
+def test_nothing_to_do_takes_no_time() -> None:
+    """No compute and no bytes: 0 ms is not exceeded, and due by then; so is a limit beyond all numbers."""
+    splits = tuple(Split(p, 0.0, 0.0, 0) for p in (1, 2))
+    inputs = ((), (OperatorInput(0),))
+    operators = tuple(Operator(f"op{i}", "dense", 0, 4, (0,), own, splits) for i, own in enumerate(inputs))
+    workload, cluster = Workload("none", 2, operators), Cluster(2, 1, 1, 25.0)
+    topology = circulant_topology(2, 1, LinkDirection.BIDIRECTIONAL, (1,))
+    network = realise(cluster, topology, strided_groups(2)).network
+    links = network_arrays(network)
+    apart = Strategy((Placement(0, 0), Placement(0, 1)))
+    for strategy in (apart, data_parallel(2, workload)):
+        arrays = graph_arrays(build_task_graph(cluster, workload, strategy), network)
+        for limit in (0.0, np.finfo(np.float64).max):
+            deadline = np.full(len(arrays.kind), -1.0)
+            assert not surely_longer(arrays, links, limit, deadline)
+            assert (deadline >= limit).all()
+
+
 @pytest.mark.parametrize("choice", ["trees", "bfb"])
 def test_allreduces_on_schedules(tmp_path, choice) -> None:
     """What a schedule sends over each link counts as what rings send."""
