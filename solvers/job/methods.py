@@ -55,8 +55,8 @@ AUTO_PROGRAMS: Mapping[str, int] = {"exact": 8, "search": 8}
 """Programs, and servers up to which they pay: they gained a tenth on 8 servers, and nothing on DLRM, CANDLE and mixture
 of experts on 16, where the portfolio's busiest link is within 2 % of the bound over all topologies."""
 
-FINALISTS = 4
-"""Candidates the programs are asked about when a method names them."""
+FINALISTS, AUTO_FINALISTS = 4, 2
+"""Candidates the programs are asked about when a method names them, and by `auto`."""
 
 TASKS_PER_BUDGET = 150_000_000
 """Default budget: about this many tasks are simulated in all (tens of seconds on one core)."""
@@ -172,7 +172,7 @@ def run_method(
         search_strategy=method.search_strategy,
         search_topology=method.search_topology,
         programs=programs,
-        finalists=FINALISTS if method.programs else 1,
+        finalists=FINALISTS if method.programs else AUTO_FINALISTS,
         allreduce=allreduce,
         exchanges=exchanges,
         from_circuits=topology is LinkStart.DAG,

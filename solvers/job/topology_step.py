@@ -101,7 +101,7 @@ class TopologyStep:
 
     def _topologies(self, demand: Demand, limit: int) -> Iterator[Topology]:
         yield from candidate_topologies(self.cluster, demand, limit=limit, seed=self.seed)
-        if limit > 1 and not self.settings.programs:  # these search all topologies, from what is found without
+        if limit > 1:
             count = self.effort.annealed
             yield from annealed_topologies(self.cluster, demand, count=count, seed=self.seed, stop=self.stop)
 
