@@ -203,10 +203,8 @@ class _Walk:
             return True
         here = counts > 0
         for bits in _DIGITS:
-            price, bar = (
-                np.zeros((self.n, self.n)),
-                1,
-            )  # where a demand has no path, what it needs costs and nothing else
+            # Where a demand has no path, what it needs costs and nothing else.
+            price, bar = np.zeros((self.n, self.n)), 1
             if relaxed is not None:
                 price = np.rint(relaxed[2] * (2.0**bits * here.sum() / relaxed[2].sum()))
                 bar = int(self.n * price.max())
