@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.cli_cases import chain, job, run, write
 from tests.support.hanging import LIMIT_S, endless, time_passes
+from topoopt.core.errors import LimitError
 
 __all__ = ["time_passes"]
 
@@ -75,6 +76,22 @@ def test_two_signals(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPat
     assert "Traceback" not in result.stderr
     assert [line.split(":")[0] for line in said] == ["finishing", "stopping"]
     assert said[0].endswith("; Ctrl-C again to stop with what is there")
+
+
+@pytest.mark.parametrize("command", ["resilience", "collective find"])
+def test_a_signal_before_anything_was_found(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that ends by itself, empty-handed, after the first signal: interrupted, not out of time."""
+    words = words_of(command, tmp_path)
+
+    def empty_handed(*values: object, **named: object) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise LimitError("nothing by then")
+
+    monkeypatch.setattr("topoopt.console.attended.os.write", lambda number, data: len(data))
+    monkeypatch.setattr(WORK[command], empty_handed)
+    result = run(*words, "--json")
+    assert result.code == 130, result.stderr
+    assert '"stopped_by": "interrupted"' in result.stdout
 
 
 @pytest.mark.parametrize("command", LEFT)

@@ -142,11 +142,18 @@ def run(*words: object) -> Run:
     return Run(result.exit_code, result.stdout, result.stderr)
 
 
+HEED = (
+    "error",
+    *(f"ignore::ResourceWarning:{name}" for name in ("importlib._bootstrap_external", "_frozen_importlib_external")),
+)
+"""Warnings are errors, but for files that Python's own importer leaves open when a signal comes in between."""
+
+
 def process(*words: object, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
     """A command in a process of its own, warnings as errors, its output in pipes."""
     heeding = {"preexec_fn": _heed_hangups} if os.name == "posix" else {}
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "topoopt.cli.main", *map(str, words)],
+        [sys.executable, *(f"-W{rule}" for rule in HEED), "-m", "topoopt.cli.main", *map(str, words)],
         cwd=ROOT,
         **heeding,
         env={**os.environ, **(env or {})},
@@ -203,7 +210,7 @@ def searching(*words: object) -> subprocess.Popen[str]:
     script = TELLING.format(words=[str(word) for word in words])
     heeding = {"preexec_fn": _heed_hangups} if os.name == "posix" else {}
     child = subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", script],
+        [sys.executable, *(f"-W{rule}" for rule in HEED), "-c", script],
         cwd=ROOT,
         **heeding,
         text=True,

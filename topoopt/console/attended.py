@@ -69,7 +69,7 @@ class AttendedRun:
         """Do work that looks at the limits itself, or leave it: on the second signal, and in the last moment.
 
         Raises:
-            KeyboardInterrupt: the second signal came.
+            KeyboardInterrupt: the second signal came, or the first before there was anything to keep.
             LimitError: the time limit or that of memory did.
         """
         stop = self.timing.stop
@@ -78,6 +78,10 @@ class AttendedRun:
         try:
             with stop.memory.refused():
                 return step(work, lambda: stop.memory.look() or self.timing.past_the_end())
+        except LimitError:
+            if stop.interrupted.is_set():
+                raise KeyboardInterrupt from None
+            raise
         except (LateError, MemoryError) as error:
             if stop.interrupted.is_set():
                 raise KeyboardInterrupt from None
@@ -89,12 +93,16 @@ class AttendedRun:
         """Do work that ends by itself soon after the limit, with what it has then; only the second signal leaves it.
 
         Raises:
-            KeyboardInterrupt: that came.
+            KeyboardInterrupt: that came, or the first before there was anything to keep.
         """
         try:
             return step(work, self.timing.stop.hurry.is_set)
         except LateError:
             raise KeyboardInterrupt from None
+        except LimitError:
+            if self.timing.stop.interrupted.is_set():
+                raise KeyboardInterrupt from None
+            raise
 
 
 @contextmanager
