@@ -28,6 +28,11 @@ PROPOSALS, LEAST_PROPOSALS = 16, 2_000
 """Exchanges of links proposed for each server, and at least: ten times as many gain 1 % of the hops at 128 servers."""
 
 
+def plan_for(n: int) -> AnnealPlan:
+    """How hard graphs of n servers are annealed."""
+    return AnnealPlan(max(LEAST_PROPOSALS, PROPOSALS * n))
+
+
 def annealed_topologies(
     cluster: Cluster, demand: Demand, *, count: int, seed: int, stop: Stop | None = None
 ) -> Iterator[Topology]:
@@ -46,13 +51,12 @@ def annealed_topologies(
         return
     # Random matchings of an odd number of servers leave one out each; TopologyFinder's links are all there can be.
     uneven = n % 2 == 1 and links is LinkDirection.BIDIRECTIONAL
-    plan = AnnealPlan(max(LEAST_PROPOSALS, PROPOSALS * n))
     allowed = ~np.eye(n, dtype=np.bool_)
     for stream in range(count):
         rng = np.random.default_rng((seed, stream))
         try:
             first = find_topology(cluster, demand) if uneven else random_seed(n, degree, links, traffic, rng)
-            heads = anneal(table_of(first), traffic, allowed, plan, seed=int(rng.integers(2**31)), stop=stop)
+            heads = anneal(table_of(first), traffic, allowed, plan_for(n), seed=int(rng.integers(2**31)), stop=stop)
             yield topology_of(heads, links, "annealed random graph")
         except InfeasibleError:  # no such graph, or in pieces that no traffic joins
             continue

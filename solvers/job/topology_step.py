@@ -14,6 +14,7 @@ import numpy as np
 
 from solvers.job.annealed_topologies import annealed_topologies
 from solvers.job.collective_graphs import CollectiveGraphs
+from solvers.job.grouped_topologies import grouped_topologies
 from solvers.job.loop import Candidate, LoopSettings
 from solvers.job.realise import (
     LP_SERVERS,
@@ -103,6 +104,7 @@ class TopologyStep:
         yield from candidate_topologies(self.cluster, demand, limit=limit, seed=self.seed)
         if limit > 1:
             count = self.effort.annealed
+            yield from grouped_topologies(self.cluster, demand, count=min(1, count), seed=self.seed, stop=self.stop)
             yield from annealed_topologies(self.cluster, demand, count=count, seed=self.seed, stop=self.stop)
 
     def _time_ms(

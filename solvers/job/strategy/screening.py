@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from solvers.job.grouped_topologies import grouped_ms
 from solvers.job.sizes import effort_for
 from solvers.job.strategy.anneal_kernel import quick_bounds, too_many_tasks
 from solvers.job.strategy.starts import Start
@@ -49,10 +50,11 @@ def promising(cluster: Cluster, workload: Workload, starts: Sequence[Start], *, 
 
 
 def estimated_ms(cluster: Cluster, workload: Workload, strategy: Strategy) -> float:
-    """Compute of the busiest server or the longest chain, then the time that links of TotientPerms are busy, ms."""
+    """Compute of the busiest server or the longest chain, then the time that links are busy, ms: those of TotientPerms
+    or those of random graphs of groups, whichever is less."""
     end_if_left()
     arrays = workload_arrays(cluster, workload)
     compute, _ = quick_bounds(arrays, *strategy_arrays(strategy), float("inf"))
     demand = demand_of(build_task_graph(cluster, workload, strategy))
     distances = select_offsets(cluster.servers, cluster.degree, cluster.links, Selection.FLEXNET)
-    return float(compute) + BusyEstimate(cluster, demand)(distances)
+    return float(compute) + min(BusyEstimate(cluster, demand)(distances), grouped_ms(cluster, demand))

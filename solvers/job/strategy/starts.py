@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from solvers.job.strategy.branches import branches, chains, layers
+from solvers.job.strategy.placing import placed, widest
 from solvers.job.strategy.program_start import program_start
+from solvers.job.strategy.stages import MEASURES, WORK, stages
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import Placement, Strategy
-from topoopt.core.workload import Operator, Split, Workload
+from topoopt.core.strategy import Strategy
+from topoopt.core.workload import Operator, Workload
 
 WHOLE_BRANCHES = (0, 2, 4, 8)
 """How many branches of each layer stay data parallel while the others go to cosets."""
@@ -36,16 +38,6 @@ class Start:
     rough: bool = False
 
 
-def _widest(operator: Operator, limit: int) -> int:
-    """Index of the split with most sample parts up to `limit` and no other cut (else the one with fewest parts)."""
-
-    def rank(split: Split) -> tuple[bool, int]:
-        plain = split.channel_ways == split.reduce_ways == 1 and split.sample_ways <= limit
-        return plain, split.sample_ways if plain else -split.parts
-
-    return max(range(len(operator.splits)), key=lambda index: rank(operator.splits[index]))
-
-
 def _exact(operator: Operator, sample_ways: int, channel_ways: int, reduce_ways: int) -> int | None:
     for index, split in enumerate(operator.splits):
         if (split.sample_ways, split.channel_ways, split.reduce_ways) == (sample_ways, channel_ways, reduce_ways):
@@ -53,48 +45,20 @@ def _exact(operator: Operator, sample_ways: int, channel_ways: int, reduce_ways:
     return None
 
 
-def _place(n: int, workload: Workload, wanted: Sequence[tuple[int, int | None]]) -> Strategy:
-    """Fix open offsets (None): longest operators first, each on the coset with least compute time so far."""
-    load = [0.0] * n
-    placements: list[Placement | None] = [None] * len(wanted)
-
-    def occupy(index: int, offset: int) -> None:
-        pinned = workload.operators[index].pinned_offset
-        offset = offset if pinned is None else pinned
-        split = workload.operators[index].splits[wanted[index][0]]
-        placements[index] = Placement(wanted[index][0], offset)
-        for server in range(offset, n, n // split.parts):
-            load[server] += split.forward_ms + split.backward_ms
-
-    for index, (_, offset) in enumerate(wanted):
-        if offset is not None:
-            occupy(index, offset)
-
-    def span(index: int) -> float:
-        split = workload.operators[index].splits[wanted[index][0]]
-        return split.forward_ms + split.backward_ms
-
-    still_open = [index for index, (_, offset) in enumerate(wanted) if offset is None]
-    for index in sorted(still_open, key=lambda index: (-span(index), index)):
-        stride = n // workload.operators[index].splits[wanted[index][0]].parts
-        occupy(index, min(range(stride), key=lambda offset: (max(load[offset::stride]), offset)))
-    return Strategy(tuple(placement for placement in placements if placement is not None))
-
-
 def data_parallel(n: int, workload: Workload) -> Strategy:
     """Every operator over all servers where it can be; single-server operators spread evenly (FlexNet's start)."""
     wanted: list[tuple[int, int | None]] = []
     for operator in workload.operators:
-        index = _widest(operator, n)
+        index = widest(operator, n)
         wanted.append((index, 0 if operator.splits[index].parts == n else None))
-    return _place(n, workload, wanted)
+    return placed(n, workload, wanted)
 
 
 def _branch_work(workload: Workload, branch: Sequence[int], k: int) -> float:
     total = 0.0
     for index in branch:
         operator = workload.operators[index]
-        split = operator.splits[_widest(operator, k)]
+        split = operator.splits[widest(operator, k)]
         total += (split.forward_ms + split.backward_ms) * split.parts / k
     return total
 
@@ -120,10 +84,10 @@ def on_cosets(n: int, workload: Workload, k: int, count: int | None) -> Strategy
         load[coset] += _branch_work(workload, branch, k)
         for index in branch:
             operator = workload.operators[index]
-            split = _widest(operator, k)
+            split = widest(operator, k)
             if operator.splits[split].parts == k:
                 wanted[index] = (split, coset)
-    return _place(n, workload, wanted)
+    return placed(n, workload, wanted)
 
 
 def layers_on_cosets(n: int, workload: Workload, k: int, whole: int) -> Strategy | None:
@@ -132,19 +96,19 @@ def layers_on_cosets(n: int, workload: Workload, k: int, whole: int) -> Strategy
 
     None if fewer than two layers have branches to place, or no operator of these can be split k ways.
     """
-    placed = [layer[whole:] for layer in layers(workload) if len(layer) > max(1, whole)]
-    if len(placed) < 2:
+    chosen = [layer[whole:] for layer in layers(workload) if len(layer) > max(1, whole)]
+    if len(chosen) < 2:
         return None
     base = data_parallel(n, workload)
     wanted: list[tuple[int, int | None]] = [(p.split, p.offset) for p in base.placements]
     found = False
-    for layer in placed:
+    for layer in chosen:
         for place, branch in enumerate(layer):
             for index in branch:
                 split = _exact(workload.operators[index], k, 1, 1)
                 if split is not None:
                     wanted[index], found = (split, place % (n // k)), True
-    return _place(n, workload, wanted) if found else None
+    return placed(n, workload, wanted) if found else None
 
 
 def chains_on_cosets(n: int, workload: Workload, k: int) -> Strategy | None:
@@ -171,7 +135,7 @@ def chains_on_cosets(n: int, workload: Workload, k: int) -> Strategy | None:
         split = _exact(workload.operators[index], k, 1, 1)
         if left >= 0 and split is not None:
             wanted[index] = (split, coset)
-    return _place(n, workload, wanted)
+    return placed(n, workload, wanted)
 
 
 def tensor_parallel(n: int, workload: Workload, t: int) -> Strategy | None:
@@ -191,25 +155,11 @@ def tensor_parallel(n: int, workload: Workload, t: int) -> Strategy | None:
         elif column is not None and (operator.mixes_channels or fed_by_slices):
             wanted[index], found = (column, 0), True
             sliced.add(index)
-    return _place(n, workload, wanted) if found else None
+    return placed(n, workload, wanted) if found else None
 
 
-def stages(n: int, workload: Workload, k: int) -> Strategy:
-    """Operators in order, cut into n/k stages of like work, stage i on coset i: for models that fit no other way."""
-    work = [
-        min(split.parts * (split.forward_ms + split.backward_ms) for split in operator.splits)
-        for operator in workload.operators
-    ]
-    total = sum(work) or 1.0
-    wanted: list[tuple[int, int | None]] = []
-    done = 0.0
-    for operator, own in zip(workload.operators, work, strict=True):
-        stage = min(n // k - 1, int((done + own / 2) / total * (n // k)))
-        done += own
-        split = _widest(operator, k)
-        parts = operator.splits[split].parts
-        wanted.append((split, stage if parts <= k else None))
-    return _place(n, workload, wanted)
+FEW_STAGES = 2
+"""Numbers of stages that are tried of any model; many leave most servers idle, but for models that fit no other way."""
 
 
 def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ...]:
@@ -235,9 +185,10 @@ def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ..
         tensor = tensor_parallel(n, workload, t)
         if tensor is not None:
             found.setdefault(tensor, f"tensor parallel {t} ways")
-    if cluster.server_memory_bytes is not None:
-        for k in divisors:
-            found.setdefault(stages(n, workload, k), f"{n // k} stages on cosets of {k}")
+    few = divisors[-FEW_STAGES:]
+    for measure, sizes in MEASURES.items():
+        for k in divisors if measure == WORK and cluster.server_memory_bytes is not None else few:
+            found.setdefault(stages(n, workload, k, sizes(n, workload)), f"{n // k} stages of like {measure}")
     program = program_start(cluster, workload)
     if program is not None:
         found.setdefault(program, "strategy program")

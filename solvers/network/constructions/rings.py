@@ -1,8 +1,8 @@
 """Rings that share the AllReduce of each group so that the largest link load is least.
 
 Equally spaced groups on a circulant (all groups a strided placement makes) are solved once per size and translated;
-a group of all servers on any other topology runs along Hamiltonian cycles that together take every link once, where the
-topology has them; what is left goes through `general_rings`. Shares come from a linear program over candidate rings
+on any other topology such a group runs along Hamiltonian cycles that together take every link inside it alike, where
+there are any; what is left goes through `general_rings`. Shares come from a linear program over candidate rings
 (formulations/path_split.py) with two loads: that of all translates of the group at work together, which decides, and
 that of one alone; a small charge on hops breaks ties.
 """
@@ -17,10 +17,10 @@ import numpy as np
 from formulations.job.path_split import PathSplit, build_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
 from solvers.network.constructions.assemble import common_offsets
-from solvers.network.constructions.cycles import hamiltonian_cycles
 from solvers.network.constructions.degree_split import coset_size
 from solvers.network.constructions.general_rings import general_group_rings
 from solvers.network.constructions.graph import ArcGraph, arc_graph
+from solvers.network.constructions.group_cycles import cycles_inside
 from solvers.network.constructions.ring_candidates import RingCandidate, coset_candidates
 from solvers.network.constructions.totient_perms import hop_table
 from topoopt.core.arrays import Floats
@@ -68,21 +68,18 @@ def group_rings(
             rings = tuple(_translated(ring, min(members), n) for ring in solved[size])
         else:
             graph = graph or arc_graph(topology)
-            cycles = _along_cycles(topology, limit, seed) if size == n else ()
+            cycles = _along_cycles(topology, members, limit, seed) if size is not None else ()
             rings = cycles or general_group_rings(graph, members, limit, seed=seed)
         out.append(GroupRings(tuple(members), rings))
     return tuple(out)
 
 
-def _along_cycles(topology: Topology, limit: int, seed: int) -> tuple[Ring, ...]:
-    """Rings of all servers both ways round link-disjoint Hamiltonian cycles over all fibre pairs; none where there are
-    no such cycles, or more than `limit` rings would be needed."""
-    n = topology.servers
-    if topology.links is not LinkDirection.BIDIRECTIONAL or topology.degree > limit:
+def _along_cycles(topology: Topology, members: tuple[int, ...], limit: int, seed: int) -> tuple[Ring, ...]:
+    """Rings both ways round Hamiltonian cycles of a group that together take every fibre pair inside it alike, see
+    `cycles_inside`; none where there are no such cycles, or pairs for more than `limit` rings."""
+    if topology.links is not LinkDirection.BIDIRECTIONAL:
         return ()
-    counts = np.zeros((n, n), dtype=np.int64)
-    counts[topology.arcs[:, 0], topology.arcs[:, 1]] = topology.multiplicity
-    cycles = hamiltonian_cycles(counts, (), seed=seed) or ()
+    cycles = cycles_inside(topology, members, limit, seed=seed)
     orders = [order for cycle in cycles for order in (cycle, cycle[::-1])]
     return tuple(
         Ring(order, 1.0 / len(orders), tuple(zip(order, (*order[1:], order[0]), strict=True))) for order in orders

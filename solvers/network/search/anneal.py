@@ -60,6 +60,7 @@ def anneal(
     allowed: Bools,
     plan: AnnealPlan,
     *,
+    group: Ints | None = None,
     parallel: bool = True,
     seed: int = 0,
     stop: Stop | None = None,
@@ -68,6 +69,7 @@ def anneal(
 
     Args:
         allowed: bool[n, n], arcs that may be made, False on the diagonal.
+        group: int64[n], of each server, which keeps as many links to every group; None: all are of one.
         parallel: whether a swap may make a parallel link.
     """
     n, d = table.out.shape
@@ -83,6 +85,7 @@ def anneal(
     seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, PIECES)
     ratio = plan.cold / plan.hot
     position = bit_positions()
+    group = np.zeros(n, dtype=np.int64) if group is None else group
     count = max(1, plan.proposals // PIECES)
     for piece in range(PIECES):
         if stop is not None and stop.reason() is not None:
@@ -94,6 +97,7 @@ def anneal(
             into,
             demand,
             allowed,
+            group,
             levels,
             table.paired,
             parallel,

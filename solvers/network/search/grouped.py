@@ -1,0 +1,142 @@
+"""Random graphs of groups of servers with links across, whose AllReduces fill the links inside.
+
+Of an even number of links a random graph has as many Hamiltonian cycles as it needs (Kim and Wormald 2001). Of an odd
+number few have cycles that take every link twice: here those are drawn, of matchings each of which is a Hamiltonian
+cycle with the next one (a perfectly Hamiltonian colouring, Kotzig 1964).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from solvers.network.constructions.assemble import ArcList, link_arcs
+from solvers.network.search.anneal import hops_of
+from solvers.network.search.links import table_of_arcs
+from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InfeasibleError
+
+DRAWS = 8
+"""Sets of matchings drawn for a group; that of fewest hops is taken."""
+
+MATCHINGS_DRAWN = 5_000
+"""For one set of them; of 512 servers some 300 are drawn before one is a cycle with two others."""
+
+
+class GroupedLinks(NamedTuple):
+    """Links of n servers, those of group i mod g first.
+
+    Attributes:
+        matched: int32[links, n], the servers that those inside lead to, where they are an odd number of matchings;
+            no rows where they are cycles.
+        inside: int64[m, 2], arcs inside groups; across: the others.
+    """
+
+    matched: Int32s
+    inside: ArcList
+    across: ArcList
+
+
+def fits(n: int, size: int, across: int, degree: int) -> bool:
+    """Whether there are such graphs: an odd number of links of each of an odd number of servers cannot be paired."""
+    groups, inside = n // size, degree - across
+    return 2 <= inside < size and not (inside % 2 and size % 2) and not (across % 2 and groups % 2)
+
+
+_CARRIED = 0.5
+"""Worth of a second link between two servers that have one."""
+
+_TIES = 1e-6
+
+
+def grouped_links(demand: Floats, size: int, inside: int, across: int, rng: np.random.Generator) -> GroupedLinks:
+    """Links of the groups i mod (n / size): random graphs, and matchings of two groups at a time.
+
+    Args:
+        demand: float64[n, n], bytes between servers.
+        size: of a group, with the links as `fits` says.
+        inside, across: links of each server to its own group and to others.
+
+    Raises:
+        InfeasibleError: no such matchings were drawn.
+    """
+    n, groups = len(demand), len(demand) // size
+    matched = np.full((inside if inside % 2 else 0, n), -1, dtype=np.int32)
+    within: list[ArcList] = [np.zeros((0, 2), dtype=np.int64)]
+    for each in range(groups):
+        for _ in range(inside // 2 if inside % 2 == 0 else 0):
+            order = each + groups * rng.permutation(size)
+            within.append(link_arcs(zip(order.tolist(), np.roll(order, -1).tolist(), strict=True)))
+        for turn, pairs in enumerate(each + groups * _matchings(size, inside, rng) if inside % 2 else ()):
+            matched[turn, pairs[:, 0]], matched[turn, pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
+            within.append(link_arcs(zip(*pairs.T.tolist(), strict=True)))
+    return GroupedLinks(matched, np.vstack(within), np.vstack(list(_across(size, across, demand, rng))))
+
+
+def _matchings(size: int, links: int, rng: np.random.Generator) -> Ints:
+    """int64[links, size / 2, 2]: an odd number of matchings, each a Hamiltonian cycle with the next, the last with the
+    first; of some drawn, those of fewest hops."""
+    best: tuple[float, Ints] | None = None
+    for _ in range(DRAWS):
+        order = rng.permutation(size)
+        found = [order.reshape(-1, 2), np.roll(order, -1).reshape(-1, 2)]
+        for _ in range(MATCHINGS_DRAWN):
+            pairs = rng.permutation(size).reshape(-1, 2)
+            others = [found[-1], found[0]] if len(found) == links - 1 else [found[-1]]
+            found += [pairs] if all(single_cycle(pairs, each) for each in others) else []
+            if len(found) == links:
+                break
+        else:
+            continue
+        arcs = np.vstack([link_arcs(zip(*pairs.T.tolist(), strict=True)) for pairs in found])
+        hops = hops_of(table_of_arcs(size, links, LinkDirection.BIDIRECTIONAL, arcs).out, np.ones((size, size)))
+        if best is None or hops < best[0]:
+            best = hops, np.array(found)
+    if best is None:
+        raise InfeasibleError(f"no {links} matchings of {size} servers found that are Hamiltonian cycles two by two")
+    return best[1]
+
+
+def single_cycle(one: Ints, other: Ints) -> bool:
+    """Whether two perfect matchings, int64[k, 2], are together one cycle of all 2 k."""
+    first, second = np.empty((2, 2 * len(one)), dtype=np.int64)
+    for partner, pairs in ((first, one), (second, other)):
+        partner[pairs[:, 0]], partner[pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
+    after = second[first].tolist()
+    at, steps = after[0], 1
+    while at != 0:
+        at, steps = after[at], steps + 1
+    return steps == len(one)
+
+
+def _across(size: int, links: int, demand: Floats, rng: np.random.Generator) -> Iterator[ArcList]:
+    """Rounds of a tournament of the groups, those first whose groups have most to say to each other: heaviest matchings
+    of two groups, of demand that no link before carries."""
+    n = len(demand)
+    groups = n // size
+    left = demand + demand.T + rng.random((n, n)) * (_TIES * float(demand.max()))
+    for place in range(links):
+        rounds = [pairs_of_groups(groups, turn) for turn in range(max(1, groups - 1))]
+        if groups % 2:
+            rounds = [pairs for pairs in rounds if pairs and place % 2 == 0]
+        worth = [sum(left[one::groups, other::groups].sum() for one, other in pairs) for pairs in rounds]
+        for one, other in rounds[int(np.argmax(worth))] if rounds else ():
+            rows, columns = linear_sum_assignment(left[one::groups, other::groups], maximize=True)
+            first, second = one + groups * rows, other + groups * columns
+            left[first, second] *= _CARRIED
+            left[second, first] *= _CARRIED
+            yield link_arcs(zip(first.tolist(), second.tolist(), strict=True))
+
+
+def pairs_of_groups(groups: int, turn: int) -> list[tuple[int, int]]:
+    """Groups that meet in a round: every group one other; of an odd number every group two, each other round."""
+    if groups % 2:
+        step = turn // 2 % (groups // 2) + 1
+        return [(each, (each + step) % groups) for each in range(groups)] if turn % 2 == 0 else []
+    last = groups - 1
+    turn %= last
+    return [(last, turn), *(((turn + k) % last, (turn - k) % last) for k in range(1, groups // 2))]
