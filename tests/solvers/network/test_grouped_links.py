@@ -1,0 +1,149 @@
+"""Random graphs of groups with links across, and the Hamiltonian cycles inside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from solvers.job.grouped_topologies import busiest_size, grouped_ms, grouped_topologies, links_across
+from solvers.network.constructions.rings import group_rings
+from solvers.network.search.grouped import fits, grouped_links, pairs_of_groups, single_cycle
+from topoopt.core.cluster import Cluster, LinkDirection
+from topoopt.core.demand import AllReduceDemand, Demand
+from topoopt.core.routing import GroupRings
+
+BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
+CASES = [(16, 8, 4), (16, 8, 5), (16, 4, 4), (18, 6, 4), (24, 8, 4), (30, 15, 4), (64, 32, 4), (32, 16, 8)]
+
+
+def two_stages(n: int, size: int, *, reduced: float = 1e9, crossing: float = 1e7) -> Demand:
+    """Groups i mod g that reduce as much each; server i sends to the next one, of the next group, and back."""
+    groups = n // size
+    traffic = np.zeros((n, n))
+    for i in range(n):
+        j = i + 1 if i % groups + 1 < groups else i + 1 - groups
+        traffic[i, j] += crossing
+        traffic[j, i] += crossing
+    return Demand(traffic, tuple(AllReduceDemand(tuple(range(g, n, groups)), reduced) for g in range(groups)))
+
+
+def load_of(rings: GroupRings) -> Counter[tuple[int, int]]:
+    """Share of an AllReduce on each arc, of rings without relays, which visit all members."""
+    load: Counter[tuple[int, int]] = Counter()
+    for ring in rings.rings:
+        assert sorted(ring.order) == sorted(rings.members)
+        for path in ring.paths:
+            assert len(path) == 2
+            load[path[0], path[1]] += ring.share
+    return load
+
+
+@pytest.mark.parametrize(("n", "size", "degree"), CASES)
+def test_links_inside_carry_allreduces_alike(n: int, size: int, degree: int) -> None:
+    """Degrees as asked for, connected; rings of each group are links, and fill all inside it with the same share."""
+    cluster, demand = Cluster(n, 1, degree, 100.0, BOTH), two_stages(n, size)
+    filled = 0
+    for topology in grouped_topologies(cluster, demand, count=2, seed=3):
+        graph = nx.DiGraph(topology.arcs.tolist())
+        assert nx.is_strongly_connected(graph)
+        sent = np.bincount(topology.arcs[:, 0], topology.multiplicity, minlength=n)
+        assert (sent == degree).all()
+        groups = n // size
+        inside = topology.arcs[:, 0] % groups == topology.arcs[:, 1] % groups
+        own = np.bincount(topology.arcs[inside, 0], topology.multiplicity[inside], minlength=n)
+        assert own.min() == own.max() >= 2
+        lit = Counter((i, j) for row in topology.switches.tolist() for i, j in enumerate(row) if j >= 0)
+        assert lit == Counter(
+            dict(zip(map(tuple, topology.arcs.tolist()), topology.multiplicity.tolist(), strict=True))
+        )
+        for row in topology.switches:
+            assert len(set(row[row >= 0].tolist())) == (row >= 0).sum()
+        for rings in group_rings(topology, [each.members for each in demand.allreduce], degree):
+            if any(len(path) > 2 for ring in rings.rings for path in ring.paths):
+                continue  # no cycles were found: as on any other topology
+            filled += 1
+            load = load_of(rings)
+            for (i, j), share in load.items():
+                times = topology.multiplicity[(topology.arcs == (i, j)).all(axis=1)].item()
+                assert share == pytest.approx(times / own[0])
+            assert sum(load.values()) == pytest.approx(size)
+    assert filled
+
+
+def test_no_such_topologies() -> None:
+    """Of single links, without groups or transfers, of too few links."""
+    demand = two_stages(16, 8)
+    for cluster, wanted in [
+        (Cluster(16, 1, 4, 100.0, ONE_WAY), demand),
+        (Cluster(16, 1, 4, 100.0, BOTH), Demand(demand.model_parallel_bytes, ())),
+        (Cluster(16, 1, 4, 100.0, BOTH), Demand(np.zeros((16, 16)), demand.allreduce)),
+        (Cluster(16, 1, 2, 100.0, BOTH), demand),
+        (Cluster(16, 1, 4, 100.0, BOTH), two_stages(16, 2)),
+    ]:
+        assert not list(grouped_topologies(cluster, wanted, count=1, seed=0))
+
+
+def test_transfers_have_the_first_links_across() -> None:
+    """Of two groups whose servers 2 i and 2 i + 1 send to each other, all are joined."""
+    demand = two_stages(32, 16)
+    for topology in grouped_topologies(Cluster(32, 1, 4, 100.0, BOTH), demand, count=1, seed=0):
+        arcs = set(map(tuple, topology.arcs.tolist()))
+        assert all((i, i + 1) in arcs for i in range(0, 32, 2))
+
+
+def test_which_groups_and_how_many_links() -> None:
+    """Those that reduce most; more across where more goes across."""
+    demand = two_stages(16, 8)
+    more = Demand(demand.model_parallel_bytes, (*demand.allreduce, AllReduceDemand(tuple(range(0, 16, 4)), 9e9)))
+    assert busiest_size(demand) == 8
+    assert busiest_size(more) == 4
+    assert busiest_size(Demand(demand.model_parallel_bytes, (AllReduceDemand(tuple(range(16)), 1e9),))) is None
+    assert links_across(demand, 8, 8)[0] == 1
+    assert links_across(two_stages(16, 8, crossing=5e9), 8, 8)[0] > 1
+    assert links_across(two_stages(18, 9), 9, 5) == [1, 3]  # an even number of links inside groups of nine
+
+
+def test_the_estimate_is_of_the_busiest_links() -> None:
+    """One link of 100 Gbit/s across for 1 GB a server and way: 80 ms at least."""
+    demand = two_stages(16, 8, reduced=1.0, crossing=1e9)
+    cluster = Cluster(16, 1, 3, 100.0, BOTH)
+    assert grouped_ms(cluster, demand) >= 80.0
+    assert grouped_ms(Cluster(16, 1, 3, 100.0, ONE_WAY), demand) == np.inf
+
+
+@pytest.mark.parametrize(("size", "inside"), [(4, 3), (6, 3), (6, 5), (16, 3), (16, 5), (64, 3)])
+def test_matchings_are_cycles_in_turn(size: int, inside: int) -> None:
+    """Of every group, as networkx sees them."""
+    assert fits(2 * size, size, 1, inside + 1)
+    links = grouped_links(two_stages(2 * size, size).model_parallel_bytes, size, inside, 1, np.random.default_rng(1))
+    rows = [*links.matched, links.matched[0]]
+    for one, other in pairwise(rows):
+        for group in (0, 1):
+            members = range(group, 2 * size, 2)
+            graph = nx.MultiGraph((i, int(row[i])) for row in (one, other) for i in members if i < row[i])
+            assert nx.is_connected(graph)
+            assert all(degree == 2 for _, degree in graph.degree())
+
+
+def test_single_cycle() -> None:
+    """Two matchings of six servers: one cycle, or a pair and four."""
+    pairs = np.array([(0, 1), (2, 3), (4, 5)])
+    assert single_cycle(pairs, np.array([(1, 2), (3, 4), (5, 0)]))
+    assert not single_cycle(pairs, np.array([(0, 1), (3, 4), (5, 2)]))
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4, 5, 8])
+def test_rounds_of_groups(groups: int) -> None:
+    """Every group once a link; of an odd number twice every other link. In time each meets each."""
+    met = set()
+    for turn in range(2 * groups):
+        pairs = pairs_of_groups(groups, turn)
+        seen = Counter(group for pair in pairs for group in pair)
+        assert set(seen.values()) <= {1 + groups % 2}
+        assert len(seen) == (groups if groups % 2 == 0 or turn % 2 == 0 else 0)
+        met |= {frozenset(pair) for pair in pairs}
+    assert len(met) == groups * (groups - 1) // 2
