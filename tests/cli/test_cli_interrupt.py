@@ -285,6 +285,34 @@ def test_interrupt_while_the_program_loads() -> None:
     assert result.stderr == "interrupted\n"
 
 
+def test_no_interrupt_is_raised_inside_an_import(tmp_path: Path) -> None:
+    """There it might surface as any other error: it comes once the module is loaded."""
+    (tmp_path / "interrupted_module.py").write_text(
+        "import os, signal, time\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(0.1)\n"
+        "except BaseException:\n"
+        "    raise TypeError('expected a message argument') from None\n"
+    )
+    script = (
+        "import signal, sys, time\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from topoopt.console.interrupt import leave_on_interrupt, raise_on_interrupt\n"
+        "leave_on_interrupt()\n"
+        "raise_on_interrupt()\n"
+        "try:\n"
+        "    import interrupted_module\n"
+        "    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('loaded', 'interrupted_module' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", script]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "loaded True\n", "")
+
+
 def test_interrupt_of_a_command_without_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while an instance is read: exit code 130 and one JSON object that says so."""
 

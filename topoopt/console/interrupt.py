@@ -47,19 +47,33 @@ def ignore_from_now() -> None:
 
 
 def raise_on_interrupt() -> None:
-    """From now on they raise KeyboardInterrupt, so that files being written are cleaned up."""
+    """From now on they raise KeyboardInterrupt, so that files being written are cleaned up; after the import, if one is
+    under way."""
     sys.unraisablehook = _interrupt_again
     for number in SIGNALS:
         if signal.getsignal(number) is _leave:
-            signal.signal(number, signal.default_int_handler)
+            signal.signal(number, _raise)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            _send_again(number)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
     """An interrupt that came where nothing can be raised, in a finalizer or a callback of compiled code, comes again a
     moment later; all else is told as ever."""
-    raised = [number for number in SIGNALS if signal.getsignal(number) is signal.default_int_handler]
+    raised = [number for number in SIGNALS if signal.getsignal(number) in (_raise, signal.default_int_handler)]
     if raised and issubclass(lost.exc_type, KeyboardInterrupt):
-        # By a thread: raised in here it would be lost as well. To the main one, so that it wakes if it waits.
-        threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, raised[0])).start()
+        _send_again(raised[0])
     else:
         sys.__unraisablehook__(lost)
+
+
+def _send_again(number: int) -> None:
+    """A moment later, by a thread: raised here it would be lost. To the main one, so that it wakes if it waits."""
+    threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, number)).start()
