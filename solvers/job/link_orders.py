@@ -64,7 +64,7 @@ def best_order(
 
 
 def _better(before: SharedPlan | None, found: SharedPlan) -> SharedPlan:
-    """The better of two, with the way there of both, the first plan with which that begins, and the proposals of both."""
+    """The better of two, with the way there of both, its first plan, and the proposals of both."""
     if before is None:
         return found
     first, second = before.result, found.result
