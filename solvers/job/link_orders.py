@@ -64,7 +64,7 @@ def best_order(
 
 
 def _better(before: SharedPlan | None, found: SharedPlan) -> SharedPlan:
-    """The better of two, with the way there of both and the proposals of both."""
+    """The better of two, with the way there of both, its first plan, and the proposals of both."""
     if before is None:
         return found
     first, second = before.result, found.result
@@ -76,7 +76,9 @@ def _better(before: SharedPlan | None, found: SharedPlan) -> SharedPlan:
     later = [replace(point, proposals=first.proposals + point.proposals) for point in second.convergence]
     reached = min((point.best_ms for point in first.convergence), default=float("inf"))
     way = (*first.convergence, *(point for point in later if point.best_ms < reached))
-    return replace(found, result=replace(second, proposals=made, convergence=way, notes=(*second.notes, _note(before))))
+    notes = (*second.notes, _note(before))
+    kept = replace(second, initial_ms=first.initial_ms, proposals=made, convergence=way, notes=notes)
+    return replace(found, result=kept)
 
 
 def _note(other: SharedPlan) -> str:

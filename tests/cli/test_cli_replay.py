@@ -52,6 +52,11 @@ def test_order_of_arrival_is_an_option() -> None:
     assert times["transfers-first"] < times["fair"] < times["fifo"]
     wrong = run("replay", instance, "--fabric", "ideal-switch", "--link-sharing", "lottery", "--json")
     assert refusals(wrong.json)[0][2] == "unknown link sharing"
+    for model in ("fluid", "flexnet"):  # which share in a way of their own, so the option would say nothing
+        words = ("--fabric", "ideal-switch", "--time-model", model, "--link-sharing", "fifo", "--json")
+        refused = run("replay", instance, *words)
+        assert (refused.code, refusals(refused.json)[0][0]) == (2, "link_sharing")
+        assert "rounds, hop" in refused.stdout
 
 
 @pytest.mark.parametrize("link_gbps", ["0", "-1", "nan", "inf"])

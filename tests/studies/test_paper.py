@@ -63,12 +63,16 @@ def test_the_sentence_names_what_differs() -> None:
     near, far = _published(1.21), _published(1.5, statistic="min")
     text = agreement(set_beside([near, far, _published(1.0, where=(("d", 5),))], ROWS))
     assert text == (
-        "1 of 2 published figures agree within 10%, tax the least (ours 1.100, published 1.210, -9.09%); "
+        "1 of 2 published figures agree within 10%: tax (ours 1.100, published 1.210, -9.09%); "
         "not tax (ours 1.000, published 1.500, -33.33%); 1 has no run here."
     )
     why = agreement(set_beside([replace(near, why="not told"), replace(far, why="rounding"), far], ROWS))
     assert why.endswith("; rounding.")
     assert "not told" not in why
+    both = agreement(set_beside([near, replace(near, value=1.11)], ROWS))
+    assert both == "2 of 2 published figures agree within 10%, least of all tax (ours 1.100, published 1.210, -9.09%)."
+    alone = agreement(set_beside([replace(near, value=1.1)], ROWS))
+    assert alone == "1 of 1 published figure agrees within 10%: tax (ours 1.100, published 1.100, 0.00%)."
     assert agreement([]) == ""
     assert agreement(set_beside([_published(1.0)], [])) == "No run has a figure to set beside the published ones."
 
@@ -209,6 +213,7 @@ def test_the_small_form_of_a_figure(name: str, small_form: Callable[[str], tuple
     assert made["done"] == made["runs"] > 0
     page = Path(made["report"]).read_text()
     assert "<figcaption>" in page
+    assert page.count("<figcaption>") == page.count("</figure>") <= page.count("<svg") + page.count("<canvas")
     assert made["agreement"] in re.sub("<[^>]+>", "", page)
     assert len(Path(made["csv"]).read_text().splitlines()) > made["runs"]
     study = read_study(shipped_folder() / figures_named(name)[0].study, small=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ import pytest
 from tests.support.study_cases import routing, study
 from topoopt.core.study import ComparedBy, Figure
 from topoopt.drawing.axes import Axis, name_axis, number_axis
+from topoopt.drawing.chart import Point, Series, legend
 from topoopt.studies.diff import study_diff
 from topoopt.studies.expand import read_study
 from topoopt.studies.report import study_report
@@ -95,6 +97,22 @@ def test_axes() -> None:
     assert log.at(10) == pytest.approx(0.5)
     assert [text for _, text in log.marks(5)] == ["1", "10", "100"]
     assert not number_axis("t", [0.0, 1.0], log=True).log
+    large = number_axis("t", [1.2e8, 6e8], log=True)
+    assert (large.heading, [text for _, text in large.marks(5)]) == ("10⁶ t", ["150", "200", "300", "500"])
+    exact = number_axis("bytes", [3.61e8, 3.63e8])
+    assert exact.heading == "10⁶ bytes"
+    assert [(value, text) for value, text in exact.marks(3) if value == 3.62e8] == [(3.62e8, "362")]
+    assert number_axis("t", [1.0, 1e9], log=True).heading == number_axis("t", [9e5]).heading == "t"
+
+
+def test_lines_that_can_be_told_apart_do_not_coincide() -> None:
+    """A difference of 0.1 % is seen where all values lie within 1 %, and not where they lie 100 % apart."""
+    first, near = Series("a: one", (Point(1, 100.0, ""),)), Series("b: two", (Point(1, 100.1, ""),))
+    for far, told in ((101.0, False), (200.0, True)):
+        drawn = legend(["a: one", "b: two", "c"], [first, near, Series("c", (Point(1, far, ""),))])
+        assert ("(on the line of a)" in drawn) == told
+    twins = legend(["a: one", "a: two"], [first, replace(first, name="a: two")])
+    assert "a: two (on the line of a: one)" in twins
     assert number_axis("t", [3.0, 4.0], zero=True).low == 0
     assert number_axis("t", []).high == 1.0
     assert number_axis("t", [5.0, 5.0]).at(5.0) == pytest.approx(0.5)

@@ -15,6 +15,9 @@ MOST_DECADES = 8
 FEWEST_MARKS = 3
 """Fewer round ticks of a logarithmic axis are replaced by evenly spaced ones."""
 
+LARGE = 1e6
+"""From here on the title says the power of ten, and ticks of one or two decades are multiples of it."""
+
 LEAST_SPREAD = 1e-9
 """Part of the largest value below which values differ by rounding alone."""
 
@@ -47,15 +50,26 @@ class Axis:
             return (math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
         return (value - self.low) / (self.high - self.low)
 
+    @property
+    def power(self) -> int:
+        """Of ten, by which the ticks are multiplied: a multiple of 3, 0 where they stand for themselves."""
+        plain = self.names or self.high < LARGE or (self.log and len(decade_ticks(self.low, self.high)) >= 2)
+        return 0 if plain else 3 * (math.floor(math.log10(self.high)) // 3)
+
+    @property
+    def heading(self) -> str:
+        """The title, with the power of ten of the ticks: `10⁶ bytes`."""
+        return f"{power_of_ten(self.power)} {self.title}" if self.power else self.title
+
     def marks(self, target: int) -> list[tuple[float, str]]:
         """Values of the ticks, with their texts."""
         if self.names:
             return [(float(place), name) for place, name in enumerate(self.names)]
         if self.log:
             return self._log_marks()
-        values = ticks(self.low, self.high, target)
+        values, unit = ticks(self.low, self.high, target), 10.0**self.power
         step = nice_step(self.high - self.low, target)
-        return [(value, tick_text(value + 0.0, step)) for value in values]
+        return [(value, tick_text(value / unit + 0.0, step / unit)) for value in values]
 
     def _log_marks(self) -> list[tuple[float, str]]:
         decades = decade_ticks(self.low, self.high)
@@ -63,12 +77,12 @@ class Axis:
             decades = decades[:: -(-len(decades) // MOST_DECADES)]
         if len(decades) >= 2:
             return [(value, _power_text(value)) for value in decades]
-        power = 10.0 ** math.floor(math.log10(self.low))
-        fine = [factor * scale for scale in (power, 10 * power, 100 * power) for factor in (1, 1.5, 2, 3, 5, 7)]
-        marks = [(value, f"{value:,.6g}") for value in fine if self.low <= value <= self.high]
+        lowest, unit = 10.0 ** math.floor(math.log10(self.low)), 10.0**self.power
+        fine = [factor * scale for scale in (lowest, 10 * lowest, 100 * lowest) for factor in (1, 1.5, 2, 3, 5, 7)]
+        marks = [(value, f"{value / unit:,.6g}") for value in fine if self.low <= value <= self.high]
         if len(marks) >= FEWEST_MARKS:
             return marks
-        return [(value, f"{value:,.6g}") for value in ticks(self.low, self.high, FEWEST_MARKS) if value > 0]
+        return [(value, f"{value / unit:,.6g}") for value in ticks(self.low, self.high, FEWEST_MARKS) if value > 0]
 
 
 def _power_text(value: float) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from topoopt.drawing.axes import Axis
+from topoopt.drawing.axes import LEAST_SPREAD, Axis
 from topoopt.drawing.marks import colour, dash, mark, sample
 from topoopt.drawing.svg import coordinate, element, percentage, picture
 
@@ -22,8 +22,8 @@ LETTER, PLOT = 6.3, 460.0
 HOLLOW = "dot hollow"
 """CSS classes of what others published."""
 
-LEVEL = 2e-3
-"""Part of the highest value below which lines coincide."""
+LEVEL, APART = 2e-3, 0.01
+"""Lines coincide where they differ by less than this part of the highest value, and of all that is shown."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,17 @@ def legend(names: Sequence[str], series: Sequence[Series] = ()) -> Markup:
     order = list(range(len(names)))
     if series:
         order.sort(key=lambda place: -series[place].points[-1].y if series[place].points else 0.0)
+    values = [point.y for one in series for point in one.points]
+    seen = max(values, default=0.0) - min(values, default=0.0)
+    short = [name.partition(":")[0] for name in names]
+    called = [word if short.count(word) == 1 else name for word, name in zip(short, names, strict=True)]
     hollow = [place for place in order if series and _place(series, place)[1]]
     items = []
     for place in order:
         if place in hollow:
             continue
-        twin = next((names[k] for k in range(min(place, len(series))) if _coincide(series[k], series[place])), None)
-        text = names[place] if twin is None else f"{names[place]} (on the line of {twin.partition(':')[0]})"
+        twin = next((k for k in range(min(place, len(series))) if _coincide(series[k], series[place], seen)), None)
+        text = names[place] if twin is None else f"{names[place]} (on the line of {called[twin]})"
         items.append(element("li", _sample(place, series), element("span", text)))
     if hollow:
         shape = mark(0, x=6.0, y=6.0, css=HOLLOW)
@@ -92,12 +96,13 @@ def _sample(place: int, series: Sequence[Series]) -> Markup:
     return element("svg", mark(0, x=6.0, y=6.0, css=f"dot {colour(place)}"), width=12, height=12, aria_hidden="true")
 
 
-def _coincide(one: Series, other: Series) -> bool:
-    """Whether two series have the same points, to what can be seen."""
+def _coincide(one: Series, other: Series, seen: float) -> bool:
+    """Whether two series have the same points, to what can be seen where the values of all span `seen`."""
     if not one.points or len(one.points) != len(other.points):
         return False
     high = max(abs(point.y) for point in one.points) or 1.0
-    return all(a.x == b.x and abs(a.y - b.y) <= LEVEL * high for a, b in zip(one.points, other.points, strict=True))
+    least = max(min(LEVEL * high, APART * seen), LEAST_SPREAD * high)
+    return all(a.x == b.x and abs(a.y - b.y) <= least for a, b in zip(one.points, other.points, strict=True))
 
 
 def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str, *, radius: float | None = None) -> Markup:
@@ -208,7 +213,7 @@ def _frame(x: Axis, y: Axis) -> list[Markup]:
         at = _height(value, y)
         shapes.append(element("line", x1=0, x2="100%", y1=at, y2=at, class_="gridline"))
         shapes.append(element("text", text, x=-6, y=at + 4, text_anchor="end"))
-    shapes.append(element("text", y.title, x=-6, y=12, text_anchor="start"))
+    shapes.append(element("text", y.heading, x=-6, y=12, text_anchor="start"))
     marks, slanted = x.marks(8), _crowded(x)
     for value, text in marks:
         at_x = percentage(x.at(value))
@@ -222,7 +227,7 @@ def _frame(x: Axis, y: Axis) -> list[Markup]:
             shapes.append(element("text", shown, x=at_x, y=base + 16, text_anchor="middle"))
     shapes.append(element("line", x1=0, x2="100%", y1=base, y2=base, class_="axis"))
     if not slanted:
-        shapes.append(element("text", x.title, x="100%", y=base + 36, text_anchor="end"))
+        shapes.append(element("text", x.heading, x="100%", y=base + 36, text_anchor="end"))
     return shapes
 
 

@@ -14,6 +14,9 @@ from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import counted, number
 from topoopt.studies.report_data import Row, in_order, number_of, text_of
 
+NO_VALUES = "No run has values to show here."
+"""What stands in place of a picture."""
+
 MOST_SERIES = 24
 """More lines than this cannot be told apart."""
 
@@ -87,7 +90,7 @@ def title_of(figure: Figure, text: str) -> str:
 
 def no_values(material: Material, text: str) -> Drawing:
     """A figure without a picture."""
-    return Drawing(title_of(material.figure, text), Markup(""), Markup(""), "No run has values to show here.")
+    return Drawing(title_of(material.figure, text), Markup(""), Markup(""), NO_VALUES)
 
 
 def mean_point(name: str, place: float, rows: list[Row], x: str, y: str) -> Point:

@@ -60,9 +60,14 @@ def agreement(found: Sequence[Compared]) -> str:
         return "" if not found else "No run has a figure to set beside the published ones."
     apart = sorted((each for each in known if not each.agrees), key=lambda each: -abs(each.difference or 0.0))
     near = sorted((each for each in known if each.agrees), key=lambda each: -abs(each.difference or 0.0))
-    parts = [f"{len(near)} of {counted(len(known), 'published figure')} agree within {AGREE:.0%}"]
+    agree = "agrees" if len(known) == 1 else "agree"
+    parts = [f"{len(near)} of {counted(len(known), 'published figure')} {agree} within {AGREE:.0%}"]
     if near:
-        parts[0] += f", {near[0].published.what} the least ({_pair(near[0])})"
+        parts[0] += (
+            f", least of all {near[0].published.what} ({_pair(near[0])})"
+            if len(near) > 1
+            else (f": {near[0].published.what} ({_pair(near[0])})")
+        )
     if apart:
         named = ", ".join(f"{each.published.what} ({_pair(each)})" for each in apart[:MOST_NAMED])
         whys = dict.fromkeys(each.published.why for each in apart if each.published.why)

@@ -56,6 +56,7 @@ def best(times, stop=None):
     ("times", "sharing", "points", "offered"),
     [
         ({FIFO: 8.0, FIRST: 6.0}, FIRST, [(25, 16.0), (51, 8.0), (101, 6.0)], [8.0, 6.0]),
+        ({FIFO: 8.0, FIRST: 2.0}, FIRST, [(25, 16.0), (51, 8.0), (76, 4.0), (101, 2.0)], [8.0, 2.0]),
         ({FIFO: 8.0, FIRST: 9.0}, FIFO, [(25, 16.0), (51, 8.0)], [8.0, 8.0]),
         ({FIFO: 8.0, FIRST: 8.0}, FIFO, [(25, 16.0), (51, 8.0)], [8.0, 8.0]),
         ({FIRST: 3.0}, FIRST, [(50, 6.0), (101, 3.0)], [3.0]),
@@ -70,6 +71,8 @@ def test_the_better_of_all(times, sharing, points, offered) -> None:
     assert [(point.proposals, point.best_ms) for point in found.result.convergence] == points
     assert found.result.proposals == 101 == sum(budget for budget, _ in made.values())
     assert kept == offered
+    first = next(iter(times))  # what the way begins with, whichever wins: 3 times what its search ends with
+    assert found.result.initial_ms == 3 * times[first]
 
 
 def test_each_has_its_part_of_the_time() -> None:

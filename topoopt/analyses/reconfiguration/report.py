@@ -34,6 +34,11 @@ class _DelayAxis(Axis):
     def marks(self, target: int) -> list[tuple[float, str]]:
         return [(value, delay_text(value)) for value, _ in super().marks(target)]
 
+    @property
+    def power(self) -> int:
+        """Delays have units of their own."""
+        return 0
+
 
 def _series(sweep: ReconfigurationSweep) -> tuple[list[Series], Axis, Axis]:
     """Lines over the delay; a delay of 0 has no place on a logarithmic axis."""

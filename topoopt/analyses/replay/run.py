@@ -64,10 +64,11 @@ def replay(
         link_gbps: rate of one interface, Gbit/s: the one NIC of a server on a switched fabric, one link of the
             direct-connect topology. None: the rate in the file.
         time_model: a name in `TIME_MODELS`.
-        link_sharing: a value of `LinkSharing`; None: `fifo`, or as in the instance.
+        link_sharing: a value of `LinkSharing`, for time models that share by it; None: as in the instance, or `fifo`.
 
     Raises:
-        InputError: unreadable file, unknown name, rate not positive, or a fabric the file cannot provide.
+        InputError: unreadable file, unknown name, rate not positive, a way to share links that the time model does
+            not have, or a fabric the file cannot provide.
     """
     problems = [
         Problem(f"unknown {what}", value=name, allowed=", ".join(table))
@@ -80,6 +81,10 @@ def replay(
     ]
     if link_gbps is not None and not 0 < link_gbps < np.inf:
         problems.append(Problem("link rate must be positive", path="link_gbps", value=str(link_gbps)))
+    if not problems and link_sharing is not None and not TIME_MODELS[time_model].by_sharing:
+        able = ", ".join(name for name, model in TIME_MODELS.items() if model.by_sharing)
+        message = f"time model {time_model} shares links in a way of its own"
+        problems.append(Problem(message, path="link_sharing", value=link_sharing, allowed=f"with {able}"))
     if problems:
         raise InputError(problems)
     content = _read(source) if isinstance(source, str | Path) else source

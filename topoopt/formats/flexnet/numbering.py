@@ -38,9 +38,10 @@ def ring_jumps(groups: Sequence[GroupRings], number: Sequence[int]) -> Jumps:
             }
             if len(hops) != 1:
                 raise refuse(
-                    f"a ring of {len(group.members)} servers is not the same jump from every server",
+                    f"a ring of {len(group.members)} servers is not the same jump from every server, as the format has "
+                    "rings, nor is it by the other orders of the servers tried",
                     path="plan.rings",
-                    allowed="rings i -> i + p of servers in some order, such as --method fixed-topology gives",
+                    allowed="rings i -> i + p of servers in some order: --method fixed-topology mostly has them",
                 )
             jumps.append(hops.pop())
         if found.setdefault(len(group.members), tuple(sorted(jumps))) != tuple(sorted(jumps)):

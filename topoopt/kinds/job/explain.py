@@ -21,6 +21,7 @@ from topoopt.kinds.job.check import check_job
 from topoopt.kinds.job.gap import GapParts, gap_parts, reached
 from topoopt.kinds.job.order_free import order_free
 from topoopt.kinds.job.solve import evaluate_plan
+from topoopt.kinds.job.times import ROUNDING
 
 SHOWN = 5
 
@@ -91,7 +92,7 @@ def explain_job(
         ("computing", parts.compute_ms),
         ("waiting for model-parallel transfers", parts.model_parallel_ms),
         ("waiting for AllReduce", parts.allreduce_ms),
-        ("anything else", parts.idle_ms),
+        ("anything else", 0.0 if abs(parts.idle_ms) <= ROUNDING * solution.objective.value else parts.idle_ms),
     )
     order = np.argsort(-use, kind="stable")[:SHOWN]
     return JobExplanation(

@@ -166,7 +166,7 @@ def _framed(shapes: list[Markup], servers: int, last: float) -> Markup:
     for value, text in axis.marks(8):
         at = percentage(axis.at(value))
         drawn.append(element("text", text, x=at, y=plot + 16, text_anchor="middle"))
-    drawn.append(element("text", axis.title, x="100%", y=plot + 34, text_anchor="end"))
+    drawn.append(element("text", axis.heading, x="100%", y=plot + 34, text_anchor="end"))
     rows = number_axis("servers", (0.0, float(servers)))
     for value, text in rows.marks(6):
         if 0 <= value <= servers:

@@ -217,7 +217,8 @@ def _first_iterations(graph: TaskGraph, network: Network, job_ptr: Ints, *, roun
 
 
 def _model(summary: str, *, rounds: bool) -> TimeModel:
-    return TimeModel(summary, partial(_simulate, rounds=rounds), partial(_first_iterations, rounds=rounds))
+    several = partial(_first_iterations, rounds=rounds)
+    return TimeModel(summary, partial(_simulate, rounds=rounds), several, by_sharing=True)
 
 
 ROUNDS = _model("links serve segments of flows in turn, an AllReduce goes round by round; for figures", rounds=True)

@@ -44,11 +44,13 @@ class TimeModel:
         first_iterations: runs jobs (the tasks of job j are job_ptr[j]..job_ptr[j+1] of int64[J+1]), each beginning
             again when it is done, until the last one has done its first iteration; the end of that of each, -1: never.
             None: not several jobs.
+        by_sharing: links are shared as the network says; False: in a way of its own.
     """
 
     summary: str
     run: Callable[[TaskGraph, Network], Simulation]
     first_iterations: Callable[[TaskGraph, Network, Ints], Floats] | None = None
+    by_sharing: bool = False
 
 
 def whole(graph: TaskGraph) -> Ints:
