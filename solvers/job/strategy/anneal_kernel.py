@@ -12,7 +12,7 @@ from solvers.job.strategy.load_bound import surely_longer
 from solvers.job.strategy.moves import GraphShape, propose
 from topoopt.core.arrays import Floats, Ints
 from topoopt.simulate.jit import kernel
-from topoopt.simulate.lower import lower_arrays, task_count
+from topoopt.simulate.lower import GraphArrays, lower_arrays, task_count
 from topoopt.simulate.network import NetworkArrays
 from topoopt.simulate.splitmix import uniform
 from topoopt.simulate.time_models.arrival import iteration_time, time_within
@@ -93,6 +93,15 @@ def score(w: WorkloadArrays, net: NetworkArrays, split: Ints, offset: Ints, roun
 
 
 @kernel
+def _figure_within(graph: GraphArrays, net: NetworkArrays, reach: float, deadline: Floats) -> float:
+    """Time of a task graph by `rounds`, ms; infinity once it is sure to exceed `reach`. Writes `deadline`."""
+    deadline[:] = reach
+    if reach < np.inf and surely_longer(graph, net, reach, deadline):
+        return np.inf
+    return time_within(graph, net, True, reach, deadline)
+
+
+@kernel
 def anneal_batch(
     w: WorkloadArrays,
     net: NetworkArrays,
@@ -147,7 +156,7 @@ def anneal_batch(
         if less_overflow or (overflow == walker.value[BEST_OVERFLOW] and cost < walker.value[BEST] * CLOSE):
             # A search exploits the errors of the model it is scored with, so all that look best are scored by `rounds`.
             reach = np.inf if less_overflow else walker.value[FIGURE]
-            figure = cost if rounds else score(w, net, split, offset, True, reach)
+            figure = cost if rounds else _figure_within(graph, net, reach, deadline)
             if less_overflow or figure < walker.value[FIGURE]:
                 walker.value[FIGURE] = figure
                 walker.figure_split[:] = split

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.simulate.engine.queue import Queue
 from topoopt.simulate.jit import piece
 
-Announce = Callable[[Queue, float, int], None]
+Events = TypeVar("Events")
+"""A `Queue` of events, or `Lanes`."""
+
+Announce = Callable[[Events, float, int], None]
 """Adds the event that a task is ready."""
 
 
@@ -83,7 +85,7 @@ def new_tasks(successor: Int32s, job_ptr: Ints, devices: int, now: float) -> Tas
 
 
 @piece
-def announce_first(k: Tasks, q: Queue, first: int, last: int, announce: Announce) -> None:
+def announce_first(k: Tasks, q: Events, first: int, last: int, announce: Announce[Events]) -> None:
     """Add the events of those of the tasks first..last that wait for none."""
     for t in range(first, last):
         if k.waiting[t] == 0:
@@ -104,7 +106,7 @@ def compute(k: Tasks, t: int, device: int, duration: float, now: float) -> float
 
 
 @piece
-def release(k: Tasks, q: Queue, ptr: Ints, successor: Int32s, t: int, at: float, announce: Announce) -> None:
+def release(k: Tasks, q: Events, ptr: Ints, successor: Int32s, t: int, at: float, announce: Announce[Events]) -> None:
     """A task is done at that time, which may be later than now: those that wait for it wait for one less."""
     k.end[t] = at
     for e in range(ptr[t], ptr[t + 1]):
@@ -118,7 +120,7 @@ def release(k: Tasks, q: Queue, ptr: Ints, successor: Int32s, t: int, at: float,
 
 
 @piece
-def all_jobs_done(k: Tasks, q: Queue, t: int, at: float, restart: bool, announce: Announce) -> bool:
+def all_jobs_done(k: Tasks, q: Events, t: int, at: float, restart: bool, announce: Announce[Events]) -> bool:
     """Whether with this task, done at `at`, every job has finished its first iteration.
 
     With `restart` a job whose tasks are all done begins again, unless its iteration took no time: it would never end.

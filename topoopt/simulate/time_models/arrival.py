@@ -29,15 +29,16 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.engine.flows import first_flows
-from topoopt.simulate.engine.loop import go_on, never, nothing_flows, run
+from topoopt.simulate.engine.lanes import Lane, Lanes, add, add_in, new_lanes, run_lanes
 from topoopt.simulate.engine.outcome import Outcome
-from topoopt.simulate.engine.queue import DETAIL_BITS, Queue, add, new_queue
+from topoopt.simulate.engine.queue import DETAIL_BITS
 from topoopt.simulate.engine.tasks import announce_first, compute, new_tasks, tasks_left
 from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.lower import TRANSFER, GraphArrays, graph_arrays
 from topoopt.simulate.network import HOP_BITS, Network, NetworkArrays, network_arrays
 from topoopt.simulate.schedule_rounds import schedule_of
 from topoopt.simulate.time_models.segments import (
+    BEGIN_LANE,
     END,
     HOP_SHIFT,
     KIND_BITS,
@@ -52,6 +53,7 @@ from topoopt.simulate.time_models.segments import (
     cut_ring,
     cut_schedule,
     cut_transfer,
+    lanes_of,
     new_flows,
     slots_of_flows,
     task_done,
@@ -85,7 +87,7 @@ def _most_new_events(g: GraphArrays, first: Ints, restart: bool) -> int:
 
 
 @piece
-def _start(x: Arrival, q: Queue, t: int, now: float) -> bool:
+def _start(x: Arrival, q: Lanes, t: int, now: float) -> bool:
     """A task is ready: it computes, or its flows begin."""
     if x.g.kind[t] < TRANSFER:
         return task_done(x, q, t, compute(x.tasks, t, x.g.source[t], x.g.duration[t], now))
@@ -102,7 +104,7 @@ def _start(x: Arrival, q: Queue, t: int, now: float) -> bool:
         x.flows.step_gap[f] = x.flows.tail[f] = x.flows.slowest[f] = 0.0
         if transfer:
             cut_transfer(x, t, f)
-            add(q, begin, (f << DETAIL_BITS) | SEGMENT)
+            add_in(q, BEGIN_LANE, begin, (f << DETAIL_BITS) | SEGMENT)
         elif schedule >= 0:
             cut_schedule(x, t, f, schedule)
             add(q, begin, (f << DETAIL_BITS) | SCHEDULED)
@@ -113,7 +115,7 @@ def _start(x: Arrival, q: Queue, t: int, now: float) -> bool:
 
 
 @piece
-def _handle(x: Arrival, q: Queue, now: float, event: int) -> bool:
+def _handle(x: Arrival, q: Lanes, now: float, event: int) -> bool:
     what = event & ((1 << KIND_BITS) - 1)
     index = event >> DETAIL_BITS
     if what == READY:
@@ -158,9 +160,10 @@ def simulate_events(
     turns = new_turns(slots_of_flows(g, w, first), links)
     x = Arrival(g, w, k, new_flows(first), turns, free, carried, busy, latest, deadline, rounds, record, restart)
     most = _most_new_events(g, first, restart)
-    q = new_queue(len(g.kind) + 2 * first[-1] + most)
-    announce_first(k, q, 0, len(g.kind), announce)
-    upcoming = run(x, q, threshold, most, never, nothing_flows, _handle, go_on)
+    tasks, flows = len(g.kind), first[-1]
+    q = new_lanes(tasks + 2 * flows + most, max(tasks, flows), lanes_of(w))
+    announce_first(k, Lane(q, BEGIN_LANE), 0, tasks, announce)
+    upcoming = run_lanes(x, q, threshold, most, _handle)
     if threshold < upcoming < np.inf:
         latest[0] = np.inf
     return Outcome(latest[0], k.start, k.end, k.cause, k.first_end, carried, busy, tasks_left(k))

@@ -9,7 +9,8 @@ import numpy as np
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.units import KIB, MIB
 from topoopt.simulate.engine.flows import first_path, ring_bytes, rounds_ms
-from topoopt.simulate.engine.queue import DETAIL_BITS, Queue, add
+from topoopt.simulate.engine.lanes import NO_LANE, Lane, Lanes, add_in
+from topoopt.simulate.engine.queue import DETAIL_BITS
 from topoopt.simulate.engine.tasks import Tasks, all_jobs_done, release
 from topoopt.simulate.jit import piece
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, GraphArrays
@@ -131,21 +132,49 @@ def segment_bytes(x: Arrival) -> float:
     return ROUNDS_SEGMENT if x.rounds else HOP_SEGMENT
 
 
+BEGIN_LANE = 1
+"""First segments, which come by time and flow as their tasks were ready."""
+
+
 @piece
-def announce(q: Queue, at: float, t: int) -> None:
+def lanes_of(w: NetworkArrays) -> int:
+    """How many there are: none, `BEGIN_LANE`, one a server, two a link."""
+    return 2 + w.servers + 2 * len(w.link_rate)
+
+
+@piece
+def _lane_of_ready(x: Arrival, t: int) -> int:
+    """Of tasks that become ready when a server has computed another."""
+    return 2 + x.g.source[t] if x.g.kind[t] < TRANSFER else NO_LANE
+
+
+@piece
+def lane_of_sent(x: Arrival, link: int) -> int:
+    """Of segments that a link sends on to others."""
+    return 2 + x.w.servers + link
+
+
+@piece
+def lane_of_next(x: Arrival, link: int) -> int:
+    """Of segments that ask for a link as soon as it is free of the one before."""
+    return 2 + x.w.servers + len(x.w.link_rate) + link
+
+
+@piece
+def announce(q: Lane, at: float, t: int) -> None:
     """A task is ready at that time."""
-    add(q, at, (int(t) << DETAIL_BITS) | READY)
+    add_in(q.lanes, q.lane, at, (int(t) << DETAIL_BITS) | READY)
 
 
 @piece
-def task_done(x: Arrival, q: Queue, t: int, finish: float) -> bool:
+def task_done(x: Arrival, q: Lanes, t: int, finish: float) -> bool:
     """A task ends at that time, which may be later than now; True: everything is over."""
     x.latest[0] = max(x.latest[0], finish)
     if finish > x.deadline[t]:
         x.latest[0] = np.inf
         return True
-    release(x.tasks, q, x.g.successor_ptr, x.g.successor, t, finish, announce)
-    return all_jobs_done(x.tasks, q, t, finish, x.restart, announce)
+    release(x.tasks, Lane(q, _lane_of_ready(x, t)), x.g.successor_ptr, x.g.successor, t, finish, announce)
+    return all_jobs_done(x.tasks, Lane(q, NO_LANE), t, finish, x.restart, announce)
 
 
 @piece

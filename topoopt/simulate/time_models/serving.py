@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from topoopt.core.arrays import Int32s
-from topoopt.simulate.engine.queue import DETAIL_BITS, Queue, add
+from topoopt.simulate.engine.lanes import Lanes, add, add_in
+from topoopt.simulate.engine.queue import DETAIL_BITS
 from topoopt.simulate.jit import piece
 from topoopt.simulate.time_models.segments import (
     END,
@@ -13,6 +14,8 @@ from topoopt.simulate.time_models.segments import (
     STEP,
     STEP_SHIFT,
     Arrival,
+    lane_of_next,
+    lane_of_sent,
     segment_bytes,
     task_done,
 )
@@ -20,7 +23,7 @@ from topoopt.simulate.time_models.turns import begin_chunks, put_off, take_turn
 
 
 @piece
-def _flow_done(x: Arrival, q: Queue, f: int, at: float) -> bool:
+def _flow_done(x: Arrival, q: Lanes, f: int, at: float) -> bool:
     t = x.flows.task[f]
     x.tasks.end[t] = max(x.tasks.end[t], at)
     x.flows.under_way[t] -= 1
@@ -40,7 +43,7 @@ def _carry(x: Arrival, link: int, amount: float, now: float) -> float:
 
 
 @piece
-def serve_segment(x: Arrival, q: Queue, now: float, event: int, f: int, step: int, hop: int) -> bool:
+def serve_segment(x: Arrival, q: Lanes, now: float, event: int, f: int, step: int, hop: int) -> bool:
     """A segment of a transfer asks for a link of its path."""
     amount = x.flows.last_chunk[f] if step == x.flows.steps[f] - 1 else x.flows.chunk[f]
     at = x.w.path_ptr[x.flows.route[f]] + hop
@@ -53,10 +56,10 @@ def serve_segment(x: Arrival, q: Queue, now: float, event: int, f: int, step: in
         began = take_turn(x.turns, link, span, turn, now, began)
     end = began + span
     if hop == 0 and step + 1 < x.flows.steps[f]:
-        add(q, end, (f << DETAIL_BITS) | ((step + 1) << STEP_SHIFT) | SEGMENT)
+        add_in(q, lane_of_next(x, link), end, (f << DETAIL_BITS) | ((step + 1) << STEP_SHIFT) | SEGMENT)
     if at < last:
         arrival = max(began, end - amount / x.w.link_rate[x.w.path_link[at + 1]]) + x.w.hop_latency
-        add(q, arrival, event + (1 << HOP_SHIFT))
+        add_in(q, lane_of_sent(x, link), arrival, event + (1 << HOP_SHIFT))
         return False
     x.flows.slowest[f] = max(x.flows.slowest[f], end + x.w.hop_latency)
     x.flows.left[f] -= 1
@@ -69,7 +72,7 @@ def _code(f: int, step: int, hop: int, kind: int) -> int:
 
 
 @piece
-def _step_asked(x: Arrival, q: Queue, f: int, step: int, kind: int) -> bool:
+def _step_asked(x: Arrival, q: Lanes, f: int, step: int, kind: int) -> bool:
     """All that a round or step asked for has its time: the next one follows, or the flow is done.
 
     Where segments may still put off its chunks, that is looked at when they should have been served (`END`).
@@ -85,7 +88,7 @@ def _step_asked(x: Arrival, q: Queue, f: int, step: int, kind: int) -> bool:
 
 
 @piece
-def step_is_over(x: Arrival, q: Queue, now: float, event: int, f: int, step: int, what: int) -> bool:
+def step_is_over(x: Arrival, q: Lanes, now: float, event: int, f: int, step: int, what: int) -> bool:
     """Whether the chunks of a step are served by now, as they should; if not, this is asked again when they should."""
     if x.turns.seen[f] < x.turns.gone[0]:
         x.turns.seen[f] = x.turns.gone[0]
@@ -108,7 +111,7 @@ def step_is_over(x: Arrival, q: Queue, now: float, event: int, f: int, step: int
 
 
 @piece
-def chunks_done(x: Arrival, q: Queue, f: int, at: float, what: int) -> bool:
+def chunks_done(x: Arrival, q: Lanes, f: int, at: float, what: int) -> bool:
     """The last step of a flow of chunks is over; True: everything is."""
     r, s = x.flows.route[f], x.w.schedules
     if what == SCHEDULED:
@@ -132,7 +135,7 @@ def _begin_chunks(x: Arrival, f: int, step: int, links: Int32s, low: int, high: 
 
 
 @piece
-def serve_step(x: Arrival, q: Queue, now: float, event: int, f: int, step: int, hop: int) -> bool:
+def serve_step(x: Arrival, q: Lanes, now: float, event: int, f: int, step: int, hop: int) -> bool:
     """All members of a ring ask for the link at this hop of their paths."""
     amount = x.flows.chunk[f]
     first, last = x.w.ring_ptr[x.flows.route[f]], x.w.ring_ptr[x.flows.route[f] + 1]
@@ -167,7 +170,7 @@ def serve_step(x: Arrival, q: Queue, now: float, event: int, f: int, step: int, 
 
 
 @piece
-def serve_scheduled(x: Arrival, q: Queue, now: float, event: int, f: int, step: int, hop: int) -> bool:
+def serve_scheduled(x: Arrival, q: Lanes, now: float, event: int, f: int, step: int, hop: int) -> bool:
     """All messages of a step of a schedule ask for the links at this hop of their routes."""
     s = x.w.schedules
     at = s.step_ptr[x.flows.route[f]] + step
