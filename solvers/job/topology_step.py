@@ -34,6 +34,7 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.demand import Demand
 from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.reachability import strongly_connected
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
@@ -180,6 +181,8 @@ class TopologyStep:
         best = candidate
         question = self._question(demand)
         for topology in program_topologies(settings.programs, question, candidate.realisation.topology):
+            if not strongly_connected(topology.servers, topology.arcs):
+                continue  # servers without traffic may have no links
             plain = realise(self.cluster, topology, groups)
             for realisation in (plain, *self._mixed(plain, question)):
                 best = self._better(best, self.timed(graph, replace(candidate, realisation=realisation)))

@@ -11,8 +11,7 @@ import pytest
 WAITING = """
 import signal, sys, time
 ignored = sys.argv[1] == "ignored"
-if ignored:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)  # `nohup` around the tests has it ignored
 from topoopt.console.interrupt import leave_on_interrupt, raise_on_interrupt
 leave_on_interrupt()
 if sys.argv[1] == "saving":
