@@ -51,7 +51,7 @@ def grouped_topologies(
     size = busiest_size(demand)
     if cluster.links is not LinkDirection.BIDIRECTIONAL or size is None or not traffic.any():
         return
-    for across in links_across(demand, size, degree)[:TRIED]:
+    for across in list(links_across(demand, size, degree))[:TRIED]:
         for stream in range(count):
             try:
                 yield _annealed(cluster, demand, size, across, np.random.default_rng((seed, stream, across)), stop)
@@ -70,25 +70,24 @@ def busiest_size(demand: Demand) -> int | None:
     return max(reduced, key=lambda size: (reduced[size], size), default=None)
 
 
-def links_across(demand: Demand, size: int, degree: int) -> list[int]:
-    """Links of a server to other groups, those first with which the fullest links have least to carry.
+def links_across(demand: Demand, size: int, degree: int) -> dict[int, float]:
+    """Numbers of links of a server to other groups, those first with which the fullest links have least to carry, each
+    with an estimate of that, bytes: inside groups AllReduces and transfers, over as many hops as a random graph has;
+    across what goes from group to group.
 
     Two links or more stay inside, for a cycle both ways.
     """
-    fitting = [across for across in range(1, degree - 1) if fits(demand.servers, size, across, degree)]
-    return sorted(fitting, key=lambda across: (link_bytes(demand, size, degree, across), across))
-
-
-def link_bytes(demand: Demand, size: int, degree: int, across: int) -> float:
-    """Estimate of the bytes on the fullest links: inside groups those of AllReduces and transfers, over as many hops as
-    a random graph has, across what goes from group to group."""
     n, traffic, reduced = demand.servers, demand.model_parallel_bytes, np.zeros(demand.servers)
     for each in demand.allreduce:
         reduced[list(each.members)] += each.wire_bytes_per_member
-    crossing = float(traffic[~_same_group(n, size)].sum()) / n
-    inside = degree - across
-    hops = max(1.0, log(size) / log(max(2, inside - 1)))
-    return max((float(reduced.max()) + hops * float(traffic.sum()) / n) / inside, crossing / across)
+    crossing, sent = float(traffic[~_same_group(n, size)].sum()) / n, float(traffic.sum()) / n
+    loads = {}
+    for across in range(1, degree - 1):
+        inside = degree - across
+        if fits(n, size, across, degree):
+            hops = max(1.0, log(size) / log(max(2, inside - 1)))
+            loads[across] = max((float(reduced.max()) + hops * sent) / inside, crossing / across)
+    return dict(sorted(loads.items(), key=lambda entry: entry[1]))
 
 
 def grouped_ms(cluster: Cluster, demand: Demand) -> float:
@@ -96,8 +95,7 @@ def grouped_ms(cluster: Cluster, demand: Demand) -> float:
     size = busiest_size(demand)
     if cluster.links is not LinkDirection.BIDIRECTIONAL or size is None:
         return inf
-    loads = [link_bytes(demand, size, cluster.degree, each) for each in links_across(demand, size, cluster.degree)[:1]]
-    return min(loads, default=inf) / cluster.link_bytes_per_ms
+    return min(links_across(demand, size, cluster.degree).values(), default=inf) / cluster.link_bytes_per_ms
 
 
 def _annealed(

@@ -119,12 +119,10 @@ def _across(size: int, links: int, demand: Floats, rng: np.random.Generator) -> 
     n = len(demand)
     groups = n // size
     left = demand + demand.T + rng.random((n, n)) * (_TIES * float(demand.max()))
-    for place in range(links):
-        rounds = [pairs_of_groups(groups, turn) for turn in range(max(1, groups - 1))]
-        if groups % 2:
-            rounds = [pairs for pairs in rounds if pairs and place % 2 == 0]
+    rounds = rounds_of_groups(groups)
+    for _ in range(links // 2 if groups % 2 else links):
         worth = [sum(left[one::groups, other::groups].sum() for one, other in pairs) for pairs in rounds]
-        for one, other in rounds[int(np.argmax(worth))] if rounds else ():
+        for one, other in rounds[int(np.argmax(worth))]:
             rows, columns = linear_sum_assignment(left[one::groups, other::groups], maximize=True)
             first, second = one + groups * rows, other + groups * columns
             left[first, second] *= _CARRIED
@@ -132,11 +130,11 @@ def _across(size: int, links: int, demand: Floats, rng: np.random.Generator) -> 
             yield link_arcs(zip(first.tolist(), second.tolist(), strict=True))
 
 
-def pairs_of_groups(groups: int, turn: int) -> list[tuple[int, int]]:
-    """Groups that meet in a round: every group one other; of an odd number every group two, each other round."""
+def rounds_of_groups(groups: int) -> list[list[tuple[int, int]]]:
+    """Pairs of groups that meet in each round of a tournament: every group one other, of an odd number of groups two;
+    in all rounds each meets each."""
     if groups % 2:
-        step = turn // 2 % (groups // 2) + 1
-        return [(each, (each + step) % groups) for each in range(groups)] if turn % 2 == 0 else []
+        return [[(each, (each + step) % groups) for each in range(groups)] for step in range(1, groups // 2 + 1)]
     last = groups - 1
-    turn %= last
-    return [(last, turn), *(((turn + k) % last, (turn - k) % last) for k in range(1, groups // 2))]
+    meets = range(1, groups // 2)
+    return [[(last, turn), *(((turn + k) % last, (turn - k) % last) for k in meets)] for turn in range(last)]

@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.simulate.engine.queue import DETAIL_BITS, pop, push, replace_first
+from topoopt.simulate.engine.queue import COUNT, DETAIL_BITS, HOLE, insert, pop, replace_first
 from topoopt.simulate.jit import kernel, piece
 from topoopt.simulate.views import borrowed
 
 NO_LANE = 0
-_HEAP, _HOLE, _SHIFT, _MADE, _FREE = 0, 1, 2, 3, 4
+_SHIFT, _MADE, _FREE = 2, 3, 4
 _IDLE, _ALONE = -2, -1
 _KEY_BITS = 63
 
@@ -87,7 +87,7 @@ def new_lanes(capacity: int, ranks: int, lanes: int) -> Lanes:
 @piece
 def _is_crowded(q: Lanes, more: int) -> bool:
     """Whether there may be no room for so many events more."""
-    return bool(max(q.number[_HEAP], q.number[_MADE]) + more >= len(q.time))
+    return bool(max(q.number[COUNT], q.number[_MADE]) + more >= len(q.time))
 
 
 @kernel
@@ -109,19 +109,9 @@ def _with_room(q: Lanes, more: int) -> Lanes:
 
 
 @piece
-def _add_first(q: Lanes, at: float, key: int) -> None:
-    """Insert an event in the heap."""
-    if q.number[_HOLE]:
-        q.number[_HOLE] = 0
-        replace_first(q.time, q.key, q.number[_HEAP], at, key)
-    else:
-        q.number[_HEAP] = push(q.time, q.key, q.number[_HEAP], at, key)
-
-
-@piece
 def add(q: Lanes, at: float, code: int) -> None:
     """Insert an event that is in no lane; there must be room."""
-    _add_first(q, at, code << q.number[_SHIFT])
+    insert(q.time, q.key, q.number, at, code << q.number[_SHIFT])
 
 
 @piece
@@ -134,7 +124,7 @@ def add_in(q: Lanes, lane: int, at: float, code: int) -> None:
     behind = q.behind[lane]
     if behind == _IDLE:
         q.behind[lane] = _ALONE
-        _add_first(q, at, key)
+        insert(q.time, q.key, q.number, at, key)
     elif (at > q.last_time[lane]) | ((at == q.last_time[lane]) & (key > q.last_key[lane])):
         place = q.number[_FREE]
         if place >= 0:
@@ -159,15 +149,15 @@ def _take(q: Lanes) -> int:
     """The code of the first event; the next of its lane comes in its place, or that is left to the next one added."""
     key = q.key[0]
     lane = key & ((1 << q.number[_SHIFT]) - 1)
-    q.number[_HOLE] = 1
+    q.number[HOLE] = 1
     if lane != NO_LANE:
         place = q.behind[lane]
         if place >= 0:
             q.behind[lane] = q.row_next[place]
             q.row_next[place] = q.number[_FREE]
             q.number[_FREE] = place
-            q.number[_HOLE] = 0
-            replace_first(q.time, q.key, q.number[_HEAP], q.row_time[place], q.row_key[place])
+            q.number[HOLE] = 0
+            replace_first(q.time, q.key, q.number[COUNT], q.row_time[place], q.row_key[place])
         else:
             q.behind[lane] = _IDLE
     return int(key >> q.number[_SHIFT])
@@ -182,10 +172,10 @@ def run_lanes(x: State, q: Lanes, limit: float, most: int, handle: Callable[[Sta
         # every event, which takes longer than the event.
         view = borrowed(q)
         while True:
-            if view.number[_HOLE]:
-                view.number[_HOLE] = 0
-                view.number[_HEAP] = pop(view.time, view.key, view.number[_HEAP])
-            if view.number[_HEAP] == 0:
+            if view.number[HOLE]:
+                view.number[HOLE] = 0
+                view.number[COUNT] = pop(view.time, view.key, view.number[COUNT])
+            if view.number[COUNT] == 0:
                 return np.inf
             at = view.time[0]
             if at > limit:

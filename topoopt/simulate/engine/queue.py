@@ -17,7 +17,7 @@ DETAIL_BITS = 28
 DETAIL = (1 << DETAIL_BITS) - 1
 """Mask of the detail of a code."""
 
-COUNT, _HOLE, _SERIAL = 0, 1, 2
+COUNT, HOLE, _SERIAL = 0, 1, 2
 
 
 class Queue(NamedTuple):
@@ -95,20 +95,26 @@ def pop(time: Floats, code: Ints, count: int) -> int:
 
 
 @piece
+def insert(time: Floats, code: Ints, number: Ints, at: float, what: int) -> None:
+    """Insert an event in a heap of `number[COUNT]`, whose first was taken already if `number[HOLE]` says so."""
+    if number[HOLE]:
+        number[HOLE] = 0
+        replace_first(time, code, number[COUNT], at, what)
+    else:
+        number[COUNT] = push(time, code, number[COUNT], at, what)
+
+
+@piece
 def add(q: Queue, at: float, code: int) -> None:
     """Insert an event; there must be room."""
-    if q.number[_HOLE]:
-        q.number[_HOLE] = 0
-        replace_first(q.time, q.code, q.number[COUNT], at, code)
-    else:
-        q.number[COUNT] = push(q.time, q.code, q.number[COUNT], at, code)
+    insert(q.time, q.code, q.number, at, code)
 
 
 @piece
 def first_time(q: Queue) -> float:
     """When the first event is; infinity if there is none."""
-    if q.number[_HOLE]:
-        q.number[_HOLE] = 0
+    if q.number[HOLE]:
+        q.number[HOLE] = 0
         q.number[COUNT] = pop(q.time, q.code, q.number[COUNT])
     return float(q.time[0]) if q.number[COUNT] > 0 else np.inf
 
@@ -116,7 +122,7 @@ def first_time(q: Queue) -> float:
 @piece
 def take(q: Queue) -> int:
     """The code of the first event, after `first_time`; its place is left to the next event added."""
-    q.number[_HOLE] = 1
+    q.number[HOLE] = 1
     return int(q.code[0])
 
 
