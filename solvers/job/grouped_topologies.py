@@ -101,7 +101,7 @@ def grouped_ms(cluster: Cluster, demand: Demand) -> float:
 def _annealed(
     cluster: Cluster, demand: Demand, size: int, across: int, rng: np.random.Generator, stop: Stop | None
 ) -> Topology:
-    """Random links, exchanged within groups and between two groups; within groups not where that may break cycles."""
+    """Random links, exchanged within groups and across; within groups not where that may break cycles."""
     n, degree, links = cluster.servers, cluster.degree, cluster.links
     inside = degree - across
     origin = f"annealed random graphs of {size} servers, {across} of {degree} links across"

@@ -69,7 +69,7 @@ def anneal(
 
     Args:
         allowed: bool[n, n], arcs that may be made, False on the diagonal.
-        group: int64[n], of each server, which keeps as many links to every group; None: all are of one.
+        group: int64[n], of each server, which keeps as many links inside its group; None: all are of one.
         parallel: whether a swap may make a parallel link.
     """
     n, d = table.out.shape

@@ -108,7 +108,7 @@ def anneal_hops(
         out, into: int64[n, d], heads and tails of every server's links; changed in place. A port left dark points to
             its own server in both.
         allowed: bool[n, n], arcs that may be made (False on the diagonal).
-        group: int64[n], of each server; as many links as before join it to every group.
+        group: int64[n], of each server; as many of its links as before stay inside its group.
         paired: links are fibre pairs: out and into hold the same links, and swaps keep it so.
         parallel: whether a second link may join a pair.
         position: `bit_positions()`.
@@ -134,7 +134,10 @@ def anneal_hops(
         heat *= ratio
         i, k = np.random.randint(n), np.random.randint(n)
         j, l = out[i, np.random.randint(d)], out[k, np.random.randint(d)]  # noqa: E741
-        if group[i] != group[k] or group[j] != group[l] or not may_swap(allowed, i, j, k, l, paired):
+        inside = group[i] == group[j]
+        if inside != (group[k] == group[l]) or inside != (group[i] == group[l]) or inside != (group[k] == group[j]):
+            continue
+        if not may_swap(allowed, i, j, k, l, paired):
             continue
         if not parallel:
             double = False

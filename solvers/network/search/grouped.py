@@ -43,8 +43,8 @@ class GroupedLinks(NamedTuple):
 
 def fits(n: int, size: int, across: int, degree: int) -> bool:
     """Whether there are such graphs: an odd number of links of each of an odd number of servers cannot be paired."""
-    groups, inside = n // size, degree - across
-    return 2 <= inside < size and not (inside % 2 and size % 2) and not (across % 2 and groups % 2)
+    inside = degree - across
+    return 2 <= inside < size and inside * size % 2 == across * n % 2 == 0
 
 
 _CARRIED = 0.5
@@ -114,20 +114,40 @@ def single_cycle(one: Ints, other: Ints) -> bool:
 
 
 def _across(size: int, links: int, demand: Floats, rng: np.random.Generator) -> Iterator[ArcList]:
-    """Rounds of a tournament of the groups, those first whose groups have most to say to each other: heaviest matchings
-    of two groups, of demand that no link before carries."""
+    """Heaviest matchings of two groups at a time, of demand that no link before carries and servers that have links
+    left; pairs of groups in rounds of a tournament, those first that have most to say to each other."""
     n = len(demand)
     groups = n // size
     left = demand + demand.T + rng.random((n, n)) * (_TIES * float(demand.max()))
+    free = np.full(n, links)
     rounds = rounds_of_groups(groups)
-    for _ in range(links // 2 if groups % 2 else links):
-        worth = [sum(left[one::groups, other::groups].sum() for one, other in pairs) for pairs in rounds]
-        for one, other in rounds[int(np.argmax(worth))]:
-            rows, columns = linear_sum_assignment(left[one::groups, other::groups], maximize=True)
-            first, second = one + groups * rows, other + groups * columns
-            left[first, second] *= _CARRIED
-            left[second, first] *= _CARRIED
-            yield link_arcs(zip(first.tolist(), second.tolist(), strict=True))
+    worth = np.array([sum(left[one::groups, other::groups].sum() for one, other in pairs) for pairs in rounds])
+    shares = shared_out(size * links // (1 + groups % 2), worth)
+    for turn in np.argsort(-worth, kind="stable"):
+        for one, other in rounds[turn]:
+            wanted = int(shares[turn])
+            while wanted:
+                rows, columns = (np.flatnonzero(free[group::groups]) * groups + group for group in (one, other))
+                first, second = linear_sum_assignment(left[np.ix_(rows, columns)], maximize=True)
+                heavy = np.argsort(-left[rows[first], columns[second]], kind="stable")[:wanted]
+                tails, heads = rows[first[heavy]], columns[second[heavy]]
+                for ends in ((tails, heads), (heads, tails)):
+                    left[ends] *= _CARRIED
+                free[tails] -= 1
+                free[heads] -= 1
+                wanted -= len(heavy)
+                yield link_arcs(zip(tails.tolist(), heads.tolist(), strict=True))
+
+
+def shared_out(total: int, worth: Floats) -> Ints:
+    """int64[k] of sum `total`: one to each while they last, to those of most worth first; the rest in proportion."""
+    shares = np.zeros(len(worth), dtype=np.int64)
+    shares[np.argsort(-worth, kind="stable")[:total]] = 1
+    rest = total - int(shares.sum())
+    exact = rest * worth / worth.sum() if worth.any() else np.full(len(worth), rest / len(worth))
+    shares += np.floor(exact).astype(np.int64)
+    shares[np.argsort(np.floor(exact) - exact, kind="stable")[: total - int(shares.sum())]] += 1
+    return shares
 
 
 def rounds_of_groups(groups: int) -> list[list[tuple[int, int]]]:

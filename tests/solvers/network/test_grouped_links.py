@@ -11,13 +11,24 @@ import pytest
 
 from solvers.job.grouped_topologies import busiest_size, grouped_ms, grouped_topologies, links_across
 from solvers.network.constructions.rings import group_rings
-from solvers.network.search.grouped import fits, grouped_links, rounds_of_groups, single_cycle
+from solvers.network.search.grouped import fits, grouped_links, rounds_of_groups, shared_out, single_cycle
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.routing import GroupRings
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
-CASES = [(16, 8, 4), (16, 8, 5), (16, 4, 4), (18, 6, 4), (24, 8, 4), (30, 15, 4), (64, 32, 4), (32, 16, 8)]
+CASES = [
+    (16, 8, 4),
+    (16, 8, 5),
+    (16, 4, 4),
+    (18, 6, 4),
+    (30, 10, 4),
+    (64, 8, 4),
+    (24, 8, 4),
+    (30, 15, 4),
+    (64, 32, 4),
+    (32, 16, 8),
+]
 
 
 def two_stages(n: int, size: int, *, reduced: float = 1e9, crossing: float = 1e7) -> Demand:
@@ -146,3 +157,38 @@ def test_rounds_of_groups(groups: int) -> None:
     met = Counter(frozenset(pair) for pairs in rounds for pair in pairs)
     assert set(met.values()) == {1}
     assert len(met) == groups * (groups - 1) // 2
+
+
+def test_one_link_of_a_server_joins_all_groups() -> None:
+    """Eight groups of sixteen that all send to each other: one link across of each server leads to all other groups."""
+    size, groups = 16, 8
+    n = size * groups
+    everyone = Demand(np.ones((n, n)) - np.eye(n), two_stages(n, size).allreduce)
+    topologies = list(grouped_topologies(Cluster(n, 1, 4, 100.0, BOTH), everyone, count=1, seed=0))
+    few = next(each for each in topologies if ", 1 of 4 links across" in each.origin)
+    ends = few.arcs % groups
+    across = Counter(zip(*ends[ends[:, 0] != ends[:, 1]].T.tolist(), strict=True))
+    assert sum(across.values()) == n
+    assert set(across) == {(i, k) for i in range(groups) for k in range(groups) if i != k}
+
+
+def test_shared_out() -> None:
+    """One to each, those of most worth first where there are too few; the rest in proportion, by largest remainders."""
+    assert shared_out(2, np.array([1.0, 5.0, 3.0])).tolist() == [0, 1, 1]
+    assert shared_out(3, np.array([1.0, 5.0, 3.0])).tolist() == [1, 1, 1]
+    assert shared_out(9, np.array([1.0, 3.0, 2.0])).tolist() == [2, 4, 3]
+    assert shared_out(6, np.array([1.0, 1.9])).tolist() == [2, 4]
+    assert shared_out(5, np.zeros(2)).tolist() == [3, 2]
+
+
+def test_links_across_are_as_many_at_every_server() -> None:
+    """Of each server as many as asked for, to other groups; no two groups without one where there are enough."""
+    rng = np.random.default_rng(5)
+    for n, size, inside, across in [(24, 8, 3, 1), (24, 8, 3, 3), (40, 8, 3, 1), (36, 4, 2, 2), (36, 4, 3, 1)]:
+        groups, demand = n // size, rng.random((n, n))
+        links = grouped_links(demand, size, inside, across, rng).across
+        assert (np.bincount(links[:, 0], minlength=n) == across).all()
+        assert (np.bincount(links[:, 1], minlength=n) == across).all()
+        pairs = {(int(i) % groups, int(k) % groups) for i, k in links}
+        assert all(i != k for i, k in pairs)
+        assert size * across < groups - 1 or len(pairs) == groups * (groups - 1)
