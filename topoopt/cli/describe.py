@@ -44,7 +44,7 @@ def describe(
 
 
 def _found(kind: str, sections: tuple[SectionWords, ...], wanted: str) -> tuple[SectionWords, ...]:
-    """What a path names: one field in its section, and the sections that may stand there.
+    """What a path names: one field in its section, and all sections that may stand there or below.
 
     Raises:
         InputError: no such field; names those near.
@@ -60,9 +60,11 @@ def _found(kind: str, sections: tuple[SectionWords, ...], wanted: str) -> tuple[
         chosen = tuple(field for field in place.fields if field.name == last)
         if chosen:
             found.append(SectionWords(place.name, "", "", chosen))
-            found += [by_name[each] for field in chosen for each in field.sections if by_name[each] not in found]
-    if last in by_name and not above and by_name[last] not in found:
+    if last in by_name and not above:
         found.append(by_name[last])
+    for section in found:  # grows
+        below = [by_name[each] for field in section.fields for each in field.sections]
+        found += [each for each in dict.fromkeys(below) if each not in found]
     if not found:
         names = [field.name for place in places or sections for field in place.fields]
         allowed = nearest_text(last, tuple(dict.fromkeys(names)))
