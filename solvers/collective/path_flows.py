@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 
 import numpy as np
 
+from solvers.apportionment import whole_shares
 from solvers.collective.all_to_all import AllToAllRate
 from solvers.collective.schedules import Row, of_rows
 from topoopt.core.arrays import Floats
@@ -86,16 +86,6 @@ def _shortest(
         node, place = onward[node]
         path.append(place)
     return path
-
-
-def whole_shares(amounts: Iterable[float], total: int) -> list[int]:
-    """Whole numbers in proportion that sum to a total: largest remainders."""
-    given = np.array(list(amounts))
-    exact = given / given.sum() * total
-    whole = np.floor(exact + 1e-6).astype(np.int64)
-    order = np.argsort(-(exact - whole), kind="stable")
-    whole[order[: total - int(whole.sum())]] += 1
-    return [int(one) for one in whole]
 
 
 def path_schedule(network: RatedNetwork, rate: AllToAllRate, pieces: int) -> CollectiveSchedule:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from solvers.apportionment import whole_shares
 from solvers.network.constructions.assemble import ArcList, link_arcs
 from solvers.network.search.anneal import hops_of
 from solvers.network.search.links import table_of_arcs
@@ -143,11 +144,7 @@ def shared_out(total: int, worth: Floats) -> Ints:
     """int64[k] of sum `total`: one to each while they last, to those of most worth first; the rest in proportion."""
     shares = np.zeros(len(worth), dtype=np.int64)
     shares[np.argsort(-worth, kind="stable")[:total]] = 1
-    rest = total - int(shares.sum())
-    exact = rest * worth / worth.sum() if worth.any() else np.full(len(worth), rest / len(worth))
-    shares += np.floor(exact).astype(np.int64)
-    shares[np.argsort(np.floor(exact) - exact, kind="stable")[: total - int(shares.sum())]] += 1
-    return shares
+    return shares + whole_shares(worth, total - int(shares.sum()))
 
 
 def rounds_of_groups(groups: int) -> list[list[tuple[int, int]]]:
