@@ -80,6 +80,7 @@ def test_a_block_that_is_wrong_is_found(tmp_path: Path, monkeypatch: pytest.Monk
         "```sh\ntopoopt validate instances/absent.yaml\n```": "exit code 2",
         "<!-- test: part of instances/tiny-4.yaml -->\n```yaml\ncluster: {degree: none}\n```": "exit code 2",
         "```sh\ntopoopt validate instances/tiny-4.yaml\n```\n```text\nthat all is well\n```": "not said",
+        "```sh\ntopoopt validate instances/tiny-4.yaml\n```\n<!-- test: beginning -->\n```text\nwell\n```": "begins so",
         "```sh\nmake nothing\n```": "make nothing",
         "```sh\npip install 'topoopt[nothing]'\n```": "nothing",
         "```rust\nfn main() {}\n```": "rust",

@@ -7,6 +7,7 @@ A block says its language. The line before it may say, in a comment, how it is t
     <!-- test: own files -->    about files that only the reader has: its commands are parsed, and no more
     <!-- test: part of FILE --> a section of an instance: put into that file, which must still be valid
     <!-- test: picture -->      text that is no output
+    <!-- test: beginning -->    how the output begins, its lines broken elsewhere
     <!-- test: line of FILE --> a line that stands in a file so
 """
 
@@ -34,7 +35,7 @@ PAGES = (ROOT / "README.md", INSTANCES / "README.md", *sorted((ROOT / "docs").rg
 
 FENCE = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?$')
 COMMENT = re.compile(r"^<!-- test: (.+) -->$")
-SAID = re.compile(r"heavy|own files|picture|exit \d+|(?:part|line) of [\w./-]+")
+SAID = re.compile(r"heavy|own files|picture|beginning|exit \d+|(?:part|line) of [\w./-]+")
 OTHER_BLOCK = re.compile(r"^\s*(?:[-*>]\s+|\d+\. )*(?:```|~~~)|<pre")
 """Blocks that the tests would not see."""
 
@@ -134,6 +135,10 @@ class Sandbox:
                 self._document(block)
             case "sh":
                 self._commands(block)
+            case "text" if "beginning" in block.comments:
+                if self.output is not None:
+                    wanted = " ".join(block.text.split())
+                    assert " ".join(self.output.split()).startswith(wanted), f"{block.place}: it begins so: {self.output[:500]}"
             case "text":
                 if "picture" not in block.comments:
                     self._compare(block)
@@ -176,6 +181,8 @@ class Sandbox:
                 case ["make", *rest]:
                     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
                     assert {word for word in rest if "=" not in word} <= set(targets), place
+                    if runs and rest == ["run"]:
+                        self.output = f"{self.output}{_topoopt(_recipe_of_run(), code, place)}"
                 case ["python", "-m", module, *_]:
                     assert find_spec(module), place
                 case ["pip", "install", what, *_]:
@@ -216,6 +223,15 @@ def _merge(whole: dict[str, Any], part: dict[str, Any]) -> None:
             _merge(whole[key], value)
         else:
             whole[key] = value
+
+
+def _recipe_of_run() -> list[str]:
+    """Words behind `topoopt` of what `make run` runs."""
+    makefile = (ROOT / "Makefile").read_text()
+    shipped = re.search(r"^INSTANCE \?= (\S+)$", makefile, re.MULTILINE)
+    recipe = re.search(r"^run: .*\n\t\$\(BIN\)/topoopt (.+)$", makefile, re.MULTILINE)
+    assert shipped and recipe, "the Makefile runs something else"
+    return shlex.split(recipe[1].replace("$(INSTANCE)", shipped[1]).replace("$(NAME)", Path(shipped[1]).stem))
 
 
 def _lines(text: str) -> Iterator[list[str]]:
