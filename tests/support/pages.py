@@ -138,7 +138,9 @@ class Sandbox:
             case "text" if "beginning" in block.comments:
                 if self.output is not None:
                     wanted = " ".join(block.text.split())
-                    assert " ".join(self.output.split()).startswith(wanted), f"{block.place}: it begins so: {self.output[:500]}"
+                    assert " ".join(self.output.split()).startswith(wanted), (
+                        f"{block.place}: it begins so: {self.output[:500]}"
+                    )
             case "text":
                 if "picture" not in block.comments:
                     self._compare(block)
@@ -230,7 +232,8 @@ def _recipe_of_run() -> list[str]:
     makefile = (ROOT / "Makefile").read_text()
     shipped = re.search(r"^INSTANCE \?= (\S+)$", makefile, re.MULTILINE)
     recipe = re.search(r"^run: .*\n\t\$\(BIN\)/topoopt (.+)$", makefile, re.MULTILINE)
-    assert shipped and recipe, "the Makefile runs something else"
+    assert shipped, "the Makefile has no instance"
+    assert recipe, "the Makefile runs something else"
     return shlex.split(recipe[1].replace("$(INSTANCE)", shipped[1]).replace("$(NAME)", Path(shipped[1]).stem))
 
 
