@@ -134,28 +134,26 @@ class _Pair:
         table = np.full((len(first.split), len(second.split), 3 + 2 * self.classes), np.inf)
         for s, one in enumerate(choices[0].splits):
             for t, other in enumerate(choices[1].splits):
-                mine, theirs = np.flatnonzero(first.split == s), np.flatnonzero(second.split == t)
-                for o, p, figures in self._offsets(one, other):
-                    a = mine[o % first.period[mine] == first.residue[mine]]
-                    b = theirs[p % second.period[theirs] == second.residue[theirs]]
-                    where = np.ix_(a, b)
-                    table[where] = np.minimum(table[where], figures)
+                sizes = self._sizes(one, other)
+                o, p = self._offsets(sizes)
+                figures = self._figures(sizes, o, p)
+                for a in np.flatnonzero(first.split == s):
+                    of_first = o % first.period[a] == first.residue[a]
+                    for b in np.flatnonzero(second.split == t):
+                        both = of_first & (p % second.period[b] == second.residue[b])
+                        table[a, b] = figures[both].min(axis=0, initial=np.inf)
         return table
 
-    def _offsets(self, one: Split, other: Split) -> list[tuple[int, int, Floats]]:
-        """Figures of all pairs of offsets, one for each difference and classes of the two."""
-        n = self.cluster.servers
-        sizes = self._sizes(one, other)
-        strides = tuple(n // parts for parts in sizes.shape)
+    def _offsets(self, sizes: Floats) -> tuple[Ints, Ints]:
+        """int64[pairs] each: offsets of the two, a pair for each difference and class of the first."""
         pins = (self.producer.pinned_offset, self.consumer.pinned_offset)
-        mine, theirs = (range(k) if pin is None else (pin,) for k, pin in zip(strides, pins, strict=True))
-        seen: dict[tuple[int, int], tuple[int, int, Floats]] = {}
-        for o in mine:
-            for p in theirs:
-                key = (p - o, o % self.classes)
-                if key not in seen:
-                    seen[key] = (o, p, self._figures(sizes, (o, p), strides))
-        return list(seen.values())
+        own = [
+            np.arange(self.cluster.servers // parts) if pin is None else np.array([pin])
+            for parts, pin in zip(sizes.shape, pins, strict=True)
+        ]
+        o, p = (each.ravel() for each in np.meshgrid(*own, indexing="ij"))
+        _, kept = np.unique((p - o) * self.classes + o % self.classes, return_index=True)
+        return o[kept], p[kept]
 
     def _sizes(self, one: Split, other: Split) -> Floats:
         """float64[parts of producer, parts of consumer], bytes of each transfer, rounded down where edges are parts."""
@@ -172,14 +170,18 @@ class _Pair:
             sizes = np.floor(sizes * self.edge.fraction * (1 - 1e-12))  # never above the exact size rounded down
         return sizes
 
-    def _figures(self, sizes: Floats, offsets: tuple[int, int], strides: tuple[int, int]) -> Floats:
+    def _figures(self, sizes: Floats, o: Ints, p: Ints) -> Floats:
+        """float64[pairs, 3 + 2 classes] of pairs of offsets."""
         n = self.cluster.servers
-        source, target = (o + k * np.arange(n // k) for o, k in zip(offsets, strides, strict=True))
-        moved = np.where(source[:, None] == target, 0.0, sizes)
-        between = np.zeros((n, n))
-        between[np.ix_(source, target)] = moved
+        source, target = (
+            at[:, None] + n // parts * np.arange(parts) for at, parts in zip((o, p), sizes.shape, strict=True)
+        )
+        moved = np.where(source[:, :, None] == target[:, None, :], 0.0, sizes)
+        sent, received = moved.sum(axis=2), moved.sum(axis=1)
         by_class = [
-            between.sum(axis=axis).reshape(-1, self.classes).sum(axis=0) for axis in (1, 0)
-        ]  # server i is of class i mod G
-        hops = least_byte_hops(between, self.cluster)
-        return np.concatenate(([hops, moved.sum(axis=0).min(), moved.sum(axis=1).min()], *by_class))
+            np.where(servers % self.classes == each, amount, 0.0).sum(axis=1)
+            for servers, amount in ((source, sent), (target, received))
+            for each in range(self.classes)
+        ]
+        hops = least_byte_hops(moved, self.cluster)
+        return np.stack((hops, received.min(axis=1), sent.min(axis=1), *by_class), axis=1)

@@ -156,7 +156,7 @@ def _network_bounds(
     pooled = window_bound(release, byte_hops / capacity, tail)
     if hops is None:
         reduced = sum(2.0 * (len(members) - 1) * payload for members, payload in traffic.payload_bytes.items())
-        byte_links = least_byte_hops(traffic.matrix, cluster) + reduced
+        byte_links = float(least_byte_hops(traffic.matrix, cluster)) + reduced
         pooled = max(pooled, float(release.min() + tail.min()) + byte_links / capacity)
     return [
         Bound(sent_ms, Argument.BYTES_SENT),

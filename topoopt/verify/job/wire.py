@@ -31,14 +31,16 @@ def nearest_hops(cluster: Cluster) -> Ints:
     return np.array(hops, dtype=np.int64)
 
 
-def least_byte_hops(matrix: Floats, cluster: Cluster) -> float:
-    """Least sum of bytes times hops of a demand matrix: the larger of the sums over senders and over receivers."""
+def least_byte_hops(matrices: Floats, cluster: Cluster) -> Floats:
+    """float64[...]: least sum of bytes times hops of demands float64[..., senders, receivers]: the larger of the sums
+    over senders and over receivers."""
     hops = nearest_hops(cluster)
     sums = []
-    for rows in (matrix, matrix.T):
-        largest_first = -np.sort(-rows, axis=1)[:, : len(hops)]
-        sums.append(float((largest_first * hops).sum()))
-    return max(sums)
+    for rows in (matrices, np.swapaxes(matrices, -1, -2)):
+        largest_first = -np.sort(-rows, axis=-1)[..., : len(hops)]
+        sums.append((largest_first * hops[: largest_first.shape[-1]]).sum(axis=(-2, -1)))
+    least: Floats = np.maximum(*sums)
+    return least
 
 
 @dataclass(frozen=True, eq=False)
