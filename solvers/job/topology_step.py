@@ -90,7 +90,7 @@ class TopologyStep:
         ranked.sort(key=lambda entry: entry[:2])
         most = self.effort.by_rounds
         if self.cluster.link_sharing is LinkSharing.TRANSFERS_FIRST:
-            ranked = _with_one_of(grouped, ranked, most)
+            ranked = with_one_of(grouped, ranked, most)
         realised = [each for _, _, each in ranked[:most]]
         if limit > 1 and self.settings.allreduce is not AllReduceChoice.RINGS and self.stop.reason() is None:
             others = [each.topology for _, _, each in ranked[most:]]
@@ -241,7 +241,7 @@ class TopologyStep:
 Ranked = tuple[float, int, Realisation]
 
 
-def _with_one_of(grouped: set[int], ranked: list[Ranked], most: int) -> list[Ranked]:
+def with_one_of(grouped: set[int], ranked: list[Ranked], most: int) -> list[Ranked]:
     """The same with the best of those in groups last of the first `most`, where none is among them.
 
     Where transfers go first, `hop` has links that AllReduces share with them too fast: circulants, whose links they all

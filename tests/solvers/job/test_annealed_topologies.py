@@ -9,7 +9,7 @@ import pytest
 from solvers.job.annealed_topologies import annealed_topologies
 from solvers.job.loop import LoopSettings
 from solvers.job.strategy.starts import data_parallel
-from solvers.job.topology_step import TopologyStep
+from solvers.job.topology_step import TopologyStep, with_one_of
 from solvers.network.constructions import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
@@ -95,3 +95,19 @@ def test_the_portfolio_has_a_faster_one_where_all_servers_send_to_all() -> None:
     circulants = candidate_topologies(cluster, demand, limit=8)
     least = min(hops(each, demand.model_parallel_bytes) for each in circulants)
     assert hops(best.realisation.topology, demand.model_parallel_bytes) < 0.9 * least
+
+
+@pytest.mark.parametrize(
+    ("grouped", "most", "order"),
+    [
+        ({3, 4}, 2, [0, 3, 1, 2, 4]),
+        ({3}, 3, [0, 1, 3, 2, 4]),
+        ({1, 4}, 2, [0, 1, 2, 3, 4]),  # one is among them
+        ({4}, 1, [0, 1, 2, 3, 4]),  # the best alone is looked at
+        (set(), 2, [0, 1, 2, 3, 4]),
+    ],
+)
+def test_one_topology_in_groups_is_simulated_by_rounds(grouped: set[int], most: int, order: list[int]) -> None:
+    """The best of them takes the last of the places, and no other is lost."""
+    ranked = [(10.0 + place, place, None) for place in range(5)]
+    assert [place for _, place, _ in with_one_of(grouped, ranked, most)] == order  # type: ignore[arg-type]
