@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.network.search.relay_dual import Gradients, dual
+from solvers.network.search.relay_dual import Copies, Gradients, copies_of, dual
 from solvers.network.search.two_layer import TwoLayerDuals
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
@@ -43,6 +43,9 @@ _BELOW = 2e-6
 _TRIES = 8
 _ROOMS = (0.0, 3e-4, 1e-3, 3e-3)
 """Parts of the worth of a block that are added to it, so that branch and bound has less to rule out."""
+
+_DIP = 0.9
+"""Part of what is proven already that Theta may be in the ascent."""
 
 _UP = 1e-9
 """What is added to the worth of a block, more than the rounding of its sum."""
@@ -68,9 +71,10 @@ class _Point:
 class _Ascent:
     """The dual function of a demand, with what one evaluation hands on to the next: sets and splits of every block."""
 
-    def __init__(self, d: int, demand: Floats, further: float, split: Floats) -> None:
-        n = len(demand)
-        self.demand, self.further, self.split = demand, further, split
+    def __init__(self, d: int, demand: Floats, further: float, copies: Copies, split: Floats) -> None:
+        n, q = len(demand), len(copies.server)
+        self.demand, self.further, self.copies, self.split = demand, further, copies, np.zeros((n, q, q))
+        self.split[:, :n, :n] = split
         self.sets, self.known = np.full((2, n, d), -1), np.full((n, _KNOWN, 2, d), -1)
         self.gradients = Gradients(*(np.zeros((n, n)) for _ in range(3)))
 
@@ -79,8 +83,8 @@ class _Ascent:
     ) -> tuple[float, float, Floats]:
         """G, its slope in Theta, and the worth of every block; no more than a guess at them where not `exact`."""
         return dual(
-            self.demand, point.price, point.relief, point.shift, theta, self.further, self.sets, self.known,
-            self.split, self.gradients, steps, exact,
+            self.demand, point.price, point.relief, point.shift, theta, self.further, self.copies, self.sets,
+            self.known, self.split, self.gradients, steps, exact,
         )  # fmt: skip
 
 
@@ -134,7 +138,7 @@ def relay_prices(
     """
     n = len(demand)
     at, split = _start(d, demand, duals)
-    ascent = _Ascent(d, demand, further, split)
+    ascent = _Ascent(d, demand, further, copies_of(d, demand, _DIP * theta), split)
     mean = float(demand.sum()) / (n * (n - 1)) or 1.0
     reach = np.where(demand > 0.0, demand, 1.0)
     scale = np.minimum(1.0 / reach, 1.0 / mean)
