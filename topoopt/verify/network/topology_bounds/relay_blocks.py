@@ -87,19 +87,35 @@ def enough(k: int, d: int, demand: Floats, certificate: RelayPrices, far: float)
     others = np.flatnonzero(np.arange(len(demand)) != k)
     into, out = (others, np.full_like(others, k)), (np.full_like(others, k), others)
     between = np.ix_(others, others)
-    pair = np.maximum(far - relief[between] - price[into][:, None] - price[out][None, :], 0.0)
-    np.fill_diagonal(pair, 0.0)
-    relayed = _sum_of_largest(pair * np.clip(demand[between] - theta, 0.0, theta), d)
-    sides, fill = [], 0.0
-    for pairs, sign, beside in ((into, 1.0, relayed), (out, -1.0, 0.0)):
+    saved = np.maximum(far - relief[between] - price[into][:, None] - price[out][None, :], 0.0)
+    np.fill_diagonal(saved, 0.0)
+    relayed = [saved * np.clip(demand[between] - beside * theta, 0.0, theta) for beside in range(d)]
+    sides, places = [], []
+    for pairs, sign, axis in ((into, 1.0, 1), (out, -1.0, 0)):
         gain = np.maximum(far - price[pairs] - relief[pairs], 0.0)
-        first = theta * price[pairs] + gain * np.minimum(demand[pairs], theta)
-        further = theta * price[pairs] + gain * np.clip(demand[pairs] - theta, 0.0, theta)
-        double = float((further / 2.0 + beside).max())
-        fill += d * double
-        sides.append(first / 2.0 + sign * shift[pairs] - double)
-    pair = pair * np.minimum(demand[between], theta)
-    return at_most(sides[0], sides[1], pair, d, float(certificate.most[k]) - fill)
+        idle = theta * float(price[pairs].max()) / 2.0
+        worths, links = [], []
+        for beside in range(d):
+            own = np.clip(demand[pairs] - beside * theta, 0.0, theta)
+            some = (own > 0.0) | (relayed[beside] > 0.0).any(axis=axis) | (beside == 0)
+            moved = np.where((own > 0.0) | (beside == 0), sign * shift[pairs], 0.0)
+            worths.append((theta * price[pairs] + gain * own)[some] / 2.0 + moved[some] - idle)
+            links.append(np.flatnonzero(some))
+        sides.append((np.concatenate(worths), d * idle))
+        places.append(links)
+    pair = block_diagonal([relayed[beside][np.ix_(places[0][beside], places[1][beside])] for beside in range(d)])
+    (row, idle_in), (column, idle_out) = sides
+    return at_most(row, column, pair, d, float(certificate.most[k]) - idle_in - idle_out)
+
+
+def block_diagonal(blocks: list[Floats]) -> Floats:
+    """The matrices along the diagonal of one that is 0 elsewhere."""
+    whole = np.zeros(np.sum([each.shape for each in blocks], axis=0))
+    at = np.zeros(2, dtype=np.int64)
+    for each in blocks:
+        whole[at[0] : at[0] + each.shape[0], at[1] : at[1] + each.shape[1]] = each
+        at += each.shape
+    return whole
 
 
 def at_most(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -> bool:
@@ -182,8 +198,7 @@ def _divided(row: Floats, column: Floats, pair: Floats, d: int, limit: float) ->
     """float64[q, q]: the part of every pair that its row is charged; what is best by subgradient steps to the limit."""
     by_row = pair / 2.0
     best, best_bound = by_row, np.inf
-    q = len(row)
-    d = min(d, q)
+    d = min(d, *pair.shape)
     for _ in range(_STEPS):
         by_column = pair - by_row
         row_best = np.argpartition(-by_row, d - 1, axis=1)[:, :d]
