@@ -8,7 +8,11 @@ import numpy as np
 
 from solvers.network.search.relay_kernels import best_block, good_block, largest, recall
 from topoopt.core.arrays import Floats, Ints
+from topoopt.core.relay_cases import LinkCounts
 from topoopt.simulate.jit import kernel
+
+PREMIUM = 30.0
+"""Worth in units of theta that is added to links that are there in any case, so that they are chosen."""
 
 _NEW = 1e-9
 """Part of its worth by which a set of links must beat those known to be kept."""
@@ -34,10 +38,11 @@ class Copies(NamedTuple):
     beside: Ints
 
 
-def copies_of(d: int, demand: Floats, theta: float) -> Copies:
-    """All links that flows can fill at a utilisation of `theta` or more: those of demand above what others carry."""
+def copies_of(d: int, demand: Floats, theta: float, counts: LinkCounts) -> Copies:
+    """All links that flows can fill at a utilisation of `theta` or more, or that are there in any case."""
     most = np.maximum(demand.max(axis=0), demand.max(axis=1))
-    found = [np.flatnonzero(most > beside * theta) if beside else np.arange(len(demand)) for beside in range(d)]
+    least = np.maximum(counts.least.max(axis=0), counts.least.max(axis=1))
+    found = [np.flatnonzero((most > beside * theta) | (beside < np.maximum(1, least))) for beside in range(d)]
     return Copies(np.concatenate(found), np.repeat(np.arange(d), [len(each) for each in found]))
 
 
@@ -67,6 +72,8 @@ def dual(
     theta: float,
     further: float,
     copies: Copies,
+    counts: LinkCounts,
+    used: Floats,
     sets: Ints,
     known: Ints,
     split: Floats,
@@ -83,6 +90,8 @@ def dual(
         theta: Theta.
         further: demand times hops beyond the third, at least.
         copies: q links.
+        counts: how many links there are, at least and at most.
+        used: float64[d, n, n], what is chosen of the links with so many beside them is added, half at either end.
         sets: int64[2, n, d], the best copies before and after each relay: a guess, replaced.
         known: int64[n, places, 2, d], sets found before, around each relay; a better one goes to the front.
         split: float64[n, q, q], of the pairs around each relay, improved in place.
@@ -100,7 +109,7 @@ def dual(
     far = 3.0 * least
     gain = np.maximum(far - price - relief, 0.0)
     value = far * demand.sum() - (relief * demand).sum() + further * least
-    slope = 0.0
+    slope, premium = 0.0, PREMIUM * theta
     gradients.price[:] = 0.0
     gradients.relief[:] = -demand
     gradients.shift[:] = 0.0
@@ -133,6 +142,14 @@ def dual(
                 a[y] += shift[i, k]
             if beside[y] == 0 or out > 0.0:
                 b[y] -= shift[k, i]
+            if beside[y] < counts.least[i, k]:
+                a[y] += premium
+            if beside[y] < counts.least[k, i]:
+                b[y] += premium
+            if beside[y] >= counts.most[i, k]:
+                a[y] = -np.inf
+            if beside[y] >= counts.most[k, i]:
+                b[y] = -np.inf
             for z in range(q):
                 j = server[z]
                 if most[y, z] > 0.0 and j != k:
@@ -140,7 +157,8 @@ def dual(
         before, after = sets[0, k], sets[1, k]
         remembered = recall(a, b, w, known[k], before, after)
         block = best_block(a, b, w, split[k], before, after, steps) if exact else good_block(a, b, w, before, after)
-        worth[k] = d * (fill_in + fill_out) + block
+        due = premium * (counts.least[:, k].sum() + counts.least[k].sum())
+        worth[k] = d * (fill_in + fill_out) + block - due
         if block > remembered + _NEW * abs(remembered):
             for place in range(known.shape[1] - 1, 0, -1):
                 known[k, place] = known[k, place - 1]
@@ -152,6 +170,7 @@ def dual(
                 continue
             i = server[y]
             slope -= _count(gradients, gain, price, demand, theta, i, k, beside[y])
+            used[beside[y], i, k] += 0.5
             if beside[y] == 0 or demand[i, k] > beside[y] * theta:
                 gradients.shift[i, k] -= 1.0
             for z in after:
@@ -166,6 +185,7 @@ def dual(
                 continue
             j = server[z]
             slope -= _count(gradients, gain, price, demand, theta, k, j, beside[z])
+            used[beside[z], k, j] += 0.5
             if beside[z] == 0 or demand[k, j] > beside[z] * theta:
                 gradients.shift[k, j] += 1.0
     return value, slope, worth
