@@ -43,8 +43,8 @@ class RelayCases(Shown):
     """A binary tree of cases, every node before those below it.
 
     Attributes:
-        splits: int64[nodes, 3], (i, j, count): first come the topologies with fewer than `count` links i -> j, then those
-            with as many or more; (0, 0, 0) where a node is not split but has prices.
+        splits: int64[nodes, 3], (i, j, count): first come the topologies with fewer than `count` links i -> j, then
+            those with as many or more; (0, 0, 0) where a node is not split but has prices.
         prices: of the nodes that are not split, in this order; each proves its theta of the topologies of its node.
     """
 

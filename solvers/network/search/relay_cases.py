@@ -1,8 +1,8 @@
 """Cases by the number of links between two servers, where prices of relay blocks prove more than for all topologies.
 
-The case of least theta is split in two, fewer links i -> j or more, until there are as many cases as asked for. Pairs of
-more demand than a link carries come first, by whether a second link joins them: the prices of all else depend on that.
-Then those that the best links around servers hold half the time, heaviest first. Prices of a case are sought anew: from
+The case of least theta is split in two, fewer links i -> j or more, until there are as many cases as asked for. Pairs
+of more demand than a link carries come first, by whether a second link joins them: the prices of all else depend on
+that. Then those that the best links around servers hold half the time, heaviest first. Prices of a case are sought anew: from
 those of the case above they prove less.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -18,15 +19,25 @@ from solvers.network.search.two_layer import TwoLayerDuals
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.network import RelayPrices
-from topoopt.core.relay_cases import LinkCounts, RelayCases
+from topoopt.core.relay_cases import MOST_CASES, LinkCounts, RelayCases
 
 ITERATIONS = 1500
 """Of the ascent in a case."""
 
 
-def default_cases(n: int) -> int:
-    """One takes about half a second at 16 servers; of more servers it takes several, and few cases prove little."""
-    return 60 if n <= 20 else 0
+CASES_SERVERS = 20
+"""Up to here a case takes about half a second; of more servers it takes several, and few cases prove little."""
+
+_PROPOSALS = 400_000
+
+
+def cases_of(n: int, proposals: int | None) -> int:
+    """Cases where a search proposes so many swaps: about as much time as it takes itself; one by default."""
+    return 1 if proposals is None or n > CASES_SERVERS else max(1, min(proposals // _PROPOSALS, MOST_CASES))
+
+
+Shown = Callable[[RelayPrices, LinkCounts], bool]
+"""Whether prices can be shown to prove their theta of topologies with these counts."""
 
 
 @dataclass(eq=False)
@@ -47,7 +58,7 @@ def relay_cases(
     further: float,
     cases: int,
     *,
-    shown: Callable[[RelayPrices, LinkCounts], bool] = lambda prices, counts: True,
+    shown: Shown | None = None,
     stop: Stop | None = None,
     iterations: int = ITERATIONS,
 ) -> RelayCases | None:
@@ -71,12 +82,12 @@ def relay_cases(
         parts = []
         for counts in worst.counts.split(*split):
             seen = np.zeros_like(used)
-            above = worst.prices.theta
+            again = partial(_shown, shown, counts)
             prices = relay_prices(
-                d, demand, duals, above, further, iterations,
-                shown=lambda prices, counts=counts: shown(prices, counts), stop=stop, counts=counts, used=seen,
+                d, demand, duals, worst.prices.theta, further, iterations,
+                shown=again, stop=stop, counts=counts, used=seen,
             )  # fmt: skip
-            if prices is None and not shown(worst.prices, counts):
+            if prices is None and not again(worst.prices):
                 break
             parts.append(_Case(counts, prices or worst.prices, seen))
         if len(parts) < 2:
@@ -88,6 +99,10 @@ def relay_cases(
         return None
     nodes = list(_nodes(tree))
     return RelayCases(np.array([node.split for node in nodes]), tuple(node.prices for node in nodes if not node.parts))
+
+
+def _shown(shown: Shown | None, counts: LinkCounts, prices: RelayPrices) -> bool:
+    return shown is None or shown(prices, counts)
 
 
 def _split(case: _Case, demand: Floats) -> tuple[int, int, int] | None:

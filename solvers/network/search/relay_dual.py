@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.network.search.relay_kernels import best_block, good_block, largest, recall
+from solvers.network.search.relay_kernels import best_block, good_block, recall
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.relay_cases import LinkCounts
 from topoopt.simulate.jit import kernel

@@ -63,9 +63,7 @@ def hops_beyond(n: int, d: int, demand: Floats) -> float:
     )
 
 
-def evaluate_relay(
-    n: int, d: int, demand: Floats, certificate: RelayPrices, counts: LinkCounts | None = None
-) -> float:
+def evaluate_relay(n: int, d: int, demand: Floats, certificate: RelayPrices, counts: LinkCounts | None = None) -> float:
     """Theta of the certificate where it is proven of all topologies with these counts of links, else 0.
 
     Raises:
