@@ -2,8 +2,8 @@
 
 The case of least theta is split in two, fewer links i -> j or more, until there are as many cases as asked for. Pairs
 of more demand than a link carries come first, by whether a second link joins them: the prices of all else depend on
-that. Then those that the best links around servers hold half the time, heaviest first. Prices of a case are sought anew: from
-those of the case above they prove less.
+that. Then those that the best links around servers hold half the time, heaviest first. Prices of a case are sought
+anew: from those of the case above they prove less.
 """
 
 from __future__ import annotations
