@@ -17,6 +17,7 @@ from solvers.network.search.two_layer import two_layer_multipliers
 from tests.verify.test_topology_bounds import PUBLISHED, _optimum, _random_demand
 from topoopt.core.errors import InputError
 from topoopt.core.network import RelayPrices
+from topoopt.core.relay_cases import LinkCounts
 from topoopt.verify.network.topology_bounds import evaluate_relay, hops_beyond
 from topoopt.verify.network.topology_bounds.relay_blocks import at_most, enough
 from topoopt.workloads.demand_matrices import demand_matrix
@@ -32,38 +33,28 @@ def _best(row: Array, column: Array, pair: Array, d: int) -> float:
 
 
 def _block(k: int, demand: Array, prices: RelayPrices, d: int) -> float:
-    """U_k by the formula of the proof, pair by pair."""
+    """U_k by the formula of the proof, pair by pair, all d links of every pair in full."""
     n, theta, c, s, m = len(demand), prices.theta, prices.price, prices.relief, prices.shift
     t = 3.0 * min(c[i, j] for i in range(n) for j in range(n) if i != j)
-    others = [v for v in range(n) if v != k]
+    links = [(v, x) for v in range(n) if v != k for x in range(d)]
 
-    def worth(i: int, j: int, carried: float) -> float:
-        return float(theta * c[i, j] + max(0.0, t - c[i, j] - s[i, j]) * carried)
+    def taken(i: int, j: int, beside: int) -> float:
+        return float(min(max(demand[i, j] - beside * theta, 0.0), theta))
 
-    def first(i: int, j: int) -> float:
-        return worth(i, j, min(demand[i, j], theta))
+    def end(i: int, j: int, beside: int, moved: float) -> float:
+        worth = theta * c[i, j] + max(0.0, t - c[i, j] - s[i, j]) * taken(i, j, beside)
+        return float(worth / 2 + (moved if beside == 0 or taken(i, j, beside) > 0.0 else 0.0))
 
-    def further(i: int, j: int) -> float:
-        return worth(i, j, min(max(demand[i, j] - theta, 0.0), theta))
+    def relayed(i: int, j: int, x: int, y: int) -> float:
+        saved = max(0.0, t - s[i, j] - c[i, k] - c[k, j])
+        return saved * taken(i, j, x) if x == y and i != j else 0.0
 
-    def relayed(i: int, j: int) -> float:
-        worth = max(0.0, t - s[i, j] - c[i, k] - c[k, j]) if i != j else 0.0
-        return float(worth * min(max(demand[i, j] - theta, 0.0), theta))
-
-    def beside(i: int) -> float:
-        return sum(sorted((relayed(i, j) for j in others), reverse=True)[:d])
-
-    into = max(further(i, k) / 2 + beside(i) for i in others)
-    out = max(further(k, j) for j in others) / 2
-    row = np.array([first(i, k) / 2 + m[i, k] - into for i in others])
-    column = np.array([first(k, j) / 2 - m[k, j] - out for j in others])
-    pair = np.array(
-        [
-            [0.0 if i == j else max(0.0, t - s[i, j] - c[i, k] - c[k, j]) * min(demand[i, j], theta) for j in others]
-            for i in others
-        ]
-    )
-    return d * (into + out) + _best(row, column, pair, d)
+    row = np.array([end(i, k, x, m[i, k]) for i, x in links])
+    column = np.array([end(k, j, y, -m[k, j]) for j, y in links])
+    pair = np.array([[relayed(i, j, x, y) for j, y in links] for i, x in links])
+    # idle links all count as much as the one of most worth
+    idle = [theta * max(each) / 2 for each in ([c[i, k] for i, _ in links], [c[k, j] for j, _ in links])]
+    return d * sum(idle) + _best(row - idle[0], column - idle[1], pair, d)
 
 
 def _priced(demand: Array, d: int, prices: RelayPrices) -> RelayPrices:
@@ -90,7 +81,7 @@ def test_two_links_in_may_relay_more_than_one_link_carries() -> None:
     demand[0, 2] = 6.0
     for most, due in ((11.9, False), (12.0 + 1e-6, True)):
         prices = RelayPrices(3.0, ones, none, none, np.array([0.0, most, 0.0, 0.0]))
-        assert enough(1, 2, demand, prices, 3.0) is due
+        assert enough(1, 2, demand, prices, 3.0, LinkCounts.any(4, 2)) is due
 
 
 @given(seed=st.integers(0, 10_000))

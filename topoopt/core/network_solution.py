@@ -29,6 +29,7 @@ from topoopt.core.network import (
     TwoLayerMultipliers,
 )
 from topoopt.core.proofs import Bound
+from topoopt.core.relay_cases import RelayCases
 from topoopt.core.shown import Shown
 from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
@@ -88,6 +89,7 @@ class RoutedNetwork(Shown):
         blocks: the same, with the links around every server.
         layer_prices: what a layered Moore bound rests on; None for all other bounds.
         relay_prices: what a bound by relay blocks rests on; None for all other bounds.
+        relay_cases: the same, case by case.
         robustness: of method `robust`; None for others.
     """
 
@@ -99,6 +101,7 @@ class RoutedNetwork(Shown):
     blocks: BlockTree | None = None
     layer_prices: LayerPrices | None = None
     relay_prices: RelayPrices | None = None
+    relay_cases: RelayCases | None = None
     robustness: Robustness | None = None
 
     @property

@@ -23,6 +23,7 @@ class Argument(StrEnum):
     LAYERED_MOORE = "layered-moore"
     TWO_LAYER = "two-layer"
     RELAY_BLOCKS = "relay-blocks"
+    RELAY_CASES = "relay-cases"
     LISTED_NETWORKS = "listed-networks"
     LINK_TREE = "link-tree"
     LINK_BLOCKS = "link-blocks"
@@ -107,6 +108,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.LAYERED_MOORE: "layered Moore distances",
     Argument.TWO_LAYER: "two-layer distances",
     Argument.RELAY_BLOCKS: "links around every relay server (weak duality)",
+    Argument.RELAY_CASES: "cases by links between two servers, links around every relay server in each (weak duality)",
     Argument.LISTED_NETWORKS: "link lengths of all networks with few hops",
     Argument.LINK_TREE: "branch and bound over links, link lengths for every leaf",
     Argument.LINK_BLOCKS: "branch and bound over links, links around every server at each node (weak duality)",

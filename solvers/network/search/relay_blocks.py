@@ -19,11 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.network.search.relay_dual import Gradients, dual
+from solvers.network.search.relay_dual import PREMIUM, Copies, Gradients, copies_of, dual
 from solvers.network.search.two_layer import TwoLayerDuals
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.network import RelayPrices
+from topoopt.core.relay_cases import LinkCounts
 
 _MOMENTUM = 0.9
 _SPLIT_STEPS = 6
@@ -43,6 +44,9 @@ _BELOW = 2e-6
 _TRIES = 8
 _ROOMS = (0.0, 3e-4, 1e-3, 3e-3)
 """Parts of the worth of a block that are added to it, so that branch and bound has less to rule out."""
+
+_DIP = 0.9
+"""Part of what is proven already that Theta may be in the ascent."""
 
 _UP = 1e-9
 """What is added to the worth of a block, more than the rounding of its sum."""
@@ -68,9 +72,13 @@ class _Point:
 class _Ascent:
     """The dual function of a demand, with what one evaluation hands on to the next: sets and splits of every block."""
 
-    def __init__(self, d: int, demand: Floats, further: float, split: Floats) -> None:
-        n = len(demand)
-        self.demand, self.further, self.split = demand, further, split
+    def __init__(
+        self, d: int, demand: Floats, further: float, copies: Copies, counts: LinkCounts, split: Floats
+    ) -> None:
+        n, q = len(demand), len(copies.server)
+        self.demand, self.further, self.copies, self.counts = demand, further, copies, counts
+        self.split, self.used = np.zeros((n, q, q)), np.zeros((d, n, n))
+        self.split[:, :n, :n] = split
         self.sets, self.known = np.full((2, n, d), -1), np.full((n, _KNOWN, 2, d), -1)
         self.gradients = Gradients(*(np.zeros((n, n)) for _ in range(3)))
 
@@ -79,8 +87,8 @@ class _Ascent:
     ) -> tuple[float, float, Floats]:
         """G, its slope in Theta, and the worth of every block; no more than a guess at them where not `exact`."""
         return dual(
-            self.demand, point.price, point.relief, point.shift, theta, self.further, self.sets, self.known,
-            self.split, self.gradients, steps, exact,
+            self.demand, point.price, point.relief, point.shift, theta, self.further, self.copies, self.counts,
+            self.used, self.sets, self.known, self.split, self.gradients, steps, exact,
         )  # fmt: skip
 
 
@@ -118,6 +126,8 @@ def relay_prices(
     *,
     shown: Callable[[RelayPrices], bool] = lambda _: True,
     stop: Stop | None = None,
+    counts: LinkCounts | None = None,
+    used: Floats | None = None,
 ) -> RelayPrices | None:
     """Prices that prove as large a Theta as they can; None where none are shown to prove more than `theta`.
 
@@ -131,10 +141,14 @@ def relay_prices(
         shown: whether a certificate can be shown again; if not, links are said to be worth more, which is easier to
             show and proves less.
         stop: looked at between iterations.
+        counts: how many links there are; None: as many as the degree allows.
+        used: float64[d, n, n], filled: how often in the second half of the ascent the best links around servers were
+            those i -> j that have so many beside them.
     """
     n = len(demand)
+    counts = counts or LinkCounts.any(n, d)
     at, split = _start(d, demand, duals)
-    ascent = _Ascent(d, demand, further, split)
+    ascent = _Ascent(d, demand, further, copies_of(d, demand, _DIP * theta, counts), counts, split)
     mean = float(demand.sum()) / (n * (n - 1)) or 1.0
     reach = np.where(demand > 0.0, demand, 1.0)
     scale = np.minimum(1.0 / reach, 1.0 / mean)
@@ -144,6 +158,8 @@ def relay_prices(
     for iteration in range(iterations):
         if stop is not None and stop.reason() is not None:
             break
+        if iteration == iterations // 2:
+            ascent.used[:] = 0.0
         exact = iteration % _EXACT == 0 or iteration >= iterations - _LAST
         value, slope, _ = ascent.value(at, current, exact=exact)
         current -= value / slope
@@ -157,6 +173,8 @@ def relay_prices(
         at.price = np.maximum(1.0, at.price + length / current * run.price)
         at.relief = np.clip(at.relief + length * scale * run.relief, 0.0, 2.0)
         at.shift = at.shift + length * run.shift
+    if used is not None:
+        used[:] = ascent.used / max(1, iterations - iterations // 2)
     for room in _ROOMS:
         prices = _proven(ascent, best, best_theta, theta, room)
         if prices is None or shown(prices):
@@ -177,12 +195,14 @@ def _proven(ascent: _Ascent, point: _Point, theta: float, least: float, room: fl
     """The prices with few digits, and the largest Theta that they prove with that room; None below `least`."""
     short = _Point(*(_short(each) for each in (point.price, point.relief, point.shift)))
     theta *= 1.0 - _BELOW
+    least_around = (ascent.counts.least.sum(axis=0) + ascent.counts.least.sum(axis=1)).astype(np.float64)
     for _ in range(_TRIES):
         if theta <= least:
             return None
         value, slope, worth = ascent.value(short, theta)
-        most = worth + (room + _UP) * np.abs(worth)
-        value -= (room + 2.0 * _UP) * float(np.abs(worth).sum())
+        up = _UP * (np.abs(worth) + PREMIUM * theta * least_around)
+        most = worth + room * np.abs(worth) + up
+        value -= room * float(np.abs(worth).sum()) + 2.0 * float(up.sum())
         if value >= 0.0:
             return RelayPrices(theta, short.price, short.relief, short.shift, most)
         theta = (theta - value / slope) * (1.0 - _BELOW)

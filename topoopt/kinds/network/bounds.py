@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from solvers.network.search import relay_blocks, two_layer
 from solvers.network.search.relay_blocks import relay_prices
+from solvers.network.search.relay_cases import relay_cases
 from solvers.network.search.two_layer import TwoLayerDuals, two_layer_multipliers
 from solvers.stop import Stop
 from topoopt.core.network import RelayPrices, TopologyProblem, TwoLayerMultipliers
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.relay_cases import LinkCounts, RelayCases
 from topoopt.verify.network.bounds import LEFT, quick_bound, two_layer_bound
 from topoopt.verify.network.topology_bounds import evaluate_relay, hops_beyond
 
@@ -27,19 +31,26 @@ class FormulaBound(NamedTuple):
         bound: on theta over all topologies.
         multipliers: what a two-layer bound was evaluated with; None for others.
         relay: what a bound by relay blocks rests on; None for others.
+        cases: the same, where it goes by cases.
     """
 
     bound: Bound
     multipliers: TwoLayerMultipliers | None = None
     relay: RelayPrices | None = None
+    cases: RelayCases | None = None
 
 
-def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None) -> FormulaBound:
+def formula_bound(problem: TopologyProblem, *, cases: int = 1, stop: Stop | None = None) -> FormulaBound:
     """The best of all formulas, and what it rests on.
 
     The two-layer bound takes some ten seconds at 128 servers, and is left out where it does not fit or `stop` leaves
     no time for it. Where it beats the quick formulas, relay blocks start from it up to RELAY_SERVERS (some 80 s at 64);
     what they prove is stated only once the checker has shown it.
+
+    Args:
+        problem: for one demand.
+        cases: in which relay blocks are looked at, at most; each takes as long again.
+        stop: ends what takes long.
     """
     quick = quick_bound(problem)
     duals = _duals(problem, stop=stop)
@@ -58,9 +69,17 @@ def formula_bound(problem: TopologyProblem, *, stop: Stop | None = None) -> Form
     def shown(prices: RelayPrices) -> bool:
         return evaluate_relay(n, d, demand, prices) >= prices.theta
 
-    relay = relay_prices(d, demand, duals, proven.value, further, iterations, shown=shown, stop=stop)
+    used = np.zeros((d, n, n))
+    relay = relay_prices(d, demand, duals, proven.value, further, iterations, shown=shown, stop=stop, used=used)
     if relay is None:
         return FormulaBound(proven, multipliers)
+
+    def shown_there(prices: RelayPrices, counts: LinkCounts) -> bool:
+        return evaluate_relay(n, d, demand, prices, counts) >= prices.theta
+
+    found = relay_cases(d, demand, duals, relay, used, further, cases, shown=shown_there, stop=stop)
+    if found is not None:
+        return FormulaBound(Bound(min(each.theta for each in found.prices), Argument.RELAY_CASES), cases=found)
     return FormulaBound(Bound(relay.theta, Argument.RELAY_BLOCKS), relay=relay)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from solvers.network.exact.space import Space, open_space
 from solvers.network.routing import RoutingResult, route, shift_invariant
 from solvers.network.search import SEEDS, TopologySearchResult, budget_of, search_topology
+from solvers.network.search.relay_cases import cases_of
 from solvers.stop import Stop, first_part
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import TopologyProblem
@@ -95,7 +96,8 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     """
     if effort.stop.deadline is not None and not problem.rules:
         _offer_first(problem, effort)
-    formula = formula_bound(problem, stop=_for_bounds(effort.stop))
+    cases = cases_of(problem.servers, effort.search.budget)
+    formula = formula_bound(problem, cases=cases, stop=_for_bounds(effort.stop))
     space = open_space(problem)
     bounds = (space.bound, formula.bound)
     goal = max(bound.value for bound in bounds)
@@ -108,7 +110,8 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
 
     def network(found: TopologySearchResult) -> FoundNetwork:
         routed = found.routing.network(found.topology)
-        routed = replace(routed, layer_prices=space.layer_prices, relay_prices=formula.relay)
+        routed = replace(routed, layer_prices=space.layer_prices)
+        routed = replace(routed, relay_prices=formula.relay, relay_cases=formula.cases)
         return FoundNetwork(routed, bounds, found.stopped_by, "portfolio", multipliers=formula.multipliers)
 
     return network(

@@ -7,12 +7,19 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from topoopt.core.arrays import Ints
 from topoopt.core.network import RelayPrices
+from topoopt.core.relay_cases import MOST_CASES, RelayCases
+from topoopt.files.faults import Fault, Path
 from topoopt.files.fields import MAX_SERVERS
-from topoopt.files.file_part import FilePart
+from topoopt.files.file_part import ArrayOf, FilePart, Listed
 from topoopt.files.solution_head import Amount, Number
 
 Table = Annotated[list[Annotated[list[Number], Field(max_length=MAX_SERVERS)]], Field(max_length=MAX_SERVERS)]
+
+
+Whole = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
+Split = Annotated[list[Whole], Field(min_length=3, max_length=3)]
 
 
 class RelayPricesPart(FilePart):
@@ -40,3 +47,33 @@ class RelayPricesPart(FilePart):
             name: np.array(getattr(self, name), dtype=np.float64) for name in ("price", "relief", "shift", "most")
         }
         return {"theta": self.theta, **tables}
+
+    def faults(self, servers: int, path: Path) -> list[Fault]:
+        """What the shape cannot state: tables that fit the servers."""
+        return [
+            Fault((*path, name), "wrong size", allowed=f"{servers} rows of {servers}")
+            for name in ("price", "relief", "shift")
+            if len(table := getattr(self, name)) != servers or any(len(row) != servers for row in table)
+        ] + [Fault((*path, "most"), "wrong size", allowed=str(servers)) for _ in range(len(self.most) != servers)]
+
+
+class RelayCasesPart(FilePart):
+    """Cases by the number of links between two servers, every node of their tree before those below it."""
+
+    core = RelayCases
+
+    splits: Annotated[Ints, ArrayOf(Split, np.int64, most=2 * MOST_CASES)] = Field(
+        description="i, j, count of every node: first what has fewer links i -> j, then the rest; 0, 0, 0: prices"
+    )
+    prices: Listed[RelayPricesPart] = Field(
+        max_length=MOST_CASES, description="of the nodes that are not split, in order"
+    )
+
+    def faults(self, servers: int, path: Path) -> list[Fault]:
+        """What the shape cannot state: servers that there are, tables that fit them."""
+        faults = [
+            fault for place, each in enumerate(self.prices) for fault in each.faults(servers, (*path, "prices", place))
+        ]
+        if (self.splits[:, :2] >= servers).any():
+            faults.append(Fault((*path, "splits"), "no such server", allowed=f"0 to {servers - 1}"))
+        return faults

@@ -51,10 +51,10 @@ def _faults(file: NetworkSolutionFile) -> list[Fault]:
             for name, table in tables.items()
             if any(len(row) != n for row in table)
         ]
-    if (relay := file.relay_prices) is not None:
-        tables = {"price": relay.price, "relief": relay.relief, "shift": relay.shift, "most": [relay.most]}
-        for name, table in tables.items():
-            faults += _table_faults(("relay_prices", name), table, 1 if name == "most" else n, n)
+    if file.relay_prices is not None:
+        faults += file.relay_prices.faults(n, ("relay_prices",))
+    if file.relay_cases is not None:
+        faults += file.relay_cases.faults(n, ("relay_cases",))
     return faults
 
 

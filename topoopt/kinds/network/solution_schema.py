@@ -34,7 +34,7 @@ from topoopt.files.solution_head import (
 from topoopt.files.topology_families import MAX_ARCS
 from topoopt.files.topology_part import Server, TopologyPart
 from topoopt.kinds.network.block_tree_part import BlockTreePart
-from topoopt.kinds.network.relay_prices_part import RelayPricesPart
+from topoopt.kinds.network.relay_prices_part import RelayCasesPart, RelayPricesPart
 from topoopt.kinds.network.schema import MAX_STEPS
 
 Value = TypeVar("Value")
@@ -249,6 +249,9 @@ class NetworkSolutionFile(SolutionHeadFile, RoutingBoundFile):
     )
     relay_prices: RelayPricesPart | None = Field(
         default=None, exclude_if=is_none, description="prices that bound theta by the links around every server"
+    )
+    relay_cases: RelayCasesPart | None = Field(
+        default=None, exclude_if=is_none, description="the same, in cases by the number of links between two servers"
     )
 
     @classmethod

@@ -50,6 +50,7 @@ def assemble(problem: NetworkProblem, found: FoundNetwork, effort: Effort) -> Ne
             topology=topology,
             layer_prices=network.layer_prices if argument is Argument.LAYERED_MOORE else None,
             relay_prices=network.relay_prices if argument is Argument.RELAY_BLOCKS else None,
+            relay_cases=network.relay_cases if argument is Argument.RELAY_CASES else None,
             routing_bound=capped(network.routing_bound, value),
         ),
         instance_sha256=problem.sha256,

@@ -25,6 +25,7 @@ from topoopt.core.network import (
 )
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.relay_cases import RelayCases
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.bounds import Derivations
 from topoopt.verify.network.block_tree import blocks_bound
@@ -32,7 +33,7 @@ from topoopt.verify.network.bounds import SEARCHED, formulas
 from topoopt.verify.network.link_tree import tree_bound
 from topoopt.verify.network.regular_networks import enumeration_bound
 from topoopt.verify.network.routings import proven_bound
-from topoopt.verify.network.topology_bounds import evaluate_layered, evaluate_relay, two_layer_from
+from topoopt.verify.network.topology_bounds import evaluate_cases, evaluate_layered, evaluate_relay, two_layer_from
 from topoopt.verify.network.topology_bounds.failed_link import failed_link_bounds
 
 TOPOLOGY_CLAIMS = frozenset({Argument.TOPOLOGY_BRANCHING, Argument.TOPOLOGY_ENUMERATION, Argument.OWN_MODEL})
@@ -82,6 +83,7 @@ def of_topology(
         **of_any,
         Argument.TWO_LAYER: partial(_two_layer, problem, multipliers),
         Argument.RELAY_BLOCKS: partial(_relay, problem, solution.network.relay_prices),
+        Argument.RELAY_CASES: partial(_cases, problem, solution.network.relay_cases),
         Argument.LISTED_NETWORKS: partial(_listed, problem, solution),
         Argument.LINK_TREE: partial(_branched, problem, solution),
         Argument.LINK_BLOCKS: partial(_blocks, problem, solution.network.blocks),
@@ -126,6 +128,13 @@ def _relay(problem: TopologyProblem, prices: RelayPrices | None) -> float:
     if prices is None:
         raise InputError("it needs its prices")
     return evaluate_relay(problem.servers, problem.degree, problem.demand, prices)
+
+
+def _cases(problem: TopologyProblem, cases: RelayCases | None) -> float:
+    """By the prices of every case in the file."""
+    if cases is None:
+        raise InputError("it needs its cases")
+    return evaluate_cases(problem.servers, problem.degree, problem.demand, cases)
 
 
 def _branched(problem: TopologyProblem, solution: NetworkSolution) -> float:

@@ -11,6 +11,7 @@ from topoopt.verify.network.topology_bounds.cuts import CutCertificate, evaluate
 from topoopt.verify.network.topology_bounds.dual_cuts import DualCut, cut_value, dual_cut, evaluate_cut_mixture
 from topoopt.verify.network.topology_bounds.layered import evaluate_layered, layered_bound
 from topoopt.verify.network.topology_bounds.relay_blocks import evaluate_relay, hops_beyond
+from topoopt.verify.network.topology_bounds.relay_cases import evaluate_cases
 from topoopt.verify.network.topology_bounds.two_layer import TwoLayerCertificate, evaluate_two_layer, two_layer_from
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "best_topology_bound",
     "cut_value",
     "dual_cut",
+    "evaluate_cases",
     "evaluate_cut",
     "evaluate_cut_mixture",
     "evaluate_layered",

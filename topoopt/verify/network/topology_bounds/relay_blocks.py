@@ -9,16 +9,17 @@ pair is h > 3 hops apart; so with f1 over one hop and f2_ikj over i -> k -> j, a
     sum s D >= sum s (f1 + sum_k f2).
 
 f1 is at most min(D, Theta) over the first link of a pair and min((D - Theta)^+, Theta) more over each further one; so
-is f2_ikj by the number of links i -> k, where i is in I_k and j in J_k. Let g = (t - c - s)^+, e = Theta c + g min(D,
-Theta) the worth of a first link, e' = Theta c + g min((D - Theta)^+, Theta) that of a further one, v_ikj = (t - s_ij
-- c_ik - c_kj)^+ and w_ikj = v_ikj min(D_ij, Theta). Then sum D (t - s) + r F is at most the worth of all links and of
-the pairs they relay. Of a first link e / 2 + m counts at its head and e / 2 - m at its tail, of a further one half
-each, and at its head what it may relay beside the first: at most f_k = max_i (e'_ik / 2 + the d largest v_ikj
-min((D_ij - Theta)^+, Theta)) and f'_k = max_j e'_kj / 2. So, as no server has more than d links either way,
+is f2_ikj by the lesser of the numbers of links i -> k and k -> j. Let D^x = min((D - x Theta)^+, Theta) be what the
+link with x others beside it may take of a pair, g = (t - c - s)^+, e^x = Theta c + g D^x its worth, v_ikj = (t - s_ij
+- c_ik - c_kj)^+ and w^x_ikj = v_ikj D^x_ij. Then sum D (t - s) + r F is at most the worth of all links and of the pairs
+they relay, those with as many beside them either way. Of a link e / 2 + m counts at its head and e / 2 - m at its tail,
+without m where x > 0 and D^x = 0. One that has x > 0 beside it and nothing to take or to relay is idle: at most f_k =
+Theta max_i c_ik / 2 counts of it at its head, f'_k = Theta max_j c_kj / 2 at its tail. So, as no server has more than d
+links either way, and with I, J of pairs (server, x),
 
     sum D (t - s) + r F <= sum_k U_k,
     U_k >= d (f_k + f'_k) + max over |I|, |J| <= d of
-           sum_I (e_ik / 2 + m_ik - f_k) + sum_J (e_kj / 2 - m_kj - f'_k) + sum_{I x J, i != j} w_ikj,
+           sum_I (e^x_ik / 2 + m_ik - f_k) + sum_J (e^x_kj / 2 - m_kj - f'_k) + sum_{I x J, i != j, same x} w^x_ikj,
 
 or there is no such topology. Where the left is no less than the right, theta is Theta at least, since for a smaller
 Theta all worths are smaller. With c = 1 the bound is one on hops, and proves at least what the two-layer bound does.
@@ -34,12 +35,17 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.leaving import end_if_left
 from topoopt.core.network import RelayPrices
+from topoopt.core.relay_cases import LinkCounts
 from topoopt.verify.network.topology_bounds.checks import checked
 from topoopt.verify.network.topology_bounds.layered import layer_counts
 from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
 
 ROUNDING = 1e-9
 """Part of the sums compared that rounding may take."""
+
+PREMIUM = 30.0
+"""Added to the worth of a link that is there in any case, in units of theta, and taken off their sum again: whatever
+it is this holds, and sets that leave such a link out are worth less."""
 
 NODES = 5_000_000
 """Most sets looked at around one server; beyond, nothing is proven."""
@@ -57,8 +63,8 @@ def hops_beyond(n: int, d: int, demand: Floats) -> float:
     )
 
 
-def evaluate_relay(n: int, d: int, demand: Floats, certificate: RelayPrices) -> float:
-    """Theta of the certificate where it is proven, else 0.
+def evaluate_relay(n: int, d: int, demand: Floats, certificate: RelayPrices, counts: LinkCounts | None = None) -> float:
+    """Theta of the certificate where it is proven of all topologies with these counts of links, else 0.
 
     Raises:
         InputError: bad demand, or prices of the wrong shape, negative, or not finite.
@@ -77,29 +83,52 @@ def evaluate_relay(n: int, d: int, demand: Floats, certificate: RelayPrices) -> 
     owed = float((demand * (3.0 * least - relief)).sum())
     if owed + least * hops_beyond(n, d, demand) < float(most.sum()) + ROUNDING * float(np.abs(most).sum()):
         return 0.0
-    return certificate.theta if all(enough(k, d, demand, certificate, 3.0 * least) for k in range(n)) else 0.0
+    counts = counts or LinkCounts.any(n, d)
+    far = 3.0 * least
+    return certificate.theta if all(enough(k, d, demand, certificate, far, counts) for k in range(n)) else 0.0
 
 
-def enough(k: int, d: int, demand: Floats, certificate: RelayPrices, far: float) -> bool:
-    """Whether the links around k are worth no more than the certificate says."""
+def enough(k: int, d: int, demand: Floats, certificate: RelayPrices, far: float, counts: LinkCounts) -> bool:
+    """Whether the links around k are worth no more than the certificate says, where there are so many as `counts`."""
     end_if_left()
     theta, price, relief, shift = certificate.theta, certificate.price, certificate.relief, certificate.shift
     others = np.flatnonzero(np.arange(len(demand)) != k)
     into, out = (others, np.full_like(others, k)), (np.full_like(others, k), others)
     between = np.ix_(others, others)
-    pair = np.maximum(far - relief[between] - price[into][:, None] - price[out][None, :], 0.0)
-    np.fill_diagonal(pair, 0.0)
-    relayed = _sum_of_largest(pair * np.clip(demand[between] - theta, 0.0, theta), d)
-    sides, fill = [], 0.0
-    for pairs, sign, beside in ((into, 1.0, relayed), (out, -1.0, 0.0)):
+    saved = np.maximum(far - relief[between] - price[into][:, None] - price[out][None, :], 0.0)
+    np.fill_diagonal(saved, 0.0)
+    relayed = [saved * np.clip(demand[between] - beside * theta, 0.0, theta) for beside in range(d)]
+    sides, places = [], []
+    due = 0.0
+    for pairs, sign, axis in ((into, 1.0, 1), (out, -1.0, 0)):
         gain = np.maximum(far - price[pairs] - relief[pairs], 0.0)
-        first = theta * price[pairs] + gain * np.minimum(demand[pairs], theta)
-        further = theta * price[pairs] + gain * np.clip(demand[pairs] - theta, 0.0, theta)
-        double = float((further / 2.0 + beside).max())
-        fill += d * double
-        sides.append(first / 2.0 + sign * shift[pairs] - double)
-    pair = pair * np.minimum(demand[between], theta)
-    return at_most(sides[0], sides[1], pair, d, float(certificate.most[k]) - fill)
+        idle = theta * float(price[pairs].max()) / 2.0
+        worths, links = [], []
+        for beside in range(d):
+            own = np.clip(demand[pairs] - beside * theta, 0.0, theta)
+            there = counts.least[pairs] > beside
+            some = (own > 0.0) | (relayed[beside] > 0.0).any(axis=axis) | (beside == 0) | there
+            some &= counts.most[pairs] > beside
+            moved = np.where((own > 0.0) | (beside == 0), sign * shift[pairs], 0.0)
+            premium = np.where(there, PREMIUM * theta, 0.0)
+            due += float(premium[some].sum())
+            worths.append(((theta * price[pairs] + gain * own) / 2.0 + moved - idle + premium)[some])
+            links.append(np.flatnonzero(some))
+        sides.append((np.concatenate(worths), d * idle))
+        places.append(links)
+    pair = block_diagonal([relayed[beside][np.ix_(places[0][beside], places[1][beside])] for beside in range(d)])
+    (row, idle_in), (column, idle_out) = sides
+    return at_most(row, column, pair, d, float(certificate.most[k]) - idle_in - idle_out + due)
+
+
+def block_diagonal(blocks: list[Floats]) -> Floats:
+    """The matrices along the diagonal of one that is 0 elsewhere."""
+    whole = np.zeros(np.sum([each.shape for each in blocks], axis=0))
+    at = np.zeros(2, dtype=np.int64)
+    for each in blocks:
+        whole[at[0] : at[0] + each.shape[0], at[1] : at[1] + each.shape[1]] = each
+        at += each.shape
+    return whole
 
 
 def at_most(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -> bool:
@@ -182,8 +211,7 @@ def _divided(row: Floats, column: Floats, pair: Floats, d: int, limit: float) ->
     """float64[q, q]: the part of every pair that its row is charged; what is best by subgradient steps to the limit."""
     by_row = pair / 2.0
     best, best_bound = by_row, np.inf
-    q = len(row)
-    d = min(d, q)
+    d = min(d, *pair.shape)
     for _ in range(_STEPS):
         by_column = pair - by_row
         row_best = np.argpartition(-by_row, d - 1, axis=1)[:, :d]
