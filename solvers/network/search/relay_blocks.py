@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.network.search.relay_dual import PREMIUM, Copies, Gradients, copies_of, dual
+from solvers.network.search.relay_dual import PREMIUM, LinkCopies, Gradients, copies_of, dual
 from solvers.network.search.two_layer import TwoLayerDuals
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
@@ -73,7 +73,7 @@ class _Ascent:
     """The dual function of a demand, with what one evaluation hands on to the next: sets and splits of every block."""
 
     def __init__(
-        self, d: int, demand: Floats, further: float, copies: Copies, counts: LinkCounts, split: Floats
+        self, d: int, demand: Floats, further: float, copies: LinkCopies, counts: LinkCounts, split: Floats
     ) -> None:
         n, q = len(demand), len(copies.server)
         self.demand, self.further, self.copies, self.counts = demand, further, copies, counts

@@ -26,7 +26,7 @@ class Gradients(NamedTuple):
     shift: Floats
 
 
-class Copies(NamedTuple):
+class LinkCopies(NamedTuple):
     """What a place before or after a relay may be filled with: the first link of a server, or a further one of its.
 
     Attributes:
@@ -38,12 +38,12 @@ class Copies(NamedTuple):
     beside: Ints
 
 
-def copies_of(d: int, demand: Floats, theta: float, counts: LinkCounts) -> Copies:
+def copies_of(d: int, demand: Floats, theta: float, counts: LinkCounts) -> LinkCopies:
     """All links that flows can fill at a utilisation of `theta` or more, or that are there in any case."""
     most = np.maximum(demand.max(axis=0), demand.max(axis=1))
     least = np.maximum(counts.least.max(axis=0), counts.least.max(axis=1))
     found = [np.flatnonzero((most > beside * theta) | (beside < np.maximum(1, least))) for beside in range(d)]
-    return Copies(np.concatenate(found), np.repeat(np.arange(d), [len(each) for each in found]))
+    return LinkCopies(np.concatenate(found), np.repeat(np.arange(d), [len(each) for each in found]))
 
 
 @kernel
@@ -71,7 +71,7 @@ def dual(
     shift: Floats,
     theta: float,
     further: float,
-    copies: Copies,
+    copies: LinkCopies,
     counts: LinkCounts,
     used: Floats,
     sets: Ints,
