@@ -54,7 +54,7 @@ def of_columns(blocks: VectorBlocks, columns: Iterable[Ints | Int32s], routes: t
 
 
 def of_forest(forest: TreePacking, pieces: int) -> CollectiveSchedule:
-    """LinkCopies along trees: every block in so many pieces, one step behind each other."""
+    """Copies along trees: every block in so many pieces, one step behind each other."""
     return of_trees([(tree.root, tree.count, (), tree.arcs) for tree in forest.batches], pieces)
 
 

@@ -77,7 +77,7 @@ def test_what_is_summed_is_not_copied(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("topology", [SLOW_UP, TWO_SWITCHES, {"preset": "dgx-a100"}], ids=["slow", "two", "a100"])
 def test_never_slower_than_without(collective: str, topology: dict[str, Any], tmp_path: Path) -> None:
-    """LinkCopies can only help; the bound of what they allow is no higher than what they do."""
+    """Copies can only help; the bound of what they allow is no higher than what they do."""
     _, with_copies = solved(tmp_path, topology, collective=collective)
     _, plain = solved(tmp_path, topology, collective=collective, multicast=False)
     assert with_copies.time_us <= plain.time_us * (1 + 1e-9)
