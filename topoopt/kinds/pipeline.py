@@ -104,7 +104,7 @@ def judged(problem: Any, found: Any, effort: Effort) -> Any:
 FIGURES_LATE = "the time limit came before the figures of what was found were there"
 """Said where only the end of a search was in time."""
 
-INSTANCE_LEFT = "left out (time limit): the instance in the solution"
+INSTANCE_LEFT = "left out (no time): the instance in the solution"
 """Said of a solution that is checked with its instance beside it."""
 
 
