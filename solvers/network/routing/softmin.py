@@ -7,16 +7,14 @@ flow is kept: a mixture of routings has the mixture of their loads, and a flow i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
-from formulations.network import mixture
-from solvers.backends.result import SolverLimits
-from solvers.backends.table import solver_named
 from solvers.network.routing.frank_wolfe import Potential
+from solvers.network.routing.mixing import Mixing
+from solvers.network.routing.near_ways import NearWays
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.quasi_newton import Curvature
 from solvers.network.routing.shortest import arcs_into
@@ -45,8 +43,14 @@ _ROUND = 20
 _STAGE = 40
 """Passes at one softness, at most."""
 
-_KEPT = 60
-"""Routings of least theta that stay in the mixture, and as many of the last."""
+_KEPT = 400
+"""Routings in a mixture, at most: then those with a part of it stay, and as many of the last as make half of it."""
+
+_WIDTH = 4.0
+"""Lateness of a way, in units of the softness, up to which it counts as nearly shortest."""
+
+_ENTRIES, _ENTRY = 12_000, 2_000
+"""Size of a program over nearly shortest ways, at most; an entry takes it as long as so many arcs take a pass."""
 
 _SLOW, _PATIENCE = 0.8, 4
 """A gap that shrinks to no less than this in so many rounds is left to another method."""
@@ -55,6 +59,9 @@ _MOST = 3_000
 _SWEEPS = 200
 _FEW = 4
 """Routings in a mixture when the time is up: each is one more pass."""
+
+_CHEAP = 20_000_000
+"""Sources times arcs, over all passes, up to which a flow is built of the whole mixture."""
 
 _HUGE = 30_000_000
 """Sources times arcs from which on a pass takes seconds: the search ends in time for one, and offers nothing before."""
@@ -104,6 +111,8 @@ class _Search:
         self.theta = np.inf
         self.mixed: list[tuple[float, _Routing]] = []
         self.seen: list[_Routing] = []
+        self.mixing: Mixing | None = None
+        self.narrowed, self.tried = np.inf, 0
 
     @property
     def gap(self) -> float:
@@ -124,10 +133,10 @@ class _Search:
         while not self.done and self.passes < _MOST:
             imbalance = x.imbalance
             if self.passes - mixed >= _ROUND:
-                imbalance = min(imbalance, self._mix(self.seen) - x.excess - self.bound)
+                imbalance = min(imbalance, self._mix() - x.excess - self.bound)
                 mixed = self.passes
                 gaps.append(self.gap)
-                if self.done or gaps[-1] > _SLOW * gaps[-1 - _PATIENCE]:
+                if self.done or self._narrow() or gaps[-1] > _SLOW * gaps[-1 - _PATIENCE]:
                     break
             level = imbalance < 0.5 * x.excess + 1.5 * x.priced
             if level and x.priced > x.excess:  # the barrier is what holds it; ways stay as they are
@@ -166,12 +175,16 @@ class _Search:
     def _thin(self) -> None:
         """Few routings in the mixture: as few of the heaviest as prove as much, very few where the time is up."""
         whole = sorted(self.mixed, key=lambda each: -each[0])
+        if len(whole) * self.proof.network.columns <= _CHEAP:
+            return
         enough = max(self.theta, self.bound / (1.0 - 0.99 * self.proof.accuracy))
         for count in (1 if self.huge and self._late() else _FEW, 8, 12, 16, 24, 32, 48):
             if count >= len(whole):
-                return
-            self.theta = np.inf
-            theta = self._mix([routing for _, routing in whole[:count]], timed=False)
+                break
+            few = [routing for _, routing in whole[:count]]
+            mixing = self._mixing_of(few)
+            part, theta = mixing.best()
+            self.mixed = [(p, each) for p, each in zip(part.tolist(), few, strict=True) if p > 0.0]
             if theta <= enough or self._late():
                 return
         self.mixed = whole
@@ -250,27 +263,47 @@ class _Search:
             t *= min(max(along / (along - rise), 0.1), 0.5) if rise > 0 else 0.5
         return None
 
-    def _mix(self, routings: Iterable[_Routing], *, timed: bool = True) -> float:
-        """Least theta of a mixture of the best and the last of them, kept if it is the best so far."""
-        *early, last = list(routings)
-        late = [*early[1 - _KEPT :], last]
-        best = sorted(early[: max(0, len(early) + 1 - _KEPT)], key=lambda each: each.theta)[:_KEPT]
-        self.seen = [*best, *late]
-        least = min(each.theta for each in self.seen)
-        use = np.array([each.utilisation for each in self.seen]) / least
-        limits = SolverLimits(time_s=self.proof.time_left_s if timed else None)
-        answer = solver_named("highs-simplex")(mixture.build_arrays(use), limits, {})
-        part = np.zeros(1) if answer.raw_x is None else np.maximum(answer.raw_x[:-1], 0.0)
-        whole = float(part.sum())
-        if not whole > 0.5:  # a solver that the time limit stopped
-            return self.theta
-        part /= whole
-        theta = float((part @ use).max()) * least
+    def _mixing_of(self, routings: list[_Routing]) -> Mixing:
+        made = Mixing(routings[0].utilisation, self.bound)
+        for each in routings[1:]:
+            made.add(each.utilisation)
+        return made
+
+    def _mix(self) -> float:
+        """Least theta of a mixture of all that was seen, kept if it is the best so far."""
+        if self.mixing is None:
+            self.mixing = self._mixing_of(self.seen)
+        elif len(self.seen) > _KEPT:
+            last = self.seen[-(_KEPT // 2) :]
+            self.seen = [*(each for _, each in self.mixed if all(each is not other for other in last)), *last]
+            self.mixing = self._mixing_of(self.seen)
+        for each in self.seen[len(self.mixing.use) :]:
+            self.mixing.add(each.utilisation)
+        part, theta = self.mixing.best(self.proof.time_left_s)
         if theta < self.theta:
             self.theta = theta
             self.mixed = [(p, each) for p, each in zip(part.tolist(), self.seen, strict=True) if p > 0.0]
         return theta
 
+    def _narrow(self) -> bool:
+        """Whether ways that are nearly shortest now gave a proof.
+
+        Tried where they are few enough, once for a softness, and where passes made so far, times how much the gap has
+        still to shrink, would take longer.
+        """
+        proof = self.proof
+        affordable = self.passes * proof.network.columns * self.gap / proof.accuracy / _ENTRY - self.tried
+        most = int(min(_ENTRIES, affordable))
+        if self.huge or most <= 0 or self.softness > 0.6 * self.narrowed:
+            return False
+        ways = NearWays(proof, _WIDTH * self.softness, _ENTRIES)
+        entries = ways.widen(self.lengths)
+        if entries > most:
+            return False
+        self.narrowed, self.tried = self.softness, self.tried + entries
+        proof.offer_lengths(self.lengths)
+        ways.improve(self.lengths)
+        return proof.proven
 
 def softmin(proof: RoutingProof) -> int:
     """Passes over all sources until proven, late or slow, then sweeps of Frank-Wolfe; returns how many passes.
@@ -287,7 +320,8 @@ def softmin(proof: RoutingProof) -> int:
         search.run()
     if not search.mixed:
         raise LimitError("the time was up before a routing was found")
-    search.give()
+    if not proof.proven:
+        search.give()
     if not (proof.proven or proof.late) and proof.flow is not None:
         Potential(proof, proof.flow.copy()).improve(_SWEEPS)
     return search.passes
