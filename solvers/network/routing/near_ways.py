@@ -18,7 +18,7 @@ from topoopt.simulate.jit import kernel
 
 _ROUNDS = 10
 _GAIN = 0.5
-"""A gap that shrinks to no less than this in a round, the first left out, is left to another method."""
+"""A gap that shrinks to no less than this in two rounds is left to another method."""
 
 
 @kernel
@@ -146,35 +146,36 @@ class NearWays:
     """Arcs that each source may use, and the best routing over them."""
 
     def __init__(self, proof: RoutingProof, width: float, most: int) -> None:
-        """Of arcs late by `width` at most, by lengths with sum c l = sum c; `most`, entries of servers with a choice."""
+        """`width`: of new ways, but the shortest; `most`: entries of servers with a choice, in a program."""
         self.proof, self.width, self.most = proof, width, most
         net = proof.network
         self.near = np.zeros((net.servers, len(net.head)), dtype=np.bool_)
         self.into, self.arc_in = arcs_into(net.head, net.servers)
 
-    def widen(self, lengths: Floats) -> int:
-        """Add what is nearly shortest by lengths; returns the number of entries with a choice, or more than `most`."""
+    def widen(self, lengths: Floats, width: float) -> int:
+        """Add arcs late by `width` at most, where sum c l = sum c; entries with a choice, or more than `most`."""
         net = self.proof.network
         return int(
             mark_near(
                 net.first, net.tail, net.head, self.into, self.arc_in, lengths, net.demand, self.proof.orders,
-                self.width, self.most, self.near,
+                width, self.most, self.near,
             )
         )  # fmt: skip
 
     def improve(self, lengths: Floats) -> None:
         """Offer routings and lengths until proven, late, or slow, or the program is large."""
         proof, capacity = self.proof, self.proof.network.capacity
-        gap = np.inf
-        for count in range(_ROUNDS):
+        gaps: list[float] = []
+        for _ in range(_ROUNDS):
             found = self._solve(lengths)
             if found is None or proof.proven or proof.late:
                 return
-            before, gap = gap, 1.0 - proof.bound / proof.value
-            if count and gap > _GAIN * before:
+            gaps.append(1.0 - proof.bound / proof.value)
+            if len(gaps) > 2 and gaps[-1] > _GAIN * gaps[-3]:
                 return
             lengths = proof.lengths * (float(capacity.sum()) / float(capacity @ proof.lengths))
-            if max(self.widen(each) for each in (lengths, (lengths + found) / 2)) > self.most:
+            wider = (lengths, self.width), ((lengths + found) / 2, self.width), (found, 0.0)
+            if max(self.widen(*each) for each in wider) > self.most:
                 return
 
     def _solve(self, lengths: Floats) -> Floats | None:

@@ -297,7 +297,7 @@ class _Search:
         if self.huge or most <= 0 or self.softness > 0.6 * self.narrowed:
             return False
         ways = NearWays(proof, _WIDTH * self.softness, _ENTRIES)
-        entries = ways.widen(self.lengths)
+        entries = ways.widen(self.lengths, ways.width)
         if entries > most:
             return False
         self.narrowed, self.tried = self.softness, self.tried + entries
