@@ -59,6 +59,10 @@ ALIKE: dict[str, tuple[Callable[[RoutingNetwork], object], str]] = {
 _PROGRAM = 300_000
 """Sources times arcs up to which a solver takes the linear program in seconds to minutes."""
 
+_FINE = 1e-4
+"""Accuracy below which interior points are faster than PDLP."""
+
+
 def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = None, hop_price: float = 0.0) -> str:
     """Name of the method for a problem: by structure first, then by size and by the accuracy asked for.
 
@@ -67,15 +71,13 @@ def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = N
     """
     columns = network.columns * (1 if max_hops is None else max_hops)
     if max_hops is not None or hop_price:
-        return "simplex" if columns <= 5_000 else "ipx" if columns <= _PROGRAM and accuracy < 1e-4 else "pdlp"
+        return "simplex" if columns <= 5_000 else "ipx" if columns <= _PROGRAM and accuracy < _FINE else "pdlp"
     if rotates(network):
         return "circulant"
     if columns <= 5_000:
         return "simplex"
     if translations_of(network) is not None:
         return "cayley"
-    if columns <= _PROGRAM:
-        return "ipx" if accuracy < 1e-4 else "softmin"
     return "softmin"
 
 
@@ -156,11 +158,12 @@ def one_row(topology: Topology, demand: Floats) -> bool:
 
 
 def _by_auto(proof: RoutingProof, name: str) -> tuple[str, int]:
-    """A method, and PDLP where `softmin` ends without a proof; the last one's name, and its work."""
+    """A method, and the linear program where `softmin` ends without a proof; the last one's name, and its work."""
     work = ROUTING_METHODS[name](proof)
     if name != "softmin" or proof.proven or proof.late or proof.network.columns > _PROGRAM:
         return name, work
-    return "pdlp", first_order(proof)
+    name = "ipx" if proof.accuracy < _FINE else "pdlp"
+    return name, ROUTING_METHODS[name](proof)
 
 
 def _refuse_far(network: RoutingNetwork, max_hops: int) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.network.routing.frank_wolfe import Potential
-from solvers.network.routing.mixing import Mixing
+from solvers.network.routing.mixing import Mixtures, Routing
 from solvers.network.routing.near_ways import NearWays
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.quasi_newton import Curvature
@@ -43,9 +43,6 @@ _ROUND = 20
 _STAGE = 40
 """Passes at one softness, at most."""
 
-_KEPT = 400
-"""Routings in a mixture, at most: then those with a part of it stay, and as many of the last as make half of it."""
-
 _WIDTH = 4.0
 """Lateness of a way, in units of the softness, up to which it counts as nearly shortest."""
 
@@ -57,8 +54,8 @@ _SLOW, _PATIENCE = 0.8, 4
 
 _MOST = 3_000
 _SWEEPS = 200
-_FEW = 4
-"""Routings in a mixture when the time is up: each is one more pass."""
+_FEW = (4, 8, 12, 16, 24, 32, 48)
+"""Routings in a mixture that is built, each one more pass: the least that do, of one that is not cheap."""
 
 _CHEAP = 20_000_000
 """Sources times arcs, over all passes, up to which a flow is built of the whole mixture."""
@@ -83,15 +80,6 @@ class _Point(NamedTuple):
     priced: float
 
 
-class _Routing(NamedTuple):
-    """What makes a routing, and its utilisations, float64[m]."""
-
-    lengths: Floats
-    softness: float
-    utilisation: Floats
-    theta: float
-
-
 class _Search:
     """Best bound and best mixture so far; demand has sum 1."""
 
@@ -108,21 +96,18 @@ class _Search:
         self.pass_s = 0.0
         self.softness, self.barrier = 0.0, np.inf
         self.bound, self.lengths = 0.0, np.ones(len(net.head))
-        self.theta = np.inf
-        self.mixed: list[tuple[float, _Routing]] = []
-        self.seen: list[_Routing] = []
-        self.mixing: Mixing | None = None
+        self.mixtures = Mixtures()
         self.narrowed, self.tried = np.inf, 0
 
     @property
     def gap(self) -> float:
         """Relative."""
-        return (self.theta - self.bound) / self.theta
+        return 1.0 - self.bound / self.mixtures.theta
 
     @property
     def done(self) -> bool:
         """Proven, but for what sums lose."""
-        return self.theta - self.bound <= 0.98 * self.proof.accuracy * self.theta
+        return self.gap <= 0.98 * self.proof.accuracy
 
     def run(self) -> None:
         """Stages of ever less softness, until done, slow or late (LimitError)."""
@@ -133,7 +118,8 @@ class _Search:
         while not self.done and self.passes < _MOST:
             imbalance = x.imbalance
             if self.passes - mixed >= _ROUND:
-                imbalance = min(imbalance, self._mix() - x.excess - self.bound)
+                mixture = self.mixtures.mix(self.bound, self.proof.time_left_s)
+                imbalance = min(imbalance, mixture - x.excess - self.bound)
                 mixed = self.passes
                 gaps.append(self.gap)
                 if self.done or self._narrow() or gaps[-1] > _SLOW * gaps[-1 - _PATIENCE]:
@@ -166,28 +152,14 @@ class _Search:
         """Offer the best lengths, and the flow of the best mixture."""
         net = self.proof.network
         self.proof.offer_lengths(self.lengths)
-        self._thin()
         flow = np.zeros((net.servers, len(net.head)))
-        for part, routing in self.mixed:
+        mixed = self.mixtures.mixed
+        if len(mixed) * net.columns > _CHEAP:
+            enough = max(self.mixtures.theta, self.bound / (1.0 - 0.99 * self.proof.accuracy))
+            mixed = self.mixtures.thin((1, *_FEW) if self.huge and self._late() else _FEW, enough, self._late)
+        for part, routing in mixed:
             self._pass(routing.lengths, routing.softness, part * self.total, flow)
         self.proof.offer_flow(flow)
-
-    def _thin(self) -> None:
-        """Few routings in the mixture: as few of the heaviest as prove as much, very few where the time is up."""
-        whole = sorted(self.mixed, key=lambda each: -each[0])
-        if len(whole) * self.proof.network.columns <= _CHEAP:
-            return
-        enough = max(self.theta, self.bound / (1.0 - 0.99 * self.proof.accuracy))
-        for count in (1 if self.huge and self._late() else _FEW, 8, 12, 16, 24, 32, 48):
-            if count >= len(whole):
-                break
-            few = [routing for _, routing in whole[:count]]
-            mixing = self._mixing_of(few)
-            part, theta = mixing.best()
-            self.mixed = [(p, each) for p, each in zip(part.tolist(), few, strict=True) if p > 0.0]
-            if theta <= enough or self._late():
-                return
-        self.mixed = whole
 
     def _soften(self, relative: float, hard: float) -> None:
         self.softness = relative * hard
@@ -206,7 +178,7 @@ class _Search:
         kept, demand = np.zeros((0, m)) if flow is None else flow, amount * self.demand
         step = max(1, _SLICE // (m + n))
         for begin in range(0, n, step):
-            if flow is None and (self.mixed or self.huge) and self._late():
+            if flow is None and (self.mixtures.mixed or self.huge) and self._late():
                 raise LimitError("the time was up within a pass")
             d, phi = soft_loads(
                 self.into, self.arc_in, self.tail_in, self.head_in, lengths, softness, demand,
@@ -232,15 +204,14 @@ class _Search:
         lengths, grown = lengths * scale, grown * scale
         hard, soft, load = self._pass(lengths, self.softness)
         use = load / c
-        routing = _Routing(lengths, self.softness, use, float(use.max()))
-        self.seen.append(routing)
+        routing = Routing(lengths, self.softness, use, float(use.max()))
+        self.mixtures.add(routing)
         if hard / total > self.bound:
             self.bound, self.lengths = hard / total, lengths
-        if routing.theta < self.theta:
-            self.theta, self.mixed = routing.theta, [(1.0, routing)]
         mean = float(lengths @ load) / total
         priced = float(self.lengths @ load) / total
-        state = routing.theta - priced, priced - self.bound, self.barrier * self.theta * (1.0 - 1.0 / lengths.max())
+        allowed = self.barrier * self.mixtures.theta * (1.0 - 1.0 / lengths.max())
+        state = routing.theta - priced, priced - self.bound, allowed
         if soft <= 0.0:  # lengths so unlike that the softness is more than most distances
             return _Point(y, hard, np.inf, np.zeros_like(y), *state)
         # the softness stays when lengths are scaled, so scaling costs their mean utilisation, not soft / C
@@ -263,28 +234,6 @@ class _Search:
             t *= min(max(along / (along - rise), 0.1), 0.5) if rise > 0 else 0.5
         return None
 
-    def _mixing_of(self, routings: list[_Routing]) -> Mixing:
-        made = Mixing(routings[0].utilisation, self.bound)
-        for each in routings[1:]:
-            made.add(each.utilisation)
-        return made
-
-    def _mix(self) -> float:
-        """Least theta of a mixture of all that was seen, kept if it is the best so far."""
-        if self.mixing is None:
-            self.mixing = self._mixing_of(self.seen)
-        elif len(self.seen) > _KEPT:
-            last = self.seen[-(_KEPT // 2) :]
-            self.seen = [*(each for _, each in self.mixed if all(each is not other for other in last)), *last]
-            self.mixing = self._mixing_of(self.seen)
-        for each in self.seen[len(self.mixing.use) :]:
-            self.mixing.add(each.utilisation)
-        part, theta = self.mixing.best(self.proof.time_left_s)
-        if theta < self.theta:
-            self.theta = theta
-            self.mixed = [(p, each) for p, each in zip(part.tolist(), self.seen, strict=True) if p > 0.0]
-        return theta
-
     def _narrow(self) -> bool:
         """Whether ways that are nearly shortest now gave a proof.
 
@@ -303,7 +252,12 @@ class _Search:
         self.narrowed, self.tried = self.softness, self.tried + entries
         proof.offer_lengths(self.lengths)
         ways.improve(self.lengths)
+        if proof.bound > self.bound * self.total:
+            capacity = proof.network.capacity
+            self.bound = proof.bound / self.total
+            self.lengths = proof.lengths * (self.capacity / float(capacity @ proof.lengths))
         return proof.proven
+
 
 def softmin(proof: RoutingProof) -> int:
     """Passes over all sources until proven, late or slow, then sweeps of Frank-Wolfe; returns how many passes.
@@ -318,7 +272,7 @@ def softmin(proof: RoutingProof) -> int:
             return 1
     with suppress(LimitError):
         search.run()
-    if not search.mixed:
+    if not search.mixtures.mixed:
         raise LimitError("the time was up before a routing was found")
     if not proof.proven:
         search.give()
