@@ -16,6 +16,9 @@ from solvers.network.routing.shortest import arcs_into, shortest_tree
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.simulate.jit import kernel
 
+_PART, _FINEST, _COARSEST = 0.1, 1e-10, 1e-3
+"""Of the gap asked for, what a program may leave open; between these bounds."""
+
 _ROUNDS = 10
 _GAIN = 0.5
 """A gap that shrinks to no less than this in two rounds is left to another method."""
@@ -186,7 +189,8 @@ class NearWays:
         unit = proof.bound
         data = NarrowedFlow(need / unit, into, start, entry, arc, flow.sum(axis=0) / unit, net.capacity)
         limits = SolverLimits(time_s=proof.time_left_s)
-        answer = solver_named("highs-ipx")(build_arrays(data), limits, {})
+        tolerance = min(max(_PART * proof.accuracy, _FINEST), _COARSEST)
+        answer = solver_named("highs-ipx")(build_arrays(data), limits, {"ipm_optimality_tolerance": tolerance})
         if answer.raw_x is None or answer.row_dual is None:
             return None
         amount = np.maximum(answer.raw_x[:-1], 0.0) * unit
