@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.network.search.relay_dual import PREMIUM, LinkCopies, Gradients, copies_of, dual
+from solvers.network.search.relay_dual import PREMIUM, Gradients, LinkCopies, copies_of, dual
 from solvers.network.search.two_layer import TwoLayerDuals
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
