@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.network.narrowed_flow import NarrowedFlow, build_arrays
-from solvers.backends.result import SolverLimits
-from solvers.backends.table import solver_named
+from solvers.network.routing.linear import solved
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.shortest import arcs_into, shortest_tree
 from topoopt.core.arrays import Bools, Floats, Ints
@@ -188,9 +187,8 @@ class NearWays:
         source, into, start, entry, arc, need = choices(net.tail, self.into, self.arc_in, net.demand, self.near, flow)
         unit = proof.bound
         data = NarrowedFlow(need / unit, into, start, entry, arc, flow.sum(axis=0) / unit, net.capacity)
-        limits = SolverLimits(time_s=proof.time_left_s)
         tolerance = min(max(_PART * proof.accuracy, _FINEST), _COARSEST)
-        answer = solver_named("highs-ipx")(build_arrays(data), limits, {"ipm_optimality_tolerance": tolerance})
+        answer = solved(proof, "highs-ipx", build_arrays(data), {"ipm_optimality_tolerance": tolerance})
         if answer.raw_x is None or answer.row_dual is None:
             return None
         amount = np.maximum(answer.raw_x[:-1], 0.0) * unit

@@ -49,6 +49,9 @@ _WIDTH = 4.0
 _ENTRIES, _ENTRY = 12_000, 2_000
 """Size of a program over nearly shortest ways, at most; an entry takes it as long as so many arcs take a pass."""
 
+_FEW_PAIRS, _FEW_ENTRIES = 6, 60_000
+"""Pairs with demand, per server, up to which it may be larger: entries that share no arc with many others are quick."""
+
 _SLOW, _PATIENCE = 0.8, 4
 """A gap that shrinks to no less than this in so many rounds is left to another method."""
 
@@ -97,6 +100,8 @@ class _Search:
         self.softness, self.barrier = 0.0, np.inf
         self.bound, self.lengths = 0.0, np.ones(len(net.head))
         self.mixtures = Mixtures()
+        few = np.count_nonzero(net.demand) <= _FEW_PAIRS * net.servers
+        self.entries = _FEW_ENTRIES if few else _ENTRIES
         self.narrowed, self.tried = np.inf, 0
 
     @property
@@ -241,11 +246,11 @@ class _Search:
         still to shrink, would take longer.
         """
         proof = self.proof
-        affordable = self.passes * proof.network.columns * self.gap / proof.accuracy / _ENTRY - self.tried
-        most = int(min(_ENTRIES, affordable))
+        shrink = self.gap / max(proof.accuracy, _FINEST)
+        most = int(min(self.entries, self.passes * proof.network.columns * shrink / _ENTRY - self.tried))
         if self.huge or most <= 0 or self.softness > 0.6 * self.narrowed:
             return False
-        ways = NearWays(proof, _WIDTH * self.softness, _ENTRIES)
+        ways = NearWays(proof, _WIDTH * self.softness, self.entries)
         entries = ways.widen(self.lengths, ways.width)
         if entries > most:
             return False

@@ -164,7 +164,7 @@ def test_demand_of_few_pairs_is_proven(
     entries: int, accuracy: float, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`auto` proves it over nearly shortest ways, and by the whole linear program where these are too many."""
-    monkeypatch.setattr(softmin, "_ENTRIES", entries)
+    monkeypatch.setattr(softmin, "_FEW_ENTRIES", entries)
     rng = np.random.default_rng(4)
     topology = both_ways(nx.random_regular_graph(4, 64, seed=4))
     demand = np.zeros((64, 64))
