@@ -29,6 +29,7 @@ HELPERS = {
     "joint_topology_pyomo",
     "changes",  # of a model that a user changed
     "mixture",  # of routings that a method has seen: no program of an instance
+    "narrowed_flow",  # over the arcs a method thinks well of, with tests beside it
     "rows",  # collects programs row by row
     "bandwidth_allocation_data",  # from the problem to the data of bandwidth_allocation
     "allreduce_mix_pyomo",

@@ -6,7 +6,6 @@ is taken from a solver's tolerances.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -22,7 +21,7 @@ from solvers.network.routing.result import RoutingResult
 from solvers.network.routing.rotation import by_rotation, rotates
 from solvers.network.routing.softmin import softmin
 from solvers.network.routing.translation import box_of, by_translation, translations_of
-from solvers.stop import Stop, first_part
+from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
@@ -60,33 +59,25 @@ ALIKE: dict[str, tuple[Callable[[RoutingNetwork], object], str]] = {
 _PROGRAM = 300_000
 """Sources times arcs up to which a solver takes the linear program in seconds to minutes."""
 
-_FEW_PAIRS, _FEW_COLUMNS = 6, 100_000
-"""Pairs with demand per server, and sources times arcs, up to which paths priced one by one are faster than lengths:
-slower with 12 pairs per server, or 256 servers of degree 4."""
-
-_FIRST_PART, _FIRST_ROUNDS = 0.5, 100
-"""Of a time limit, and rounds at most, for them: where many paths tie they may not end. Else 40 to 70 do at n = 128."""
+_FINE = 1e-4
+"""Accuracy below which interior points are faster than PDLP."""
 
 
 def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = None, hop_price: float = 0.0) -> str:
     """Name of the method for a problem: by structure first, then by size and by the accuracy asked for.
 
     Figures behind the limits (one core): simplex takes seconds from n = 64 (d = 4), IPX half a minute and 270 MB at
-    n = 256; softmin proves 0.1 % in about a second there, where PDLP takes ten times as long. A demand of few pairs
-    keeps it at 1 to 2 %, where paths priced one by one prove 0.1 % at n = 128 in two to three seconds.
+    n = 256; softmin proves 0.1 % in about a second there, where PDLP takes ten times as long.
     """
     columns = network.columns * (1 if max_hops is None else max_hops)
     if max_hops is not None or hop_price:
-        return "simplex" if columns <= 5_000 else "ipx" if columns <= _PROGRAM and accuracy < 1e-4 else "pdlp"
+        return "simplex" if columns <= 5_000 else "ipx" if columns <= _PROGRAM and accuracy < _FINE else "pdlp"
     if rotates(network):
         return "circulant"
     if columns <= 5_000:
         return "simplex"
     if translations_of(network) is not None:
         return "cayley"
-    if columns <= _PROGRAM:
-        few = columns <= _FEW_COLUMNS and np.count_nonzero(network.demand) <= _FEW_PAIRS * network.servers
-        return "ipx" if accuracy < 1e-4 else "path-generation" if few else "softmin"
     return "softmin"
 
 
@@ -151,7 +142,7 @@ def route(
     proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=_alike(network, name))
     if keep is not None:
         proof.offered = lambda: keep(lambda: proof.result(name, 0))
-    name, work = _run_in_turn(proof, name) if method == "auto" else (name, ROUTING_METHODS[name](proof))
+    name, work = _by_auto(proof, name) if method == "auto" else (name, ROUTING_METHODS[name](proof))
     return proof.result(name, work)
 
 
@@ -166,22 +157,13 @@ def one_row(topology: Topology, demand: Floats) -> bool:
     return rotates(network) or box_of(network) is not None
 
 
-_NEXT = {"path-generation": "softmin", "softmin": "pdlp"}
-"""What goes on where a method that `automatic` chose ends without a proof."""
-
-
-def _run_in_turn(proof: RoutingProof, name: str) -> tuple[str, int]:
-    """A method, and those that stand in for it; the last one's name, and its work."""
-    whole = proof.stop
-    if name == "path-generation":
-        proof.stop = whole if whole.deadline is None else first_part(whole, _FIRST_PART, math.inf)
-        work = by_paths(proof, _FIRST_ROUNDS)
-        proof.stop = whole
-    else:
-        work = ROUTING_METHODS[name](proof)
-    if name not in _NEXT or proof.proven or proof.late or proof.network.columns > _PROGRAM:
+def _by_auto(proof: RoutingProof, name: str) -> tuple[str, int]:
+    """A method, and the linear program where `softmin` ends without a proof; the last one's name, and its work."""
+    work = ROUTING_METHODS[name](proof)
+    if name != "softmin" or proof.proven or proof.late or proof.network.columns > _PROGRAM:
         return name, work
-    return _run_in_turn(proof, _NEXT[name])
+    name = "ipx" if proof.accuracy < _FINE else "pdlp"
+    return name, ROUTING_METHODS[name](proof)
 
 
 def _refuse_far(network: RoutingNetwork, max_hops: int) -> None:

@@ -115,16 +115,12 @@ def by_trees(proof: RoutingProof) -> int:
     return _generate(proof, _Trees(proof))
 
 
-def by_paths(proof: RoutingProof, rounds: int = _ROUNDS) -> int:
-    """Columns are single paths: a row per pair, for tens of servers; returns the columns generated.
-
-    Args:
-        rounds: of pricing, at most.
-    """
-    return _generate(proof, _Paths(proof) if proof.max_hops is None else _LimitedPaths(proof), rounds)
+def by_paths(proof: RoutingProof) -> int:
+    """Columns are single paths: a row per pair, for tens of servers; returns the columns generated."""
+    return _generate(proof, _Paths(proof) if proof.max_hops is None else _LimitedPaths(proof))
 
 
-def _generate(proof: RoutingProof, oracle: _Trees | _Paths, rounds: int = _ROUNDS) -> int:
+def _generate(proof: RoutingProof, oracle: _Trees | _Paths) -> int:
     net = proof.network
     demands = len(oracle.source)
     unit = proof.bound
@@ -132,7 +128,7 @@ def _generate(proof: RoutingProof, oracle: _Trees | _Paths, rounds: int = _ROUND
     pools = [oracle.price(proof.lengths)]
     solver = _master(pools[0], net.capacity * unit, per_hop / unit)
     total = demands
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         if proof.time_left_s is not None:  # the limit counts from the solver's first run
             solver.setOptionValue("time_limit", solver.getRunTime() + max(proof.time_left_s, 1e-3))
         solver.run()

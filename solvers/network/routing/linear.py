@@ -12,7 +12,7 @@ from formulations.network import concurrent_flow, concurrent_flow_hops
 from formulations.network.concurrent_flow import ConcurrentFlow
 from formulations.parts.arrays import LpArrays
 from solvers.backends.guarded import solve_guarded
-from solvers.backends.result import Options, SolverLimits
+from solvers.backends.result import LpResult, Options, SolverLimits
 from solvers.backends.table import solver_named
 from solvers.network.routing.frank_wolfe import Potential
 from solvers.network.routing.proof import RoutingProof
@@ -49,17 +49,20 @@ def _program(proof: RoutingProof) -> _Program:
     return _Program(arrays, flow, lambda row_dual: concurrent_flow.lengths_of(data, row_dual))
 
 
+def solved(proof: RoutingProof, algorithm: str, arrays: LpArrays, options: Options) -> LpResult:
+    """What a backend finds in the time left; a large program runs in a process that can be stopped."""
+    limits = SolverLimits(time_s=proof.time_left_s)
+    if arrays.columns < _GUARDED:
+        return solver_named(algorithm)(arrays, limits, options)
+    return solve_guarded(algorithm, arrays, limits, options, stop=proof.stop)
+
+
 def _by_highs(proof: RoutingProof, algorithm: str) -> int:
     proof.offer_shortest()
     if proof.proven or proof.late:
         return 0
     program = _program(proof)
-    limits = SolverLimits(time_s=proof.time_left_s)
-    options: Options = {**_TIGHT, "run_crossover": "off"}
-    if program.arrays.columns < _GUARDED:
-        answer = solver_named(algorithm)(program.arrays, limits, options)
-    else:
-        answer = solve_guarded(algorithm, program.arrays, limits, options, stop=proof.stop)
+    answer = solved(proof, algorithm, program.arrays, {**_TIGHT, "run_crossover": "off"})
     if answer.row_dual is not None:
         proof.offer_lengths(program.lengths(answer.row_dual))
     if answer.raw_x is not None:

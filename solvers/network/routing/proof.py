@@ -204,8 +204,8 @@ class RoutingProof:
 
     @property
     def proven(self) -> bool:
-        """Whether the gap is small enough."""
-        return self.value - self.bound <= self.accuracy * self.value
+        """Whether there is a flow, and the gap is small enough."""
+        return self.flow is not None and self.value - self.bound <= self.accuracy * self.value
 
     @property
     def late(self) -> bool:

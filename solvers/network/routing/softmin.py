@@ -7,16 +7,14 @@ flow is kept: a mixture of routings has the mixture of their loads, and a flow i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
-from formulations.network import mixture
-from solvers.backends.result import SolverLimits
-from solvers.backends.table import solver_named
 from solvers.network.routing.frank_wolfe import Potential
+from solvers.network.routing.mixing import Mixtures, Routing
+from solvers.network.routing.near_ways import NearWays
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.quasi_newton import Curvature
 from solvers.network.routing.shortest import arcs_into
@@ -45,16 +43,25 @@ _ROUND = 20
 _STAGE = 40
 """Passes at one softness, at most."""
 
-_KEPT = 60
-"""Routings of least theta that stay in the mixture, and as many of the last."""
+_WIDTH = 4.0
+"""Lateness of a way, in units of the softness, up to which it counts as nearly shortest."""
+
+_ENTRIES, _ENTRY = 12_000, 2_000
+"""Size of a program over nearly shortest ways, at most; an entry takes it as long as so many arcs take a pass."""
+
+_FEW_PAIRS, _FEW_ENTRIES = 6, 60_000
+"""Pairs with demand, per server, up to which it may be larger: entries that share no arc with many others are quick."""
 
 _SLOW, _PATIENCE = 0.8, 4
 """A gap that shrinks to no less than this in so many rounds is left to another method."""
 
 _MOST = 3_000
 _SWEEPS = 200
-_FEW = 4
-"""Routings in a mixture when the time is up: each is one more pass."""
+_FEW = (4, 8, 12, 16, 24, 32, 48)
+"""Routings in a mixture that is built, each one more pass: the least that do, of one that is not cheap."""
+
+_CHEAP = 20_000_000
+"""Sources times arcs, over all passes, up to which a flow is built of the whole mixture."""
 
 _HUGE = 30_000_000
 """Sources times arcs from which on a pass takes seconds: the search ends in time for one, and offers nothing before."""
@@ -76,15 +83,6 @@ class _Point(NamedTuple):
     priced: float
 
 
-class _Routing(NamedTuple):
-    """What makes a routing, and its utilisations, float64[m]."""
-
-    lengths: Floats
-    softness: float
-    utilisation: Floats
-    theta: float
-
-
 class _Search:
     """Best bound and best mixture so far; demand has sum 1."""
 
@@ -101,19 +99,20 @@ class _Search:
         self.pass_s = 0.0
         self.softness, self.barrier = 0.0, np.inf
         self.bound, self.lengths = 0.0, np.ones(len(net.head))
-        self.theta = np.inf
-        self.mixed: list[tuple[float, _Routing]] = []
-        self.seen: list[_Routing] = []
+        self.mixtures = Mixtures()
+        few = np.count_nonzero(net.demand) <= _FEW_PAIRS * net.servers
+        self.entries = _FEW_ENTRIES if few else _ENTRIES
+        self.narrowed, self.tried = np.inf, 0
 
     @property
     def gap(self) -> float:
         """Relative."""
-        return (self.theta - self.bound) / self.theta
+        return 1.0 - self.bound / self.mixtures.theta
 
     @property
     def done(self) -> bool:
         """Proven, but for what sums lose."""
-        return self.theta - self.bound <= 0.98 * self.proof.accuracy * self.theta
+        return self.gap <= 0.98 * self.proof.accuracy
 
     def run(self) -> None:
         """Stages of ever less softness, until done, slow or late (LimitError)."""
@@ -124,10 +123,11 @@ class _Search:
         while not self.done and self.passes < _MOST:
             imbalance = x.imbalance
             if self.passes - mixed >= _ROUND:
-                imbalance = min(imbalance, self._mix(self.seen) - x.excess - self.bound)
+                mixture = self.mixtures.mix(self.bound, self.proof.time_left_s)
+                imbalance = min(imbalance, mixture - x.excess - self.bound)
                 mixed = self.passes
                 gaps.append(self.gap)
-                if self.done or gaps[-1] > _SLOW * gaps[-1 - _PATIENCE]:
+                if self.done or self._narrow() or gaps[-1] > _SLOW * gaps[-1 - _PATIENCE]:
                     break
             level = imbalance < 0.5 * x.excess + 1.5 * x.priced
             if level and x.priced > x.excess:  # the barrier is what holds it; ways stay as they are
@@ -157,24 +157,14 @@ class _Search:
         """Offer the best lengths, and the flow of the best mixture."""
         net = self.proof.network
         self.proof.offer_lengths(self.lengths)
-        self._thin()
         flow = np.zeros((net.servers, len(net.head)))
-        for part, routing in self.mixed:
+        mixed = self.mixtures.mixed
+        if len(mixed) * net.columns > _CHEAP:
+            enough = max(self.mixtures.theta, self.bound / (1.0 - 0.99 * self.proof.accuracy))
+            mixed = self.mixtures.thin((1, *_FEW) if self.huge and self._late() else _FEW, enough, self._late)
+        for part, routing in mixed:
             self._pass(routing.lengths, routing.softness, part * self.total, flow)
         self.proof.offer_flow(flow)
-
-    def _thin(self) -> None:
-        """Few routings in the mixture: as few of the heaviest as prove as much, very few where the time is up."""
-        whole = sorted(self.mixed, key=lambda each: -each[0])
-        enough = max(self.theta, self.bound / (1.0 - 0.99 * self.proof.accuracy))
-        for count in (1 if self.huge and self._late() else _FEW, 8, 12, 16, 24, 32, 48):
-            if count >= len(whole):
-                return
-            self.theta = np.inf
-            theta = self._mix([routing for _, routing in whole[:count]], timed=False)
-            if theta <= enough or self._late():
-                return
-        self.mixed = whole
 
     def _soften(self, relative: float, hard: float) -> None:
         self.softness = relative * hard
@@ -193,7 +183,7 @@ class _Search:
         kept, demand = np.zeros((0, m)) if flow is None else flow, amount * self.demand
         step = max(1, _SLICE // (m + n))
         for begin in range(0, n, step):
-            if flow is None and (self.mixed or self.huge) and self._late():
+            if flow is None and (self.mixtures.mixed or self.huge) and self._late():
                 raise LimitError("the time was up within a pass")
             d, phi = soft_loads(
                 self.into, self.arc_in, self.tail_in, self.head_in, lengths, softness, demand,
@@ -219,15 +209,14 @@ class _Search:
         lengths, grown = lengths * scale, grown * scale
         hard, soft, load = self._pass(lengths, self.softness)
         use = load / c
-        routing = _Routing(lengths, self.softness, use, float(use.max()))
-        self.seen.append(routing)
+        routing = Routing(lengths, self.softness, use, float(use.max()))
+        self.mixtures.add(routing)
         if hard / total > self.bound:
             self.bound, self.lengths = hard / total, lengths
-        if routing.theta < self.theta:
-            self.theta, self.mixed = routing.theta, [(1.0, routing)]
         mean = float(lengths @ load) / total
         priced = float(self.lengths @ load) / total
-        state = routing.theta - priced, priced - self.bound, self.barrier * self.theta * (1.0 - 1.0 / lengths.max())
+        allowed = self.barrier * self.mixtures.theta * (1.0 - 1.0 / lengths.max())
+        state = routing.theta - priced, priced - self.bound, allowed
         if soft <= 0.0:  # lengths so unlike that the softness is more than most distances
             return _Point(y, hard, np.inf, np.zeros_like(y), *state)
         # the softness stays when lengths are scaled, so scaling costs their mean utilisation, not soft / C
@@ -250,26 +239,29 @@ class _Search:
             t *= min(max(along / (along - rise), 0.1), 0.5) if rise > 0 else 0.5
         return None
 
-    def _mix(self, routings: Iterable[_Routing], *, timed: bool = True) -> float:
-        """Least theta of a mixture of the best and the last of them, kept if it is the best so far."""
-        *early, last = list(routings)
-        late = [*early[1 - _KEPT :], last]
-        best = sorted(early[: max(0, len(early) + 1 - _KEPT)], key=lambda each: each.theta)[:_KEPT]
-        self.seen = [*best, *late]
-        least = min(each.theta for each in self.seen)
-        use = np.array([each.utilisation for each in self.seen]) / least
-        limits = SolverLimits(time_s=self.proof.time_left_s if timed else None)
-        answer = solver_named("highs-simplex")(mixture.build_arrays(use), limits, {})
-        part = np.zeros(1) if answer.raw_x is None else np.maximum(answer.raw_x[:-1], 0.0)
-        whole = float(part.sum())
-        if not whole > 0.5:  # a solver that the time limit stopped
-            return self.theta
-        part /= whole
-        theta = float((part @ use).max()) * least
-        if theta < self.theta:
-            self.theta = theta
-            self.mixed = [(p, each) for p, each in zip(part.tolist(), self.seen, strict=True) if p > 0.0]
-        return theta
+    def _narrow(self) -> bool:
+        """Whether ways that are nearly shortest now gave a proof.
+
+        Tried where they are few enough, once for a softness, and where passes made so far, times how much the gap has
+        still to shrink, would take longer.
+        """
+        proof = self.proof
+        shrink = self.gap / max(proof.accuracy, _FINEST)
+        most = int(min(self.entries, self.passes * proof.network.columns * shrink / _ENTRY - self.tried))
+        if self.huge or most <= 0 or self.softness > 0.6 * self.narrowed:
+            return False
+        ways = NearWays(proof, _WIDTH * self.softness, self.entries)
+        entries = ways.widen(self.lengths, ways.width)
+        if entries > most:
+            return False
+        self.narrowed, self.tried = self.softness, self.tried + entries
+        proof.offer_lengths(self.lengths)
+        ways.improve(self.lengths)
+        if proof.bound > self.bound * self.total:
+            capacity = proof.network.capacity
+            self.bound = proof.bound / self.total
+            self.lengths = proof.lengths * (self.capacity / float(capacity @ proof.lengths))
+        return proof.proven
 
 
 def softmin(proof: RoutingProof) -> int:
@@ -285,9 +277,10 @@ def softmin(proof: RoutingProof) -> int:
             return 1
     with suppress(LimitError):
         search.run()
-    if not search.mixed:
+    if not search.mixtures.mixed:
         raise LimitError("the time was up before a routing was found")
-    search.give()
+    if not proof.proven:
+        search.give()
     if not (proof.proven or proof.late) and proof.flow is not None:
         Potential(proof, proof.flow.copy()).improve(_SWEEPS)
     return search.passes

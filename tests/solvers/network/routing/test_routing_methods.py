@@ -20,7 +20,7 @@ from topoopt.core.verdict import Status, StopReason
 from topoopt.verify.laws.certificates import certified_theta_bound, exact_theta_bound
 from topoopt.verify.laws.flows import check_flow
 
-EXACT = ("simplex", "ipx", "column-generation", "path-generation")
+EXACT = ("simplex", "ipx", "softmin", "column-generation", "path-generation")
 
 
 def directed(n: int, arcs: list[tuple[int, int]]) -> Topology:
@@ -86,7 +86,7 @@ KNOWN = {
 @pytest.mark.parametrize("method", EXACT)
 @pytest.mark.parametrize("name", KNOWN)
 def test_known_all_to_all_optima(name: str, method: str) -> None:
-    """All-to-all throughput of named graphs (published optima), by four methods, with exact proofs."""
+    """All-to-all throughput of named graphs (published optima), by five methods, with exact proofs."""
     graph, throughput = KNOWN[name]
     topology = both_ways(graph)
     result = route(topology, uniform(topology.servers), method=method)

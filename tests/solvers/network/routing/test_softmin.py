@@ -158,26 +158,20 @@ def test_huge_networks_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "value", "first", "last"),
-    [
-        (None, 0, "path-generation", "path-generation"),
-        ("_FIRST_ROUNDS", 1, "path-generation", "pdlp"),
-        ("_FEW_COLUMNS", 0, "softmin", "pdlp"),
-    ],
+    ("entries", "accuracy", "last"), [(12_000, 1e-6, "softmin"), (0, 1e-3, "pdlp"), (0, 1e-6, "ipx")]
 )
 def test_demand_of_few_pairs_is_proven(
-    limit: str | None, value: int, first: str, last: str, monkeypatch: pytest.MonkeyPatch
+    entries: int, accuracy: float, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`auto` proves what was asked for by paths, and goes on with others where these, or lengths, end before."""
-    if limit is not None:
-        monkeypatch.setattr(f"solvers.network.routing.{limit}", value)
+    """`auto` proves it over nearly shortest ways, and by the whole linear program where these are too many."""
+    monkeypatch.setattr(softmin, "_FEW_ENTRIES", entries)
     rng = np.random.default_rng(4)
     topology = both_ways(nx.random_regular_graph(4, 64, seed=4))
     demand = np.zeros((64, 64))
     demand[np.arange(64), (np.arange(64) + 1 + rng.integers(0, 62, 64)) % 64] = 1.0
-    assert automatic(network_of(topology, demand), 1e-3) == first
-    result = route(topology, demand, accuracy=1e-3)
-    assert (result.method, result.gap <= 1e-3) == (last, True)
+    assert automatic(network_of(topology, demand), accuracy) == "softmin"
+    result = route(topology, demand, accuracy=accuracy)
+    assert (result.method, result.gap <= accuracy) == (last, True)
     assert check_flow(topology, demand, result.flow).ok
     again = certified_theta_bound(topology, demand, result.certificate.lengths)
     assert again == pytest.approx(result.bound, rel=1e-9)
