@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,19 @@ def test_task_graph_replays_to_the_same_time(tmp_path: Path, sharing: str) -> No
 
 
 def test_task_graph_needs_the_instance_that_was_solved(tmp_path: Path) -> None:
-    """Without it, and with another one, nothing is written."""
-    _, solution, _ = solved(tmp_path, JOB)
+    """The one in the solution will do; where none is there, it is another one, or one is named, nothing is written."""
+    instance, solution, _ = solved(tmp_path, JOB)
+    words = ("export", solution, "--to", "flexnet-taskgraph", "-o")
+    assert run(*words, tmp_path / "own.fbuf").code == 0
+    assert run(*words, tmp_path / "named.fbuf", "--instance", instance).code == 0
+    assert (tmp_path / "own.fbuf").read_bytes() == (tmp_path / "named.fbuf").read_bytes()
+    document = json.loads(solution.read_text(encoding="utf-8"))
+    document["instance"]["name"] = "another"
+    changed = write(tmp_path, document, "changed.json")
+    said = run("export", changed, "--to", "flexnet-taskgraph", "-o", tmp_path / "x.fbuf")
+    assert (said.code, "not the instance that was solved" in said.stderr) == (2, True)
+    del document["instance"]
+    solution = write(tmp_path, document, "alone.json")
     other = write(tmp_path, job(8, 4, chain(8, 6)), "other.json")
     network = {"schema_version": 1, "kind": "topology", "name": "n", "servers": 4, "degree": 1,
                "links": "unidirectional", "demand": {"family": "uniform"}}  # fmt: skip

@@ -119,9 +119,9 @@ def test_written_and_solved(tmp_path: Path) -> None:
     """From the command line: the file reads as what was made; ports and rates as asked for."""
     run("solve", SMALL, "--out", tmp_path / "plan")
     solution = tmp_path / "plan" / "solution.json"
-    words = ("export", solution, "--to", "dag", "--instance", SMALL)
+    words = ("export", solution, "--to", "dag")
     assert "--pod-gpus: needed" in run(*words).stderr
-    assert "--instance: needed" in run("export", solution, "--to", "dag").stderr
+    assert "--pod-gpus: needed" in run(*words, "--instance", SMALL).stderr
     said = run(*words, "--pod-gpus", 2, "--pod-ports", 6, "--circuit-gbps", 12.5, "-o", tmp_path / "x.json", "--json")
     assert said.code == 0
     job = read_instance(tmp_path / "x.json")

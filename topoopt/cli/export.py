@@ -113,7 +113,10 @@ def export(
     ] = False,
     instance: Annotated[
         Path | None,
-        typer.Option("--instance", help="The solved instance (dag, flexnet-taskgraph, chakra, patch-list of rails)."),
+        typer.Option(
+            "--instance",
+            help="The solved instance, where the solution carries none (dag, flexnet-taskgraph, chakra, rails).",
+        ),
     ] = None,
     fabric: Annotated[str | None, typer.Option(help="Training: the fabric whose plan is written.")] = None,
     ranks: Annotated[
@@ -150,7 +153,7 @@ def export(
             fabric=fabric,
             ranks=ranks,
             **circuits_of(str(to), found, solved, instance, fabric),
-            **from_instance(str(to), instance, found, fabric, pod_gpus, pod_ports, circuit_gbps),
+            **from_instance(str(to), instance, found, solved, fabric, pod_gpus, pod_ports, circuit_gbps),
         )
         made = exporter.build(found, options)
         check_written(exporter, made, found)

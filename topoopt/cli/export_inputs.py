@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 LINKED = ("graphml", "patch-list")
 """Targets that write the circuits of a language model."""
 
+TOLD = ("chakra", "dag", "flexnet-taskgraph")
+"""Targets that write more of the instance than the solution states of it."""
+
 
 def from_instance(
     to: str,
     instance: Path | None,
     solution: Any,
+    file: Path,
     fabric: str | None,
     pod_gpus: int | None,
     pod_ports: int | None,
@@ -28,15 +32,17 @@ def from_instance(
     """What an exporter is told of the instance beside the solution: fields of `ExportOptions`.
 
     Args:
+        instance: None: the one that stands in the solution, where the target is told of it and there is one.
+        file: of the solution.
         fabric: of a language model, whose plan; None: that of the solution's own plan.
         pod_gpus, pod_ports, circuit_gbps: of a pod of a language model, and of a circuit.
 
     Raises:
         InputError: the instance cannot be read, is not the one that was solved, or its groups do not fit into pods.
     """
-    if instance is None or to == "patch-list":
+    if to == "patch-list" or (instance is None and (to not in TOLD or solution.instance is None)):
         return {}
-    problem = _solved(instance, solution)
+    problem = _solved(instance, solution, file)
     if to == "dag":
         from topoopt.library.job_graphs import graph_of_job
         from topoopt.simulate.llm_training.pod_graph import PodSetting
@@ -54,21 +60,23 @@ def from_instance(
     return {}
 
 
-def _solved(instance: Path, solution: Any) -> Any:
-    """The instance of a solution.
+def _solved(instance: Path | None, solution: Any, file: Path) -> Any:
+    """The instance of a solution; None: the one that stands in its file.
 
     Raises:
-        InputError: the instance cannot be read, or is not the one that was solved.
+        InputError: there is none, it cannot be read, or is not the one that was solved.
     """
+    from topoopt.kinds.embedded import embedded_problem
     from topoopt.kinds.instance_file import read_instance
 
-    found = read_instance(instance)
+    found = embedded_problem(solution, file) if instance is None else read_instance(instance)
+    place, path = (str(file), "instance") if instance is None else (str(instance), "--instance")
     if found.kind != solution.kind:
         message = "this target needs a job"
-        raise InputError([Problem(message, str(instance), None, "kind", found.kind, solution.kind)])
+        raise InputError([Problem(message, place, None, "kind", found.kind, solution.kind)])
     if found.sha256 != solution.instance_sha256:
         message = "not the instance that was solved"
-        raise InputError([Problem(message, str(instance), None, "--instance", found.sha256, solution.instance_sha256)])
+        raise InputError([Problem(message, place, None, path, found.sha256, solution.instance_sha256)])
     return found
 
 
@@ -91,10 +99,7 @@ def circuits_of(to: str, solution: Any, file: Path, instance: Path | None, fabri
         return {"pods": plan}
     if to == "graphml" or rails_of_plan(solution, fabric) is None:
         return {"topology": links_of(solution, fabric)}
-    from topoopt.kinds.embedded import embedded_problem
-
-    problem = embedded_problem(solution, file) if instance is None else _solved(instance, solution)
-    return {"timetable": circuits_of_rails(problem, solution, fabric)}
+    return {"timetable": circuits_of_rails(_solved(instance, solution, file), solution, fabric)}
 
 
 def links_of(solution: Any, fabric: str | None) -> Topology:

@@ -118,7 +118,7 @@ def read_back(folder: Path) -> object:
 
 EXPORTER = Exporter(
     kinds=("co-optimisation",),
-    makes="one .fbuf file: tasks, topology, routes and rings; needs --instance",
+    makes="one .fbuf file: tasks, topology, routes and rings",
     limits=(
         "one path a pair, that of the largest share: the packet simulator of the TopoOpt artifact draws one of those "
         "listed at random, whatever their shares; rings have equal shares",
