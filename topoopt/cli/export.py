@@ -113,10 +113,7 @@ def export(
     ] = False,
     instance: Annotated[
         Path | None,
-        typer.Option(
-            "--instance",
-            help="The solved instance, where the solution carries none (dag, flexnet-taskgraph, chakra, rails).",
-        ),
+        typer.Option("--instance", help="The solved instance, where the solution carries none (dag, chakra, ...)."),
     ] = None,
     fabric: Annotated[str | None, typer.Option(help="Training: the fabric whose plan is written.")] = None,
     ranks: Annotated[
