@@ -150,7 +150,7 @@ def export(
             fabric=fabric,
             ranks=ranks,
             **circuits_of(str(to), found, solved, instance, fabric),
-            **from_instance(str(to), instance, found, solved, fabric, pod_gpus, pod_ports, circuit_gbps),
+            **from_instance(str(to), exporter.told, instance, found, solved, fabric, pod_gpus, pod_ports, circuit_gbps),
         )
         made = exporter.build(found, options)
         check_written(exporter, made, found)

@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 LINKED = ("graphml", "patch-list")
 """Targets that write the circuits of a language model."""
 
-TOLD = ("chakra", "dag", "flexnet-taskgraph")
-"""Targets that write more of the instance than the solution states of it."""
-
 
 def from_instance(
     to: str,
+    told: tuple[str, ...],
     instance: Path | None,
     solution: Any,
     file: Path,
@@ -32,7 +30,8 @@ def from_instance(
     """What an exporter is told of the instance beside the solution: fields of `ExportOptions`.
 
     Args:
-        instance: None: the one that stands in the solution, where the target is told of it and there is one.
+        told: kinds whose instance the target is told of.
+        instance: None: for these kinds the one that stands in the solution, if one does.
         file: of the solution.
         fabric: of a language model, whose plan; None: that of the solution's own plan.
         pod_gpus, pod_ports, circuit_gbps: of a pod of a language model, and of a circuit.
@@ -40,7 +39,7 @@ def from_instance(
     Raises:
         InputError: the instance cannot be read, is not the one that was solved, or its groups do not fit into pods.
     """
-    if to == "patch-list" or (instance is None and (to not in TOLD or solution.instance is None)):
+    if to == "patch-list" or (instance is None and (solution.kind not in told or solution.instance is None)):
         return {}
     problem = _solved(instance, solution, file)
     if to == "dag":

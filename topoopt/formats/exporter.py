@@ -90,6 +90,7 @@ class Exporter:
         build: (solution, options) -> files. Raises InputError when this solution cannot be expressed.
         read_back: folder with the files of an export -> its `content`, read as another program would.
             Raises InputError.
+        told: kinds whose solved instance it is told of, as it writes more than their solutions state.
         programs: (folder, solution) -> schedules of collectives in the export, which are executed before it is written.
     """
 
@@ -99,6 +100,7 @@ class Exporter:
     folder: bool
     build: Callable[[Any, ExportOptions], Export]
     read_back: Callable[[Path], object]
+    told: tuple[str, ...] = ()
     programs: Callable[[Path, Any], tuple[ChunkProgram, ...]] | None = None
 
 

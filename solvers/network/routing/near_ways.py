@@ -13,7 +13,7 @@ from solvers.network.routing.linear import solved
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.shortest import arcs_into, shortest_tree
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.simulate.jit import kernel
+from topoopt.simulate.jit import kernel, piece
 
 _PART, _FINEST, _COARSEST = 0.1, 1e-10, 1e-3
 """Of the gap asked for, what a program may leave open; between these bounds."""
@@ -21,6 +21,18 @@ _PART, _FINEST, _COARSEST = 0.1, 1e-10, 1e-3
 _ROUNDS = 10
 _GAIN = 0.5
 """A gap that shrinks to no less than this in two rounds is left to another method."""
+
+
+@piece
+def ends_of(s: int, demand: Floats, needed: Bools, stack: Ints) -> int:
+    """Mark the servers that s sends to, and s; all but s begin the stack, and their number is returned."""
+    top = 0
+    for v in range(len(demand)):
+        needed[v] = demand[v] > 0.0 or v == s
+        if needed[v] and v != s:
+            stack[top] = v
+            top += 1
+    return top
 
 
 @kernel
@@ -47,12 +59,7 @@ def mark_near(
         if demand[s].sum() == 0.0:
             continue
         shortest_tree(first, head, length, s, orders[s], place, distance, parent)
-        top = 0
-        for v in range(n):
-            needed[v] = demand[s, v] > 0.0 or v == s
-            if needed[v] and v != s:
-                stack[top] = v
-                top += 1
+        top = ends_of(s, demand[s], needed, stack)
         while top > 0:
             top -= 1
             v = stack[top]
@@ -94,13 +101,8 @@ def choices(
     for s in range(n):
         if demand[s].sum() == 0.0:
             continue
-        top = 0
-        for v in range(n):
-            count[v], row[v] = 0, -1
-            needed[v] = demand[s, v] > 0.0 or v == s
-            if needed[v] and v != s:
-                stack[top] = v
-                top += 1
+        count[:], row[:] = 0, -1
+        top = ends_of(s, demand[s], needed, stack)
         while top > 0:
             top -= 1
             v = stack[top]

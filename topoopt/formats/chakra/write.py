@@ -138,4 +138,5 @@ EXPORTER = Exporter(
     folder=True,
     build=build,
     read_back=read_back,
+    told=("llm-training",),
 )

@@ -70,4 +70,5 @@ EXPORTER = Exporter(
     folder=False,
     build=build,
     read_back=read_back,
+    told=("co-optimisation", "llm-training"),
 )

@@ -128,4 +128,5 @@ EXPORTER = Exporter(
     folder=False,
     build=build,
     read_back=read_back,
+    told=("co-optimisation",),
 )

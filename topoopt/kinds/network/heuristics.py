@@ -110,8 +110,7 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
 
     def network(found: TopologySearchResult) -> FoundNetwork:
         routed = found.routing.network(found.topology)
-        routed = replace(routed, layer_prices=space.layer_prices)
-        routed = replace(routed, relay_prices=formula.relay, relay_cases=formula.cases)
+        routed = replace(routed, layer_prices=space.layer_prices, relay_prices=formula.relay, relay_cases=formula.cases)
         return FoundNetwork(routed, bounds, found.stopped_by, "portfolio", multipliers=formula.multipliers)
 
     return network(

@@ -10,13 +10,12 @@ from pydantic import Field
 from topoopt.core.arrays import Ints
 from topoopt.core.network import RelayPrices
 from topoopt.core.relay_cases import MOST_CASES, RelayCases
-from topoopt.files.faults import Fault, Path
+from topoopt.files.faults import Fault, Path, table_faults
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.file_part import ArrayOf, FilePart, Listed
 from topoopt.files.solution_head import Amount, Number
 
 Table = Annotated[list[Annotated[list[Number], Field(max_length=MAX_SERVERS)]], Field(max_length=MAX_SERVERS)]
-
 
 Whole = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
 Split = Annotated[list[Whole], Field(min_length=3, max_length=3)]
@@ -50,11 +49,10 @@ class RelayPricesPart(FilePart):
 
     def faults(self, servers: int, path: Path) -> list[Fault]:
         """What the shape cannot state: tables that fit the servers."""
-        return [
-            Fault((*path, name), "wrong size", allowed=f"{servers} rows of {servers}")
-            for name in ("price", "relief", "shift")
-            if len(table := getattr(self, name)) != servers or any(len(row) != servers for row in table)
-        ] + [Fault((*path, "most"), "wrong size", allowed=str(servers)) for _ in range(len(self.most) != servers)]
+        faults = table_faults((*path, "most"), [self.most], 1, servers)
+        for name in ("price", "relief", "shift"):
+            faults += table_faults((*path, name), getattr(self, name), servers, servers)
+        return faults
 
 
 class RelayCasesPart(FilePart):

@@ -8,7 +8,7 @@ from typing import Any
 from topoopt.core.arrays import Int32s
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.turned_rows import turns_of
-from topoopt.files.faults import Fault, Path
+from topoopt.files.faults import Fault, Path, table_faults
 from topoopt.files.link_tree_part import link_tree_faults
 from topoopt.files.solution_format import SolutionFormat
 from topoopt.files.topology_part import topology_faults
@@ -73,7 +73,7 @@ def _robustness_faults(part: RobustnessPart | None, n: int, m: int) -> list[Faul
     if part.failures and part.lengths is None:
         faults.append(Fault(("robustness", "lengths"), "missing", allowed="one for each arc beside failures"))
     if part.lengths is not None:
-        faults += _table_faults(("robustness", "lengths"), [part.lengths], 1, m)
+        faults += table_faults(("robustness", "lengths"), [part.lengths], 1, m)
     for k, (_, _, rows) in enumerate(part.failures):
         faults += _flow_faults(("robustness", "failures", k), rows, n, m)
     return faults
@@ -81,7 +81,7 @@ def _robustness_faults(part: RobustnessPart | None, n: int, m: int) -> list[Faul
 
 def _adapted_faults(part: AdaptedPart, n: int, arcs: Int32s | None, m: int) -> list[Fault]:
     demands, boxes = len(part.flows), part.boxes or [[] for _ in part.flows]
-    faults = _table_faults(("routing", "lengths"), part.lengths, demands, m)
+    faults = table_faults(("routing", "lengths"), part.lengths, demands, m)
     if (count := len(part.hop_flows or part.flows)) != demands:
         faults.append(Fault(("routing", "hop_flows"), "wrong number of demands", str(count), str(demands)))
     if len(boxes) != demands:
@@ -107,14 +107,8 @@ def _common_faults(part: CommonPart, n: int, m: int) -> list[Fault]:
         for k, (i, j) in enumerate(part.pairs)
         if max(i, j) >= n or i == j
     ]
-    faults += _table_faults(("routing", "amounts"), part.amounts, len(part.prices), len(part.pairs))
-    return faults + _table_faults(("routing", "prices"), part.prices, len(part.prices), m)
-
-
-def _table_faults(path: Path, table: list[list[float]], rows: int, columns: int) -> list[Fault]:
-    if len(table) == rows and all(len(row) == columns for row in table):
-        return []
-    return [Fault(path, "wrong size", allowed=f"{rows} rows of {columns}")]
+    faults += table_faults(("routing", "amounts"), part.amounts, len(part.prices), len(part.pairs))
+    return faults + table_faults(("routing", "prices"), part.prices, len(part.prices), m)
 
 
 def _flow_faults(path: Path, rows: list[FlowRow], n: int, m: int) -> list[Fault]:
