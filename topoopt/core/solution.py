@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any, Self
 
 from topoopt.core.columns import Columns, figures_of, links_of, lists_of
@@ -24,12 +25,21 @@ class Objective:
     unit: str
 
 
+class Decides(StrEnum):
+    """What of the answer rests on a figure."""
+
+    NOTHING = "nothing"
+    VALUE = "value"
+    BOUND = "bound"
+
+
 @dataclass(frozen=True)
 class LeftOut:
-    """A figure of a solution that a check did not recompute, and why."""
+    """A figure of a solution that a check did not recompute, why, and what of the answer is only claimed without it."""
 
     figure: str
     reason: str
+    decides: Decides = Decides.NOTHING
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,8 +55,13 @@ class CheckResult(Shown):
         """Whether the check was ended before it had recomputed anything."""
         return CUT_OFF in self.not_recomputed
 
+    @property
+    def claimed(self) -> tuple[LeftOut, ...]:
+        """What the value or the bound rests on and was not recomputed."""
+        return tuple(one for one in self.not_recomputed if one.decides is not Decides.NOTHING)
 
-CUT_OFF = LeftOut("all figures", "the run ended before its check; `topoopt check` does it")
+
+CUT_OFF = LeftOut("all figures", "the run ended before its check; `topoopt check` does it", Decides.VALUE)
 """What a check that was cut off did not recompute."""
 
 UNCHECKED = CheckResult(False, ("not checked yet",))

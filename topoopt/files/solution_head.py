@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from topoopt.core.proofs import CLAIMED, Argument, Bound
-from topoopt.core.solution import CheckResult, LeftOut, Objective, SolutionHead
+from topoopt.core.solution import CheckResult, Decides, LeftOut, Objective, SolutionHead
 from topoopt.core.verdict import Status, StopReason
 from topoopt.files.fields import PRINTABLE
 from topoopt.files.file_part import FilePart, Listed, NameOf, PairsOf, is_none
@@ -77,6 +77,9 @@ class LeftOutFile(FilePart):
 
     figure: Text
     reason: Text
+    decides: Annotated[Decides, NameOf(Decides)] = Field(
+        default=Decides.NOTHING, description="what of the answer is only claimed without it"
+    )
 
 
 class CheckFile(FilePart):

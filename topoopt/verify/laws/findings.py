@@ -13,7 +13,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.leaving import end_if_left
 from topoopt.core.price_book import PriceBook
-from topoopt.core.solution import UNCHECKED, LeftOut, SolutionHead
+from topoopt.core.solution import UNCHECKED, Decides, LeftOut, SolutionHead
 from topoopt.core.verdict import Status, StopReason, Tolerance
 
 REPEATS_SHOWN = 20
@@ -113,9 +113,9 @@ class ViolationLog:
         except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
             self.add(code, f"{what} cannot be read: {type(error).__name__}: {error}")
 
-    def leave_out(self, figure: str, reason: str) -> None:
-        """Say that a figure is not recomputed."""
-        self.left_out.append(LeftOut(figure, reason))
+    def leave_out(self, figure: str, reason: str, decides: Decides = Decides.NOTHING) -> None:
+        """Say that a figure is not recomputed, and whether the value or the bound rests on it."""
+        self.left_out.append(LeftOut(figure, reason, decides))
 
     def findings(self) -> CheckFindings:
         """All that was found."""
