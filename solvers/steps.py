@@ -49,12 +49,13 @@ class _Step(threading.Thread, Generic[Result]):
             self.done.set()
 
 
-def step(work: Callable[[], Result], late: Callable[[], bool]) -> Result:
+def step(work: Callable[[], Result], late: Callable[[], bool], grace_s: float = 0.0) -> Result:
     """Do some work, and leave it once `late` says so.
 
     Args:
         work: changes nothing that is looked at after it was left; not begun when it is late already.
         late: asked every few hundredths of a second.
+        grace_s: how long to wait, once it is late, for work that returns what it has where it next looks.
 
     Raises:
         LateError: it was left. Anything that the work raises.
@@ -67,7 +68,9 @@ def step(work: Callable[[], Result], late: Callable[[], bool]) -> Result:
         while not thread.done.wait(LOOK_S):
             end_if_left()  # a step inside a step ends with it
             if late() and not thread.done.is_set():
-                raise LateError
+                thread.left.set()
+                if not thread.done.wait(grace_s) or not (thread.results or thread.error):
+                    raise LateError
     except BaseException:
         thread.left.set()
         raise

@@ -44,6 +44,7 @@ JOB_CHECKED = {
         {
             "figure": "first plan, progress of the search",
             "reason": "plans that the search passed are not in the solution",
+            "decides": "nothing",
         }
     ],
 }

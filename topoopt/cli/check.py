@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from solvers.memory import Memory
+from solvers.steps import LateError, step
 from topoopt.analyses.costs.prices import given_book
+from topoopt.console.memory_limit import memory_bytes
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
-from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.solution import CheckResult, SolutionHead
+from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.price_book import PriceBook
+from topoopt.core.solution import CheckResult, Decides, LeftOut, SolutionHead
 from topoopt.drawing.format import counted, precise
-from topoopt.drawing.sentences import objective_text, quantity, rejection
+from topoopt.drawing.sentences import claims, objective_text, passed, quantity, rejection
 from topoopt.files.solution_head import bound_document
 from topoopt.kinds import kind_of
-from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings
+from topoopt.verify.laws.findings import CheckDepth, CheckFindings
+
+LIMIT_S = 60.0
+"""For files of `LIMIT_BYTES` or less; of larger ones in proportion."""
+
+LIMIT_BYTES = 2_000_000
+
+EVENTS_PER_S = 100_000
+"""Of simulations, at less than half of the speed of the checker: what would take longer is not begun."""
+
+GRACE_S = 5.0
+"""For the checker to return what it has found once the limit has come."""
 
 
 def check(
@@ -29,38 +46,106 @@ def check(
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Leave out simulations, and say so.")] = False,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Seconds; default: 60, and in proportion for a solution larger than 2 MB."),
+    ] = None,
+    memory_limit: Annotated[str, typer.Option(help="Resident memory of the check, such as 4GiB or 500MB.")] = "2GB",
     prices: Annotated[
         Path | None,
         typer.Option("--prices", help="Price book of the solution; 2023 (default) and h200 are shipped."),
     ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Check a solution with code that shares nothing with what made it; exit code 6 if anything is wrong."""
+    """Check a solution with code that shares nothing with what made it.
+
+    Exit code 6 if anything is wrong; 8 if nothing is, but the value or its bound rests on what was not recomputed.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.embedded import check_whole
-
         if len(files) > 2:
             allowed = "an instance and its solution, or a solution that carries its instance"
             raise InputError([Problem("too many files", value=str(len(files)), allowed=allowed)])
-        problem, stored = _read(*files)
+        limits = _Limits(files[-1], time_limit, memory_bytes(memory_limit))
+        problem, stored = limits.reading(files)
         book = given_book(prices, [kind_of(problem)])
         with solving_bar(output) as tell:
-            findings = check_whole(problem, stored, CheckDepth(0 if quick else FULL.events, book, tell))
-        claimed = stored.claimed_bound
+            findings = limits.checking(problem, stored, limits.depth(quick, book, tell))
+        checked = stored.judged(findings.violations, findings.not_recomputed)
+        claimed = checked.claimed_bound
         document = {
             "ok": findings.ok,
+            "holds": findings.holds,
+            "status": checked.status.value,
             "violations": [{"code": violation.code, "message": violation.message} for violation in findings.violations],
-            "not_recomputed": [{"figure": each.figure, "reason": each.reason} for each in findings.not_recomputed],
+            "not_recomputed": [
+                {"figure": each.figure, "reason": each.reason, "decides": each.decides.value}
+                for each in findings.not_recomputed
+            ],
             "instance": "in the solution" if len(files) == 1 else str(files[0]),
-            "bound": bound_document(stored.bound),
+            "instance_name": problem.name,
+            "instance_sha256": problem.sha256,
+            "bound": bound_document(checked.bound),
             "claimed_bound": None if claimed is None else bound_document(claimed),
         }
-        output.result(document, lambda console: _show(console, findings), answer(stored, findings))
-        return 0 if findings.ok else CheckError.exit_code
+        whose = _whose(problem, alone=len(files) == 1)
+        output.result(document, lambda console: _show(console, checked, findings), f"{answer(checked)} {whose}")
+        return output.exit_code(checked.check, stored.stopped_by, searched=False)
 
     output.run(command)
+
+
+class _Limits:
+    """What a check may take, in time from its start and in memory."""
+
+    def __init__(self, solution: Path, seconds: float | None, memory: int | None) -> None:
+        try:
+            size = solution.stat().st_size
+        except OSError:  # said by the reader
+            size = 0
+        usual = LIMIT_S * max(1.0, size / LIMIT_BYTES)
+        self.seconds = usual if seconds is None else seconds
+        self._memory, self._bytes, began = Memory(memory), memory, time.monotonic()
+        self._read_by_s, self._end_s = began + max(usual, self.seconds), began + self.seconds
+
+    def depth(self, quick: bool, book: PriceBook | None, tell: Any) -> CheckDepth:
+        """How far a check goes that is to end within the limits."""
+        events = 0 if quick else int(EVENTS_PER_S * self.seconds)
+        return CheckDepth(
+            events, book, tell, CheckDepth.memory_bytes if self._bytes is None else int(0.75 * self._bytes)
+        )
+
+    def _late(self, end_s: float) -> bool:
+        return self._memory.look() or time.monotonic() >= end_s
+
+    def _reason(self) -> str:
+        if self._memory.exceeded.is_set():
+            return "it takes more memory than the check may"
+        return f"the time limit of {self.seconds:g} s came"
+
+    def reading(self, files: list[Path]) -> tuple[Any, SolutionHead]:
+        """What is read, in the memory there is and the time that files of this size are given, however small the limit.
+
+        Raises:
+            InputError: what is wrong with it.
+            LimitError: it takes longer, or more memory.
+        """
+        try:
+            with self._memory.refused():
+                return step(lambda: _read(*files), partial(self._late, self._read_by_s))
+        except (LateError, MemoryError):
+            raise LimitError(f"{files[-1]}: not read: {self._reason()}") from None
+
+    def checking(self, problem: Any, solution: SolutionHead, depth: CheckDepth) -> CheckFindings:
+        """What the checker finds within the limits; what there was no time or memory for is left out."""
+        from topoopt.kinds.embedded import check_whole
+
+        try:
+            with self._memory.refused():
+                return step(lambda: check_whole(problem, solution, depth), partial(self._late, self._end_s), GRACE_S)
+        except (LateError, MemoryError):
+            return CheckFindings((), (LeftOut("all figures", self._reason(), Decides.BOTH),))
 
 
 def _read(first: Path, second: Path | None = None) -> tuple[Any, SolutionHead]:
@@ -80,24 +165,43 @@ def _read(first: Path, second: Path | None = None) -> tuple[Any, SolutionHead]:
     return problem, kind_of(problem).files.solutions.read(second)
 
 
-def _show(console: Console, findings: CheckFindings) -> None:
+def _show(console: Console, checked: SolutionHead, findings: CheckFindings) -> None:
     for violation in findings.violations:
         console.print(f"{violation.code}: {violation.message}", markup=False, soft_wrap=True)
     for each in findings.not_recomputed:
         console.print(f"not recomputed: {each.figure}: {each.reason}", markup=False, soft_wrap=True)
     failed = f"check FAILED: {counted(len(findings.violations), 'violation')}"
-    console.print("check passed" if findings.ok else failed)
+    console.print(f"check {passed(checked.check)}" if findings.ok else failed)
 
 
-def answer(solution: SolutionHead, findings: CheckFindings) -> str:
+def _whose(problem: Any, *, alone: bool) -> str:
+    """For which instance the verdict is, and who gave it."""
+    named = f"the instance {problem.name!r} (SHA-256 {problem.sha256})"
+    if alone:
+        return f"This is for {named} that stands in the solution itself; no instance was given from outside."
+    return f"This is for {named} that was given."
+
+
+def answer(checked: SolutionHead) -> str:
     """Whether the solution holds, and what was shown, for somebody who sees the file for the first time."""
-    if not findings.ok:
-        return rejection(CheckResult(False, tuple(str(violation) for violation in findings.violations)))
-    objective, claimed = solution.objective, solution.claimed_bound
-    but = " but for what is listed as not recomputed" if findings.not_recomputed else ""
+    check = checked.check
+    if not check.ok:
+        return rejection(check)
+    objective, claimed = checked.objective, checked.claimed_bound
     figure = f"{objective_text(objective.name)} {quantity(objective.value, objective.unit)}"
-    text = f"The solution holds: {figure} follows from what is in the file{but}"
-    bound = f"bound {precise(solution.bound.value)} is derived again ({solution.bound.proved_by})"
+    said = _value_said(check, figure)
+    stated, verified = checked.bound, checked.bound.verified
+    how = f"is derived again ({stated.proved_by})" if verified else "is only claimed"
+    bound = f"bound {precise(stated.value)} {how}"
     if claimed is not None:
         bound += f", bound {precise(claimed.value)} is only claimed"
-    return f"{text}; {bound}."
+    return f"{said}; {bound}. {claims(check)}".rstrip()
+
+
+def _value_said(check: CheckResult, figure: str) -> str:
+    """What is known of the value."""
+    if any(one.decides in (Decides.VALUE, Decides.BOTH) for one in check.claimed):
+        return f"Nothing wrong was found, but {figure} is only claimed: it was not recomputed"
+    but = " but for what is listed as not recomputed" if check.not_recomputed and check.holds else ""
+    holds = "The solution holds" if check.holds else "The value holds"
+    return f"{holds}: {figure} follows from what is in the file{but}"

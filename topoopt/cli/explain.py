@@ -11,11 +11,15 @@ import typer
 from rich.console import Console
 
 from topoopt.console.attended import attended
-from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.core.errors import InputError, Problem
+from topoopt.console.output import JsonOption, Output
+from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.solution import Decides, LeftOut, SolutionHead
 from topoopt.core.verdict import StopReason
+from topoopt.drawing.sentences import claims
+from topoopt.files.solution_head import check_document
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.explanation import Explanation, Question
+from topoopt.verify.laws.findings import BRIEF
 
 
 def explain(
@@ -29,7 +33,10 @@ def explain(
     time_limit: Annotated[float, typer.Option(min=0.0, help="Seconds for all that is solved again.")] = 60.0,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Say what limits a solution, and what more links or capacity would gain; exit code 4 if not all was checked."""
+    """Say what limits a solution, and what more links or capacity would gain.
+
+    Exit code 4 if a limit left something open; 8 if the value or its bound is only claimed.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
@@ -43,11 +50,13 @@ def explain(
             stopped_by = StopReason.TIME if explanation.late else StopReason.CONVERGED
             if run.timing.stop.interrupted.is_set():
                 stopped_by = StopReason.INTERRUPTED
+        words = (*explanation.words, *filter(None, [claims(found.check)]))
         document = {
             "kind": found.kind,
             "name": found.name,
             **explanation.figures,
-            "words": list(explanation.words),
+            "words": list(words),
+            "check": check_document(found.check),
             "notes": list(explanation.notes),
             "seed": found.seed,
             "versions": dict(found.versions),
@@ -58,20 +67,21 @@ def explain(
         }
 
         def show(console: Console) -> None:
-            for line in explanation.words:
+            for line in words:
                 console.print(line, markup=False, soft_wrap=True, highlight=False)
 
         output.result(document, show)
-        return EXIT_OF_STOP.get(stopped_by, 0)
+        return output.exit_code(found.check, stopped_by)
 
     output.run(command)
 
 
 def _explained(path: Path, instance: Path | None, question: Question) -> tuple[Any, Explanation]:
-    """The solution in a file, and what limits it.
+    """The solution in a file with the verdict of a brief check, and what limits it.
 
     Raises:
         InputError: no solution of a kind that is explained, or an instance of another kind.
+        CheckError: it does not hold.
     """
     from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.solution_file import read_solution
@@ -87,4 +97,23 @@ def _explained(path: Path, instance: Path | None, question: Question) -> tuple[A
     if problem is not None and problem.kind not in akin:
         text = "not an instance of this solution"
         raise InputError([Problem(text, str(instance), None, "kind", problem.kind, ", ".join(akin))])
+    found = _checked(found, path, problem)
     return found, kind.explain()(problem, found, question)
+
+
+def _checked(found: SolutionHead, path: Path, problem: Any) -> SolutionHead:
+    """The solution as far as it holds for its instance, given or carried; nothing of it does without one.
+
+    Raises:
+        InputError: the instance in it cannot be read.
+        CheckError: it does not hold.
+    """
+    from topoopt.kinds.embedded import check_whole, embedded_problem
+
+    if problem is None and found.instance is None:
+        why = "the solution carries no instance, and none was given"
+        return found.judged((), (LeftOut("all figures", why, Decides.BOTH),))
+    findings = check_whole(embedded_problem(found, path) if problem is None else problem, found, BRIEF)
+    if not findings.ok:
+        raise CheckError("the checker rejects the solution:\n" + "\n".join(map(str, findings.violations)))
+    return found.judged((), findings.not_recomputed)

@@ -23,6 +23,7 @@ from topoopt.console.progress import solving_bar
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.solution import SolutionHead
 from topoopt.core.versions import versions
+from topoopt.drawing.sentences import full_answer
 from topoopt.files.solution_head import check_document
 from topoopt.kinds import kind_named
 from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
@@ -219,7 +220,9 @@ def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:
         show_end(console, solution, files)
 
     output.result(
-        summary_of(solution, wall_s, figures, files[0], None if page is None else report), show, pages.answer(solution)
+        summary_of(solution, wall_s, figures, files[0], None if page is None else report),
+        show,
+        full_answer(pages.answer(solution), solution.check),
     )
     code = output.exit_code(solution.check, solution.stopped_by)
     return INTERRUPTED if solution.check.ok and run.timing.stop.interrupted.is_set() else code

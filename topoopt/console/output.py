@@ -37,6 +37,10 @@ EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.MEMORY: 4, StopReason.INTERRUPTED
 """Exit codes of a run that ended early with a plan; all others are 0."""
 
 
+CLAIMED = 8
+"""Exit code where nothing is wrong, and the value or the bound rests on what was not recomputed."""
+
+
 @dataclass(frozen=True)
 class Output:
     """Output of one command.
@@ -132,13 +136,18 @@ class Output:
             self.say_error(line)
         return error.exit_code
 
-    def exit_code(self, check: CheckResult, stopped_by: StopReason) -> int:
-        """The exit code of a run that found something; says what the checker rejects."""
+    def exit_code(self, check: CheckResult, stopped_by: StopReason, *, searched: bool = True) -> int:
+        """The exit code of a run that found something; says what the checker rejects, where it `searched` itself.
+
+        What is only claimed counts before a limit that ended the search.
+        """
         if not check.ok:
-            for line in ("the checker rejects the solution:", *check.violations):
+            for line in ("the checker rejects the solution:", *check.violations) if searched else ():
                 self.say_error(line)
             return CheckError.exit_code
-        return EXIT_OF_STOP.get(stopped_by, 0)
+        if check.claimed:
+            return CLAIMED
+        return EXIT_OF_STOP.get(stopped_by, 0) if searched else 0
 
     def say_error(self, line: str) -> None:
         """One line of an error for people; lost where standard error takes nothing either."""

@@ -163,4 +163,4 @@ class AllocationSolution(SolutionHead):
         value, bound = self.objective.value, self.bound.value
         larger = max(abs(value), abs(bound))
         small = DUST * float(self.rates_gbps.max(initial=0.0)) if self.objective.unit == "Gbit/s" else 0.0
-        return 0.0 if abs(value - bound) <= max(small, ROUNDING * larger) else abs(value - bound) / larger
+        return 0.0 if abs(value - bound) <= max(small, ROUNDING * larger) else super().gap

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topoopt.core.proofs import Bound
-from topoopt.core.verdict import Tolerance, beats, meets
+from topoopt.core.verdict import Tolerance, beats, gap, meets
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,4 @@ def _beside(run: ComparedRun, best: Best) -> Comparison:
         return Comparison(run, None, None, False)
     larger, smaller = (best.value, run.value) if run.maximise else (run.value, best.value)
     to_best = larger / smaller - 1.0 if smaller else (None if larger else 0.0)
-    bound = best.bound.value
-    distance = bound - run.value if run.maximise else run.value - bound
-    scale = max(abs(run.value), abs(bound))
-    return Comparison(run, to_best, max(0.0, distance / scale) if scale else 0.0, best.proven)
+    return Comparison(run, to_best, gap(run.value, best.bound.value, maximise=run.maximise), best.proven)

@@ -207,16 +207,18 @@ class Bound:
         value: in the unit of the objective.
         argument: what it rests on.
         iterations: of the search for the multipliers of `two-layer`; None for all others.
+        derived: False where the check left the derivation out.
     """
 
     value: float
     argument: Argument
     iterations: int | None = None
+    derived: bool = True
 
     @property
     def verified(self) -> bool:
-        """Whether the checker derives it again; else it is only claimed."""
-        return self.argument not in CLAIMED
+        """Whether the checker derived it again; else it is only claimed."""
+        return self.derived and self.argument not in CLAIMED
 
     @property
     def proved_by(self) -> str:

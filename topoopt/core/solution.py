@@ -13,16 +13,24 @@ from typing import Any, Self
 from topoopt.core.columns import Columns, figures_of, links_of, lists_of
 from topoopt.core.proofs import Bound
 from topoopt.core.shown import Displayed, Shown, views
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.verdict import Status, StopReason, gap
+
+MAXIMISED = frozenset({"algbw", "min_rate", "min_weighted_rate", "min_surplus", "weighted_total_rate"})
+"""Objectives of which more is better, by name; their bounds are upper ones."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What was minimised, and the value reached."""
+    """What was sought, and the value reached."""
 
     name: str
     value: float
     unit: str
+
+    @property
+    def maximise(self) -> bool:
+        """Whether more is better."""
+        return self.name in MAXIMISED
 
 
 class Decides(StrEnum):
@@ -31,6 +39,7 @@ class Decides(StrEnum):
     NOTHING = "nothing"
     VALUE = "value"
     BOUND = "bound"
+    BOTH = "both"
 
 
 @dataclass(frozen=True)
@@ -60,8 +69,13 @@ class CheckResult(Shown):
         """What the value or the bound rests on and was not recomputed."""
         return tuple(one for one in self.not_recomputed if one.decides is not Decides.NOTHING)
 
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong, and all that the value and the bound rest on was recomputed."""
+        return self.ok and not self.claimed
 
-CUT_OFF = LeftOut("all figures", "the run ended before its check; `topoopt check` does it", Decides.VALUE)
+
+CUT_OFF = LeftOut("all figures", "the run ended before its check; `topoopt check` does it", Decides.BOTH)
 """What a check that was cut off did not recompute."""
 
 UNCHECKED = CheckResult(False, ("not checked yet",))
@@ -103,18 +117,21 @@ class SolutionHead(Displayed):
 
     @property
     def gap(self) -> float:
-        """(objective - bound) / objective; 0 for an objective of 0, and where rounding lifts the bound above it."""
-        value = self.objective.value
-        gap = (value - self.bound.value) / value if value > 0 else 0.0
-        return 0.0 if gap < 0 else gap  # not max(), which would make 0 of NaN
+        """Part of the larger of objective and bound by which any other may be better; 0 where rounding is past it."""
+        return gap(self.objective.value, self.bound.value, maximise=self.objective.maximise)
 
     def judged(self, violations: Iterable[object], not_recomputed: tuple[LeftOut, ...] = ()) -> Self:
-        """The same with the verdict of the checker; one that is rejected is no plan."""
+        """The same with the verdict of the checker; one that is rejected is no plan.
+
+        A bound that was not derived is claimed, and nothing is optimal whose value or bound is.
+        """
         messages = tuple(map(str, violations))
         check = CheckResult(not messages, messages, not_recomputed)
         if messages:
             return replace(self, check=check, status=Status.UNKNOWN, stopped_by=StopReason.ERROR)
-        return replace(self, check=check)
+        derived = all(one.decides not in (Decides.BOUND, Decides.BOTH) for one in not_recomputed)
+        status = Status.FEASIBLE if check.claimed and self.status is Status.OPTIMAL else self.status
+        return replace(self, check=check, status=status, bound=replace(self.bound, derived=derived))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the document that `topoopt.write_solution` writes."""
@@ -136,7 +153,8 @@ class SolutionHead(Displayed):
         return tables
 
     def __repr__(self) -> str:
-        objective, verdict = self.objective, "passed" if self.check.ok else "FAILED"
+        verdict = "passed" if self.check.holds else "passed as far as looked at" if self.check.ok else "FAILED"
+        objective = self.objective
         return (
             f"<{type(self).__name__} {self.name!r}: {self.status}, {objective.name} {objective.value:.6g} "
             f"{objective.unit}, bound {self.bound.value:.6g}, check {verdict}>"

@@ -83,6 +83,18 @@ def beats(value: float, bound: float, tolerance: Tolerance, *, maximise: bool = 
     return not distance >= -(tolerance.of(value, bound) + absolute)
 
 
+def gap(value: float, bound: float, *, maximise: bool = False) -> float:
+    """Part of the larger of the two by which a value may be from the best; 0 at its bound and past it.
+
+    Arguments as of `meets`. NaN where one of them is NaN.
+    """
+    distance, larger = bound - value if maximise else value - bound, max(abs(value), abs(bound))
+    if math.isinf(larger) and not math.isnan(distance):
+        return 1.0 if distance > 0 else 0.0
+    part = distance / larger if larger > 0 else 0.0
+    return 0.0 if part < 0 else part  # not max(), which would make 0 of NaN
+
+
 def capped(
     bound: float,
     value: float,

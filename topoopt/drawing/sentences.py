@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from topoopt.core.solution import CheckResult, SolutionHead
+from topoopt.core.solution import CheckResult, Decides, SolutionHead
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, percent, precise, quotient, ratio
 
@@ -75,24 +75,28 @@ def by_how_much(factor: float) -> str:
     return percent(factor - 1) if factor < SMALL else ratio(factor)
 
 
-def room(solution: SolutionHead, what: str, better: str, *, maximise: bool = False) -> str:
+def room(solution: SolutionHead, what: str, better: str) -> str:
     """How much better anything can be: proven that it cannot, at most so much, or not known.
 
     Args:
         solution: with its verified bound.
         what: of which there is none better, as `plan on these servers`.
-        better: as `faster`; of a time or another figure that is to be small, unless `maximise`.
-        maximise: whether the bound is an upper one.
+        better: as `faster`.
     """
     if solution.status is Status.OPTIMAL:
         return f"no {what} is {better} (proven)"
     value, bound = solution.objective.value, solution.bound.value
-    factor = quotient(bound, value) if maximise else quotient(value, bound)
+    factor = quotient(bound, value) if solution.objective.maximise else quotient(value, bound)
     if not math.isfinite(factor) or factor < 1:
         return f"how much {better} another {what} could be is not known"
     most = by_how_much(factor)
     least = f"as much as {most[1:]}" if most.startswith("<") else f"more than {most}"
-    return f"no {what} can be {least} {better} (proven)"
+    return f"no {what} can be {least} {better} ({surety_of(solution)})"
+
+
+def surety_of(solution: SolutionHead) -> str:
+    """What a statement that rests on the bound is."""
+    return "proven" if solution.bound.verified else "claimed, not verified"
 
 
 def rejection(check: CheckResult) -> str:
@@ -101,3 +105,25 @@ def rejection(check: CheckResult) -> str:
         return ""
     count = len(check.violations)
     return f"The independent check rejects this result ({counted(count, 'violation')}): its figures prove nothing."
+
+
+def passed(check: CheckResult) -> str:
+    """The verdict on what is not rejected."""
+    return "passed" if check.holds else "passed as far as looked at"
+
+
+def claims(check: CheckResult) -> str:
+    """What is said behind an answer that rests on figures which the check left out; empty where it rests on none."""
+    if not check.ok or not check.claimed:
+        return ""
+    parts = {one.decides for one in check.claimed}
+    rests = "value" if parts == {Decides.VALUE} else "bound" if parts == {Decides.BOUND} else "value and the bound"
+    left = "; ".join(f"{one.figure} ({one.reason})" for one in check.claimed[:3])
+    more = f"; and {len(check.claimed) - 3} more" if len(check.claimed) > 3 else ""
+    on = "rests on" if rests in ("value", "bound") else "rest on"
+    return f"It holds as far as looked at: the {rests} {on} what was not recomputed: {left}{more}."
+
+
+def full_answer(answer: str, check: CheckResult) -> str:
+    """The answer of a kind, and what of it is only claimed."""
+    return f"{answer} {claims(check)}".rstrip()

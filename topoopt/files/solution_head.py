@@ -28,6 +28,11 @@ Versions = Annotated[tuple[tuple[str, str], ...], PairsOf(Text)]
 Notes = Annotated[Listed[Text], Field(max_length=10_000)]
 
 
+def is_nothing(value: object) -> bool:
+    """For `exclude_if`: a figure that the answer does not rest on."""
+    return value is Decides.NOTHING
+
+
 class ObjectiveFile(FilePart):
     """What was minimised."""
 
@@ -56,17 +61,17 @@ class BoundFile(FilePart):
         return {**super().attributes(value), "proved_by": value.argument}
 
     def arguments(self) -> dict[str, Any]:
-        """What it rests on says whether it is verified."""
-        return {**super().arguments(), "argument": self.proved_by}
+        """An argument that the checker can make again is not verified where a check left it out."""
+        return {
+            **super().arguments(),
+            "argument": self.proved_by,
+            "derived": self.verified or self.proved_by in CLAIMED,
+        }
 
     @model_validator(mode="after")
     def _honest(self) -> Self:
-        if self.verified != (self.proved_by not in CLAIMED):
-            raise PydanticCustomError(
-                "verified",
-                "{argument} is {not_}verified",
-                {"argument": self.proved_by.value, "not_": "not " * self.verified},
-            )
+        if self.verified and self.proved_by in CLAIMED:
+            raise PydanticCustomError("verified", "{argument} is not verified", {"argument": self.proved_by.value})
         return self
 
 
@@ -78,7 +83,9 @@ class LeftOutFile(FilePart):
     figure: Text
     reason: Text
     decides: Annotated[Decides, NameOf(Decides)] = Field(
-        default=Decides.NOTHING, description="what of the answer is only claimed without it"
+        default=Decides.NOTHING,
+        exclude_if=is_nothing,
+        description="what of the answer is only claimed without it",
     )
 
 

@@ -33,6 +33,7 @@ OUTCOMES = {
     4: "done",
     5: "nothing-found",
     6: "check-failed",
+    8: "done",
     MachineError.exit_code: ENVIRONMENT,
 }
 """What an exit code of the command line means for a study; any other is a crash."""

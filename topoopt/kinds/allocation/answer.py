@@ -26,7 +26,7 @@ def answer(solution: AllocationSolution) -> str:
     """What the transfers get, all together and the one that gets least, and whether that is proven."""
     objective, total = solution.objective, float(solution.rates_gbps.sum())
     shortest = objective.name == "completion_time"
-    best = room(solution, "allocation", "faster" if shortest else "better", maximise=not shortest)
+    best = room(solution, "allocation", "faster" if shortest else "better")
     count = counted(len(solution.transfers), "transfer")
     shared = f"{count} {'shares' if len(solution.transfers) == 1 else 'share'} {number(total)} Gbit/s"
     least = LEAST[objective.name].format(value=f"{number(objective.value)} {objective.unit}")

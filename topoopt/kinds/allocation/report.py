@@ -12,7 +12,7 @@ from topoopt.core.allocation_solution import DUST, AllocationSolution, Destinati
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, percent, shortened
 from topoopt.drawing.format import number as plain_number
-from topoopt.drawing.page import Card, render_page, versions_row
+from topoopt.drawing.page import Card, check_card, render_page, versions_row
 from topoopt.drawing.sentences import bound_text, objective_text, quantity
 from topoopt.drawing.sorted_chart import sorted_chart
 from topoopt.drawing.svg import percentage
@@ -54,7 +54,7 @@ class TransferBar:
 
 def cards(solution: AllocationSolution) -> tuple[Card, ...]:
     """Objective, bound, verdict, and what else stands out."""
-    objective, check, rates = solution.objective, solution.check, solution.rates_gbps
+    objective, rates = solution.objective, solution.rates_gbps
     proven = solution.status is Status.OPTIMAL
     title = objective_text(objective.name)
     full = int((solution.utilisation >= 1 - FULL).sum())
@@ -66,12 +66,7 @@ def cards(solution: AllocationSolution) -> tuple[Card, ...]:
             f"bound {number(solution.bound.value)} {objective.unit}; the rates are {solution.status.value}",
             "good" if proven else "",
         ),
-        Card(
-            "independent check",
-            "passed" if check.ok else "failed",
-            "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below",
-            "good" if check.ok else "bad",
-        ),
+        check_card(solution.check),
         Card(
             "all rates together",
             f"{number(float(rates.sum()))} Gbit/s",

@@ -14,7 +14,7 @@ BETTER = {"GB/s": "faster", "us": "faster", "steps": "shorter"}
 def answer(solution: CollectiveSolution) -> str:
     """Time, steps and algorithm bandwidth, and what is proven of all schedules."""
     unit = solution.objective.unit
-    best = room(solution, "schedule", BETTER[unit], maximise=unit == "GB/s")
+    best = room(solution, "schedule", BETTER[unit])
     what = f"{solution.collective} of {byte_size(solution.vector_bytes)}"
     return rejection(solution.check) or (
         f"{what} over {counted(len(solution.network.ranks), 'rank')} "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.format import counted, number, ratio
-from topoopt.drawing.sentences import by_how_much, full, rejection
+from topoopt.drawing.sentences import by_how_much, full, rejection, surety_of
 
 THETAS = ("theta", "worst-theta")
 """Objectives that are theta itself, so that their bound is one on theta."""
@@ -40,9 +40,10 @@ def _room(solution: NetworkSolution) -> str:
     if solution.bound.value <= 0:
         return f"whether another {other} {'carries more' if carries else 'completes sooner'} is not known"
     much = by_how_much(solution.objective.value / solution.bound.value)
+    surety = surety_of(solution)
     if not carries:
-        return f"no {other} can complete it more than {much} sooner (proven)"
-    return f"no {other} can carry more than {much} {'as much' if much.endswith('×') else 'more'} (proven)"
+        return f"no {other} can complete it more than {much} sooner ({surety})"
+    return f"no {other} can carry more than {much} {'as much' if much.endswith('×') else 'more'} ({surety})"
 
 
 def _failures(solution: NetworkSolution) -> str:

@@ -74,7 +74,7 @@ def _check_group(
     for index, ring in enumerate(group.rings):
         where = f"ring {index} of group {list(key)}"
         share = as_float(ring.share)
-        if not 0.0 <= share < float("inf"):
+        if not 0.0 < share < float("inf"):
             findings.add("ring-share", f"{where} carries a share of {ring.share!r}")
             share = 0.0
         order = _servers(ring.order, n)

@@ -124,7 +124,7 @@ def _check_pairs(findings: ViolationLog, table: _Table, n: int) -> Ints:
     pair_of_path = np.repeat(np.arange(len(source)), np.diff(table.pair_ptr))
     findings.add_each(
         "route-share",
-        np.flatnonzero(~finite | (share < 0)),
+        np.flatnonzero(~finite | (share <= 0)),
         lambda p: f"a path {pair(int(pair_of_path[p]))} carries a share of {share[p]}",
     )
     total = np.bincount(pair_of_path, weights=np.where(finite, share, 0.0), minlength=len(source))
@@ -153,6 +153,19 @@ def _loops(nodes: Ints, paths: Int32s) -> Ints:
     return np.unique(paths[by_path[1:][twice]]).astype(np.int64)
 
 
+def _repeated(table: _Table) -> list[int]:
+    """Paths that equal one before them: their ends are those of a pair, which is listed once."""
+    node, start, stop = table.node.tolist(), table.path_ptr[:-1].tolist(), table.path_ptr[1:].tolist()
+    seen: set[tuple[int, ...]] = set()
+    repeated = []
+    for p, (begin, end) in enumerate(zip(start, stop, strict=True)):
+        key = tuple(node[begin:end])
+        if key in seen:
+            repeated.append(p)
+        seen.add(key)
+    return repeated
+
+
 def _check_paths(findings: ViolationLog, table: _Table, key: Ints, links: Ints) -> Hops:
     n = len(links)
     node, start, stop = table.node, table.path_ptr[:-1], table.path_ptr[1:]
@@ -163,6 +176,7 @@ def _check_paths(findings: ViolationLog, table: _Table, key: Ints, links: Ints) 
         shown = " ".join(str(v) for v in node[start[p] : min(stop[p], start[p] + 12)])
         return f"path {p} ({table.source[k]} -> {table.target[k]}: {shown}{' ...' if stop[p] - start[p] > 12 else ''})"
 
+    findings.add_each("route-twice", _repeated(table), lambda p: f"{path(p)} is listed more than once")
     path_of_node = np.repeat(np.arange(len(start), dtype=np.int32), stop - start)
     inside = (node >= 0) & (node < n)
     findings.add_each(

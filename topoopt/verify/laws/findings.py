@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.leaving import end_if_left
+from topoopt.core.leaving import Left, end_if_left
 from topoopt.core.price_book import PriceBook
 from topoopt.core.solution import UNCHECKED, Decides, LeftOut, SolutionHead
 from topoopt.core.verdict import Status, StopReason, Tolerance
@@ -48,6 +48,16 @@ class CheckFindings:
         """Nothing is wrong."""
         return not self.violations
 
+    @property
+    def claimed(self) -> tuple[LeftOut, ...]:
+        """What the value or the bound rests on and was not recomputed."""
+        return tuple(one for one in self.not_recomputed if one.decides is not Decides.NOTHING)
+
+    @property
+    def holds(self) -> bool:
+        """Nothing is wrong, and all that the value and the bound rest on was recomputed."""
+        return self.ok and not self.claimed
+
 
 @dataclass(frozen=True)
 class CheckDepth:
@@ -57,11 +67,13 @@ class CheckDepth:
         events: of all simulations together; one that takes more is left out, and said to be. 0: a quick check.
         book: prices of networks; None: those shipped.
         tell: told (what is being done, steps done, of how many) of a check that takes long; None: nobody listens.
+        memory_bytes: that a simulation may take, by estimate; one that takes more is left out as well.
     """
 
     events: int = 200_000_000
     book: PriceBook | None = None
     tell: Callable[[str, int, int | None], None] | None = None
+    memory_bytes: int = 2_000_000_000
 
 
 FULL = CheckDepth()
@@ -83,6 +95,7 @@ class ViolationLog:
     shown: list[Violation] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
+    ended: str | None = None
 
     def add(self, code: str, message: str) -> None:
         """Report one violation."""
@@ -104,14 +117,25 @@ class ViolationLog:
             if stated != due:
                 self.add(code, f"the solution has {name} {plain(stated)!r}, the instance {plain(due)!r}")
 
-    def guard(self, code: str, what: str, check: Callable[[], None]) -> None:
-        """Run a check of data of any shape: what it cannot even read is a violation, never a crash."""
-        end_if_left()
-        try:
-            with np.errstate(all="ignore"):
-                check()
-        except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
-            self.add(code, f"{what} cannot be read: {type(error).__name__}: {error}")
+    def guard(self, code: str, what: str, check: Callable[[], None], decides: Decides = Decides.BOTH) -> None:
+        """Run a check of data of any shape: what it cannot even read is a violation, never a crash.
+
+        Once time or memory has run out, this part and all that follow are left out. `decides` says what rests on it.
+        """
+        if self.ended is None:
+            try:
+                end_if_left()
+                with np.errstate(all="ignore"):
+                    check()
+                return
+            except Left:
+                self.ended = "the time limit of the check came"
+            except MemoryError:
+                self.ended = "it takes more memory than the check may"
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                self.add(code, f"{what} cannot be read: {type(error).__name__}: {error}")
+                return
+        self.leave_out(what, self.ended, decides)
 
     def leave_out(self, figure: str, reason: str, decides: Decides = Decides.NOTHING) -> None:
         """Say that a figure is not recomputed, and whether the value or the bound rests on it."""

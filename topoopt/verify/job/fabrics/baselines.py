@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.job_solution import Baseline, JobSolution
 from topoopt.core.price_book import PriceBook
+from topoopt.core.solution import Decides
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.fabrics.asked import AskedFabric, asked_fabric
 from topoopt.verify.job.fabrics.families import LAWS, fault_of, links_of
@@ -16,7 +17,7 @@ from topoopt.verify.job.parts import check_strategy
 from topoopt.verify.job.simulation.budget import EventBudget
 from topoopt.verify.job.simulation.iteration import simulated
 from topoopt.verify.job.simulation.network import SimulatedNetwork
-from topoopt.verify.job.simulation.tasks import TRANSFER, IterationTasks, tasks_of
+from topoopt.verify.job.simulation.tasks import TRANSFER, IterationTasks, task_count, tasks_of
 from topoopt.verify.job.traffic import recompute_traffic
 from topoopt.verify.laws.findings import ViolationLog, as_float, differs
 
@@ -68,12 +69,15 @@ def _check(
         findings.add("baseline", f"{baseline.fabric}: {violation.message}")
     if parts is None or not own.clean:
         return
-    tasks = tasks_of(instance.workload, parts, recompute_traffic(instance.cluster, instance.workload, parts))
+    name, traffic = f"baseline {baseline.fabric}", recompute_traffic(instance.cluster, instance.workload, parts)
+    if not budget.holds(findings, name, task_count(parts, traffic), Decides.NOTHING):
+        return
+    tasks = tasks_of(instance.workload, parts, traffic)
     asked = asked_fabric(choice, instance.baselines)
     network = _network(findings, instance, solution, baseline, asked, book, tasks, budget)
     if network is None:
         return
-    times = simulated(findings, f"baseline {baseline.fabric}", tasks, network, budget)
+    times = simulated(findings, name, tasks, network, budget)
     if times is None:
         return
     stated = as_float(baseline.iteration_time_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution, Span
+from topoopt.core.solution import Decides
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.plan import Inspection
 from topoopt.verify.job.simulation.bars import check_bars, expected_bars, same_times, span_of
@@ -30,13 +31,11 @@ def check_iteration(
         return
     # Each task is an event, and so is each hop of a transfer; of thousands of servers these take gigabytes.
     crossed = 0 if seen.hops is None else seen.hops.crossings(seen.traffic.transfers)
-    least = task_count(seen.parts, seen.traffic) + crossed
-    if least > budget.left:
-        budget.takes(findings, FIGURES, least)
+    if not budget.holds(findings, FIGURES, task_count(seen.parts, seen.traffic) + crossed, Decides.VALUE):
         return
     tasks = tasks_of(instance.workload, seen.parts, seen.traffic)
     network = plan_network(instance.cluster, solution.plan, seen.schedules)
-    times = simulated(findings, FIGURES, tasks, network, budget)
+    times = simulated(findings, FIGURES, tasks, network, budget, Decides.VALUE)
     if times is None:
         return
     evaluation, total = solution.evaluation, times.total_ms
@@ -52,14 +51,19 @@ def check_iteration(
 
 
 def simulated(
-    findings: ViolationLog, figures: str, tasks: IterationTasks, network: SimulatedNetwork, budget: EventBudget
+    findings: ViolationLog,
+    figures: str,
+    tasks: IterationTasks,
+    network: SimulatedNetwork,
+    budget: EventBudget,
+    decides: Decides = Decides.NOTHING,
 ) -> Times | None:
     """When all tasks run on a network; None, and noted as left out, if that is more than the budget.
 
     Raises:
         LookupError, ValueError: the network lacks a path or a ring, or tasks wait in a circle.
     """
-    if not budget.takes(findings, figures, events_of(tasks, network)):
+    if not budget.takes(findings, figures, events_of(tasks, network), decides):
         return None
     flows = flows_of(tasks, network)
     return simulate_rounds(tasks, flows, network, lambda done: budget.tell(f"simulating {figures}", done, len(tasks)))
