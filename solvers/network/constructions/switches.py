@@ -12,51 +12,29 @@ import numpy as np
 from solvers.network.constructions.duplex import matchings
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.errors import InputError, Problem
-from topoopt.simulate.jit import kernel
 
 
-@kernel
-def _colour_kernel(
-    tails: Ints, heads: Ints, first: int, out: Int32s, into: Int32s
-) -> None:  # pragma: no cover - compiled
+def _colour(tails: Ints, heads: Ints, first: int, out: Int32s, into: Int32s) -> None:
     """Add unit arcs to out[colour, tail] = head and into[colour, head] = tail, using colours >= first."""
-    n = out.shape[1]
-    path_tail = np.empty(2 * n + 1, dtype=np.int32)
-    path_head = np.empty(2 * n + 1, dtype=np.int32)
-    for e in range(len(tails)):
-        u, v = tails[e], heads[e]
-        a = first
-        while out[a, u] >= 0:
-            a += 1
-        b = first
-        while into[b, v] >= 0:
-            b += 1
+    send, receive = out.tolist(), into.tolist()
+    for u, v in zip(tails.tolist(), heads.tolist(), strict=True):
+        a = next(colour for colour in range(first, len(send)) if send[colour][u] < 0)
+        b = next(colour for colour in range(first, len(send)) if receive[colour][v] < 0)
         # Colour a is free where u sends, b where v receives. The arcs of colours a, b, a, ... from v make a path that
         # cannot end at u; exchanging the two colours along it frees a at v.
-        steps = 0
-        if a != b:
-            head = v
-            while True:
-                tail = into[a, head]
-                if tail < 0:
-                    break
-                path_tail[steps], path_head[steps] = tail, head
-                steps += 1
-                head = out[b, tail]
-                if head < 0:
-                    break
-                path_tail[steps], path_head[steps] = tail, head
-                steps += 1
-        for k in range(steps):
-            colour = a if k % 2 == 0 else b
-            out[colour, path_tail[k]] = -1
-            into[colour, path_head[k]] = -1
-        for k in range(steps):
-            colour = b if k % 2 == 0 else a
-            out[colour, path_tail[k]] = path_head[k]
-            into[colour, path_head[k]] = path_tail[k]
-        out[a, u] = v
-        into[a, v] = u
+        path, head = [], v
+        while a != b and (tail := receive[a][head]) >= 0:
+            path.append((tail, head, a, b))
+            head = send[b][tail]
+            if head < 0:
+                break
+            path.append((tail, head, b, a))
+        for tail, head, colour, _ in path:
+            send[colour][tail] = receive[colour][head] = -1
+        for tail, head, _, colour in path:
+            send[colour][tail], receive[colour][head] = head, tail
+        send[a][u], receive[a][v] = v, u
+    out[:], into[:] = send, receive
 
 
 def assign_switches(n: int, degree: int, arcs: Int32s, multiplicity: Int32s, *, duplex: bool = False) -> Int32s:
@@ -88,7 +66,7 @@ def assign_switches(n: int, degree: int, arcs: Int32s, multiplicity: Int32s, *, 
     out, into = np.full((2, degree, n), -1, dtype=np.int32)
     left, used = _shifted(n, arcs, multiplicity, out, into)
     tails, heads = np.repeat(arcs.astype(np.int64), left, axis=0).T
-    _colour_kernel(tails, heads, used, out, into)
+    _colour(tails, heads, used, out, into)
     return out
 
 
@@ -128,6 +106,6 @@ def _paired(n: int, degree: int, arcs: Int32s, multiplicity: Int32s) -> Int32s:
     tails = np.concatenate((tail, ends[~done].T.ravel()))
     heads = np.concatenate((out[rows][switch, tail], ends[~done][:, ::-1].T.ravel())).astype(np.int64)
     fresh, into = np.full((2, len(rows), n), -1, dtype=np.int32)
-    _colour_kernel(tails, heads, 0, fresh, into)
+    _colour(tails, heads, 0, fresh, into)
     out[rows] = fresh
     return out

@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.core.shared_cluster import FAT_TREE, Fabric
 from topoopt.core.shared_cluster_jobs import JobClass
-from topoopt.simulate.jit import kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,58 +68,42 @@ def job_loads(links: SharedLinks, job_class: JobClass, servers: Ints) -> tuple[I
     return used, load[used]
 
 
-@kernel
 def _even_loads(servers: Ints, ring: float, pair: float, half: int, racks: int, load: Floats) -> None:
-    """Add the traffic that leaves each rack and pod; servers ascend, so each rack and pod is one run of them."""
+    """Add the traffic that leaves each rack and pod."""
     k = len(servers)
     for size, base in ((half, 0), (half * half, racks)):
-        begin = 0
-        while begin < k:
-            place = servers[begin] // size
-            end = begin
-            while end < k and servers[end] // size == place:
-                end += 1
-            inside = end - begin
-            if inside < k:
-                load[base + place] += ring + pair * inside * (k - inside)
-            begin = end
+        place, inside = np.unique(servers // size, return_counts=True)
+        if len(place) > 1:
+            load[base + place] += ring + pair * inside * (k - inside)
 
 
-@kernel
-def _path(seed: np.uint64, source: int, target: int) -> np.uint64:
-    """SplitMix64 (Steele et al., OOPSLA'14) of the pair."""
-    z = seed + np.uint64(source * 65536 + target + 1) * np.uint64(0x9E3779B97F4A7C15)
+def _path(seed: np.uint64, source: int, target: Ints) -> NDArray[np.uint64]:
+    """SplitMix64 (Steele et al., OOPSLA'14) of the pairs."""
+    z = seed + (np.uint64(source * 65536 + 1) + target.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
 
-@kernel
-def _add_flow(
-    source: int, target: int, part: float, half: int, racks: int, pods: int, seed: np.uint64, load: Floats
-) -> None:
-    if source // half == target // half or part <= 0.0:
-        return
-    h = _path(seed, source, target)
-    up = int(h % np.uint64(half))
-    core = int((h // np.uint64(half)) % np.uint64(half))
-    load[(source // half) * half + up] += part
-    load[racks * half + (target // half) * half + up] += part
-    square = half * half
-    if source // square != target // square:
-        base = 2 * racks * half
-        load[base + (source // square) * square + up * half + core] += part
-        load[base + (pods + target // square) * square + up * half + core] += part
-
-
-@kernel
 def _hashed_loads(
     servers: Ints, ring: float, pair: float, half: int, racks: int, pods: int, seed: np.uint64, load: Floats
 ) -> None:
-    k = len(servers)
-    for i in range(k):
-        _add_flow(servers[i], servers[(i + 1) % k], ring, half, racks, pods, seed, load)
+    """Add flow by flow, source by source, that of the ring first: sums of doubles depend on the order."""
+    square = half * half
+    core_up, core_down = 2 * racks * half, 2 * racks * half + pods * square
+    for i, source in enumerate(servers.tolist()):
+        target, part = servers[[(i + 1) % len(servers)]], np.array([ring])
         if pair > 0.0:
-            for j in range(k):
-                if j != i:
-                    _add_flow(servers[i], servers[j], pair, half, racks, pods, seed, load)
+            target = np.append(target, np.delete(servers, i))
+            part = np.append(part, np.full(len(servers) - 1, pair))
+        own = (target // half != source // half) & (part > 0.0)
+        target, part = target[own], part[own]
+        h = _path(seed, source, target)
+        up = (h % np.uint64(half)).astype(np.int64)
+        core = ((h // np.uint64(half)) % np.uint64(half)).astype(np.int64)
+        np.add.at(load, (source // half) * half + up, part)
+        np.add.at(load, racks * half + (target // half) * half + up, part)
+        far = target // square != source // square
+        lane, part = (up * half + core)[far], part[far]
+        np.add.at(load, core_up + (source // square) * square + lane, part)
+        np.add.at(load, core_down + (target[far] // square) * square + lane, part)

@@ -7,12 +7,13 @@ In both a rank sees two streams: 0, which enters at the nearer end, and 1, which
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.pipeline import PipelineShape
-from topoopt.simulate.jit import kernel, piece
-from topoopt.simulate.pipeline.orders import BACKWARD, FORWARD, INPUTS, JOINED, WEIGHTS, PassOrders, put
+from topoopt.simulate.pipeline.orders import BACKWARD, FORWARD, INPUTS, JOINED, WEIGHTS, PassOrders
 
 
 def dualpipe(shape: PipelineShape) -> PassOrders:
@@ -41,42 +42,38 @@ def dualpipe_v(shape: PipelineShape) -> PassOrders:
     return PassOrders(start, passes, home, numbers - 1, np.append(numbers[1:], -1), m, model_stages=2 * p)
 
 
-@piece
-def _forward(
-    passes: Int32s, at: int, done: Ints, streams: Ints, rank: int, s: int, kind: int = FORWARD
-) -> int:  # pragma: no cover - compiled
-    i = done[0, s]
-    done[0, s] += 1
-    return put(passes, at, kind, streams[s, 1, rank] + i, streams[s, 0, rank])
+class _Rank:
+    """The passes of one rank as they are written down; streams: (stage, first micro-batch) of both on this rank."""
+
+    def __init__(self, streams: list[tuple[int, int]]) -> None:
+        self.passes: list[tuple[int, int, int]] = []
+        self.waiting: deque[tuple[int, int]] = deque()
+        self._streams, self._there, self._back = streams, [0, 0], [0, 0]
+
+    def _next(self, done: list[int], s: int) -> tuple[int, int]:
+        stage, first = self._streams[s]
+        done[s] += 1
+        return first + done[s] - 1, stage
+
+    def forward(self, s: int, kind: int = FORWARD) -> None:
+        """Of the next micro-batch of a stream."""
+        self.passes.append((kind, *self._next(self._there, s)))
+
+    def backward(self, s: int) -> None:
+        """The same the other way."""
+        self.passes.append((BACKWARD, *self._next(self._back, s)))
+
+    def inputs(self, s: int) -> None:
+        """The weights of this one wait in a queue."""
+        self.waiting.append(self._next(self._back, s))
+        self.passes.append((INPUTS, *self.waiting[-1]))
+
+    def weights(self) -> None:
+        """Of the one that waits longest."""
+        self.passes.append((WEIGHTS, *self.waiting.popleft()))
 
 
-@piece
-def _backward(passes: Int32s, at: int, done: Ints, streams: Ints, rank: int, s: int) -> int:  # pragma: no cover
-    i = done[1, s]
-    done[1, s] += 1
-    return put(passes, at, BACKWARD, streams[s, 1, rank] + i, streams[s, 0, rank])
-
-
-@piece
-def _inputs(
-    passes: Int32s, at: int, done: Ints, streams: Ints, rank: int, s: int, waiting: Ints, ends: Ints
-) -> int:  # pragma: no cover - compiled
-    """The weights of this one wait in a queue."""
-    waiting[ends[1], 0], waiting[ends[1], 1] = streams[s, 1, rank] + done[1, s], streams[s, 0, rank]
-    ends[1] += 1
-    done[1, s] += 1
-    return put(passes, at, INPUTS, waiting[ends[1] - 1, 0], waiting[ends[1] - 1, 1])
-
-
-@piece
-def _weights(passes: Int32s, at: int, waiting: Ints, ends: Ints) -> int:  # pragma: no cover - compiled
-    """Of the one that waits longest."""
-    ends[0] += 1
-    return put(passes, at, WEIGHTS, waiting[ends[0] - 1, 0], waiting[ends[0] - 1, 1])
-
-
-@kernel
-def _passes(depth: Ints, half: int, m: int, streams: Ints) -> tuple[Ints, Int32s]:  # pragma: no cover - compiled
+def _passes(depth: Ints, half: int, m: int, streams: Ints) -> tuple[Ints, Int32s]:
     """Orders by eight steps.
 
     Args:
@@ -85,40 +82,35 @@ def _passes(depth: Ints, half: int, m: int, streams: Ints) -> tuple[Ints, Int32s
         m: micro-batches of each stream.
         streams: int64[2, 2, p], stage and first micro-batch of both streams on each rank.
     """
-    ranks = len(depth)
-    passes = np.empty((ranks * 6 * m, 3), dtype=np.int32)
-    start = np.zeros(ranks + 1, dtype=np.int64)
-    at = 0
-    for r in range(ranks):
-        done, waiting, ends = np.zeros((2, 2), np.int64), np.empty((2 * m, 2), np.int64), np.zeros(2, np.int64)
-        h, rest = depth[r], half - depth[r] - 1
+    passes: list[tuple[int, int, int]] = []
+    start = [0]
+    for h, own in zip(depth.tolist(), streams.transpose(2, 0, 1).tolist(), strict=True):
+        rank, rest = _Rank(own), half - h - 1
         for _ in range(2 * rest):  # 1
-            at = _forward(passes, at, done, streams, r, 0)
+            rank.forward(0)
         for _ in range(h + 1):  # 2
-            at = _forward(passes, at, done, streams, r, 0)
-            at = _forward(passes, at, done, streams, r, 1)
+            rank.forward(0)
+            rank.forward(1)
         for _ in range(rest):  # 3
-            at = _inputs(passes, at, done, streams, r, 1, waiting, ends)
-            at = _weights(passes, at, waiting, ends)
-            at = _forward(passes, at, done, streams, r, 1)
+            rank.inputs(1)
+            rank.weights()
+            rank.forward(1)
         for i in range(m - 2 * half + h + 1):  # 4, the steady part
-            at = _forward(passes, at, done, streams, r, 0, FORWARD if i == 0 and rest == 0 else JOINED)
-            at = _backward(passes, at, done, streams, r, 1)
-            at = _forward(passes, at, done, streams, r, 1, JOINED)
-            at = _backward(passes, at, done, streams, r, 0)
+            rank.forward(0, FORWARD if i == 0 and rest == 0 else JOINED)
+            rank.backward(1)
+            rank.forward(1, JOINED)
+            rank.backward(0)
         for _ in range(rest):  # 5
-            at = _backward(passes, at, done, streams, r, 1)
-            at = _forward(passes, at, done, streams, r, 1, JOINED)
-            at = _backward(passes, at, done, streams, r, 0)
+            rank.backward(1)
+            rank.forward(1, JOINED)
+            rank.backward(0)
         for i in range(2 * (h + 1)):  # 6: from the middle on, weights wait
-            if i >= h + 1:
-                at = _inputs(passes, at, done, streams, r, 1 - i % 2, waiting, ends)
-            else:
-                at = _backward(passes, at, done, streams, r, 1 - i % 2)
+            (rank.inputs if i >= h + 1 else rank.backward)(1 - i % 2)
         for _ in range(rest):  # 7
-            at = _weights(passes, at, waiting, ends)
-            at = _inputs(passes, at, done, streams, r, 0, waiting, ends)
-        while ends[0] < ends[1]:  # 8
-            at = _weights(passes, at, waiting, ends)
-        start[r + 1] = at
-    return start, passes[:at]
+            rank.weights()
+            rank.inputs(0)
+        while rank.waiting:  # 8
+            rank.weights()
+        passes += rank.passes
+        start.append(len(passes))
+    return np.array(start, dtype=np.int64), np.array(passes, dtype=np.int32).reshape(-1, 3)

@@ -11,7 +11,6 @@ import numpy as np
 
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.pipeline import PassKind, PipelineShape
-from topoopt.simulate.jit import kernel, piece
 
 FORWARD, BACKWARD, INPUTS, WEIGHTS, JOINED = (int(kind) for kind in PassKind)
 
@@ -93,71 +92,61 @@ def zb_h1(shape: PipelineShape) -> PassOrders:
     return in_a_line(shape, _zb_h1(shape.ranks, m), 3 * m)
 
 
-@piece
-def put(passes: Int32s, at: int, kind: int, micro_batch: int, stage: int) -> int:  # pragma: no cover - compiled
-    """Write one pass; the place of the next one."""
-    passes[at, 0], passes[at, 1], passes[at, 2] = kind, micro_batch, stage
-    return at + 1
+def _woven(*streams: tuple[int, int, Ints, Ints]) -> Int32s:
+    """int32[n, 3]: the passes of one rank, turn by turn.
+
+    Args:
+        streams: (kind, first turn, micro-batches, stages); a stream does one pass in each turn from its first one on,
+            and within a turn they go in the order given.
+    """
+    turns = max(first + len(micro) for _, first, micro, _ in streams)
+    passes = np.zeros((turns, len(streams), 3), dtype=np.int32)
+    done = np.zeros((turns, len(streams)), dtype=np.bool_)
+    for k, (kind, first, micro, stages) in enumerate(streams):
+        own = slice(first, first + len(micro))
+        passes[own, k, 0], passes[own, k, 1], passes[own, k, 2], done[own, k] = kind, micro, stages, True
+    return passes[done]
 
 
-@kernel
-def _gpipe(ranks: int, m: int) -> Int32s:  # pragma: no cover - compiled
-    passes = np.empty((ranks * 2 * m, 3), dtype=np.int32)
+def _gpipe(ranks: int, m: int) -> Int32s:
+    numbers = np.arange(m)
+    return np.concatenate(
+        [
+            _woven((FORWARD, 0, numbers, 0 * numbers + r), (BACKWARD, m, numbers[::-1], 0 * numbers + r))
+            for r in range(ranks)
+        ]
+    )
+
+
+def _one_f_one_b(ranks: int, m: int) -> Int32s:
+    numbers, passes = np.arange(m), []
     for rank in range(ranks):
-        for i in range(m):
-            put(passes, 2 * m * rank + i, FORWARD, i, rank)
-            put(passes, 2 * m * rank + m + i, BACKWARD, m - 1 - i, rank)
-    return passes
+        own = 0 * numbers + rank
+        passes.append(_woven((FORWARD, 0, numbers, own), (BACKWARD, min(ranks - 1 - rank, m), numbers, own)))
+    return np.concatenate(passes)
 
 
-@kernel
-def _one_f_one_b(ranks: int, m: int) -> Int32s:  # pragma: no cover - compiled
-    passes = np.empty((ranks * 2 * m, 3), dtype=np.int32)
-    at = 0
-    for rank in range(ranks):
-        ahead = min(ranks - 1 - rank, m)
-        for i in range(m + ahead):
-            if i < m:
-                at = put(passes, at, FORWARD, i, rank)
-            if i >= ahead:
-                at = put(passes, at, BACKWARD, i - ahead, rank)
-    return passes
-
-
-@kernel
-def _interleaved(ranks: int, m: int, chunks: int, group: int) -> Int32s:  # pragma: no cover - compiled
-    turns = np.empty((m * chunks, 2), dtype=np.int32)
-    at = 0
-    for first in range(0, m, group):
-        for chunk in range(chunks):
-            for i in range(first, min(first + group, m)):
-                turns[at, 0], turns[at, 1] = i, chunk
-                at += 1
-    passes = np.empty((ranks * 2 * m * chunks, 3), dtype=np.int32)
-    at = 0
+def _interleaved(ranks: int, m: int, chunks: int, group: int) -> Int32s:
+    turns = [
+        (i, chunk)
+        for first in range(0, m, group)
+        for chunk in range(chunks)
+        for i in range(first, min(first + group, m))
+    ]
+    micro, chunk = np.array(turns, dtype=np.int64).reshape(-1, 2).T
+    passes = []
     for rank in range(ranks):
         ahead = min(2 * (ranks - rank - 1) + (chunks - 1) * group, m * chunks)
-        for turn in range(m * chunks + ahead):
-            if turn < m * chunks:
-                at = put(passes, at, FORWARD, turns[turn, 0], turns[turn, 1] * ranks + rank)
-            if turn >= ahead:
-                back = turns[turn - ahead]
-                at = put(passes, at, BACKWARD, back[0], (chunks - 1 - back[1]) * ranks + rank)
-    return passes
+        there, back = chunk * ranks + rank, (chunks - 1 - chunk) * ranks + rank
+        passes.append(_woven((FORWARD, 0, micro, there), (BACKWARD, ahead, micro, back)))
+    return np.concatenate(passes)
 
 
-@kernel
-def _zb_h1(ranks: int, m: int) -> Int32s:  # pragma: no cover - compiled
-    passes = np.empty((ranks * 3 * m, 3), dtype=np.int32)
-    at = 0
+def _zb_h1(ranks: int, m: int) -> Int32s:
+    numbers, passes = np.arange(m), []
     for rank in range(ranks):
-        ahead = min(ranks - 1 - rank, m)
-        for i in range(m + ahead + rank):
-            back = i - ahead
-            if i < m:
-                at = put(passes, at, FORWARD, i, rank)
-            if 0 <= back < m:
-                at = put(passes, at, INPUTS, back, rank)
-            if 0 <= back - rank < m:
-                at = put(passes, at, WEIGHTS, back - rank, rank)
-    return passes
+        ahead, own = min(ranks - 1 - rank, m), 0 * numbers + rank
+        passes.append(
+            _woven((FORWARD, 0, numbers, own), (INPUTS, ahead, numbers, own), (WEIGHTS, ahead + rank, numbers, own))
+        )
+    return np.concatenate(passes)

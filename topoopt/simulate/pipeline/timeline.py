@@ -7,15 +7,15 @@ multiples of a power of ten, small enough that all sums are exact in doubles: eq
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.core.pipeline import StageCosts
-from topoopt.simulate.jit import kernel
-from topoopt.simulate.pipeline.orders import BACKWARD, FORWARD, INPUTS, JOINED, PassOrders
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.pipeline import PassKind, StageCosts
+from topoopt.simulate.pipeline.orders import BACKWARD, FORWARD, INPUTS, JOINED, WEIGHTS, PassOrders
 from topoopt.simulate.pipeline.program import pass_program
 
 MOST_TICKS = 4e15
@@ -114,25 +114,11 @@ def most_held(orders: PassOrders, activations: Floats, for_weights: Floats) -> F
         for_weights: float64[stages of the model], the part of it that is kept until the gradients of weights.
     """
     held, late = np.tile(activations, orders.copies), np.tile(for_weights, orders.copies)
-    return _most_held(orders.start, orders.passes, held, late)
-
-
-@kernel
-def _most_held(
-    start: Ints, passes: Int32s, activations: Floats, for_weights: Floats
-) -> Floats:  # pragma: no cover - compiled
-    most = np.zeros(len(start) - 1)
-    for rank in range(len(most)):
-        held = 0.0
-        for at in range(start[rank], start[rank + 1]):
-            kind, stage = passes[at, 0], passes[at, 2]
-            if kind in (FORWARD, JOINED):
-                held += activations[stage]
-                most[rank] = max(most[rank], held)
-            elif kind == BACKWARD:
-                held -= activations[stage]
-            elif kind == INPUTS:
-                held -= activations[stage] - for_weights[stage]
-            else:
-                held -= for_weights[stage]
+    change = np.empty((len(PassKind), len(held)))
+    change[FORWARD] = change[JOINED] = held
+    change[BACKWARD], change[INPUTS], change[WEIGHTS] = -held, -(held - late), -late
+    most = np.zeros(orders.ranks)
+    for rank, (begin, end) in enumerate(itertools.pairwise(orders.start)):
+        kinds, stages = orders.passes[begin:end, 0], orders.passes[begin:end, 2]
+        most[rank] = np.cumsum(change[kinds, stages]).max(initial=0.0)
     return most
