@@ -66,7 +66,7 @@ CALLED = {
 TWICE = {"import msccl", "dump-model"}
 """Commands that pydantic calls back no more than twice."""
 
-KEEPING = {"solve", "compare"}
+KEEPING = {"solve", "compare", "pod-circuits"}
 """Commands that write what was found by then."""
 
 CASES = [(name, which) for name in CALLED for which in (1, 3) if which == 1 or name not in TWICE]

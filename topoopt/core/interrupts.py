@@ -1,7 +1,7 @@
 """Ctrl-C, SIGTERM and SIGHUP as a KeyboardInterrupt that is not lost.
 
 Compiled code may swallow what is raised in a function that it calls, or make another error of it. So nothing is raised
-while pydantic or an import is under way, whose frames are seen; and wherever an interrupt was swallowed, by a finalizer
+while code that is known to do so, or an import, is under way. Wherever else an interrupt was swallowed, by a finalizer
 or a callback of a solver, it comes again a moment later, until somebody has taken it.
 """
 
@@ -17,6 +17,9 @@ from types import FrameType
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """What asks a run to end; SIGHUP where the system knows it."""
+
+DEAF = ("pydantic", "llvmlite")
+"""Packages whose compiled part calls functions of Python, and goes on when these raise."""
 
 _AGAIN_S = 0.01
 
@@ -115,7 +118,7 @@ def _is_deaf(frame: FrameType | None) -> bool:
     """Whether code is under way that swallows interrupts; its compiled part is between frames that are seen."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
-        if module.partition(".")[0] == "pydantic" or frame.f_code.co_filename.startswith("<frozen importlib"):
+        if module.partition(".")[0] in DEAF or frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
     return False
