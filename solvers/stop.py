@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from solvers.memory import Memory
+from topoopt.core.interrupts import SIGNALS, end_if_interrupted, hear, interrupt, take
 from topoopt.core.leaving import end_if_left
 from topoopt.core.verdict import StopReason
 
@@ -99,10 +100,6 @@ def at_most(stop: Stop, seconds: float) -> Stop:
     return stop if stop.deadline is not None else stop.until(stop.clock.now() + seconds)
 
 
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""What asks a run to end; SIGHUP where the system knows it."""
-
-
 @contextmanager
 def stop_on_signals(
     time_limit_s: float | None, *, hurries: bool = False, told: Callable[[int], None] | None = None
@@ -123,18 +120,22 @@ def stop_on_signals(
     flags = (stop.interrupted, stop.hurry) if hurries else (stop.interrupted,)
 
     def handle(number: int, frame: FrameType | None) -> None:
+        hear()
         for count, flag in enumerate(flags, start=1):
             if not flag.is_set():
                 flag.set()
                 if told is not None:
                     told(count)
                 return
-        raise KeyboardInterrupt
+        interrupt(number, frame)
 
+    end_if_interrupted()
     ours = [number for number in SIGNALS if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN]
     previous = {number: signal.signal(number, handle) for number in ours}
     try:
         yield stop
+        end_if_interrupted()
     finally:
+        take()
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -16,6 +16,7 @@ from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import counting_bar
 from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
+from topoopt.core.interrupts import take
 from topoopt.core.verdict import StopReason
 from topoopt.files.table_and_plot import require_targets
 from topoopt.kinds import kind_named
@@ -128,6 +129,7 @@ def _made(
                 if runs[-1].stopped_by == StopReason.INTERRUPTED:
                     return runs, True
         except KeyboardInterrupt:
+            take()
             return runs, True
     return runs, False
 

@@ -1,7 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP while the program loads and where nothing is to be saved: leave at once, no traceback.
-
-A KeyboardInterrupt inside an import can surface as any other error, so none is raised there.
-"""
+"""Ctrl-C, SIGTERM and SIGHUP from the start of the program to its end, without a traceback."""
 
 from __future__ import annotations
 
@@ -9,13 +6,9 @@ import json
 import os
 import signal
 import sys
-import threading
 from types import FrameType
 
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""What asks a run to end; SIGHUP where the system knows it. A second list: `solvers` loads slowly."""
-
-_AGAIN_S = 0.01
+from topoopt.core.interrupts import SIGNALS, interrupt, is_pending, listen, take, was_heard
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, SIGTERM or SIGHUP."""
@@ -34,46 +27,37 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 def leave_on_interrupt() -> None:
-    """From now on these signals end the process, unless they were set to be ignored."""
+    """While the program loads there is nothing to save: these signals end it at once, unless they are ignored."""
     for number in SIGNALS:
         if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
             signal.signal(number, _leave)
 
 
+def raise_on_interrupt() -> None:
+    """From now on they raise KeyboardInterrupt, so that files being written are cleaned up."""
+    listen()
+    sys.unraisablehook = _tell_unraisable
+    for number in SIGNALS:
+        if signal.getsignal(number) is _leave:
+            signal.signal(number, interrupt)
+
+
+def hold_interrupts() -> bool:
+    """All is done but to leave; whether one of them came."""
+    take()
+    for number in SIGNALS:
+        if signal.getsignal(number) is interrupt:
+            signal.signal(number, signal.SIG_IGN)
+    return was_heard()
+
+
 def ignore_from_now() -> None:
-    """All is done but to leave."""
+    """The same for a program that got no further than loading."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
-def raise_on_interrupt() -> None:
-    """From now on they raise KeyboardInterrupt, so that files being written are cleaned up; after the import, if one is
-    under way."""
-    sys.unraisablehook = _interrupt_again
-    for number in SIGNALS:
-        if signal.getsignal(number) is _leave:
-            signal.signal(number, _raise)
-
-
-def _raise(number: int, frame: FrameType | None) -> None:
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            _send_again(number)
-            return
-        frame = frame.f_back
-    raise KeyboardInterrupt
-
-
-def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-    """An interrupt that came where nothing can be raised, in a finalizer or a callback of compiled code, comes again a
-    moment later; all else is told as ever."""
-    raised = [number for number in SIGNALS if signal.getsignal(number) in (_raise, signal.default_int_handler)]
-    if raised and issubclass(lost.exc_type, KeyboardInterrupt):
-        _send_again(raised[0])
-    else:
+def _tell_unraisable(lost: sys.UnraisableHookArgs) -> None:
+    """As ever, but for an interrupt, which comes again."""
+    if not (is_pending() and issubclass(lost.exc_type, KeyboardInterrupt)):
         sys.__unraisablehook__(lost)
-
-
-def _send_again(number: int) -> None:
-    """A moment later, by a thread: raised here it would be lost. To the main one, so that it wakes if it waits."""
-    threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, number)).start()

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.console.interrupt import INTERRUPTED, interrupted_document, raise_on_interrupt
+from topoopt.console.interrupt import INTERRUPTED, hold_interrupts, interrupted_document, raise_on_interrupt
 from topoopt.console.quiet import quiet
 from topoopt.console.terminal import SafeConsole
 from topoopt.core.errors import (
@@ -25,6 +25,7 @@ from topoopt.core.errors import (
     TopooptError,
     is_of_machine,
 )
+from topoopt.core.interrupts import end_if_interrupted, is_pending
 from topoopt.core.verdict import Status, StopReason
 
 if TYPE_CHECKING:  # numpy comes with it, which `topoopt --help` must not wait for
@@ -72,6 +73,7 @@ class Output:
             show: prints what people read.
             answer: one sentence that answers the question, before all else; empty where nothing was asked.
         """
+        end_if_interrupted()
         if self.as_json:
             self._print_json({"answer": answer, **document} if answer else document)
         else:
@@ -83,9 +85,8 @@ class Output:
 
     def run(self, command: Callable[[], int]) -> None:
         """Run a command and leave with its exit code; errors become messages, never tracebacks."""
-        raise_on_interrupt()
         try:
-            code = self._guarded(command)
+            code = self._heeding(command)
         except BrokenPipeError:  # the reader of our output went away: nothing left to say
             _silence_stdout()
             code = 1
@@ -95,9 +96,22 @@ class Output:
             code = MachineError.exit_code if is_of_machine(error.cause) else InputError.exit_code
         raise typer.Exit(code)
 
+    def _heeding(self, command: Callable[[], int]) -> int:
+        """The same code, or that of an interrupt, also of one that came too late to end anything."""
+        try:
+            raise_on_interrupt()
+            code = self._guarded(command)
+            return INTERRUPTED if hold_interrupts() and code == 0 else code
+        except KeyboardInterrupt:
+            hold_interrupts()
+            if self.as_json:
+                self._print_json(interrupted_document())
+            self.errors.print("interrupted")
+            return INTERRUPTED
+
     def _guarded(self, command: Callable[[], int]) -> int:
         try:
-            return command()
+            return self._undisguised(command)
         except TopooptError as error:
             return self.fail(error)
         except MemoryError:
@@ -108,11 +122,19 @@ class Output:
             where = "" if error.filename is None else f"{error.filename}: "
             kind = MachineError if is_of_machine(error) else TopooptError
             return self.fail(kind(f"{where}{error.strerror or error}"))
-        except KeyboardInterrupt:
-            if self.as_json:
-                self._print_json(interrupted_document())
-            self.errors.print("interrupted")
-            return INTERRUPTED
+
+    def _undisguised(self, command: Callable[[], int]) -> int:
+        """The code of a command; what compiled code made of an interrupt is one again.
+
+        Raises:
+            KeyboardInterrupt: one came. Anything that the command raises.
+        """
+        try:
+            return command()
+        except Exception:
+            if is_pending():
+                raise KeyboardInterrupt from None
+            raise
 
     def fail(self, error: TopooptError, known: Mapping[str, Any] | None = None) -> int:
         """Say what was wrong: every problem on its own line, and in the JSON object, with what else is `known`.

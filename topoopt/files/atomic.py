@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from topoopt.core.errors import MachineError, TopooptError, is_of_machine
+from topoopt.core.interrupts import end_if_interrupted
 
 
 class WriteError(TopooptError):
@@ -75,6 +76,7 @@ def _beside(path: str, taken: Callable[[str], str | None], make: Callable[[str],
             os.close(handle)
             handle = -1
         yield temporary, handle
+        end_if_interrupted()
         os.rename(temporary, target)
         temporary = None
     except (OSError, ValueError) as error:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.interrupts import end_if_interrupted
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, Path, parse_path
 from topoopt.files.schema_faults import schema_faults
@@ -66,13 +67,15 @@ class Findings:
     def shape(self, model: type[File], document: Document) -> File | None:
         """The document in the shape of a model, or None with its faults kept, so that more can be looked for."""
         try:
-            return model.model_validate(document.data)
+            shaped = model.model_validate(document.data)
         except ValidationError as error:
             faults = schema_faults(model, error)
             # What is of another version fits in many places, for one reason.
             version = [fault for fault in faults if fault.path == VERSION and is_version(document.data)]
             self.add(version or faults)
             return None
+        end_if_interrupted()
+        return shaped
 
     def shaped(self, model: type[File], document: Document) -> File:
         """The document in the shape of a model.

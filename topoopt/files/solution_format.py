@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from topoopt.core.errors import TopooptError
+from topoopt.core.interrupts import end_if_interrupted
 from topoopt.core.solution import SolutionHead
 from topoopt.core.units import MIB
 from topoopt.files.atomic import write_text_atomically
@@ -65,9 +66,11 @@ class SolutionFormat(Generic[Solution]):
         try:
             # Not strict: what comes from core may be a number of numpy.
             file = self.model.model_validate(solution, strict=False)
-            return file.model_dump(mode="json", by_alias=True, fallback=_plain)
+            document: dict[str, Any] = file.model_dump(mode="json", by_alias=True, fallback=_plain)
         except (ValidationError, PydanticSerializationError) as error:
             raise TopooptError(f"the solution cannot be written: {error}") from error
+        end_if_interrupted()
+        return document
 
     def text(self, solution: Solution) -> str:
         """JSON text, one line for each top-level key and each row of the long tables.

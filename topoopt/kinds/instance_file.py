@@ -15,6 +15,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from ruamel.yaml import YAML
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.interrupts import end_if_interrupted
 from topoopt.files.atomic import write_text_atomically
 from topoopt.files.canonical import canonical_json
 from topoopt.files.documents import Document, Limits, parse_document
@@ -91,7 +92,9 @@ def read_instance(path: str | os.PathLike[str], changes: Sequence[ChangedKey] = 
             key that its kind does not have.
     """
     document = parse_document(path)
-    return build_instance(_changed(document, changes) if changes else document)
+    instance = build_instance(_changed(document, changes) if changes else document)
+    end_if_interrupted()
+    return instance
 
 
 def _changed(document: Document, changes: Sequence[ChangedKey]) -> Document:

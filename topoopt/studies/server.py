@@ -19,8 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from topoopt.console.interrupt import SIGNALS
 from topoopt.core.errors import MachineError, is_of_machine
+from topoopt.core.interrupts import SIGNALS, interrupt
 
 PRELOADED = (
     "topoopt.cli.app",
@@ -91,7 +91,7 @@ def _child(request: dict[str, Any], entry: Callable[[list[str]], int]) -> None:
     try:
         os.setsid()  # a group of its own, so that all it starts can be killed with it
         die_with_parent()
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # by which the study asks it to end
+        signal.signal(signal.SIGINT, interrupt)  # by which the study asks it to end
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         space = request["address_space_bytes"]

@@ -19,6 +19,7 @@ from topoopt.console.progress import counting_bar
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.fabric_row import FabricRow
+from topoopt.core.interrupts import take
 from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.optical_devices import devices_text, parse_delay
 from topoopt.core.verdict import StopReason
@@ -240,6 +241,7 @@ def _rows(
                 following = fabrics[place].name if place < len(fabrics) else "done"
                 bar.update(task, completed=place, description=escape(following))
         except KeyboardInterrupt:  # a second Ctrl-C
+            take()
             return rows, total, StopReason.INTERRUPTED
         except LimitError:
             if not rows:

@@ -11,7 +11,7 @@ from topoopt.core.collective import CollectiveObjective, CollectiveOp, Collectiv
 from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.verdict import Status, Tolerance, beats, meets
+from topoopt.core.verdict import Tolerance, beats
 from topoopt.verify.collective.bounds import (
     ProofError,
     all_to_all_units,
@@ -27,7 +27,7 @@ from topoopt.verify.collective.farthest import farthest
 from topoopt.verify.collective.front import check_front
 from topoopt.verify.collective.times import busy_us, makespan_us, step_time_us
 from topoopt.verify.laws.bounds import check_claim, check_stated
-from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, check_status, differs
 
 TURNED = frozenset({CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE})
 """Collectives that are another one on the transposed network, backward."""
@@ -117,9 +117,7 @@ def _check_bound(findings: ViolationLog, problem: CollectiveProblem, solution: C
     check_claim(findings, solution, (), maximise=maximise)
     if beats(value, solution.bound.value, Tolerance.LONG_SUMS, maximise=maximise):
         findings.add("bound", f"{solution.objective.name} {value!r} is better than its bound {solution.bound.value!r}")
-    optimal = meets(value, solution.bound.value, Tolerance.LONG_SUMS, maximise=maximise)
-    if (solution.status is Status.OPTIMAL) != optimal or solution.status not in (Status.OPTIMAL, Status.FEASIBLE):
-        findings.add("status", f"called {solution.status} with {value!r} and bound {solution.bound.value!r}")
+    check_status(findings, solution, Tolerance.LONG_SUMS, maximise=maximise)
 
 
 def _check_front(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:

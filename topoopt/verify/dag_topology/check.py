@@ -8,14 +8,22 @@ from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.dag_topology_solution import CircuitProof, DagTopologySolution
 from topoopt.core.proofs import Argument
 from topoopt.core.solution import Decides
-from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.dag_topology.boxes import Box, Boxes
 from topoopt.verify.dag_topology.follow import follow, without_transfers
 from topoopt.verify.dag_topology.forwarding import check_plans, check_route_trees, fastest_of, follow_plan
 from topoopt.verify.dag_topology.means import Means
 from topoopt.verify.dag_topology.tree import SLACK_ROUNDING, BeyondDepthError, TreeWalk
 from topoopt.verify.laws.bounds import check_claim, check_stated
-from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog, as_int, check_identity, differs
+from topoopt.verify.laws.findings import (
+    CheckDepth,
+    CheckFindings,
+    ViolationLog,
+    as_int,
+    check_identity,
+    check_status,
+    differs,
+)
 
 RELATIVE = Tolerance.EVENTS.relative
 WHOLE = 1e-7
@@ -111,8 +119,7 @@ def _check_bounds(
 ) -> None:
     value, proof, bound = solution.objective.value, solution.proof, solution.bound
     check_claim(findings, solution, ())
-    if solution.status is Status.OPTIMAL and not meets(value, bound.value, Tolerance.EVENTS):
-        findings.add("status", f"optimal, where {value!r} is reached and {bound.value!r} proven")
+    check_status(findings, solution, Tolerance.EVENTS)
     if not 0 <= bound.value <= value * (1 + RELATIVE):
         findings.add("bound", f"a makespan of {value!r} and a bound of {bound.value!r}")
     total = solution.circuits_total

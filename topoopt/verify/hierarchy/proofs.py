@@ -7,13 +7,13 @@ import itertools
 from topoopt.core.hierarchy import Design, HierarchicalProblem
 from topoopt.core.hierarchy_solution import HierarchicalSolution, ParetoPoint
 from topoopt.core.proofs import Argument
-from topoopt.core.verdict import Status, StopReason, Tolerance, meets
+from topoopt.core.verdict import StopReason, Tolerance
 from topoopt.verify.hierarchy.arguments import CLAIMS, has_catalogue, of_designs, of_point
 from topoopt.verify.hierarchy.bounds import CertificateError, marginal_ns
 from topoopt.verify.hierarchy.laws import RELATIVE, broken_laws, differs_by
 from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
 from topoopt.verify.laws.bounds import check_claim, check_stated
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.laws.findings import ViolationLog, check_status
 
 
 def check_bound(findings: ViolationLog, problem: HierarchicalProblem, solution: HierarchicalSolution) -> None:
@@ -23,8 +23,7 @@ def check_bound(findings: ViolationLog, problem: HierarchicalProblem, solution: 
         findings.add("bound", f"the objective {value!r} is below its bound {bound!r}")
     discrete = has_catalogue(problem.designs[solution.design])
     tolerance = Tolerance.LINEAR_PROGRAM if discrete else Tolerance.TANGENTS
-    if solution.status is Status.OPTIMAL and not meets(value, bound, tolerance):
-        findings.add("status", f"called optimal with objective {value!r} and bound {bound!r}")
+    check_status(findings, solution, tolerance)
     if len({(proof.design, proof.too_slow) for proof in solution.proofs}) < len(solution.proofs):
         findings.add("proof", "two proofs of one design")
     derivations = of_designs(problem, solution.proofs, value)

@@ -11,7 +11,7 @@ import numpy as np
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.proofs import Bound
-from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.critical_path import check_critical_path
 from topoopt.verify.job.fabrics.baselines import check_baselines
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
@@ -32,6 +32,7 @@ from topoopt.verify.laws.findings import (
     ViolationLog,
     as_float,
     check_identity,
+    check_status,
     differs,
     float_array,
     int_array,
@@ -207,10 +208,7 @@ def _check_bounds(
     expected = (value - stated) / value if value > 0 else 0.0
     if differs(as_float(solution.gap), expected, absolute=1e-12):
         findings.add("gap", f"the gap is {solution.gap!r}, {expected!r} expected")
-    if solution.status is Status.OPTIMAL and not meets(value, stated, Tolerance.ROUNDING):
-        findings.add("status", f"called optimal at {value!r} with a bound of {stated!r}")
-    if solution.status not in (Status.OPTIMAL, Status.FEASIBLE):
-        findings.add("status", f"a solution with a plan is called {solution.status}")
+    check_status(findings, solution, Tolerance.ROUNDING)
 
 
 def _certified(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> tuple[Bound, ...]:

@@ -14,7 +14,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.leaving import Left, end_if_left
 from topoopt.core.price_book import PriceBook
 from topoopt.core.solution import UNCHECKED, Decides, LeftOut, SolutionHead
-from topoopt.core.verdict import Status, StopReason, Tolerance
+from topoopt.core.verdict import Status, StopReason, Tolerance, meets
 
 REPEATS_SHOWN = 20
 """Violations of one code listed one by one; the rest are counted."""
@@ -187,6 +187,32 @@ def check_identity(
         findings.add("own-check", "the solution says that its own check failed")
     findings.hold("identity", ("kind", solution.kind, problem.kind), ("name", solution.name, problem.name), *rows)
     findings.hold("instance-sha256", ("instance_sha256", solution.instance_sha256, problem.sha256))
+
+
+def check_status(
+    findings: ViolationLog,
+    solution: SolutionHead,
+    tolerance: Tolerance,
+    *,
+    maximise: bool = False,
+    absolute: float = 0.0,
+    conclusive: bool = True,
+) -> None:
+    """A solution is called optimal where its value is as good as its bound, and only there.
+
+    Where it says itself that its value or bound is only claimed, the weaker word passes.
+
+    Args:
+        tolerance, maximise, absolute: by which the kind settles what a value and a bound amount to.
+        conclusive: whether a value at its bound says that all is optimal; else the weaker word passes.
+    """
+    value, bound = as_float(solution.objective.value), as_float(solution.bound.value)
+    met = meets(value, bound, tolerance, maximise=maximise, absolute=absolute)
+    if (solution.status is Status.OPTIMAL) == met:
+        return
+    if not met or (conclusive and solution.bound.verified and not solution.check.claimed):
+        text = f"{solution.objective.name} {value!r} and a bound of {bound!r}"
+        findings.add("status", f"called {solution.status} with {text}")
 
 
 def as_int(value: object) -> int | None:

@@ -14,9 +14,9 @@ from topoopt.core.network import (
     TwoLayerMultipliers,
 )
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.bounds import check_claim, check_stated
-from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, check_status, differs
 from topoopt.verify.laws.flows import check_hops
 from topoopt.verify.network.arguments import (
     claims_of,
@@ -118,8 +118,7 @@ def _check_bound(
     theta, bound = solution.objective.value, solution.bound.value
     if not 0 <= bound <= theta * (1 + RELATIVE):
         findings.add("bound", f"theta {theta!r} is below its bound {bound!r}")
-    if solution.status is Status.OPTIMAL and not meets(theta, bound, Tolerance.LINEAR_PROGRAM):
-        findings.add("status", f"called optimal with theta {theta!r} and bound {bound!r}")
+    check_status(findings, solution, Tolerance.LINEAR_PROGRAM)
     check_claim(findings, solution, claims_of(problem))
     if isinstance(problem, RoutingProblem):
         check_stated(findings, solution.bound, of_routing(problem, solution), theta)

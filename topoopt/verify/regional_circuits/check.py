@@ -8,9 +8,17 @@ from topoopt.core.proofs import Argument
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
 from topoopt.core.solution import Decides
-from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.bounds import check_claim, check_stated
-from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog, as_int, check_identity, differs
+from topoopt.verify.laws.findings import (
+    CheckDepth,
+    CheckFindings,
+    ViolationLog,
+    as_int,
+    check_identity,
+    check_status,
+    differs,
+)
 from topoopt.verify.regional_circuits.boxes import check_proof, least_seconds
 from topoopt.verify.regional_circuits.transfer_time import step_seconds, switch_seconds
 
@@ -105,8 +113,7 @@ def _check_bound(
 ) -> None:
     value, bound = solution.objective.value, solution.bound
     check_claim(findings, solution, ())
-    if (solution.status is Status.OPTIMAL) != meets(value, bound.value, Tolerance.LINEAR_PROGRAM):
-        findings.add("status", f"called {solution.status} with {value!r} where {bound.value!r} is proven")
+    check_status(findings, solution, Tolerance.LINEAR_PROGRAM)
     steps = len(problem.demands)
     if any(not 0 <= proof.first <= proof.last < steps for proof in solution.proofs):
         findings.add("bound", f"a proof is of steps that there are not; they are 0 to {steps - 1}")
