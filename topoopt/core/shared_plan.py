@@ -22,5 +22,4 @@ def class_of_plan(job_class: JobClass, solution: JobSolution) -> JobClass:
         compute_ms=solution.busiest_server_compute_ms,
         allreduce_bytes=demand.allreduce_wire_bytes / n,
         all_to_all_bytes=float(demand.model_parallel_bytes.sum()) / n,
-        plan=None,
     )

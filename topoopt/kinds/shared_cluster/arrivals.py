@@ -9,7 +9,7 @@ import numpy as np
 
 from solvers.stop import Stop
 from solvers.timing import Timing
-from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InputError, LimitError, Problem
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
     MOST_EXACT_SERVERS,
@@ -35,6 +35,7 @@ from topoopt.kinds.shared_cluster.fabric_run import Keep, Progress, rated, run_f
 from topoopt.kinds.shared_cluster.methods import AS_STATED, BEST, SCHEDULING_METHODS
 from topoopt.simulate.cluster.objective import objective_of
 from topoopt.verify.shared_cluster.bounds import shared_bound
+from topoopt.verify.shared_cluster.planned import bounds_of_plan
 from topoopt.workloads.job_arrivals import job_table
 
 TOO_SHORT = "shorter than sending the bytes of an iteration takes"
@@ -109,7 +110,11 @@ def _shortcomings(problem: SharedCluster, runs: Sequence[FabricRun]) -> Iterator
 
 
 def planned_classes(problem: SharedCluster, stop: Stop) -> tuple[tuple[JobClass, ...], tuple[str, ...]]:
-    """The classes with times and bytes, their plans solved; and notes on that."""
+    """The classes with times and bytes, their plans solved, and with what no plan beats; and notes on that.
+
+    Raises:
+        CheckError: a plan is rejected (a bug of ours).
+    """
     classes: list[JobClass] = []
     notes: list[str] = []
     for one in problem.classes:
@@ -119,9 +124,13 @@ def planned_classes(problem: SharedCluster, stop: Stop) -> tuple[tuple[JobClass,
         left = stop.remaining_s()
         options = SolveOptions(time_limit_s=left, objective_only=True, timing=Timing(stop.within(left), left))
         solution = solve(one.plan, options)
-        made = class_of_plan(one, solution)
+        if not solution.check.ok:
+            raise CheckError(f"the plan of class {one.name} is wrong: {'; '.join(solution.check.violations)}")
+        least = bounds_of_plan(one.plan)
+        made = replace(class_of_plan(one, solution), lower_bounds=least)
         classes.append(made)
-        notes.append(f"class {one.name}: {made.iteration_ms[0]:.6g} ms an iteration, planned from {one.plan.name}")
+        text = f"class {one.name}: {made.iteration_ms[0]:.6g} ms an iteration, planned from {one.plan.name}"
+        notes.append(f"{text}; no plan takes under {least.iteration_ms:.6g} ms")
     return tuple(classes), tuple(notes)
 
 
@@ -221,7 +230,7 @@ def _assemble(
         switching_time_s=problem.layer.switching_time_s,
         checkpoint_s=problem.scheduling.checkpoint_s,
         contention=problem.contention.value,
-        classes=tuple(replace(one, plan=None) for one in problem.classes),
+        classes=tuple(replace(one, plan=None, lower_bounds=None) for one in problem.classes),
         jobs=jobs,
         groups=partition_groups(problem),
         runs=tuple(runs),

@@ -192,7 +192,7 @@ def _assemble(
         degree=problem.cluster.degree,
         link_gbps=problem.cluster.link_gbps,
         contention=problem.contention.value,
-        classes=tuple(replace(one, plan=None) for one in contender.classes),
+        classes=tuple(replace(one, plan=None, lower_bounds=None) for one in contender.classes),
         time_model=problem.time_model if problem.contention is Contention.FLOWS else "",
         rates_gbps=contender.rates_gbps,
         placement=jobs.placement.value,

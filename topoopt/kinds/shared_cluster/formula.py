@@ -15,6 +15,7 @@ from topoopt.kinds.shared_cluster.fabric_run import rated
 from topoopt.kinds.shared_cluster.plans import Tell
 from topoopt.simulate.cluster.loads import shared_links
 from topoopt.simulate.cluster.work import WorkShared, alone_ms
+from topoopt.verify.shared_cluster.planned import least_alone_ms
 from topoopt.workloads.jobs_at_once import Draw, sampled
 
 
@@ -48,7 +49,9 @@ class Formula:
         for fabric in self.fabrics:
             for index, one in enumerate(self.classes):
                 times = self._alone_ms(fabric, _table([index] * len(one.iteration_ms), one.iteration_ms))
-                bound = Bound(float(times.min()), Argument.ALONE)
+                planned = one.lower_bounds is not None
+                least = least_alone_ms(self.problem, fabric, one) if planned else float(times.min())
+                bound = Bound(least, Argument.ALONE)
                 plans.append(ClassPlan(fabric.name, one.name, float(times.mean()), bound, None))
         return tuple(plans)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from topoopt.core.errors import Problem
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use
+from topoopt.kinds.shared_cluster.check import check_cluster
 from topoopt.kinds.shared_cluster.read import read_shared_cluster
 from topoopt.kinds.shared_cluster.schema import SharedClusterFile
 from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE
-from topoopt.verify.shared_cluster.check import check_shared_cluster
 
 
 def _problems(problem: SharedCluster) -> list[Problem]:
@@ -23,7 +23,7 @@ RECORDS = (
     Kind(
         name="shared-cluster",
         files=KindFiles(SharedClusterFile, read_shared_cluster, SOLUTION_FILE),
-        check=at_any_depth(check_shared_cluster),
+        check=check_cluster,
         problems=_problems,
         solver=at_first_use("topoopt.kinds.shared_cluster.solve", "SOLVER"),
         pages=at_first_use("topoopt.kinds.shared_cluster.show", "PAGES"),

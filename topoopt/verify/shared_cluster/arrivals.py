@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,6 +13,7 @@ from topoopt.core.shared_cluster_figures import rounding_of
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobsAtOnce, JobTable
 from topoopt.core.shared_cluster_runs import FabricRun
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.core.solution import Decides
 from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import ViolationLog, differs
@@ -25,13 +25,15 @@ from topoopt.verify.shared_cluster.stays import check_stays
 
 
 def check_arrivals(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
-    """Jobs that arrive: who held which servers when, what follows from it, objective and bound."""
+    """Jobs that arrive: who held which servers when, what follows from it, objective and bound.
+
+    `problem` has the rates of the fabrics, and the times of planned classes.
+    """
     findings.guard("jobs", "the jobs", lambda: _check_jobs(findings, problem, solution))
     if not findings.clean:
         return
-    known = replace(problem, classes=solution.classes)
-    findings.guard("draw", "the draws", lambda: check_jobs_drawn(findings, known, solution))
-    _check_groups(findings, known, solution)
+    findings.guard("draw", "the draws", lambda: check_jobs_drawn(findings, problem, solution))
+    _check_groups(findings, problem, solution)
     there, asked = len(solution.runs), len(problem.fabrics)
     if not 1 <= there <= asked:
         findings.add("runs", f"{there} fabrics, not 1 to {asked}")
@@ -44,10 +46,10 @@ def check_arrivals(findings: ViolationLog, problem: SharedCluster, solution: Sha
     if not whole and solution.stopped_by in (StopReason.BUDGET, StopReason.CONVERGED):
         findings.add("runs", "not all jobs on all fabrics, though nothing stopped the run")
     for place, run in enumerate(solution.runs):
-        step = partial(_check_run, findings, known, solution, run, place)
+        step = partial(_check_run, findings, problem, solution, run, place)
         findings.guard("run", run.fabric.name, step)
     if findings.clean:
-        findings.guard("objective", "the objective", lambda: _check_objective(findings, known, solution))
+        findings.guard("objective", "the objective", lambda: _check_objective(findings, problem, solution))
 
 
 def _check_groups(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
@@ -76,10 +78,10 @@ def _check_jobs(findings: ViolationLog, problem: SharedCluster, solution: Shared
         return
     if not (np.isfinite(jobs.arrival_s).all() and (jobs.arrival_s >= 0).all() and (np.diff(jobs.arrival_s) >= 0).all()):
         findings.add("jobs", "arrivals fall or are no times")
-    if (jobs.class_index < 0).any() or (jobs.class_index >= len(solution.classes)).any():
+    if (jobs.class_index < 0).any() or (jobs.class_index >= len(problem.classes)).any():
         findings.add("jobs", "a job of no class")
         return
-    samples = [set(one.iteration_ms) for one in solution.classes]
+    samples = [set(one.iteration_ms) for one in problem.classes]
     strange = [j for j, c in enumerate(jobs.class_index) if float(jobs.iteration_ms[j]) not in samples[c]]
     findings.add_each("jobs", np.array(strange, dtype=np.int64), lambda j: f"{jobs.names[j]} has a time of no class")
     if (jobs.iterations < 1).any():
@@ -92,7 +94,7 @@ def _check_jobs(findings: ViolationLog, problem: SharedCluster, solution: Shared
             findings.add("jobs", "a job does not arrive at time 0")
         if given.spread != "fixed":
             return
-    usual = [_usual(solution, j) for j in range(count)]
+    usual = [_usual(problem, jobs, j) for j in range(count)]
     if not isinstance(given, DrawnJobs):
         if tuple(job.name for job in given) != jobs.names:
             findings.add("jobs", "the names are not those of the trace")
@@ -105,20 +107,18 @@ def _check_jobs(findings: ViolationLog, problem: SharedCluster, solution: Shared
     findings.add_each("jobs", wrong, lambda j: f"{jobs.names[j]} has {jobs.iterations[j]} iterations, not {usual[j]:g}")
 
 
-def _usual(solution: SharedClusterSolution, job: int) -> float:
+def _usual(problem: SharedCluster, jobs: JobTable, job: int) -> float:
     """Iterations its class gives a job, not rounded."""
-    one = solution.classes[solution.jobs.class_index[job]]
+    one = problem.classes[jobs.class_index[job]]
     if one.duration_s is None:
         return float(one.iterations or 0)
-    return float(max(1.0, one.duration_s * 1e3 / float(solution.jobs.iteration_ms[job])))
+    return float(max(1.0, one.duration_s * 1e3 / float(jobs.iteration_ms[job])))
 
 
 def _check_run(
     findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution, run: FabricRun, place: int
 ) -> None:
-    given = problem.fabrics[place]
-    rate = run.fabric.server_gbps
-    if rate is None or not rate > 0 or replace(given, server_gbps=given.server_gbps or rate) != run.fabric:
+    if problem.fabrics[place] != run.fabric:
         findings.add("fabric", f"{run.fabric.name!r} is not fabric {place} of the instance")
         return
     partitioned = run.fabric.kind == PARTITIONED
@@ -130,7 +130,8 @@ def _check_run(
         return
     check_decisions(findings, problem, solution.jobs, run, group)
     if not partitioned:
-        check_contention(findings, problem, solution.jobs, run, solution.seed)
+        decides = Decides.NOTHING if place else Decides.VALUE
+        check_contention(findings, problem, solution.jobs, run, solution.seed, decides)
 
 
 def _groups(problem: SharedCluster) -> Ints:

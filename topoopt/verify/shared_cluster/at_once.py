@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,6 +19,7 @@ from topoopt.core.shared_cluster import IDEAL_SWITCH, PARTITIONED, Contention, F
 from topoopt.core.shared_cluster_jobs import JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder
 from topoopt.core.shared_cluster_runs import ClassPlan, DrawnRun
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.core.solution import Decides
 from topoopt.core.verdict import Status, StopReason, Tolerance
 from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.parts import check_strategy
@@ -29,6 +29,7 @@ from topoopt.verify.shared_cluster.at_once_objective import check_at_once_object
 from topoopt.verify.shared_cluster.bounds import alone_ms
 from topoopt.verify.shared_cluster.contention import times_together
 from topoopt.verify.shared_cluster.draws import check_runs_drawn
+from topoopt.verify.shared_cluster.planned import least_alone_ms
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in recomputed figures."""
@@ -38,19 +39,15 @@ ALONE_RELATIVE = Tolerance.EVENTS.relative
 
 
 def check_at_once(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
-    """Jobs at once: their draws, plans and times, objective and bound."""
-    if problem.contention is not Contention.FLOWS:  # the rates and the times of planned classes are those stated
-        rated = zip(problem.fabrics, solution.rates_gbps, strict=True)
-        fabrics = tuple(replace(fabric, server_gbps=fabric.server_gbps or rate) for fabric, rate in rated)
-        if fabrics != tuple(replace(f, server_gbps=r) for f, r in zip(fabrics, solution.rates_gbps, strict=True)):
-            findings.add("rates", "the rates of the servers are not those of the instance")
-            return
-        problem = replace(problem, classes=solution.classes, fabrics=fabrics)
+    """Jobs at once: their draws, plans and times, objective and bound.
+
+    By a formula `problem` has the rates of the fabrics, and the times of planned classes.
+    """
     if solution.status is Status.OPTIMAL:
         findings.add("status", "called optimal: bounds of single jobs prove nothing of jobs that share links")
     if problem.contention is Contention.FLOWS and any(one.plan is not None for one in problem.classes):
         why = "the flows of jobs are not simulated again; that no bound is beaten is checked"
-        findings.leave_out("times of planned classes, alone and together", why)
+        findings.leave_out("times of planned classes, alone and together", why, Decides.VALUE)
     least: dict[tuple[int, int], float] = {}
     findings.guard("plans", "the plans", lambda: least.update(_check_plans(findings, problem, solution)))
     if findings.clean:
@@ -107,14 +104,16 @@ def _least_time(findings: ViolationLog, where: str, plan: ClassPlan, fabric: Fab
 def _least_by_formula(
     findings: ViolationLog, where: str, plan: ClassPlan, problem: SharedCluster, fabric: Fabric, index: int
 ) -> float:
-    samples = problem.classes[index].iteration_ms
+    one = problem.classes[index]
+    samples = one.iteration_ms
     alone: list[float] = alone_ms(problem, fabric, job_table([index] * len(samples), samples)).tolist()
     if differs(plan.alone_ms, math.fsum(alone) / len(alone), RELATIVE):
         findings.add("plan-times", f"{where}: not the mean of the times alone")
-    _check_plan_bound(findings, plan, {Argument.ALONE: partial(min, alone)})
+    least = min(alone) if one.lower_bounds is None else least_alone_ms(problem, fabric, one)
+    _check_plan_bound(findings, plan, {Argument.ALONE: partial(float, least)})
     if plan.strategy is not None:
         findings.add("plan-strategy", f"{where}: a strategy, where times follow from a formula")
-    return min(alone)
+    return least
 
 
 def _check_plan_bound(findings: ViolationLog, plan: ClassPlan, derivations: Derivations) -> None:

@@ -7,22 +7,38 @@ checked, and the check says what it left out.
 
 from __future__ import annotations
 
+from topoopt.core.price_book import PriceBook
 from topoopt.core.shared_cluster import Contention, SharedCluster
-from topoopt.core.shared_cluster_jobs import JobClass, JobsAtOnce
+from topoopt.core.shared_cluster_jobs import JobsAtOnce
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity
 from topoopt.verify.shared_cluster.arrivals import check_arrivals
 from topoopt.verify.shared_cluster.at_once import check_at_once
+from topoopt.verify.shared_cluster.planned import with_stated_plans
+from topoopt.verify.shared_cluster.rates import with_stated_rates
 
 
-def check_shared_cluster(problem: SharedCluster, solution: SharedClusterSolution) -> CheckFindings:
+def check_shared_cluster(
+    problem: SharedCluster, solution: SharedClusterSolution, book: PriceBook | None = None
+) -> CheckFindings:
     """All laws the result breaks and all figures that are wrong, none for a right solution.
 
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution is
     not looked at.
+
+    Args:
+        book: the prices that rates of fat-trees of equal cost follow from; None: not at hand.
     """
     findings = ViolationLog()
     findings.guard("identity", "the solution", lambda: _check_identity(findings, problem, solution))
+
+    def complete() -> None:
+        nonlocal problem
+        problem = with_stated_plans(findings, problem, solution.classes)
+        problem = with_stated_rates(findings, problem, solution, book)
+
+    if findings.clean:
+        findings.guard("identity", "classes and rates", complete)
     if findings.clean:
         (check_at_once if problem.at_once else check_arrivals)(findings, problem, solution)
     return findings.findings()
@@ -52,23 +68,3 @@ def _check_identity(findings: ViolationLog, problem: SharedCluster, solution: Sh
             ("checkpoint_s", problem.scheduling.checkpoint_s, solution.checkpoint_s),
         ]
     check_identity(findings, problem, solution, *((name, found, due) for name, due, found in rows))
-    if any(one.plan is not None for one in problem.classes) and not flows:
-        findings.leave_out("times and bytes of planned classes", "the plans they come from are not in the file")
-    if not flows and any(fabric.server_gbps is None for fabric in problem.fabrics):
-        why = "the prices they follow from are not those of this check; what follows from them is recomputed"
-        findings.leave_out("server rates of fat-trees that cost as much", why)
-    for given, one in zip(problem.classes, solution.classes, strict=False):
-        _check_class(findings, given, one, planned=given.plan is not None and not flows)
-
-
-def _check_class(findings: ViolationLog, given: JobClass, one: JobClass, *, planned: bool) -> None:
-    """A class is that of the instance, but for the times and bytes of one that was planned."""
-    if not planned:
-        if given != one:
-            findings.add("classes", f"class {given.name!r} is not that of the instance")
-        return
-    same = (given.name, given.servers, given.iterations, given.duration_s, given.fabric_ms, given.interfaces)
-    if same != (one.name, one.servers, one.iterations, one.duration_s, one.fabric_ms, one.interfaces):
-        findings.add("classes", f"class {given.name!r} is not that of the instance")
-    if len(one.iteration_ms) != 1 or not 0 <= one.compute_ms <= one.iteration_ms[0] * (1 + 1e-9):
-        findings.add("classes", f"class {given.name!r} computes longer than its iteration lasts")

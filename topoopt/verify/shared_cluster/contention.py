@@ -17,6 +17,7 @@ from topoopt.core.leaving import end_if_left
 from topoopt.core.shared_cluster import Contention, Fabric, SharedCluster
 from topoopt.core.shared_cluster_jobs import JobTable
 from topoopt.core.shared_cluster_runs import FabricRun, Stays
+from topoopt.core.solution import Decides
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog
@@ -146,8 +147,10 @@ def times_together(
     return follower.iteration_ms(np.arange(count), np.ones(count, dtype=bool), loads, capacity)
 
 
-def check_contention(findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun, seed: int) -> None:
-    """Follow the run; `problem.classes` have their figures. Each job has one stay."""
+def check_contention(
+    findings: ViolationLog, problem: SharedCluster, jobs: JobTable, run: FabricRun, seed: int, decides: Decides
+) -> None:
+    """Follow the run; `problem.classes` have their figures. Each job has one stay. `decides`: what rests on the run."""
     stays = run.stays
     follower = _Follower(problem, jobs, run, seed)
     times = np.unique(np.concatenate((stays.work_from_s, stays.work_to_s)))
@@ -156,7 +159,7 @@ def check_contention(findings: ViolationLog, problem: SharedCluster, jobs: JobTa
     else:
         each = MOMENTS // WINDOWS
         text = f"it is followed in {WINDOWS} windows of {each} starts and ends, of {len(times)}"
-        findings.leave_out(f"work of the jobs on {run.fabric.name} outside windows", text)
+        findings.leave_out(f"work of the jobs on {run.fabric.name} outside windows", text, decides)
         begins = np.linspace(0, len(times) - 1 - each, WINDOWS).astype(int)
         windows = [(int(begin), int(begin) + each) for begin in begins]
     for begin, end in windows:

@@ -1,9 +1,12 @@
 """Random draws of shared clusters, made again from the seed: jobs that arrive, and jobs at once with their servers.
 
-Draws of another version of numpy are only held to be possible ones, and the check says so.
+Others than these are wrong, or, of another version of numpy, only claimed: then all that holds for any draw is checked,
+and that value and bound rest on the draws is said.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,8 +14,9 @@ from topoopt.core.shared_cluster import Contention, SharedCluster
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder
 from topoopt.core.shared_cluster_runs import DrawnRun
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.core.solution import Decides
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.draws import same_numpy
+from topoopt.verify.laws.draws import leave_out_draws, same_numpy
 from topoopt.verify.laws.findings import ViolationLog
 
 RELATIVE = Tolerance.ROUNDING.relative
@@ -20,12 +24,8 @@ RELATIVE = Tolerance.ROUNDING.relative
 
 def check_jobs_drawn(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     """Classes, times, lengths and arrivals are those of the seed; `problem.classes` have their times."""
-    given = problem.jobs
-    several = any(len(one.iteration_ms) > 1 for one in problem.classes)
-    if not (isinstance(given, DrawnJobs) or several) or not same_numpy(findings, solution, "draws of the jobs"):
-        return
+    given, jobs = problem.jobs, solution.jobs
     draw = np.random.default_rng(solution.seed)
-    jobs = solution.jobs
     if not isinstance(given, DrawnJobs):
         due = _times(jobs.class_index, problem.classes, draw)
         wrong = np.flatnonzero(due != jobs.iteration_ms)
@@ -38,7 +38,16 @@ def check_jobs_drawn(findings: ViolationLog, problem: SharedCluster, solution: S
             | ~(np.abs(table.arrival_s - jobs.arrival_s) <= RELATIVE * table.arrival_s)
         )
         findings.hold("draw", ("names of the jobs", jobs.names, table.names))
+    if len(wrong) and not same_numpy(solution):
+        _leave_out(findings, solution, "draws of the jobs")
+        return
     findings.add_each("draw", wrong, lambda j: f"{jobs.names[j]} is not what seed {solution.seed} draws")
+
+
+def _leave_out(findings: ViolationLog, solution: SharedClusterSolution, what: str) -> None:
+    """Jobs that were drawn otherwise: the value is theirs, and so is the bound."""
+    leave_out_draws(findings, solution, what, Decides.VALUE)
+    findings.leave_out("bound", f"it rests on the {what}", Decides.BOUND)
 
 
 def _times(index: np.ndarray, classes: tuple[JobClass, ...], draw: np.random.Generator) -> np.ndarray:
@@ -82,18 +91,29 @@ def _drawn(given: DrawnJobs, problem: SharedCluster, draw: np.random.Generator) 
 
 def check_runs_drawn(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     """Every draw of jobs at once is that of its seed, load and repetition: classes, servers, given times."""
-    if not same_numpy(findings, solution, "draws of the jobs at once"):
+    wrong = [text for run in solution.draws for text in _wrong_draw(problem, solution, run)]
+    if wrong and not same_numpy(solution):
+        _leave_out(findings, solution, "draws of the jobs at once")
         return
-    for run in solution.draws:
-        classes, servers, sample = _run(problem, run, solution.seed)
-        where = f"{run.load} jobs, repetition {run.repetition}"
-        if run.classes != classes or run.servers != servers:
-            findings.add("draw", f"{where}: not the jobs and servers that seed {solution.seed} draws")
-        elif problem.contention is not Contention.FLOWS:
-            rows = [problem.classes[place].iteration_ms for place in classes]
-            due = tuple(row[min(int(part * len(row)), len(row) - 1)] for row, part in zip(rows, sample, strict=True))
-            if run.shard_ms != due:
-                findings.add("draw", f"{where}: not the given times that seed {solution.seed} draws")
+    for text in wrong:
+        findings.add("draw", text)
+
+
+def _wrong_draw(problem: SharedCluster, solution: SharedClusterSolution, run: DrawnRun) -> Iterator[str]:
+    """What of a draw is not drawn again."""
+    classes, servers, sample = _run(problem, run, solution.seed)
+    where = f"{run.load} jobs, repetition {run.repetition}"
+    if run.classes != classes or run.servers != servers:
+        yield f"{where}: not the jobs and servers that seed {solution.seed} draws"
+        return
+    rows = [problem.classes[index].iteration_ms for index in classes]
+    parts = zip(rows, sample, strict=True)
+    due = [row[min(int(part * len(row)), len(row) - 1)] if row else None for row, part in parts]
+    # Where flows are simulated, a class with given times runs on shards alone, and a planned one has no other times.
+    stated = run.times_ms if problem.contention is Contention.FLOWS else (run.shard_ms,)
+    for times in stated:
+        if any(one is not None and one != time for one, time in zip(due, times, strict=True)):
+            yield f"{where}: not the given times that seed {solution.seed} draws"
 
 
 def _run(
