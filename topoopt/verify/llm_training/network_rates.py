@@ -111,7 +111,7 @@ def rates_shared(
             others = (*EXCHANGES, F.PIPELINE) if problem.overlap.data else ()
         during = min(1.0, backward / long) if family in REPLICAS and long > 0 else 1.0
         longer = sum(
-            during * busy[other] * (1.0 / _kept(load, loads[other]) - 1.0)
+            during * busy[other] * (1.0 / part_kept(load, loads[other]) - 1.0)
             for other in others
             if other in loads and busy[other] > 0
         )
@@ -119,12 +119,12 @@ def rates_shared(
     return found
 
 
-def _kept(one: FamilySeconds, other: FamilySeconds) -> float:
+def part_kept(one: FamilySeconds, other: FamilySeconds) -> float:
     """Part of its rate alone that the first keeps beside the other.
 
     Both rise alike until what they share is full, or one of them has all of its rate: waiting fills no link.
     """
-    a, b = _parts(one, OWN), _parts(other, OTHERS)
+    a, b = _at_rate(one, OWN), _at_rate(other, OTHERS)
     together = {step: a.get(step, 0.0) + b.get(step, 0.0) for step in a.keys() | b.keys()}
     level = 1.0 / max(together.values())
     full = [step for step, load in together.items() if 1.0 - level * load <= FULL]
@@ -135,7 +135,7 @@ def _kept(one: FamilySeconds, other: FamilySeconds) -> float:
     return level + min(remaining)
 
 
-def _parts(family: FamilySeconds, rate: tuple[int, int]) -> Pairs:
+def _at_rate(family: FamilySeconds, rate: tuple[int, int]) -> Pairs:
     """Of the capacity of each link when a family sends at its rate alone; under `rate` stands that rate itself."""
     return {step: seconds / family.taken for step, seconds in family.seconds.items()} | {rate: 1.0}
 

@@ -167,7 +167,7 @@ def _units(one: GroupSchedule) -> Iterator[tuple[Node, Ints]]:
         phase = 1 - sends.reduce[there].astype(np.int64)
         np.add.at(table, (on[there], phase, sends.step[there]), size[there])
     for link, units in zip(links, table, strict=True):
-        yield link, _in_pieces(units, one.pieces)
+        yield link, in_pieces(units, one.pieces)
 
 
 def _begun(one: GroupSchedule) -> Iterator[tuple[int, Ints]]:
@@ -178,10 +178,10 @@ def _begun(one: GroupSchedule) -> Iterator[tuple[int, Ints]]:
     phase = 1 - sends.reduce.astype(np.int64)
     np.add.at(table, (place.ravel(), phase, sends.step), one.schedule.blocks.units[sends.block])
     for server, units in zip(servers.tolist(), table, strict=True):
-        yield server, _in_pieces(units, one.pieces)
+        yield server, in_pieces(units, one.pieces)
 
 
-def _in_pieces(units: Ints, pieces: int) -> Ints:
+def in_pieces(units: Ints, pieces: int) -> Ints:
     """Every piece does what whole blocks would, a step behind the one before."""
     steps = units.shape[1]
     total = np.zeros((2, steps + pieces), dtype=np.int64)
