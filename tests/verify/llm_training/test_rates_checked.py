@@ -22,12 +22,13 @@ from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.solution import Decides
 from topoopt.core.verdict import Status
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.laws.findings import CheckDepth, ViolationLog
+from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.link_loads import FamilySeconds
 from topoopt.verify.llm_training.network import check_network
 from topoopt.verify.llm_training.network_rates import part_kept
 from topoopt.verify.llm_training.schedule_seconds import in_pieces
-from topoopt.verify.llm_training.work import WorkBudget
+from topoopt.verify.llm_training.work import BeyondWorkError, WorkBudget
 
 STATED = Path(__file__).parents[4] / "shared" / "data" / "false_claims" / "stated_rates"
 
@@ -212,8 +213,9 @@ def test_a_message_in_place_of_another_is_found_by_executing() -> None:
 def test_schedules_beyond_the_work_of_a_check_leave_the_value_claimed(pieces: int | None) -> None:
     """By a small limit, and by pieces that no memory holds."""
     problem, outcome = _scheduled()
-    findings = ViolationLog()
-    budget = WorkBudget(1) if pieces is None else WorkBudget()
     wide = _schedules(outcome, lambda one: one if pieces is None else replace(one, pieces=pieces))
-    assert check_network(findings, problem, wide, budget) is None
-    assert [one.decides for one in findings.left_out] == [Decides.VALUE]
+    with pytest.raises(BeyondWorkError):
+        check_network(ViolationLog(), problem, wide, WorkBudget(1) if pieces is None else WorkBudget())
+    solution = replace(solved("random-regular", 2, 2), fabrics=(wide,))
+    findings = check_llm_training(problem, solution, CheckDepth(events=200) if pieces is None else CheckDepth())
+    assert "the plan" in {one.figure for one in findings.not_recomputed if one.decides is Decides.VALUE}

@@ -45,6 +45,9 @@ def check_network(
 
     Returns:
         its rates; None: nothing is to be made of it.
+
+    Raises:
+        BeyondWorkError: it takes more work than is left.
     """
     network, strategy = outcome.plan.network, outcome.plan.strategy
     where, servers = network.fabric, list(range(problem.cluster.servers))

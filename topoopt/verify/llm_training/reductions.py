@@ -16,7 +16,6 @@ from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES, DimensionLoad, Tr
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.solution import Decides
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.laws.schedules import executed
 from topoopt.verify.llm_training.groups import MemberGroups
@@ -30,7 +29,7 @@ from topoopt.verify.llm_training.schedule_seconds import (
     schedule_work,
     waits_s,
 )
-from topoopt.verify.llm_training.work import BEYOND, WorkBudget
+from topoopt.verify.llm_training.work import WorkBudget
 
 
 def vector_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, family: F) -> Vector:
@@ -84,7 +83,10 @@ def with_rounds(
         made: what these reduce on.
 
     Returns:
-        None where a schedule is not sound, or takes more work than the check may do.
+        None where a schedule is not sound.
+
+    Raises:
+        BeyondWorkError: a schedule takes more work than the check may do.
     """
     where, choice = network.fabric, problem.search.allreduce
     if not rounds_counted(problem, network):
@@ -146,10 +148,7 @@ def _sound(
     if padded:
         return False
     n, links = problem.cluster.servers, len(network.links)
-    work = sum(schedule_work(one, n, links) for one in schedules)
-    if not budget.take(work):
-        findings.leave_out(f"rates on {where}", f"its schedules take {work:.3g} {BEYOND}", Decides.VALUE)
-        return False
+    budget.take(sum(schedule_work(one, n, links) for one in schedules))
     table = np.zeros((n, n), dtype=np.int64)
     for tail, head, parallel in network.links:
         table[tail, head] = parallel
