@@ -58,6 +58,6 @@ def test_fastest_of_all(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
         others += int(times[np.argmin(bounds)] > least * (1 + 1e-9))
         for slowest in (np.inf, least, float(np.median(times))):
             assert lines._fastest(problem, rows, slowest, rates, WorkBudget()) == pytest.approx(least, rel=1e-9)
-        assert lines._fastest(problem, rows, float(bounds.min()) * 0.99, rates) == np.inf
+        assert lines._fastest(problem, rows, float(bounds.min()) * 0.99, rates, WorkBudget()) == np.inf
     assert others  # the least bound is not always that of the fastest: one round would not do
-    assert lines._fastest(problem, rows[:0], np.inf, rates) == np.inf
+    assert lines._fastest(problem, rows[:0], np.inf, rates, WorkBudget()) == np.inf
