@@ -29,6 +29,9 @@ from topoopt.simulate.llm_training.rank_program import program_of
 DEALT = ("volume", "proportional", "square-root", "equal")
 """Matrices whose circuits are quick to deal out, as starts."""
 
+ROUNDING = 2e-9
+"""Part by which a bound must be above the one that all strategies have, to stand there with its proof."""
+
 MOST_STEPS = 200_000
 """Of a graph that is made: passes, and what they send."""
 
@@ -79,11 +82,12 @@ class PodRow:
                 return TriedStrategy(self.strategy, PodVerdict.LEFT, self.floor_s)
             tree = (CLOSED,) if self.floor_s < value_s else ()
             return TriedStrategy(self.strategy, PodVerdict.SLOWER, value_s, tree=tree)
-        bound = min(max(self.bound_s, self.floor_s), self.reached_s)
+        floor_only = self.bound_s <= self.floor_s * (1 + ROUNDING)  # nothing that needs a proof
+        bound = min(self.floor_s if floor_only else self.bound_s, self.reached_s)
         own, early = self.early.best, self.early
         made = compact(CircuitProof(early.tree, 0, (), tuple(early.pool.paths), tuple(early.means)))
         searched = TriedStrategy(self.strategy, PodVerdict.SEARCHED, bound, tuple(own.circuits.tolist()), own.value)
-        if proof is not None or self.bound_s <= self.floor_s:
+        if proof is not None or floor_only:
             return searched
         return replace(searched, tree=made.makespan_tree, paths=made.paths, means=made.means)
 

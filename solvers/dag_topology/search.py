@@ -131,13 +131,24 @@ def fewest_circuits(
 
 
 def compact(proof: CircuitProof) -> CircuitProof:
-    """A proof without paths that no mean has."""
-    used = sorted({path for mean in proof.means for path, _ in mean.weights})
-    number = {path: k for k, path in enumerate(used)}
-    means = tuple(
-        PathMean(tuple((number[path], weight) for path, weight in mean.weights), mean.prices) for mean in proof.means
+    """A proof without means that close no box, and without paths that no mean has."""
+    trees = proof.makespan_tree, proof.circuits_tree
+    closing = sorted({count for tree in trees for pair, count in tree if pair < 0 < count})
+    means = [proof.means[count - 1] for count in closing]
+    used = sorted({path for mean in means for path, _ in mean.weights})
+    number, place = ({one: k for k, one in enumerate(every)} for every in (used, closing))
+    return CircuitProof(
+        _renumbered(proof.makespan_tree, place),
+        proof.circuits_bound,
+        _renumbered(proof.circuits_tree, place),
+        tuple(proof.paths[path] for path in used),
+        tuple(PathMean(tuple((number[path], weight) for path, weight in one.weights), one.prices) for one in means),
     )
-    return replace(proof, paths=tuple(proof.paths[path] for path in used), means=means)
+
+
+def _renumbered(tree: tuple[Split, ...], place: dict[int, int]) -> tuple[Split, ...]:
+    """Boxes closed by the means in these places."""
+    return tuple((pair, 1 + place[count]) if pair < 0 < count else (pair, count) for pair, count in tree)
 
 
 def _left(laws: BoxLaws, problem: DagTopologyProblem, best: Reached, stop: Stop) -> FoundCircuits:

@@ -173,7 +173,7 @@ def _fewer_rounds(outcome: FabricOutcome) -> FabricOutcome:
 @pytest.mark.parametrize(
     ("alter", "code"),
     [
-        (_without_last, "schedule-result"),
+        (_without_last, "schedules"),
         (_on_rings, "rings"),
         (_fewer_rounds, "schedules"),
         (lambda outcome: _altered(outcome, method="trees"), "schedules"),

@@ -22,6 +22,7 @@ from topoopt.verify.llm_training import lines
 from topoopt.verify.llm_training.fabric_bound import hopped_rates
 from topoopt.verify.llm_training.iteration import least_seconds
 from topoopt.verify.llm_training.space import records_of, row_of
+from topoopt.verify.llm_training.work import WorkBudget
 
 CASES = 4
 
@@ -56,7 +57,7 @@ def test_fastest_of_all(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
         bounds, least = least_seconds(problem, records_of(rows), rates), times.min()
         others += int(times[np.argmin(bounds)] > least * (1 + 1e-9))
         for slowest in (np.inf, least, float(np.median(times))):
-            assert lines._fastest(problem, rows, slowest, rates) == pytest.approx(least, rel=1e-9)
-        assert lines._fastest(problem, rows, float(bounds.min()) * 0.99, rates) == np.inf
+            assert lines._fastest(problem, rows, slowest, rates, WorkBudget()) == pytest.approx(least, rel=1e-9)
+        assert lines._fastest(problem, rows, float(bounds.min()) * 0.99, rates, WorkBudget()) == np.inf
     assert others  # the least bound is not always that of the fastest: one round would not do
-    assert lines._fastest(problem, rows[:0], np.inf, rates) == np.inf
+    assert lines._fastest(problem, rows[:0], np.inf, rates, WorkBudget()) == np.inf

@@ -28,6 +28,7 @@ from topoopt.verify.llm_training.divisions import held_by, layers_of, row_in
 from topoopt.verify.llm_training.iteration import least_seconds, seconds_of
 from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.step import recomputed
+from topoopt.verify.llm_training.work import WorkBudget
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 
 
@@ -68,7 +69,7 @@ def agree(seed: int, cases: int) -> None:
         problem = drawn(rng)
         shapes = strategy_shapes(problem)
         assert sorted(shapes) == sorted(shapes_of(problem))
-        bounds = bounds_of(problem, shapes)
+        bounds = bounds_of(problem, shapes, WorkBudget())
         np.testing.assert_allclose(bounds, shape_bounds(problem, shapes), rtol=1e-10)
         for place in rng.choice(len(shapes), min(6, len(shapes)), replace=False).tolist():
             shape, rows = shapes[place], rows_of_shape(problem, shapes[place])

@@ -76,24 +76,56 @@ def _overlap(one: ScheduleLoads, other: ScheduleLoads) -> bool:
 
 
 def _check_one(findings: ViolationLog, where: str, one: GroupSchedule, links: Ints, found: list[ScheduleLoads]) -> None:
+    arcs = executed(findings, where, one, links)
+    if arcs is None:
+        return
+    ends, pieces = joined(links), one.pieces
+    count = len(ends)
+    size = (one.schedule.steps + pieces - 1) * max(map(len, arcs), default=0) * count
+    if size > MOST_LOADS:
+        findings.add("schedule-size", f"{where} has {size} loads of links in its steps, at most {MOST_LOADS}")
+        return
+    units = piece_units(one, arcs, count, pieces)
+    total = one.schedule.blocks.total * pieces
+    found.append(ScheduleLoads(one.members, one.from_bytes, one.below_bytes, ends, units, total))
+
+
+def joined(links: Ints) -> Ints:
+    """int64[m, 2], tail and head of the links that count, in ascending order."""
+    ends = np.argwhere(links > 0).astype(np.int64)
+    return ends[ends[:, 0] != ends[:, 1]]
+
+
+def executed(findings: ViolationLog, where: str, one: GroupSchedule, links: Ints) -> list[Ints] | None:
+    """Report what is wrong with a schedule, which is executed block by block.
+
+    Args:
+        findings: where to report.
+        where: name of the schedule.
+        one: the schedule.
+        links: int64[n, n], parallel links i -> j.
+
+    Returns:
+        of each of its routes the numbers of its links, as in `joined`; None: it is not sound.
+    """
     n = len(links)
     members = tuple(number for number in map(as_int, one.members) if number is not None and 0 <= number < n)
     if len(members) < max(len(one.members), 2) or list(members) != sorted(set(members)):
         findings.add("schedule-group", f"{where} is for {one.members!r}, two or more ascending servers expected")
-        return
+        return None
     start, below, pieces = as_int(one.from_bytes), as_int(one.below_bytes), as_int(one.pieces)
     if start is None or start < 0 or (one.below_bytes is not None and (below is None or below <= start)):
         findings.add("schedule-sizes", f"{where} is for {one.from_bytes!r} to {one.below_bytes!r} bytes")
-        return
+        return None
     if pieces is None or pieces < 1:
         findings.add("schedule-pieces", f"{where} is in {one.pieces!r} pieces")
-        return
+        return None
     if one.method not in METHODS:
         findings.add("schedule-method", f"{where} is said to be made by {one.method!r}")
     # Rates do not matter here: what a schedule takes is simulated.
     network = RatedNetwork.of_links(
         [server not in members for server in range(n)],
-        [(int(tail), int(head), Fraction(int(links[tail, head]))) for tail, head in np.argwhere(links > 0)],
+        [(tail, head, Fraction(int(links[tail, head]))) for tail, head in joined(links).tolist()],
     )
     problem = CollectiveProblem(where, network, CollectiveOp.ALLREDUCE, 1)
     own = ViolationLog()
@@ -102,14 +134,7 @@ def _check_one(findings: ViolationLog, where: str, one: GroupSchedule, links: In
         check_semantics(own, problem, one.schedule)
     for violation in own.violations():
         findings.add(f"schedule-{violation.code}", f"{where} of group {list(members)}: {violation.message}")
-    if own.clean and arcs is not None:
-        size = (one.schedule.steps + pieces - 1) * max(map(len, arcs), default=0) * len(network.arcs)
-        if size > MOST_LOADS:
-            findings.add("schedule-size", f"{where} has {size} loads of links in its steps, at most {MOST_LOADS}")
-            return
-        units = piece_units(one, arcs, len(network.arcs), pieces)
-        total = one.schedule.blocks.total * pieces
-        found.append(ScheduleLoads(members, start, below, network.arcs.astype(np.int64), units, total))
+    return arcs if own.clean else None
 
 
 def piece_units(one: GroupSchedule, arcs: Sequence[Ints], count: int, pieces: int) -> Ints:

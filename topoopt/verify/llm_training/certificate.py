@@ -16,6 +16,7 @@ from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import Recompute
 from topoopt.verify.llm_training.iteration import least_seconds
 from topoopt.verify.llm_training.space import BALANCED, RECOMPUTES, records_of, strategies_of
+from topoopt.verify.llm_training.work import WorkBudget, bounding_work
 
 BLOCK = 1 << 17
 """Rows that are evaluated together."""
@@ -24,8 +25,12 @@ ZERO, RECOMPUTED, FIRST = 8, 11, 12
 """Columns of a row."""
 
 
-def bounds_of(problem: LlmTrainingProblem, shapes: Sequence[StrategyShape]) -> Floats:
-    """Seconds, one value a shape; inf where there is no strategy."""
+def bounds_of(problem: LlmTrainingProblem, shapes: Sequence[StrategyShape], budget: WorkBudget) -> Floats:
+    """Seconds, one value a shape; inf where there is no strategy.
+
+    Raises:
+        BeyondWorkError: there are more strategies than the check may go through.
+    """
     found, tables = np.full(len(shapes), np.inf), dict[StrategyShape, Floats]()
     places: list[Floats] = []
     rows: list[Floats] = []
@@ -42,6 +47,7 @@ def bounds_of(problem: LlmTrainingProblem, shapes: Sequence[StrategyShape]) -> F
         if size >= BLOCK or place == len(shapes) - 1:
             table = np.concatenate(rows)
             if len(table):
+                budget.take(bounding_work(records_of(table)))
                 np.minimum.at(found, np.concatenate(places), least_seconds(problem, records_of(table), free=True))
             places, rows, size = [], [], 0
     return found

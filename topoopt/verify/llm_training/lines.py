@@ -23,6 +23,7 @@ from topoopt.verify.llm_training.divisions import held_by
 from topoopt.verify.llm_training.fabric_bound import hopped_rates
 from topoopt.verify.llm_training.iteration import Rates, least_seconds, seconds_of
 from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
+from topoopt.verify.llm_training.work import WorkBudget, bounding_work, following_work
 
 BLOCK = 1 << 17
 """Strategies that are evaluated together."""
@@ -38,12 +39,17 @@ def shape_of(strategy: ParallelStrategy) -> StrategyShape:
     return StrategyShape(*(getattr(strategy, part.name) for part in fields(StrategyShape)))
 
 
-def check_lines(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> float:
+def check_lines(
+    findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution, budget: WorkBudget
+) -> float:
     """All shapes have one, in order; none hides a strategy that is faster than the last one stated.
 
     Returns:
         the fastest of the searched shapes where tokens take the hops that direct links need; inf where no plan on such
         a fabric is slower than that.
+
+    Raises:
+        BeyondWorkError: there are more strategies than the check may go through.
     """
     lines = {line.shape: line for line in solution.shapes}
     if len(lines) != len(solution.shapes):
@@ -55,7 +61,7 @@ def check_lines(findings: ViolationLog, problem: LlmTrainingProblem, solution: L
     best, cutoff = _BestTimes(max(1 + problem.top, len(solution.ranked))), _cutoff(problem, solution)
     tables: dict[StrategyShape, Floats] = {}
     searched: list[tuple[ShapeOutcome, Floats]] = []
-    for shape, bound in zip(shapes, bounds_of(problem, shapes).tolist(), strict=True):
+    for shape, bound in zip(shapes, bounds_of(problem, shapes, budget).tolist(), strict=True):
         if not np.isfinite(bound):
             _absent(findings, lines, shape)
             continue
@@ -80,7 +86,7 @@ def check_lines(findings: ViolationLog, problem: LlmTrainingProblem, solution: L
     slowest = max((one.iteration_time_s for one in solution.fabrics if one.fabric in DIRECT_FABRICS), default=0.0)
     hopped = np.inf
     for block in _blocks(searched):
-        hopped = min(hopped, _check_searched(findings, problem, block, best, (cutoff, min(slowest, hopped))))
+        hopped = min(hopped, _check_searched(findings, problem, block, best, (cutoff, min(slowest, hopped)), budget))
     _check_best(findings, solution, best)
     return hopped
 
@@ -138,6 +144,7 @@ def _check_searched(
     block: list[tuple[ShapeOutcome, Floats]],
     best: _BestTimes,
     slowest: tuple[float, float],
+    budget: WorkBudget,
 ) -> float:
     """Shapes whose strategies were all gone through; their fastest where tokens take hops.
 
@@ -147,10 +154,11 @@ def _check_searched(
     rows = np.concatenate([part for _, part in block])
     r = records_of(rows)
     usable = problem.cluster.usable_bytes
+    budget.take(bounding_work(r))
     held = held_by(problem, r)
     fits = np.ones(len(rows), dtype=bool) if usable is None else held <= usable
     times = np.full(len(rows), np.inf)
-    times[fits] = _followed(problem, rows[fits], slowest[0])
+    times[fits] = _followed(problem, rows[fits], slowest[0], budget)
     begin = 0
     for line, part in block:
         here = slice(begin, begin + len(part))
@@ -168,14 +176,15 @@ def _check_searched(
         if not _same(line, due):
             findings.add("certificate", f"all strategies of {line.shape}: {due}; not {line}")
     if slowest[1] > 0:
-        return _fastest(problem, rows[fits], slowest[1], partial(hopped_rates, problem))
+        return _fastest(problem, rows[fits], slowest[1], partial(hopped_rates, problem), budget)
     return float(times.min(initial=np.inf))
 
 
-def _fastest(problem: LlmTrainingProblem, rows: Floats, slowest: float, rates: Rates) -> float:
+def _fastest(problem: LlmTrainingProblem, rows: Floats, slowest: float, rates: Rates, budget: WorkBudget) -> float:
     """The fastest of strategies, by their bounds until these are slower; inf where all bounds are."""
     if not len(rows):
         return np.inf
+    budget.take(bounding_work(records_of(rows)))
     bounds = least_seconds(problem, records_of(rows), rates)
     order, found, begin, count = np.argsort(bounds, kind="stable"), np.inf, 0, FIRST
     while begin < len(order):
@@ -183,17 +192,19 @@ def _fastest(problem: LlmTrainingProblem, rows: Floats, slowest: float, rates: R
         own = own[bounds[own] <= min(slowest, found) * (1.0 + RELATIVE)]
         if not len(own):
             break
+        budget.take(following_work(problem, records_of(rows[own])))
         found = min(found, float(seconds_of(problem, records_of(rows[own]), rates).min()))
         begin, count = begin + count, 2 * count
     return found
 
 
-def _followed(problem: LlmTrainingProblem, rows: Floats, slowest: float) -> Floats:
+def _followed(problem: LlmTrainingProblem, rows: Floats, slowest: float, budget: WorkBudget) -> Floats:
     """Times of strategies; inf of those whose bound is slower."""
     found = np.full(len(rows), np.inf)
     if len(rows):
         open_ones = least_seconds(problem, records_of(rows)) <= slowest * (1.0 + RELATIVE)
         if open_ones.any():
+            budget.take(following_work(problem, records_of(rows[open_ones])))
             found[open_ones] = seconds_of(problem, records_of(rows[open_ones]))
     return found
 

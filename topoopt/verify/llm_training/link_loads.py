@@ -29,16 +29,23 @@ class FamilySeconds:
             the network inside each server (server, server).
         sent: the most bytes that leave a server.
         hops: of the longest way; a switch is one.
+        waits: seconds beside those of what is slowest: latencies of rounds, steps that fill other links.
     """
 
     seconds: Pairs
     sent: float
     hops: int
+    waits: float = 0.0
 
     @property
     def fullest(self) -> float:
         """Seconds of what is slowest."""
         return max(self.seconds.values(), default=0.0)
+
+    @property
+    def taken(self) -> float:
+        """Seconds of a byte, alone on the network."""
+        return self.fullest + self.waits
 
 
 def family_seconds(

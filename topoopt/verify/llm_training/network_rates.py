@@ -12,6 +12,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
+from topoopt.verify.llm_training.groups import Pairs
 from topoopt.verify.llm_training.link_loads import BYTES_OF_GBIT, FamilySeconds
 from topoopt.verify.llm_training.space import Records, records_of, row_of
 from topoopt.verify.llm_training.stage_rows import stage_rows
@@ -23,6 +24,9 @@ EXCHANGES = (F.TENSOR, F.CONTEXT, F.EXPERT)
 
 REPLICAS = (F.DATA, F.EXPERT_DATA)
 
+OWN, OTHERS = (-1, -1), (-2, -2)
+"""No links: the rates alone of two families that send at the same time, which neither exceeds."""
+
 FULL = 1e-12
 """A link is full when no more than this part of it is free."""
 
@@ -33,7 +37,7 @@ def rates_alone(
     """Bytes a second of a GPU when none of the other families sends; at most those on an ideal switch."""
     most = _most(problem, strategy)
     return {
-        family: min(most[family], 1.0 / load.fullest) if load.fullest > 0 else most[family]
+        family: min(most[family], 1.0 / load.taken) if load.taken > 0 else most[family]
         for family, load in loads.items()
     }
 
@@ -107,7 +111,7 @@ def rates_shared(
             others = (*EXCHANGES, F.PIPELINE) if problem.overlap.data else ()
         during = min(1.0, backward / long) if family in REPLICAS and long > 0 else 1.0
         longer = sum(
-            during * busy[other] * (1.0 / _kept(load, loads[other]) - 1.0)
+            during * busy[other] * (1.0 / part_kept(load, loads[other]) - 1.0)
             for other in others
             if other in loads and busy[other] > 0
         )
@@ -115,21 +119,25 @@ def rates_shared(
     return found
 
 
-def _kept(one: FamilySeconds, other: FamilySeconds) -> float:
+def part_kept(one: FamilySeconds, other: FamilySeconds) -> float:
     """Part of its rate alone that the first keeps beside the other.
 
-    Both rise alike until what they share is full; only one of them alone never meets its limit before.
+    Both rise alike until what they share is full, or one of them has all of its rate: waiting fills no link.
     """
-    a = {step: seconds / one.fullest for step, seconds in one.seconds.items()}
-    b = {step: seconds / other.fullest for step, seconds in other.seconds.items()}
+    a, b = _at_rate(one, OWN), _at_rate(other, OTHERS)
     together = {step: a.get(step, 0.0) + b.get(step, 0.0) for step in a.keys() | b.keys()}
     level = 1.0 / max(together.values())
     full = [step for step, load in together.items() if 1.0 - level * load <= FULL]
     if any(a.get(step, 0.0) > 0 for step in full):
         return level
-    # The other one stopped: this one goes on until a link has no more room.
-    room = [(1.0 - level * together[step]) / load for step, load in a.items() if load > 0]
-    return level + min(room)
+    # The other one stopped: this one goes on until a link has no more capacity.
+    remaining = [(1.0 - level * together[step]) / load for step, load in a.items() if load > 0]
+    return level + min(remaining)
+
+
+def _at_rate(family: FamilySeconds, rate: tuple[int, int]) -> Pairs:
+    """Of the capacity of each link when a family sends at its rate alone; under `rate` stands that rate itself."""
+    return {step: seconds / family.taken for step, seconds in family.seconds.items()} | {rate: 1.0}
 
 
 def free(rates: DimensionRates, family: F, much: float) -> DimensionRates:

@@ -7,7 +7,7 @@ left out: they only delay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from topoopt.verify.llm_training.order_bounds import OrderBounds
 from topoopt.verify.llm_training.space import SCHEDULES, Records, records_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.stage_rows import StageRows, stage_rows
 from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates
+from topoopt.verify.llm_training.work import WorkBudget, bounding_work
 
 BLOCK = 1 << 17
 """Strategies that are bounded together."""
@@ -34,16 +35,24 @@ SLACK = 1e-9
 
 
 def check_others(
-    findings: ViolationLog, problem: LlmTrainingProblem, tried: Sequence[ParallelStrategy], others_s: float | None
+    findings: ViolationLog,
+    problem: LlmTrainingProblem,
+    tried: Sequence[ParallelStrategy],
+    others_s: float | None,
+    budget: WorkBudget,
 ) -> None:
     """No strategy that fits and was not tried may be faster than stated.
 
     Args:
         others_s: what is stated; None: every strategy was tried.
+
+    Raises:
+        BeyondWorkError: there are more strategies than the check may go through.
     """
     known = {row_in(problem, one) for one in tried}
     limit = np.inf if others_s is None else others_s * (1 - SLACK)
-    for rows in _fitting(problem):
+    for rows in _fitting(problem, budget):
+        budget.take(bounding_work(records_of(rows)))
         bounds = pod_seconds(problem, records_of(rows))
         for place in np.flatnonzero(bounds < limit):
             if tuple(rows[place].tolist()) not in known:
@@ -53,9 +62,9 @@ def check_others(
                 return
 
 
-def _fitting(problem: LlmTrainingProblem) -> list[Floats]:
+def _fitting(problem: LlmTrainingProblem, budget: WorkBudget) -> Iterator[Floats]:
     """Strategies of all shapes that fit into memory, in blocks."""
-    usable, found = problem.cluster.usable_bytes, []
+    usable = problem.cluster.usable_bytes
     waiting, size = list[Floats](), 0
     shapes = list(shapes_of(problem))
     for number, shape in enumerate(shapes):
@@ -65,13 +74,13 @@ def _fitting(problem: LlmTrainingProblem) -> list[Floats]:
         size += len(rows)
         if size >= BLOCK or number == len(shapes) - 1:
             table = np.concatenate(waiting)
+            budget.take(bounding_work(records_of(table)))
             fits = np.ones(len(table), dtype=bool)
             if usable is not None and len(table):
                 fits = held_by(problem, records_of(table)) <= usable
             if fits.any():
-                found.append(table[fits])
+                yield table[fits]
             waiting, size = [], 0
-    return found
 
 
 def pod_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:

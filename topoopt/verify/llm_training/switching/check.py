@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.solution import Decides
 from topoopt.core.switched_step import Boundary, RailEvent, SwitchedStep, SwitchMode
 from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
 from topoopt.core.switching import SwitchSettings as Settings
@@ -12,6 +13,7 @@ from topoopt.verify.llm_training.switching.follow import Followed, Follower
 from topoopt.verify.llm_training.switching.job import check_job
 from topoopt.verify.llm_training.switching.ports import fault
 from topoopt.verify.llm_training.switching.ports_bound import MOST_PASSES, SLACK, check_ports_bound
+from topoopt.verify.llm_training.work import within_work
 
 KINDS = {"forward": "F", "backward": "B", "inputs": "I", "weights": "W"}
 
@@ -53,7 +55,12 @@ def _check_step(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> Non
             findings.add("figure", f"{name} comes to {value!r} s, not {stated!r}")
     if step.bound_s > step.step_s * (1 + SLACK):
         findings.add("bound", f"{step.step_s!r} s is better than its bound {step.bound_s!r}")
-    check_ports_bound(findings, job, step.bound_s, step.delay_s, MOST_PASSES, demand=demand)
+    within_work(
+        findings,
+        "bound_s",
+        lambda: check_ports_bound(findings, job, step.bound_s, step.delay_s, MOST_PASSES, demand=demand),
+        Decides.BOUND,
+    )
     if step.events:
         check_events(findings, follower, step, due)
 

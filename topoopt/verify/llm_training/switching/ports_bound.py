@@ -6,10 +6,14 @@ from topoopt.core.switching import RailJob, StagePorts
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.llm_training.switching.follow import Follower, orders_of
-from topoopt.verify.llm_training.switching.ports import WHOLE, PortRates, rates_of, undominated
+from topoopt.verify.llm_training.switching.ports import WHOLE, PortRates, carried, rates_of, undominated
+from topoopt.verify.llm_training.work import BeyondWorkError, WorkBudget
 
 MOST_PASSES = 400_000
 """Passes that are followed to show that no plan is faster; a bound that takes more is left out."""
+
+EVENTS_OF_PASS = 5.0
+"""Events of a check that following one pass takes."""
 
 SLACK = Tolerance.LONG_SUMS.relative
 
@@ -71,15 +75,40 @@ def check_ports_bound(
     """No plan of ports is faster than the bound.
 
     Args:
-        room: passes that may be followed; beyond, the bound is left out.
+        room: passes that may be followed.
 
     Returns:
         what is left of it.
+
+    Raises:
+        BeyondWorkError: more passes would have to be followed.
     """
     tree = PortsTree(job, delay_s, room, demand=demand)
     answer = tree.beaten(bound_s)
     if answer:
         findings.add("bound", f"a plan of ports is faster than {bound_s!r} s")
     elif answer is None:
-        findings.leave_out("bound_s", "too many plans of ports to go through again")
+        raise BeyondWorkError("too many plans of ports to go through again")
     return tree.room
+
+
+def passes_of(job: RailJob) -> int:
+    """Passes of a step: of a micro-batch in a stage forward, backward for inputs, for weights."""
+    return 3 * job.micro_batches * job.ranks * job.chunks
+
+
+def passes_within(job: RailJob, room: int, budget: WorkBudget) -> int:
+    """Passes that may be followed in plans of ports.
+
+    Args:
+        room: at most.
+
+    Raises:
+        BeyondWorkError: plans of a stage are too many to list, or not one step may be followed.
+    """
+    phases = 1 + (job.inside is not None and job.ranks > 1) + job.reduces
+    splits = [(job.ports + 1) ** max(len(carried(job, rank)) - 1, 0) for rank in range(job.ranks)]
+    budget.take(sum(float(count) ** phases for count in splits))
+    if room <= 0 or budget.left < EVENTS_OF_PASS * passes_of(job):
+        raise BeyondWorkError("too many plans of ports to go through again")
+    return int(min(room, budget.left / EVENTS_OF_PASS))

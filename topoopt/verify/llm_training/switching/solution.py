@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import fields
+from functools import partial
 
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, FabricOutcome, ShapeOutcome, ShapeVerdict, StrategyFigures
 from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.solution import Decides
 from topoopt.core.switched_step import Boundary, RailPlan, SwitchMode
 from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts, SwitchSettings
 from topoopt.core.verdict import Tolerance, beats
@@ -15,11 +17,24 @@ from topoopt.verify.laws.findings import ViolationLog, differs
 from topoopt.verify.llm_training.switching.follow import Followed, Follower
 from topoopt.verify.llm_training.switching.job import derived_job
 from topoopt.verify.llm_training.switching.ports import PortRates, crowded_ring, fault, ring
-from topoopt.verify.llm_training.switching.ports_bound import MOST_PASSES, SLACK, PortsTree, check_ports_bound
+from topoopt.verify.llm_training.switching.ports_bound import (
+    EVENTS_OF_PASS,
+    MOST_PASSES,
+    SLACK,
+    PortsTree,
+    check_ports_bound,
+    passes_of,
+    passes_within,
+)
+from topoopt.verify.llm_training.work import BeyondWorkError, WorkBudget, within_work
 
 
 def check_rails(
-    findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution, one: FabricOutcome
+    findings: ViolationLog,
+    problem: LlmTrainingProblem,
+    solution: LlmTrainingSolution,
+    one: FabricOutcome,
+    budget: WorkBudget,
 ) -> None:
     """All figures of a plan on rails."""
     rails, settings, network = one.rails, problem.switching, one.plan.network
@@ -36,12 +51,16 @@ def check_rails(
         ("tried", one.tried, len(rails.bounds_s)),
     )
     job = derived_job(problem, one.plan.strategy, settings)
-    _check_step(findings, job, rails, settings)
-    _check_others(findings, problem, solution, rails, settings)
+    within_work(findings, "step_s", lambda: _check_step(findings, job, rails, settings, budget), Decides.VALUE)
+    others = partial(_check_others, findings, problem, solution, rails, settings, budget)
+    within_work(findings, "bounds_s", others, Decides.BOUND)
+    within_work(findings, "one_shot_s", lambda: _check_one_shot(findings, job, rails.one_shot_s, budget))
 
 
-def _check_step(findings: ViolationLog, job: RailJob, rails: RailPlan, settings: SwitchSettings) -> None:
-    """Ports, the step on them, without delay, and on the best topology that is never switched."""
+def _check_step(
+    findings: ViolationLog, job: RailJob, rails: RailPlan, settings: SwitchSettings, budget: WorkBudget
+) -> None:
+    """Ports, and the step on them, without delay too."""
     if len(rails.stages) != job.ranks:
         findings.add("ports", f"{len(rails.stages)} plans of {job.ranks} stages")
         return
@@ -49,6 +68,7 @@ def _check_step(findings: ViolationLog, job: RailJob, rails: RailPlan, settings:
         if (text := fault(job, rank, ports)) is not None:
             findings.add("ports", f"stage {rank}: {text}")
             return
+    budget.take(2 * EVENTS_OF_PASS * passes_of(job))
     demand = not settings.provisioned
     followed = Follower(job, rails.stages, settings.delay_s, demand=demand).step()
     at_once = Follower(job, rails.stages, 0.0, demand=demand).step().step_s
@@ -59,7 +79,6 @@ def _check_step(findings: ViolationLog, job: RailJob, rails: RailPlan, settings:
         if differs(stated, value, SLACK):
             findings.add("figure", f"{name} comes to {value!r} s, not {stated!r}")
     check_changes(findings, rails, followed)
-    _check_one_shot(findings, job, rails.one_shot_s)
 
 
 def check_changes(findings: ViolationLog, rails: RailPlan, followed: Followed) -> None:
@@ -78,18 +97,20 @@ def check_changes(findings: ViolationLog, rails: RailPlan, followed: Followed) -
             findings.add("ports", f"stage {key[0]}, {key[1]}: set {len(due[key])} times, at other times")
 
 
-def _check_one_shot(findings: ViolationLog, job: RailJob, stated: float | None) -> None:
+def _check_one_shot(findings: ViolationLog, job: RailJob, stated: float | None, budget: WorkBudget) -> None:
     """The ring that forwards, or plans of ports that keep all: none is faster, and one is as fast."""
+    room = passes_within(job, MOST_PASSES, budget)
     forwarded = float("inf")
     if job.ports > 1:
         every: list[StagePorts | None] = [None] * job.ranks
         forwarded = Follower(job, every, 0.0, demand=False, rates=[_forwarding(job)] * job.ranks).step().step_s
     value = float("inf") if stated is None else stated
-    kept = PortsTree(job, 0.0, MOST_PASSES, demand=False, kept=True)
+    kept = PortsTree(job, 0.0, room, demand=False, kept=True)
     faster, as_fast = (kept.beaten(value * (1 + slack)) for slack in (0.0, 4 * SLACK))
+    budget.left -= EVENTS_OF_PASS * (room - kept.room)
     if faster is None or as_fast is None:
-        findings.leave_out("one_shot_s", "too many ways to split ports for good")
-    elif faster or beats(forwarded, value, Tolerance.LONG_SUMS):
+        raise BeyondWorkError("too many ways to split ports for good")
+    if faster or beats(forwarded, value, Tolerance.LONG_SUMS):
         findings.add("figure", f"a topology that is never switched is faster than {stated!r} s")
     elif stated is not None and not as_fast and differs(value, forwarded, SLACK):
         findings.add("figure", f"no topology that is never switched takes {stated!r} s")
@@ -110,10 +131,15 @@ def _check_others(
     solution: LlmTrainingSolution,
     rails: RailPlan,
     settings: SwitchSettings,
+    budget: WorkBudget,
 ) -> None:
     """Of each of the fastest strategies: no plan of ports is faster than its bound."""
     if len(rails.bounds_s) > len(solution.ranked):
         findings.add("certificate", f"bounds of {len(rails.bounds_s)} strategies, {len(solution.ranked)} are ranked")
+        return
+    needless = solution.ranked[len(rails.bounds_s) - 1].iteration_time_s > rails.step_s * (1 + SLACK)
+    if needless:
+        findings.add("certificate", "a bound of a strategy whose time on an ideal switch says enough")
         return
     room = MOST_PASSES
     for place, (bound, one) in enumerate(zip(rails.bounds_s, solution.ranked, strict=False)):
@@ -121,11 +147,10 @@ def _check_others(
             continue
         if beats(rails.step_s, bound, Tolerance.LONG_SUMS):
             findings.add("certificate", f"the bound of strategy {place}, {bound!r} s, is above the step")
-        if room <= 0:
-            findings.leave_out("bounds_s", f"too many plans of ports to go through again, from strategy {place} on")
-            return
         job = derived_job(problem, one.strategy, settings)
-        room = check_ports_bound(findings, job, bound, settings.delay_s, room, demand=not settings.provisioned)
+        before = passes_within(job, room, budget)
+        room = check_ports_bound(findings, job, bound, settings.delay_s, before, demand=not settings.provisioned)
+        budget.left -= EVENTS_OF_PASS * (before - room)
 
 
 def rails_bound(rails: RailPlan, ranked: tuple[StrategyFigures, ...], shapes: tuple[ShapeOutcome, ...]) -> float:

@@ -1,0 +1,221 @@
+"""Rates of families beside schedules of AllReduces: derived from the file, whatever rates the file states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topoopt
+from solvers.llm_training.network import evaluation, rank_map
+from tests.support.valid_solutions import written
+from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import FabricOutcome
+from topoopt.core.llm_training_plan import TrafficFamily as F
+from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.solution import Decides
+from topoopt.core.verdict import Status
+from topoopt.kinds.pipeline import solve
+from topoopt.verify.laws.findings import CheckDepth, ViolationLog
+from topoopt.verify.llm_training.check import check_llm_training
+from topoopt.verify.llm_training.link_loads import FamilySeconds
+from topoopt.verify.llm_training.network import check_network
+from topoopt.verify.llm_training.network_rates import part_kept
+from topoopt.verify.llm_training.schedule_seconds import in_pieces
+from topoopt.verify.llm_training.work import BeyondWorkError, WorkBudget
+
+STATED = Path(__file__).parents[4] / "shared" / "data" / "false_claims" / "stated_rates"
+
+CASES = [
+    (fabric, context, pipeline)
+    for fabric in ("random-regular", "torus-2d", "direct-connect")
+    for context, pipeline in ((2, 2), (2, 4), (4, 2))
+]
+"""Fabrics, and families that send at the same time as stages do."""
+
+
+@cache
+def problem_of(fabric: str, context: int, pipeline: int) -> LlmTrainingProblem:
+    """Eight servers of one GPU, whose links are slow."""
+    problem = written(f"""{{schema_version: 1, kind: llm-training, name: case,
+      model: {{layers: 8, hidden: 1024, ffn_hidden: 4096, heads: 16, kv_heads: 4, vocabulary: 32000}},
+      batch: {{sequences: 32, length: 2048}},
+      cluster: {{servers: 8, gpus_per_server: 1, device: a100, gpu_memory_gib: 80, intra_server_gbps: 2400,
+                 degree: 4, interfaces: per-server, link_gbps: 12.5, message_latency_us: 2, hop_latency_us: 1}},
+      strategy: {{tensor: 1, context: {context}, pipeline: [{pipeline}], zero: 0, micro_batch: 1}},
+      overlap: {{pipeline: true, data: true}}, fabrics: [{fabric}],
+      search: {{top: 1, allreduce: best, rank_map: in-order}}}}""")
+    assert isinstance(problem, LlmTrainingProblem)
+    return problem
+
+
+@cache
+def solved(fabric: str, context: int, pipeline: int) -> LlmTrainingSolution:
+    """As the product solves it."""
+    found = solve(problem_of(fabric, context, pipeline))
+    assert isinstance(found, LlmTrainingSolution)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_claimed_of_an_honest_solution(case: tuple[str, int, int]) -> None:
+    """Every rate is derived; only times of strategies without a network are left out, on which nothing rests."""
+    check = solved(*case).check
+    assert check.violations == ()
+    assert check.claimed == ()
+    assert all(one.figure.startswith("times of the next best") for one in check.not_recomputed)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_families_that_are_said_to_share_nothing_are_refused(
+    case: tuple[str, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole solution made with the rates alone, so that all its figures agree with each other."""
+    for module in (evaluation, rank_map):
+        monkeypatch.setattr(module, "shared_rates", lambda problem, strategy, found: found.rates)
+    forged, honest = solve(problem_of(*case)), solved(*case)
+    assert isinstance(forged, LlmTrainingSolution)
+    assert forged.objective.value < honest.objective.value * (1 - 1e-6)
+    assert forged.status is Status.UNKNOWN
+    assert {text.split(":")[0] for text in forged.check.violations} >= {"rates", "objective"}
+
+
+@pytest.mark.parametrize("factor", [0.999, 1.001])
+@pytest.mark.parametrize("figure", ["gbytes_per_s", "shared_gbytes_per_s", "bytes_sent", "seconds", "exposed_s"])
+def test_each_figure_of_each_family_is_derived(figure: str, factor: float) -> None:
+    """A thousandth more or less, where it is above 0."""
+    outcome = solved("torus-2d", 2, 4).fabrics[0]
+    for place, load in enumerate(outcome.plan.network.loads):
+        if not getattr(load, figure):
+            continue
+        loads = list(outcome.plan.network.loads)
+        loads[place] = replace(load, **{figure: factor * getattr(load, figure)})
+        assert _codes(problem_of("torus-2d", 2, 4), _with(outcome, loads=tuple(loads))) == {"rates"}
+
+
+def _with(outcome: FabricOutcome, **changes: Any) -> FabricOutcome:
+    return replace(outcome, plan=replace(outcome.plan, network=replace(outcome.plan.network, **changes)))
+
+
+def _codes(problem: LlmTrainingProblem, outcome: FabricOutcome, budget: WorkBudget | None = None) -> set[str]:
+    findings = ViolationLog()
+    check_network(findings, problem, outcome, budget)
+    return {violation.code for violation in findings.violations()}
+
+
+def test_the_false_claim_that_was_accepted() -> None:
+    """A step of 4.242 s, where families that share links take 4.962 s."""
+    if not STATED.is_dir():
+        pytest.skip(f"{STATED} is not there")
+    problem = topoopt.read_instance(STATED / "instance.yaml")
+    honest = solve(problem)
+    assert honest.objective.value == pytest.approx(4.962, abs=5e-4)
+    assert (honest.check.ok, honest.check.claimed) == (True, ())
+    assert not topoopt.check(problem, topoopt.read_solution(STATED / "lie.json")).ok
+
+
+def test_what_is_kept_beside_another_family() -> None:
+    """By hand: what both load rises until it is full; who waits half of its time fills half of a link."""
+    whole, half = FamilySeconds({(0, 1): 1.0}, 1.0, 1), FamilySeconds({(0, 1): 1.0}, 1.0, 1, waits=1.0)
+    apart = FamilySeconds({(1, 0): 1.0}, 1.0, 1)
+    both = FamilySeconds({(0, 1): 0.5, (1, 0): 1.0}, 1.0, 1)
+    for one, other, part in (
+        (whole, whole, 1 / 2),
+        (half, whole, 2 / 3),  # 3/2 of the link together
+        (whole, half, 2 / 3),
+        (half, half, 1.0),
+        (half, apart, 1.0),
+        (both, apart, 1 / 2),
+        (apart, both, 1 / 2),
+        (both, whole, 2 / 3),
+        (whole, both, 2 / 3),
+    ):
+        assert part_kept(one, other) == pytest.approx(part)
+    # The second is stopped at a half by the third's link, the first goes on until its link is full.
+    assert part_kept(FamilySeconds({(0, 1): 1.0, (1, 0): 0.0}, 1.0, 1), both) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 5])
+def test_pieces_follow_a_step_behind_each_other(pieces: int) -> None:
+    """Sums of the table moved by so many steps."""
+    units = np.array([[3, 0, 2], [0, 7, 1]])
+    due = np.zeros((2, 3 + pieces - 1), dtype=np.int64)
+    for late in range(pieces):
+        due[:, late : late + 3] += units
+    assert in_pieces(units, pieces).tolist() == due.tolist()
+
+
+def _schedules(outcome: FabricOutcome, change: Callable[[GroupSchedule], GroupSchedule]) -> FabricOutcome:
+    made = tuple(
+        replace(own, schedules=tuple(change(one) for one in own.schedules)) for own in outcome.plan.network.schedules
+    )
+    return _with(outcome, schedules=made)
+
+
+def _sends(change: Callable[[str, Any], Any]) -> Callable[[GroupSchedule], GroupSchedule]:
+    def changed(one: GroupSchedule) -> GroupSchedule:
+        own = one.schedule.sends
+        sends = type(own)(*(change(name, getattr(own, name)) for name in own.__dataclass_fields__))
+        return replace(one, schedule=replace(one.schedule, sends=sends))
+
+    return changed
+
+
+def _units(one: GroupSchedule) -> GroupSchedule:
+    blocks = one.schedule.blocks
+    return replace(one, schedule=replace(one.schedule, blocks=replace(blocks, units=blocks.units * (1 << 58))))
+
+
+PADDED: dict[str, Callable[[GroupSchedule], GroupSchedule]] = {
+    "a message twice": _sends(lambda name, column: np.append(column, column[-1:])),
+    "a message less": _sends(lambda name, column: column[:-1]),
+    "a step of nothing": _sends(lambda name, column: column + 1 if name == "step" else column),
+    "a late last step": _sends(lambda name, column: column * 1_000_000 if name == "step" else column),
+    "a route that none takes": lambda one: replace(
+        one, schedule=replace(one.schedule, routes=(*one.schedule.routes, one.schedule.routes[0]))
+    ),
+    "more units than can be counted": _units,
+    "no pieces": lambda one: replace(one, pieces=0),
+}
+
+
+def _scheduled() -> tuple[LlmTrainingProblem, FabricOutcome]:
+    """One whose gradients are reduced on schedules."""
+    problem, outcome = problem_of("random-regular", 2, 2), solved("random-regular", 2, 2).fabrics[0]
+    assert [own.dimension for own in outcome.plan.network.schedules] == [F.DATA]
+    return problem, outcome
+
+
+@pytest.mark.parametrize("change", PADDED)
+def test_padded_schedules_are_refused_before_they_are_executed(change: str) -> None:
+    """Whatever no group needs; no work is done, and none is left out."""
+    problem, outcome = _scheduled()
+    findings = ViolationLog()
+    check_network(findings, problem, _schedules(outcome, PADDED[change]), WorkBudget(0))
+    assert {violation.code for violation in findings.violations()} == {"schedules"}
+    assert not findings.left_out
+
+
+def test_a_message_in_place_of_another_is_found_by_executing() -> None:
+    """As many as are due, one of them twice."""
+    problem, outcome = _scheduled()
+    twice = _sends(lambda name, column: np.append(column[:-1], column[-2:-1]))
+    assert any(code.startswith("schedule-") for code in _codes(problem, _schedules(outcome, twice)))
+
+
+@pytest.mark.parametrize("pieces", [None, 10**9])
+def test_schedules_beyond_the_work_of_a_check_leave_the_value_claimed(pieces: int | None) -> None:
+    """By a small limit, and by pieces that no memory holds."""
+    problem, outcome = _scheduled()
+    wide = _schedules(outcome, lambda one: one if pieces is None else replace(one, pieces=pieces))
+    with pytest.raises(BeyondWorkError):
+        check_network(ViolationLog(), problem, wide, WorkBudget(1) if pieces is None else WorkBudget())
+    solution = replace(solved("random-regular", 2, 2), fabrics=(wide,))
+    findings = check_llm_training(problem, solution, CheckDepth(events=200) if pieces is None else CheckDepth())
+    assert "the plan" in {one.figure for one in findings.not_recomputed if one.decides is Decides.VALUE}
