@@ -16,6 +16,7 @@ from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.units import GIB
 from topoopt.kinds.llm_training.methods import nothing_found
 from topoopt.simulate.llm_training.calculon_estimate import choices_of
+from topoopt.workloads.llm_training.facts import active_parameters, parameters
 
 
 def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> ParallelStrategy:
@@ -73,7 +74,10 @@ def estimate_document(problem: LlmTrainingProblem, strategy: ParallelStrategy, f
         "tflops_per_gpu": flops / 1e12,
         "tokens_per_s_per_gpu": problem.batch.tokens / seconds / gpus,
         "fits": usable is None or found.memory.total <= usable,
+        "parameters": parameters(problem.model),
+        "met_parameters": active_parameters(problem.model),
         "detail": dict(found.detail),
+        "notes": list(problem.notes),
     }
 
 

@@ -68,9 +68,10 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     raw = document.data if isinstance(document.data, dict) else {}
     section = file.model if file else fitting(_MODEL, raw.get("model"))
     folder = FilePath(document.file).parent
-    model = None
+    model, notes = None, ()
     if section is not None:
-        model = findings.attempt(lambda: within("model", lambda: model_of(section, folder)), ("model",))
+        read = findings.attempt(lambda: within("model", lambda: model_of(section, folder)), ("model",))
+        model, notes = read or (None, ())
     cluster = file.cluster if file else fitting(GpuClusterSection, raw.get("cluster"))
     if cluster is not None:
         findings.add(_cluster_faults(cluster))
@@ -119,10 +120,16 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         ),
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
-        sha256=canonical_sha256({**file.model_dump(mode="json"), "model": asdict(model)}),
+        sha256=canonical_sha256({**file.model_dump(mode="json"), "model": _hashed(model)}),
+        notes=notes,
         switching=switching,
         pods=pods,
     )
+
+
+def _hashed(model: LanguageModel) -> dict[str, Any]:
+    """A model without a window has the hash that it had before there were any."""
+    return {key: value for key, value in asdict(model).items() if key != "attention_window" or value is not None}
 
 
 def _cluster(section: GpuClusterSection) -> GpuCluster:
@@ -236,7 +243,7 @@ def _calculon_faults(file: LlmTrainingFile, model: LanguageModel | None) -> Iter
     if file.strategy.layers is LayerDivision.BALANCED:
         yield Fault(("strategy", "layers"), text, "balanced", "even")
     if model is not None and not covers_model(model):
-        allowed = "dense, an MLP of two matrices, as many heads of keys as of queries"
+        allowed = "dense, an MLP of two matrices, as many heads of keys as of queries, no attention_window"
         yield Fault(("model",), text, None, allowed)
     if file.calculon is not None:
         for key in ("tensor_network", "pipeline_network", "data_network"):
