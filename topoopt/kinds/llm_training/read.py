@@ -46,6 +46,7 @@ from topoopt.kinds.llm_training.schema import (
     StrategySection,
     SwitchingSection,
 )
+from topoopt.kinds.llm_training.validity import SHOWN, replicas_of
 from topoopt.simulate.llm_training.calculon_estimate import covers_model
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 
@@ -261,6 +262,11 @@ def _strategy_faults(section: StrategySection, model: LanguageModel, batch: Batc
     if section.order != "auto" and len(set(section.order)) < len(RANK_ORDER):
         text, allowed = "a dimension stands twice", f"each of {', '.join(RANK_ORDER)} once"
         yield Fault(("strategy", "order"), text, ", ".join(section.order), allowed)
+    replicas = replicas_of(_space(section), gpus)
+    if section.data == "auto" and replicas and all(batch.sequences % one for one in replicas):
+        many = ", ".join(map(str, replicas[:SHOWN]))
+        text = f"{gpus} GPUs by tensor, context and pipeline are {many} replicas, which do not divide the batch"
+        yield Fault(("batch", "sequences"), text, str(batch.sequences), f"multiples of {many.replace(', ', ' or ')}")
     slots = model.layers + END_SLOTS
     experts = 1 if model.experts is None else model.experts.count
     rules: tuple[tuple[str, Callable[[int], bool], str, str], ...] = (
