@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,8 @@ def test_every_field_of_the_smallest_instances(case: str, tmp_path: Path) -> Non
     file = INSTANCES / str(SMALLEST[case])
     document = parse_document(file).data
     assert isinstance(document, dict)
+    for beside in file.parent.glob(f"{file.stem}*.csv"):
+        shutil.copy(beside, tmp_path)
     changes = list(Schema(document["kind"], {}).changes(document, str(file)))
     assert len(changes) > 5
     for number, made in enumerate(_packed(document, changes, str(file))):
