@@ -164,11 +164,11 @@ def _ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tup
     return [
         (v, SCHEDULE_CODES[name], *ends)
         for v, name in stage_ways(problem, shape, m)
-        for ends in _ends(problem, p, v, name)
+        for ends in ends_of(problem, p, v, name)
     ]
 
 
-def _ends(problem: LlmTrainingProblem, p: int, v: int, schedule: PipelineSchedule) -> list[tuple[float, float]]:
+def ends_of(problem: LlmTrainingProblem, p: int, v: int, schedule: PipelineSchedule) -> list[tuple[float, float]]:
     """How many layers fewer the first and the last rank may have."""
     fewer = problem.space.short_ends
     if problem.space.layers is LayerDivision.BALANCED and p > 1 and schedule not in BOTH_ENDS:

@@ -6,13 +6,22 @@ from dataclasses import fields
 
 import numpy as np
 
-from solvers.llm_training.records import BALANCED, EVEN
+from solvers.llm_training.records import BALANCED, EVEN, ends_of
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.simulate.llm_training.balanced_stages import with_balanced
-from topoopt.simulate.llm_training.strategies import Column, StrategyColumns, even_layers, short_ends, stage_layers
+from topoopt.simulate.llm_training.strategies import (
+    RECOMPUTE_CODES,
+    SCHEDULE_CODES,
+    Column,
+    StrategyColumns,
+    even_layers,
+    short_ends,
+    stage_layers,
+)
 
 
 def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> StrategyColumns:
@@ -49,6 +58,24 @@ def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -
     )
     balanced = fewer[0] == BALANCED
     return with_balanced(problem, found, balanced) if balanced.any() else found
+
+
+def with_layers(problem: LlmTrainingProblem, one: ParallelStrategy) -> ParallelStrategy:
+    """A strategy that obeys the rules, its layers divided as the instance says; if in several ways, by the first one.
+
+    Raises:
+        InputError: the first and the last stage cannot be so short.
+    """
+    ends = ends_of(problem, one.pipeline, one.chunks, one.schedule)
+    if not ends:
+        fewer, text = ", ".join(map(str, problem.space.short_ends)), "no such ends of this pipeline"
+        raise InputError([Problem(text, path="strategy.short_ends", value=fewer, allowed="even, or other numbers")])
+    if ends[0][0] == EVEN:
+        return one
+    shape = StrategyShape(*(getattr(one, part.name) for part in fields(StrategyShape)))
+    codes = SCHEDULE_CODES[one.schedule], RECOMPUTE_CODES[one.recompute], one.sequence
+    row = (one.chunks, one.zero, one.micro_batch, *codes, *ends[0], RANK_ORDERS.index(one.order))
+    return strategy_of(problem, shape, np.array(row, dtype=np.float64))
 
 
 def strategy_of(problem: LlmTrainingProblem, shape: StrategyShape, row: Column) -> ParallelStrategy:

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from topoopt.workloads.llm_training.facts import active_parameters, attention_weights, parameters, token_operations
+from topoopt.core.language_model import LanguageModel
+from topoopt.workloads.llm_training.facts import (
+    active_parameters,
+    attention_weights,
+    keys_attended,
+    parameters,
+    token_operations,
+)
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 
 
@@ -69,3 +76,16 @@ def test_operations_are_those_of_the_megatron_formula() -> None:
         layers, h, s, v = model.layers, model.hidden, 2048, model.vocabulary
         formula = 72 * layers * h**2 * (1 + s / (6 * h) + v / (12 * layers * h))
         assert token_operations(model, s, causal=False) == pytest.approx(formula, rel=1e-12)
+
+
+def test_a_window_of_attention() -> None:
+    """Mistral 7B v0.1 at 32768 tokens: w - w^2/(2s) keys a token instead of s/2; a window of all tokens is none."""
+    mistral = LanguageModel("mistral-7b", 32, 4096, 14336, 32, 8, 128, 32000, attention_window=4096)
+    whole = replace(mistral, attention_window=None)
+    assert parameters(mistral) == 7_241_732_096
+    assert (keys_attended(mistral, 32768), keys_attended(whole, 32768)) == (3840, 16384)
+    # Each of the first w tokens has those before it and itself, all others w.
+    assert keys_attended(replace(mistral, attention_window=100), 1000) == (100 * 100 / 2 + 900 * 100) / 1000
+    assert token_operations(mistral, 32768) / 1e9 == pytest.approx(48.7022, abs=5e-5)
+    assert token_operations(whole, 32768) / 1e9 == pytest.approx(68.43, abs=5e-3)
+    assert token_operations(mistral, 4096) == token_operations(whole, 4096)

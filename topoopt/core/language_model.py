@@ -68,6 +68,7 @@ class LanguageModel:
         experts: None for a dense model.
         latent: None for plain or grouped attention.
         mtp_layers: further layers that predict the tokens after the next one, each with a projection of 2h to h.
+        attention_window: keys that a token attends to at most, in every layer; None: all before it.
     """
 
     name: str
@@ -87,3 +88,4 @@ class LanguageModel:
     experts: Experts | None = None
     latent: LatentAttention | None = None
     mtp_layers: int = 0
+    attention_window: int | None = None

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.support.llm_cases import strategy, training
+from topoopt.core.language_model import Experts, LanguageModel
 from topoopt.core.llm_training import NumberFormats
 from topoopt.core.units import GIB
 from topoopt.simulate.llm_training.estimate import estimate
 from topoopt.simulate.llm_training.ledger import in_flight, layer_activations
 from topoopt.simulate.llm_training.part_weights import part_weights, rank_weights
 from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.verify.llm_training.memory import weights_at
+from topoopt.verify.llm_training.space import records_of, row_of
 from topoopt.workloads.llm_training.facts import parameters
 
 PLAIN = NumberFormats(flash=False)
@@ -48,6 +53,53 @@ def test_state_is_18_bytes_a_parameter() -> None:
     inner, _ = rank_weights(problem, part_weights(problem, columns), columns.inner_layers, none, none)
     assert 18 * inner[0] / GIB == pytest.approx(45.5625, rel=1e-3)
     assert 18 * inner[0] / GIB > 45.5625
+
+
+QWEN3_30B = LanguageModel(
+    "qwen3-30b-a3b", 48, 2048, 6144, 32, 4, 128, 151936, query_key_norms=True, experts=Experts(128, 8, 768)
+)
+CI_7B = LanguageModel("gpt-7b", 32, 4096, 16384, 32, 8, 128, 131_584, positions=8192, gated=False, biases=True)
+
+
+def _held(model: LanguageModel, gpus: int, **parts: int) -> tuple[float, float]:
+    """Weights on the first rank, of experts and of all else, told by the search and by the checker alike."""
+    problem = replace(training("llama3-70b", gpus, gpus, 4096), model=model)
+    one = strategy(**parts, data=gpus // parts["tensor"], stage_layers=(model.layers,))
+    columns, both = columns_of([one], model.layers), np.ones(1, dtype=bool)
+    dense, experts = rank_weights(problem, part_weights(problem, columns), columns.inner_layers, both, both)
+    records = records_of([row_of(one)])
+    again = weights_at(problem, records, records.first, both, both)
+    assert [float(part[0]) for part in again] == [dense[0], experts[0]]
+    return float(dense[0]), float(experts[0])
+
+
+def test_what_every_tensor_rank_holds_whole() -> None:
+    """Norms and routers; experts are divided by their own dimensions alone (Megatron-LM, theoretical_memory_usage.py).
+
+    Qwen3-30B-A3B, tensor 4, expert 4: attention and embeddings / 4, 48 layers of two norms, two of a head and a router.
+    """
+    divided = 48 * (2 * 2048 * 32 * 128 + 2 * 2048 * 4 * 128) + 2 * 151936 * 2048
+    whole = 48 * (2 * 2048 + 2 * 128 + 2048 * 128) + 2048
+    assert divided // 4 + whole == 394_868_736
+    assert _held(QWEN3_30B, 16, tensor=4, expert=4) == (394_868_736, 7_247_757_312)
+    assert _held(QWEN3_30B, 16, tensor=1, expert=4)[1] == 7_247_757_312
+    assert _held(QWEN3_30B, 16, tensor=4, expert=8)[1] == 7_247_757_312 / 2
+    problem = replace(training("llama3-70b", 16, 16, 4096), model=QWEN3_30B)
+    memory = estimate(problem, strategy(tensor=4, expert=4, data=4, zero=0, recompute="full")).memory
+    assert (memory.total - memory.activations) / GIB == pytest.approx(128.120, abs=5e-4)
+
+
+def test_biases_and_positions_of_a_tensor_rank() -> None:
+    """A rank of Megatron's continuous test of 7B, tensor 4: biases in front of a product are divided, those behind a
+    sum, norms and learned positions are not."""
+    assert _held(CI_7B, 8, tensor=4) == (1_713_299_456, 0)
+
+
+def test_a_tensor_rank_has_a_head_of_keys_at_least() -> None:
+    """With twice the ranks that there are heads of keys and values, each of these stands on two ranks."""
+    model = replace(QWEN3_30B, experts=None)
+    per_layer = (2 * 2048 * 32 * 128 + 3 * 2048 * 6144) / 8 + 2 * 2048 * 128 + 2 * 2048 + 2 * 128
+    assert _held(model, 8, tensor=8)[0] == 48 * per_layer + 2 * 151936 * 2048 / 8 + 2048
 
 
 def test_weights_of_all_ranks_are_those_of_the_model() -> None:

@@ -54,7 +54,9 @@ def drawn(rng: np.random.Generator) -> LlmTrainingProblem:
         short_ends=(0, 1, 2) if division == "ends" else (),
         expert_tensor=(1, 2) if rng.random() < 0.3 else (1,),
     )
-    return replace(problem, formats=formats, overlap=overlap, space=space)
+    window = None if rng.random() < 0.6 else int(rng.choice([512, 3000, 10_000]))
+    model = replace(problem.model, attention_window=window)
+    return replace(problem, model=model, formats=formats, overlap=overlap, space=space)
 
 
 def numbered(shape: StrategyShape, rows: Floats) -> tuple[Floats, Floats]:

@@ -158,7 +158,7 @@ def _show(console: Console, document: dict[str, Any]) -> None:
             f"circuits set anew inside the step, {one['mode']}, {1e3 * one['delay_s']:.6g} ms: {one['step_s']:.6g} s; "
             f"electrical network {one['electrical_s']:.6g} s; ports are set {one['switches']} times"
         )
-    for line in lines:
+    for line in (*lines, *(f"note: {note}" for note in document["notes"])):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from solvers.llm_training.executions import search_executions
+from solvers.llm_training.row_strategies import with_layers
 from solvers.stop import Stop
 from topoopt.core.calculon import TensorTransfers
 from topoopt.core.errors import InputError, Problem
@@ -16,6 +17,8 @@ from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.units import GIB
 from topoopt.kinds.llm_training.methods import nothing_found
 from topoopt.simulate.llm_training.calculon_estimate import choices_of
+from topoopt.simulate.llm_training.rules import strategy_problems
+from topoopt.workloads.llm_training.facts import active_parameters, parameters
 
 
 def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> ParallelStrategy:
@@ -25,10 +28,11 @@ def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> Pa
         given: parts of a strategy by name; None: not given.
 
     Raises:
-        InputError: the GPUs left over are no whole number of replicas.
+        InputError: the GPUs left over are no whole number of replicas, or its layers cannot be divided as pinned.
     """
     stated = {name: value for name, value in given.items() if value is not None}
-    first = {part.name: getattr(problem.space, part.name) for part in fields(StrategySpace)}
+    space = [part.name for part in fields(StrategySpace) if part.name not in ("layers", "short_ends")]
+    first = {name: getattr(problem.space, name) for name in space}
     parts = {name: values[0] for name, values in first.items() if values is not None and len(values) == 1} | stated
 
     def default(name: str, value: Any) -> None:
@@ -47,7 +51,9 @@ def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> Pa
     default("sequence", parts["tensor"] > 1 and _splits(problem))
     default("schedule", PipelineSchedule.INTERLEAVED if parts["chunks"] > 1 else PipelineSchedule.ONE_F_ONE_B)
     default("recompute", Recompute.NONE)
-    return replace(ParallelStrategy(), **parts)
+    chosen = replace(ParallelStrategy(), **parts)
+    can_run = problem.calculon is None and not strategy_problems(problem, chosen)
+    return with_layers(problem, chosen) if can_run else chosen
 
 
 def _splits(problem: LlmTrainingProblem) -> bool:
@@ -73,7 +79,10 @@ def estimate_document(problem: LlmTrainingProblem, strategy: ParallelStrategy, f
         "tflops_per_gpu": flops / 1e12,
         "tokens_per_s_per_gpu": problem.batch.tokens / seconds / gpus,
         "fits": usable is None or found.memory.total <= usable,
+        "parameters": parameters(problem.model),
+        "met_parameters": active_parameters(problem.model),
         "detail": dict(found.detail),
+        "notes": list(problem.notes),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Discriminator, Field, Tag
 
 from topoopt.files.fields import FileModel
+from topoopt.files.file_part import is_none
 
 MOST_LAYERS = 10_000
 MOST_EXPERTS = 65_536
@@ -54,6 +55,9 @@ class ModelSection(FileModel):
     experts: ExpertsSection | None = None
     latent: LatentSection | None = None
     mtp_layers: int = Field(default=0, ge=0, le=16, description="layers that predict further tokens")
+    attention_window: Width | None = Field(
+        default=None, exclude_if=is_none, description="keys that a token attends to at most; null: all before it"
+    )
 
 
 class HuggingFaceModel(FileModel):

@@ -46,6 +46,7 @@ from topoopt.kinds.llm_training.schema import (
     StrategySection,
     SwitchingSection,
 )
+from topoopt.kinds.llm_training.validity import SHOWN, replicas_of
 from topoopt.simulate.llm_training.calculon_estimate import covers_model
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 
@@ -68,9 +69,10 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     raw = document.data if isinstance(document.data, dict) else {}
     section = file.model if file else fitting(_MODEL, raw.get("model"))
     folder = FilePath(document.file).parent
-    model = None
+    model, notes = None, ()
     if section is not None:
-        model = findings.attempt(lambda: within("model", lambda: model_of(section, folder)), ("model",))
+        read = findings.attempt(lambda: within("model", lambda: model_of(section, folder)), ("model",))
+        model, notes = read or (None, ())
     cluster = file.cluster if file else fitting(GpuClusterSection, raw.get("cluster"))
     if cluster is not None:
         findings.add(_cluster_faults(cluster))
@@ -119,10 +121,16 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         ),
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
-        sha256=canonical_sha256({**file.model_dump(mode="json"), "model": asdict(model)}),
+        sha256=canonical_sha256({**file.model_dump(mode="json"), "model": _hashed(model)}),
+        notes=notes,
         switching=switching,
         pods=pods,
     )
+
+
+def _hashed(model: LanguageModel) -> dict[str, Any]:
+    """A model without a window has the hash that it had before there were any."""
+    return {key: value for key, value in asdict(model).items() if key != "attention_window" or value is not None}
 
 
 def _cluster(section: GpuClusterSection) -> GpuCluster:
@@ -236,7 +244,7 @@ def _calculon_faults(file: LlmTrainingFile, model: LanguageModel | None) -> Iter
     if file.strategy.layers is LayerDivision.BALANCED:
         yield Fault(("strategy", "layers"), text, "balanced", "even")
     if model is not None and not covers_model(model):
-        allowed = "dense, an MLP of two matrices, as many heads of keys as of queries"
+        allowed = "dense, an MLP of two matrices, as many heads of keys as of queries, no attention_window"
         yield Fault(("model",), text, None, allowed)
     if file.calculon is not None:
         for key in ("tensor_network", "pipeline_network", "data_network"):
@@ -254,6 +262,11 @@ def _strategy_faults(section: StrategySection, model: LanguageModel, batch: Batc
     if section.order != "auto" and len(set(section.order)) < len(RANK_ORDER):
         text, allowed = "a dimension stands twice", f"each of {', '.join(RANK_ORDER)} once"
         yield Fault(("strategy", "order"), text, ", ".join(section.order), allowed)
+    replicas = replicas_of(_space(section), gpus)
+    if section.data == "auto" and replicas and all(batch.sequences % one for one in replicas):
+        many = ", ".join(map(str, replicas[:SHOWN]))
+        text = f"{gpus} GPUs by tensor, context and pipeline are {many} replicas, which do not divide the batch"
+        yield Fault(("batch", "sequences"), text, str(batch.sequences), f"multiples of {many.replace(', ', ' or ')}")
     slots = model.layers + END_SLOTS
     experts = 1 if model.experts is None else model.experts.count
     rules: tuple[tuple[str, Callable[[int], bool], str, str], ...] = (

@@ -14,8 +14,8 @@ from topoopt.kinds.llm_training.model_schema import HuggingFaceModel, ModelSecti
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 
 
-def model_of(section: str | HuggingFaceModel | ModelSection, folder: FilePath) -> LanguageModel:
-    """The model that the section states.
+def model_of(section: str | HuggingFaceModel | ModelSection, folder: FilePath) -> tuple[LanguageModel, tuple[str, ...]]:
+    """The model that the section states, and notes on how its file was read.
 
     Raises:
         InputError: paths are relative to the section.
@@ -24,13 +24,14 @@ def model_of(section: str | HuggingFaceModel | ModelSection, folder: FilePath) -
         if section not in LANGUAGE_MODELS:
             allowed = nearest_text(section, LANGUAGE_MODELS)
             raise InputError([Problem("no such model", value=value_text(section), allowed=allowed)])
-        return LANGUAGE_MODELS[section]
+        return LANGUAGE_MODELS[section], ()
     if isinstance(section, HuggingFaceModel):
-        return _checked(_of_file(section.huggingface, folder))
-    return _checked(_of_sizes(section))
+        model, notes = _of_file(section.huggingface, folder)
+        return _checked(model), notes
+    return _checked(_of_sizes(section)), ()
 
 
-def _of_file(name: str, folder: FilePath) -> LanguageModel:
+def _of_file(name: str, folder: FilePath) -> tuple[LanguageModel, tuple[str, ...]]:
     try:
         file = existing_file(folder, name)
     except InputError as error:

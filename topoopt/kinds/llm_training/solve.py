@@ -20,7 +20,7 @@ from topoopt.core.versions import versions
 from topoopt.kinds.kind import Effort, Solver
 from topoopt.kinds.llm_training.methods import LLM_TRAINING_METHODS, FoundTraining
 from topoopt.kinds.llm_training.timeline import stage_times
-from topoopt.kinds.llm_training.validity import outside_measured
+from topoopt.kinds.llm_training.validity import outside_measured, replicas_left_out
 from topoopt.simulate.llm_training.calculon_estimate import calculon_stages
 from topoopt.simulate.llm_training.estimate import estimate
 
@@ -52,7 +52,11 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
         method="branch-and-bound" if problem.calculon is None else "exhaustion",
         instance_sha256=problem.sha256,
         versions=versions(),
-        notes=(*problem.notes, *(outside_measured(problem, strategy) if problem.calculon is None else ())),
+        notes=(
+            *problem.notes,
+            *replicas_left_out(problem),
+            *(outside_measured(problem, strategy) if problem.calculon is None else ()),
+        ),
         setting=_setting(problem),
         model_flops=own.model_flops,
         peak_flops=own.peak_flops,

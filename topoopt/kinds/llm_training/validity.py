@@ -1,4 +1,4 @@
-"""What strategies the efficiencies of the devices were fitted to; beyond them times are extrapolated, and said to be.
+"""Strategies that are told of: outside the runs that efficiencies were fitted to, or left out for their replicas.
 
 A roofline is optimistic where parts become very small: launches and messages that large parts hide are all there is.
 """
@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from solvers.llm_training.shapes import divisors
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.parallelism import ParallelStrategy, StrategySpace
+
+SHOWN = 8
 
 Size = Callable[[LlmTrainingProblem, ParallelStrategy], float]
 
@@ -54,3 +57,21 @@ def outside_measured(problem: LlmTrainingProblem, strategy: ParallelStrategy) ->
     return (
         f"outside the runs that the time model was held against, so that its time is extrapolated: {'; '.join(found)}",
     )
+
+
+def replicas_of(space: StrategySpace, gpus: int) -> list[int]:
+    """Numbers of replicas that tensor, context and pipeline leave."""
+    left = {gpus}
+    for part in (space.tensor, space.context, space.pipeline):
+        left = {one // size for one in left for size in (divisors(one) if part is None else part) if one % size == 0}
+    return sorted(left)
+
+
+def replicas_left_out(problem: LlmTrainingProblem) -> tuple[str, ...]:
+    """A line on numbers of replicas no larger than the batch that do not divide it."""
+    sequences, space = problem.batch.sequences, problem.space
+    out = [one for one in replicas_of(space, problem.cluster.gpus) if one <= sequences and sequences % one]
+    if not out or space.data is not None:
+        return ()
+    shown = ", ".join(map(str, out[:SHOWN])) + (", ..." if len(out) > SHOWN else "")
+    return (f"strategies of {shown} replicas are left out, as these do not divide the {sequences} sequences",)

@@ -109,8 +109,10 @@ def calculon_stages(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> 
 
 
 def covers_model(model: LanguageModel) -> bool:
-    """Whether it has words for a model: dense, an MLP of two matrices, as many heads of keys as of queries."""
-    return model.experts is None and model.latent is None and not model.gated and model.kv_heads == model.heads
+    """Whether it has words for a model: dense, an MLP of two matrices, as many heads of keys as of queries, no
+    window of attention."""
+    plain = model.experts is None and model.latent is None and model.attention_window is None
+    return plain and not model.gated and model.kv_heads == model.heads
 
 
 def calculon_problems(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> list[Problem]:

@@ -15,6 +15,7 @@ from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import NumberFormats, TrainingDevice
 from topoopt.core.parallelism import Recompute
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
+from topoopt.workloads.llm_training.facts import keys_attended
 
 ELEMENT = 2.0
 FLASH_BACKWARD = 2.5
@@ -184,10 +185,11 @@ class LayerTimes:
         latent = model.latent
         both = 2 * model.head_size if latent is None else latent.plain_size + latent.rotary_size + latent.value_size
         heads = model.heads / columns.tensor
-        work = self.tokens * self._length * heads * both
         if self._flash:
+            work = 2.0 * self.tokens * keys_attended(model, self._length) * heads * both
             return work / self._attention_rate, FLASH_BACKWARD * work / self._attention_rate
-        # Without tiles the whole square of scores is computed, written and read.
+        # Without tiles the whole square of scores is computed, written and read, be some of it masked.
+        work = self.tokens * self._length * heads * both
         moved = self.tokens * self._length * heads * SCORE_BYTES / self._memory_rate
         forward = 2 * work / self._rate + moved
         return forward, 2 * forward

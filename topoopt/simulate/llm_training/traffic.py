@@ -4,7 +4,8 @@ With A = b (s/c) h bytes of activations of a micro-batch, n ranks of a group and
 
     tensor     4 A (n-1)/n forward; backward as much, and with sequence parallelism half as much again, as inputs are
                gathered a second time; full recomputation repeats the forward ones (arXiv:2205.05198)
-    context    rings pass keys and values (c-1) times forward, them and their gradients backward (arXiv:2310.01889)
+    context    rings pass keys and values (c-1) times forward, them and their gradients backward (arXiv:2310.01889);
+               all of them behind a window of attention too, whose tokens would need those of near ranks alone
     expert     each token to its experts and back; a token goes once to a server and is passed on inside
     pipeline   A a chunk and direction, a part of it from each tensor rank that holds a part
     data       AllReduce of gradients; with ZeRO a ReduceScatter of them and an AllGather of 16-bit weights
@@ -21,6 +22,7 @@ import numpy as np
 from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import NumberFormats
 from topoopt.core.parallelism import Recompute
+from topoopt.simulate.llm_training.part_weights import matrices_on_rank
 from topoopt.simulate.llm_training.placing import ranks_beside
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.workloads.llm_training.facts import expert_layers, layer_weights
@@ -123,14 +125,14 @@ def data_bytes(
     )
 
 
-def matrix_weights(model: LanguageModel) -> tuple[int, int]:
-    """Weights of the matrices of all layers: what every token meets, and routed experts."""
-    plain = layer_weights(model, expert_layer=False)
-    dense = (model.layers - expert_layers(model)) * (plain.attention + plain.dense)
+def matrix_weights(model: LanguageModel, t: Column) -> tuple[Column, int]:
+    """Weights of the matrices of all layers: what every token meets, on a tensor rank, and all routed experts."""
+    plain, routed = layer_weights(model, expert_layer=False), expert_layers(model)
+    dense = (model.layers - routed) * matrices_on_rank(model, plain, t)
     if model.experts is None:
         return dense, 0
     own = layer_weights(model, expert_layer=True)
-    return dense + expert_layers(model) * (own.attention + own.dense), expert_layers(model) * own.expert * own.experts
+    return dense + routed * matrices_on_rank(model, own, t), routed * own.expert * own.experts
 
 
 def iteration_traffic(
@@ -147,7 +149,7 @@ def iteration_traffic(
     passes = m * model.layers / columns.pipeline
     moe = m * expert_layers(model) / columns.pipeline
     directions = np.where(columns.pipeline > 1, 2.0 * m * columns.chunks, 0.0)
-    dense, experts = matrix_weights(model)
+    dense, experts = matrix_weights(model, columns.tensor)
     held = columns.copies / columns.pipeline
     routed = held * experts / (columns.expert * columns.expert_tensor)
     rest = (columns.zero, formats.gradient_bytes, m / columns.copies)
@@ -157,6 +159,6 @@ def iteration_traffic(
         pipeline=directions * layer.hop,
         expert=2.0 * moe * layer.expert,
         expert_crossing=2.0 * moe * layer.expert_crossing,
-        data_dense=np.asarray(sum(data_bytes(held * dense / columns.tensor, columns.replicas, *rest))),
+        data_dense=np.asarray(sum(data_bytes(held * dense, columns.replicas, *rest))),
         data_expert=np.asarray(sum(data_bytes(routed, columns.expert_replicas, *rest))),
     )

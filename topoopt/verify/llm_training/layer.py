@@ -13,6 +13,7 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Recompute
+from topoopt.verify.llm_training.model_sizes import mean_keys
 from topoopt.verify.llm_training.space import Records
 
 HALF_PRECISION = 2.0
@@ -145,7 +146,8 @@ class GpuSeconds:
             widths = latent.plain_size + latent.rotary_size + latent.value_size
         own = self.tokens * length * model.heads / self.r.t
         if problem.formats.flash:
-            forward = own * widths / (problem.device.matrix_tflops * problem.device.reached.attention * 1e12)
+            part = 2.0 * mean_keys(model, length) / length  # of the square; tiles before a window are left out
+            forward = own * part * widths / (problem.device.matrix_tflops * problem.device.reached.attention * 1e12)
             return forward, 2.5 * forward
         forward = 2.0 * own * widths / self.rate + SCORE_TRAFFIC * own / self.memory
         return forward, 2.0 * forward

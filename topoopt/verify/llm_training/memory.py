@@ -11,7 +11,7 @@ from topoopt.core.arrays import Bools, Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Recompute
 from topoopt.core.pipeline import PipelineSchedule as S
-from topoopt.verify.llm_training.model_sizes import sizes_of
+from topoopt.verify.llm_training.model_sizes import on_tensor_ranks, sizes_of
 from topoopt.verify.llm_training.space import Records
 from topoopt.verify.llm_training.transfers import TWO_WAY
 
@@ -22,18 +22,16 @@ Weights = tuple[Floats, Floats]
 def weights_at(problem: LlmTrainingProblem, r: Records, load: Floats, early: Bools, late: Bools) -> Weights:
     """Of a rank with so many layers, the first, an inner or the last one."""
     model, sizes, alone = problem.model, sizes_of(problem.model), r.p == 1
-    dense_layer = (sizes.attention + sizes.mlp) / r.t + sizes.small_dense
-    expert_layer = (sizes.attention + sizes.met) / r.t + sizes.small_expert
-    copied = model.vocabulary * model.hidden if model.tied else 0
-    head = (sizes.head + np.where(alone, 0.0, copied)) / r.t
-    ends = np.where(early, sizes.embedding / r.t, 0.0) + np.where(late, head, 0.0)
+    rank = on_tensor_ranks(model, r.t)
+    head = rank.final_norm + np.where(alone & model.tied, 0.0, rank.vocabulary)
+    ends = np.where(early, rank.embedding, 0.0) + np.where(late, head, 0.0)
     further = np.where(late, float(model.mtp_layers), 0.0)
     if model.experts is None:
-        return (load + further) * dense_layer + ends, np.zeros_like(ends)
+        return (load + further) * rank.dense_layer + ends, np.zeros_like(ends)
     plain = np.where(early, np.minimum(sizes.dense_layers, load), 0.0)
     of_experts = load - plain + further
     routed = sizes.expert * model.experts.count / (r.x * r.y)
-    return plain * dense_layer + of_experts * expert_layer + ends, of_experts * routed
+    return plain * rank.dense_layer + of_experts * rank.routed_layer + ends, of_experts * routed
 
 
 def kept_of_layer(problem: LlmTrainingProblem, r: Records) -> Floats:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from topoopt.core.arrays import Floats
 from topoopt.core.language_model import LanguageModel
 
 
@@ -19,7 +22,7 @@ class ModelSizes:
         small_dense, small_expert: norms and biases of a dense layer, and of one of experts.
         embedding, head: of the first stage and of the last besides layers.
         dense_layers, expert_layers: how many there are.
-        core: products of the core of attention of a token and layer over half a square of scores, divided by length.
+        core: products of the core of attention of a token with one key.
     """
 
     attention: int
@@ -69,10 +72,66 @@ def sizes_of(model: LanguageModel) -> ModelSizes:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class RankSizes:
+    """Weights on one rank of those that share each matrix; experts are shared out apart.
+
+    Attributes:
+        dense, routed: matrices of a layer, but for routed experts.
+        dense_layer, routed_layer: the same with norms and biases.
+        embedding, vocabulary, final_norm: of the ends; `vocabulary` without positions.
+    """
+
+    dense: Floats
+    routed: Floats
+    dense_layer: Floats
+    routed_layer: Floats
+    embedding: Floats
+    vocabulary: Floats
+    final_norm: int
+
+
+def on_tensor_ranks(model: LanguageModel, t: Floats) -> RankSizes:
+    """Columns and rows of matrices are cut into t parts, heads of keys and values into no more than there are.
+
+    Nothing cuts norms, routers, the gate of shared experts, biases behind a sum over ranks, projections to low ranks
+    and learned positions.
+    """
+    s, h, e = sizes_of(model), model.hidden, model.experts
+    heads, keys = model.heads * model.head_size, 2 * model.kv_heads * model.head_size
+    if model.latent is None:
+        low, of_keys = 0, h * keys
+    else:
+        low, of_keys = h * (model.latent.query_rank + model.latent.key_value_rank + model.latent.rotary_size), 0
+    parts = np.minimum(t, model.kv_heads)
+    attention = (s.attention - low - of_keys) / t + of_keys / parts + low
+    routing = 0 if e is None else h * e.count + (h if e.shared_gate else 0)
+    dense, routed = attention + s.mlp / t, attention + (s.met - routing) / t + routing
+    has = model.biases or model.attention_biases
+    biases = heads / t + keys / (parts if model.latent is None else t) if has else np.zeros_like(t)
+    inner = model.ffn_hidden if model.biases else 0
+    cut = heads + keys if has else 0
+    return RankSizes(
+        dense,
+        routed,
+        dense + s.small_dense - inner - cut + inner / t + biases,
+        routed + s.small_expert - cut + biases,
+        h * model.vocabulary / t + h * model.positions,
+        h * model.vocabulary / t,
+        (1 + model.biases) * h,
+    )
+
+
+def mean_keys(model: LanguageModel, length: int) -> float:
+    """That a token attends to: the first w of a sequence one to w, behind a window all others w; half of each first."""
+    w = float(min(length, model.attention_window or length))
+    return (w * w / 2.0 + (length - w) * w) / length
+
+
 def model_flops(model: LanguageModel, length: int) -> float:
     """Operations of a token, forward and backward once, attention causal."""
     s = sizes_of(model)
-    core = length * s.core
+    core = 2.0 * mean_keys(model, length) * s.core
     dense = 2 * (s.attention + s.mlp) + core
     per_token = 0 if model.experts is None else model.experts.per_token
     routed = 2 * (s.attention + s.met + per_token * s.expert) + core

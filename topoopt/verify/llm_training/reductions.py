@@ -20,7 +20,7 @@ from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.laws.schedules import executed
 from topoopt.verify.llm_training.groups import MemberGroups
 from topoopt.verify.llm_training.link_loads import FamilySeconds
-from topoopt.verify.llm_training.model_sizes import sizes_of
+from topoopt.verify.llm_training.model_sizes import on_tensor_ranks, sizes_of
 from topoopt.verify.llm_training.schedule_seconds import (
     Vector,
     padding,
@@ -41,9 +41,9 @@ def vector_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, family: F
     sizes, size = sizes_of(model), problem.formats.gradient_bytes
     size = min(size, 2) if s.zero else size
     if family is F.DATA:
-        of_experts = sizes.expert_layers * (sizes.attention + sizes.met)
-        layers = sizes.dense_layers * (sizes.attention + sizes.mlp) + of_experts
-        return Vector(layers / model.layers / s.tensor * size, s.zero > 0, 0)
+        rank = on_tensor_ranks(model, np.array([float(s.tensor)]))
+        layers = sizes.dense_layers * rank.dense[0] + sizes.expert_layers * rank.routed[0]
+        return Vector(float(layers) / model.layers * size, s.zero > 0, 0)
     count = 0 if model.experts is None else model.experts.count
     return Vector(sizes.expert * count / (s.expert * s.expert_tensor) * size, s.zero > 0, 0)
 

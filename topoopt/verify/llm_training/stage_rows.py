@@ -9,7 +9,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.verify.llm_training.layer import GpuSeconds, Seconds
-from topoopt.verify.llm_training.model_sizes import sizes_of
+from topoopt.verify.llm_training.model_sizes import on_tensor_ranks, sizes_of
 from topoopt.verify.llm_training.space import Records
 from topoopt.verify.llm_training.transfers import TWO_WAY, DimensionRates, gradient_bytes, sent_by
 
@@ -122,10 +122,9 @@ def _of_weights(
 ) -> tuple[Floats, Floats, Floats]:
     """Reducing, gathering, the step."""
     model, sizes, slow = problem.model, sizes_of(problem.model), problem.cluster.slowdown
-    copied = np.where(r.p > 1, float(model.vocabulary * model.hidden), 0.0) if model.tied else 0.0
-    dense = plain * ((sizes.attention + sizes.mlp) / r.t + sizes.small_dense)
-    dense = dense + routed * ((sizes.attention + sizes.met) / r.t + sizes.small_expert)
-    dense = dense + ends[0] * (sizes.embedding / r.t) + ends[1] * ((sizes.head + copied) / r.t)
+    rank = on_tensor_ranks(model, r.t)
+    head = rank.final_norm + np.where((r.p == 1) & model.tied, 0.0, rank.vocabulary)
+    dense = plain * rank.dense_layer + routed * rank.routed_layer + ends[0] * rank.embedding + ends[1] * head
     experts = routed * (sizes.expert * (0 if model.experts is None else model.experts.count) / (r.x * r.y))
     (group, of_experts), once = r.sharers, np.ones_like(r.t)
     one = gradient_bytes(problem, dense, group, r.zero, once)

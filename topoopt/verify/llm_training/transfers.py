@@ -12,7 +12,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import RANK_ORDERS, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.pipeline import PipelineSchedule as S
-from topoopt.verify.llm_training.model_sizes import sizes_of
+from topoopt.verify.llm_training.model_sizes import on_tensor_ranks, sizes_of
 from topoopt.verify.llm_training.space import Records, beside
 
 TWO_WAY = (S.DUALPIPE, S.DUALPIPE_V)
@@ -165,7 +165,8 @@ def sent_by(problem: LlmTrainingProblem, r: Records, rates: DimensionRates) -> D
     hop = np.where(split, activations / r.t, activations)
     m = problem.batch.sequences / (r.d * r.b)
     sizes, layers = sizes_of(model), model.layers / r.p
-    dense = sizes.dense_layers * (sizes.attention + sizes.mlp) + sizes.expert_layers * (sizes.attention + sizes.met)
+    rank = on_tensor_ranks(model, r.t)
+    dense = sizes.dense_layers * rank.dense + sizes.expert_layers * rank.routed
     count = 0 if model.experts is None else model.experts.count
     routed = sizes.expert_layers * sizes.expert * count / (r.x * r.y) / r.p
     group, expert_group = r.sharers
@@ -176,7 +177,7 @@ def sent_by(problem: LlmTrainingProblem, r: Records, rates: DimensionRates) -> D
         "pipeline_sent_bytes": np.where(r.p > 1, 2.0 * m * r.v * hop, 0.0),
         "expert_sent_bytes": 2.0 * m * sizes.expert_layers / r.p * whole,
         "expert_crossing_sent_bytes": 2.0 * m * sizes.expert_layers / r.p * crossing,
-        "data_dense_sent_bytes": sum(gradient_bytes(problem, r.copies * dense / r.t / r.p, group, r.zero, of_one)),
+        "data_dense_sent_bytes": sum(gradient_bytes(problem, r.copies * dense / r.p, group, r.zero, of_one)),
         "data_expert_sent_bytes": sum(gradient_bytes(problem, r.copies * routed, expert_group, r.zero, of_one)),
     }
     return DimensionTransfers(

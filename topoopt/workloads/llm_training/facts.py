@@ -1,8 +1,9 @@
 """Parameters and operations of a language model, exactly.
 
 A token's operations in the forward pass are two for each weight it meets in a matrix, and those of the core of
-attention: 2 s a (d of keys + d of values) for s tokens, half of it where attention is causal. The backward pass has
-twice as many. Norms, biases, activation functions and the embedding are not counted.
+attention: 2 a (d of keys + d of values) for each key, of which there are s, s/2 in the mean where attention is causal,
+and w - w^2/(2s) behind a window of w keys. The backward pass has twice as many. Norms, biases, activation functions and
+the embedding are not counted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ class LayerWeights:
         expert: matrices of one routed expert.
         experts: routed experts; 0 in a dense layer.
         small: biases and norms.
+        whole: of `attention` and `dense`, matrices that every tensor rank has whole: the router, the gate of shared
+            experts, projections to low ranks.
+        split_biases: of `small`, biases that tensor ranks share out like the columns they belong to.
     """
 
     attention: int
@@ -32,6 +36,8 @@ class LayerWeights:
     expert: int
     experts: int
     small: int
+    whole: int
+    split_biases: int
 
     @property
     def total(self) -> int:
@@ -52,15 +58,20 @@ def attention_weights(model: LanguageModel) -> int:
     return query + shared + expanded + a * latent.value_size * h
 
 
+def _split_biases(model: LanguageModel, *, expert_layer: bool) -> int:
+    """Biases of queries, keys and values, and of the first product of an MLP."""
+    count = 0 if expert_layer or not model.biases else model.ffn_hidden
+    if model.biases or model.attention_biases:
+        count += (model.heads + 2 * model.kv_heads) * model.head_size
+    return count
+
+
 def _small(model: LanguageModel, *, expert_layer: bool) -> int:
     """Norms of a layer, and biases where the model has them."""
-    h, width = model.hidden, model.heads * model.head_size
-    keys = model.kv_heads * model.head_size
-    count = 2 * h
+    h = model.hidden
+    count = 2 * h + _split_biases(model, expert_layer=expert_layer)
     if model.biases:
-        count += 2 * h + h + (0 if expert_layer else model.ffn_hidden + h)
-    if model.biases or model.attention_biases:
-        count += width + 2 * keys
+        count += 2 * h + h + (0 if expert_layer else h)
     if model.query_key_norms:
         count += 2 * model.head_size
     if model.latent is not None:
@@ -75,12 +86,14 @@ def layer_weights(model: LanguageModel, *, expert_layer: bool) -> LayerWeights:
     h, matrices = model.hidden, 3 if model.gated else 2
     attention = attention_weights(model)
     small = _small(model, expert_layer=expert_layer)
-    experts = model.experts
+    biases = _split_biases(model, expert_layer=expert_layer)
+    latent, experts = model.latent, model.experts
+    whole = 0 if latent is None else h * (latent.query_rank + latent.key_value_rank + latent.rotary_size)
     if experts is None or not expert_layer:
-        return LayerWeights(attention, matrices * h * model.ffn_hidden, 0, 0, small)
+        return LayerWeights(attention, matrices * h * model.ffn_hidden, 0, 0, small, whole, biases)
     one = matrices * h * experts.hidden
-    met = h * experts.count + experts.shared * one + (h if experts.shared_gate else 0)
-    return LayerWeights(attention, met, one, experts.count, small)
+    gates = h * experts.count + (h if experts.shared_gate else 0)
+    return LayerWeights(attention, experts.shared * one + gates, one, experts.count, small, whole + gates, biases)
 
 
 def expert_layers(model: LanguageModel) -> int:
@@ -93,9 +106,14 @@ def end_weights(model: LanguageModel) -> tuple[int, int]:
 
     A tied head is the embedding, and counts there alone.
     """
-    embedding = (model.vocabulary + model.positions) * model.hidden
-    norm = (2 if model.biases else 1) * model.hidden
-    return embedding, norm + (0 if model.tied else model.vocabulary * model.hidden)
+    positions, norm = whole_ends(model)
+    vocabulary = model.vocabulary * model.hidden
+    return positions + vocabulary, norm + (0 if model.tied else vocabulary)
+
+
+def whole_ends(model: LanguageModel) -> tuple[int, int]:
+    """Of the weights of the ends, what every tensor rank has whole: learned positions; the final norm."""
+    return model.positions * model.hidden, (2 if model.biases else 1) * model.hidden
 
 
 def parameters(model: LanguageModel) -> int:
@@ -114,11 +132,18 @@ def active_parameters(model: LanguageModel) -> int:
     return parameters(model) - expert_layers(model) * idle * layer_weights(model, expert_layer=True).expert
 
 
+def keys_attended(model: LanguageModel, length: int, *, causal: bool = True) -> float:
+    """Keys that a token of a sequence attends to in the mean: half of all where attention is causal, fewer behind a
+    window, whose first tokens have none before them."""
+    window = length if model.attention_window is None else min(model.attention_window, length)
+    return window - window * window / (2.0 * length) if causal else float(window)
+
+
 def core_operations(model: LanguageModel, length: int, *, causal: bool = True) -> float:
     """Operations of the core of attention of a token in one layer, forward, in a sequence of `length` tokens."""
     latent = model.latent
     both = 2 * model.head_size if latent is None else latent.plain_size + latent.rotary_size + latent.value_size
-    return (1.0 if causal else 2.0) * length * model.heads * both
+    return 2.0 * keys_attended(model, length, causal=causal) * model.heads * both
 
 
 def token_operations(model: LanguageModel, length: int, *, causal: bool = True) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, log2
 
+import numpy as np
+
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
@@ -57,7 +59,7 @@ def rounds_counted(problem: LlmTrainingProblem, graph: LinkGraph) -> bool:
 def family_buckets(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[F, Bucket]:
     """Of activations of one micro-batch, and of the gradients of one layer, the mean of all; 16-bit with ZeRO."""
     model, reached, cluster, s = problem.model, problem.device.reached, problem.cluster, strategy
-    dense, experts = matrix_weights(model)
+    dense, experts = matrix_weights(model, np.array([float(s.tensor)]))
     each = float(problem.formats.gradient_bytes) if s.zero == 0 else min(problem.formats.gradient_bytes, ELEMENT)
     inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
     tokens = s.micro_batch * problem.batch.length / s.context
@@ -69,6 +71,6 @@ def family_buckets(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> d
     routed = experts / max(expert_layers(model), 1) / (s.expert * s.expert_tensor)
     return {
         F.TENSOR: bucket(tokens * model.hidden * ELEMENT, 2 * ceil(log2(s.tensor)), apart=s.sequence),
-        F.DATA: bucket(dense / model.layers / s.tensor * each, 0, apart=s.zero > 0),
+        F.DATA: bucket(float(dense[0]) / model.layers * each, 0, apart=s.zero > 0),
         F.EXPERT_DATA: bucket(routed * each, 0, apart=s.zero > 0),
     }
