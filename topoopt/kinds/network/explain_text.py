@@ -65,10 +65,10 @@ def _bottleneck(explanation: NetworkExplanation) -> list[str]:
         if len(found.cuts) > SHOWN:
             lines.append(f"And {_counted(len(found.cuts) - SHOWN, 'more cut')} as tight.")
     elif found.hop_total is not None:
-        total = int(topology.multiplicity.sum())
+        count, total = int(topology.multiplicity.sum()), float(topology.capacity.sum())
         lines.append(
-            f"Bottleneck: all {total} links alike. Demand times hops, {found.hop_total:.6g}, has to fit a capacity of "
-            f"{total}: theta ≥ {found.bound:.6g}. Only shorter ways or more links help."
+            f"Bottleneck: all {count} links alike. Demand times hops, {found.hop_total:.6g}, has to fit a capacity of "
+            f"{total:.6g}: theta ≥ {found.bound:.6g}. Only shorter ways or more links help."
         )
     else:
         lines.append(

@@ -39,6 +39,8 @@ def _identity(document: dict[str, Any], topology: Topology | None, demand: Deman
     if topology is not None and "file" in document["topology"]:
         rows = np.column_stack((topology.arcs, topology.multiplicity)).tolist()
         document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows}
+        if topology.rates is not None:
+            document["topology"]["rates"] = topology.rates.tolist()
     for section in [document["demand"] or {}, *(document["demands"] or [])]:
         if "file" in section:
             section["file"] = _content_hash(demand)
@@ -84,12 +86,24 @@ def read_routing(document: Document) -> RoutingProblem:
     if section is not None:
         made = lambda: topology_of(section, folder, connected=False)  # noqa: E731
         content = findings.attempt(lambda: within("topology", made), ("topology",))
-    demand = read_demand_keys(raw, content.topology.servers if content else None, folder, findings)
+    gbps = content is not None and content.gbps
+    demand = read_demand_keys(
+        raw,
+        content.topology.servers if content else None,
+        folder,
+        findings,
+        names=content.names if content else (),
+        gbps=gbps,
+    )
     if content is not None:
         findings.add(_cut_off(content.topology, demand))
+        if gbps and isinstance(file, RoutingFile) and file.link_gbps is not None:
+            message = "the links have rates of their own in Gbit/s"
+            findings.add([Fault(("link_gbps",), message, str(file.link_gbps), "left out")])
     findings.refuse(document)
     if not isinstance(file, RoutingFile) or content is None or demand is None:
         raise AssertionError("an instance file was neither built nor refused")
+    rate = {"link_gbps": 1.0} if gbps else {}
     problem = RoutingProblem(
         name=file.name,
         topology=content.topology,
@@ -97,9 +111,9 @@ def read_routing(document: Document) -> RoutingProblem:
         max_hops=file.max_hops,
         hop_price=file.hop_price or 0.0,
         search=file.search.build(),
-        sha256=_identity(file.model_dump(mode="json"), content.topology, demand),
-        notes=content.notes,
-        link_gbps=file.link_gbps,
+        sha256=_identity(file.model_dump(mode="json") | rate, content.topology, demand),
+        notes=(*content.notes, *findings.notes),
+        link_gbps=1.0 if gbps else file.link_gbps,
         routing=RoutingMode(file.routing),
         step_ms=file.step_ms,
     )
@@ -188,6 +202,7 @@ def read_topology(document: Document) -> TopologyProblem:
         parallel_links=file.parallel_links,
         search=file.search.build(),
         sha256=_identity(file.model_dump(mode="json"), None, demand),
+        notes=tuple(findings.notes),
         link_gbps=file.link_gbps,
         routing=RoutingMode(file.routing),
         step_ms=file.step_ms,
