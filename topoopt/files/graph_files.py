@@ -117,7 +117,7 @@ def read_graph(
         switches = log.attempt(lambda: tuple(is_switch(*node, file) for node in raw.nodes.items()))
         if rates is None and raw.links:
             log.refuse("links without a rate", allowed=f"{LINK} `rate` in GB/s, bandwidth_gbps, ...")
-    if rates is not None:
+    if rates is not None and (use is NetworkUse.LINKS or rates.name != "rate"):
         log.note(_unit_note(rates, file, use))
     notes = log.settle()
     columns: list[Sequence[Any]] = [

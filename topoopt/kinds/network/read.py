@@ -161,10 +161,19 @@ def _pair_faults(file: TopologyFile) -> list[Fault]:
                 faults.append(Fault(("kept",), message, str(links), f"at most {file.degree}"))
     if file.max_changed is not None and not file.kept:
         faults.append(Fault(("max_changed",), "no links to keep", str(file.max_changed), "only beside kept"))
-    if file.degree == 1 and file.links == "bidirectional" and file.servers > 2:
-        message = "one link a server cannot connect more than two servers"
-        faults.append(Fault(("degree",), message, "1", "at least 2 for bidirectional links"))
     return faults
+
+
+def _single_link_faults(file: TopologyFile, demand: Demand | None) -> list[Fault]:
+    """With one fibre pair a server has one peer: no demand may need another one."""
+    if demand is None or file.degree > 1 or file.links != LinkDirection.BIDIRECTIONAL or file.servers == 2:
+        return []
+    joined = (demand > 0) if demand.ndim == 2 else (demand > 0).any(axis=0)
+    peers = (joined | joined.T).sum(axis=1)
+    if file.max_hops is None and peers.max() <= 1:
+        return []
+    message = "one link a server cannot connect more than two servers"
+    return [Fault(("degree",), message, "1", "at least 2, or demand of each server with one other alone")]
 
 
 def _arcs(pairs: list[tuple[int, int]], links: str) -> tuple[tuple[int, int], ...]:
@@ -186,6 +195,8 @@ def read_topology(document: Document) -> TopologyProblem:
         findings.add(_pair_faults(file))
     folder = FilePath(document.file).parent
     demand = read_demand_keys(raw, _known_servers(raw.get("servers")), folder, findings)
+    if isinstance(file, TopologyFile):
+        findings.add(_single_link_faults(file, demand))
     findings.refuse(document)
     if not isinstance(file, TopologyFile) or demand is None:
         raise AssertionError("an instance file was neither built nor refused")
