@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.chakra_files import shared
 from tests.support.network_files import ROUTING, TOPOLOGY, load, refused, with_
-from tests.support.shared_data import shared_file
 from topoopt.kinds.instance_file import read_instance
 
 NAMED = "source,target\nA,B\nB,C\nC,A\n"
@@ -88,5 +88,5 @@ ROWS = ("0,1,2,3", "0,0,0,0", "0,0,0,0", "0,0,0,0")
 @pytest.mark.parametrize("name", ["n5a", "n5b"])
 def test_one_demand_in_two_orders(name: str) -> None:
     """Server A sends 5 to server B, whatever the order of the table."""
-    problem = read_instance(shared_file("false_claims", "readers", f"{name}.yaml"))
+    problem = read_instance(shared(f"false_claims/readers/{name}.yaml"))
     assert problem.demand.tolist() == [[0, 5, 0], [0, 0, 0], [0, 0, 0]]

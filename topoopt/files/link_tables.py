@@ -101,7 +101,7 @@ def _named(rows: list[Row], graph: RawGraph, log: FieldLog) -> None:
     header, tail, head = rows[0], column_of(rows[0].cells, SOURCES), column_of(rows[0].cells, TARGETS)
     assert tail is not None
     assert head is not None
-    names = {}
+    names: dict[int, str] = {}
     for place, name in enumerate(header.cells):
         if place in (tail, head):
             continue

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.kinds.collective.test_collective import instance
+from tests.support.chakra_files import shared
 from tests.support.cli_cases import run
-from tests.support.shared_data import shared_file
 from topoopt.core.errors import InputError
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
@@ -79,6 +79,6 @@ def test_rates_by_name_and_by_attribute(tmp_path: Path) -> None:
 )
 def test_published_machines(name: str, gbytes_per_s: float) -> None:
     """The best AllGather, by enumeration of all cuts."""
-    file = shared_file("public_cases", "26-amd-topologies", f"{name}.csv")
+    file = shared(f"public_cases/26-amd-topologies/{name}.csv")
     found = run("collective", "bound", file, "--collective", "allgather", "--json").json
     assert found["allgather_rate"] == pytest.approx(gbytes_per_s)

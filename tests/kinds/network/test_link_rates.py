@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import topoopt
+from tests.support.chakra_files import shared
 from tests.support.cli_cases import run
 from tests.support.network_files import ROUTING, load, refused, with_
-from tests.support.shared_data import shared_file
 from topoopt.core.errors import InputError
 from topoopt.core.network_solution import NetworkSolution
 from topoopt.files.graph_files import read_graph
@@ -146,23 +146,23 @@ def test_by_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "theta"),
+    ("file", "theta"),
     [
-        (("false_claims", "readers", "c4.yaml"), 0.016),  # all that leaves 0, 2, over 125
-        (("false_claims", "readers", "g1.yaml"), 0.4),  # all that leaves 1, 2, over 4 + 1
-        (("public_cases", "16-capacity-by-another-name", "ring4.yaml"), 2 / 11),
-        (("public_cases", "16-capacity-by-another-name", "floats.yaml"), 1 / 0.1687976577642258),
-        (("public_cases", "15-max-flow-with-a-loop", "multiplicity.yaml"), 1 / 32),
-        (("public_cases", "15-max-flow-with-a-loop", "loop-free.yaml"), 1 / 32),
-        (("public_cases", "34-repetita-ninety-percent", "abilene.yaml"), 0.8999992465),
-        (("public_cases", "34-repetita-ninety-percent", "nsfnet.yaml"), 0.8960492228),
-        (("public_cases", "34-repetita-ninety-percent", "attmpls.yaml"), 0.8999914286),
-        (("public_cases", "35-sndlib", "abilene-sndlib.yaml"), 60.4114919355),
-        (("public_cases", "35-sndlib", "polska.yaml"), 1681.6666666667),
+        ("false_claims/readers/c4.yaml", 0.016),  # all that leaves 0, 2, over 125
+        ("false_claims/readers/g1.yaml", 0.4),  # all that leaves 1, 2, over 4 + 1
+        ("public_cases/16-capacity-by-another-name/ring4.yaml", 2 / 11),
+        ("public_cases/16-capacity-by-another-name/floats.yaml", 1 / 0.1687976577642258),
+        ("public_cases/15-max-flow-with-a-loop/multiplicity.yaml", 1 / 32),
+        ("public_cases/15-max-flow-with-a-loop/loop-free.yaml", 1 / 32),
+        ("public_cases/34-repetita-ninety-percent/abilene.yaml", 0.8999992465),
+        ("public_cases/34-repetita-ninety-percent/nsfnet.yaml", 0.8960492228),
+        ("public_cases/34-repetita-ninety-percent/attmpls.yaml", 0.8999914286),
+        ("public_cases/35-sndlib/abilene-sndlib.yaml", 60.4114919355),
+        ("public_cases/35-sndlib/polska.yaml", 1681.6666666667),
     ],
 )
-def test_published_values(parts: tuple[str, ...], theta: float) -> None:
-    solution = topoopt.solve(read_instance(shared_file(*parts)))
+def test_published_values(file: str, theta: float) -> None:
+    solution = topoopt.solve(read_instance(shared(file)))
     assert solution.check.ok
     assert solution.status.value == "optimal"
     assert solution.objective.value == pytest.approx(theta, rel=1e-9)
@@ -179,5 +179,5 @@ def test_published_values(parts: tuple[str, ...], theta: float) -> None:
 )
 def test_what_was_dropped_is_refused_by_name(name: str, words: tuple[str, ...]) -> None:
     with pytest.raises(InputError) as caught:
-        read_instance(shared_file("false_claims", "readers", f"{name}.yaml"))
+        read_instance(shared(f"false_claims/readers/{name}.yaml"))
     assert all(word in str(caught.value) for word in words)
