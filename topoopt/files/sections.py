@@ -112,7 +112,7 @@ def _from_file(section: FileTopology, folder: FilePath, connected: bool) -> Topo
         raise _refuse("this many servers", "file", n, f"2 to {MAX_SERVERS} servers")
     said = graph.directed if graph.directed is not None else True
     directed = said if section.directed is None else section.directed
-    rates = [(link.rate or 0) * link.parallel for link in graph.links] if graph.rate_attribute else None
+    rates = [(link.rate or Fraction(0)) * link.parallel for link in graph.links] if graph.rate_attribute else None
     topology = _listed(n, rows[:, :2], rows[:, 2], section, directed, "file", connected, rates)
     return TopologyContent(topology, graph.notes, graph.names, graph.gbps)
 
