@@ -68,7 +68,7 @@ def from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArr
     """
     n, arcs = problem.topology.servers, problem.topology.arcs
     links = np.zeros((n, n))
-    links[arcs[:, 0], arcs[:, 1]] = problem.topology.multiplicity
+    links[arcs[:, 0], arcs[:, 1]] = problem.topology.capacity
     faults = []
     for path, table in (("topology", links), ("demand", problem.demand)):
         if not np.array_equal(table, np.roll(table, (1, 1), axis=(0, 1))):

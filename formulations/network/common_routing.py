@@ -104,7 +104,7 @@ def from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArr
             [Problem(text, path=path if problem.max_hops else "hop_price", allowed="concurrent_flow_hops")]
         )
     arcs = problem.topology.arcs.astype(np.int64)
-    capacity = problem.topology.multiplicity.astype(np.float64)
+    capacity = problem.topology.capacity
     data = CommonRoutingProgram(arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, problem.demands)
     return with_names(build_arrays(data), *names_of(data))
 

@@ -94,7 +94,7 @@ def names_of(data: ConcurrentFlow) -> tuple[list[str], list[str]]:
 def data_of(problem: RoutingProblem, *, hop_price: float = 0.0) -> ConcurrentFlow:
     """Data of an instance; a price of hops of 0 stands for the instance's own."""
     arcs = problem.topology.arcs.astype(np.int64)
-    capacity = problem.topology.multiplicity.astype(np.float64)
+    capacity = problem.topology.capacity
     return ConcurrentFlow(
         arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, problem.demand, hop_price or problem.hop_price
     )

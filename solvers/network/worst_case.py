@@ -63,7 +63,7 @@ def _adapted(topology: Topology, demands: Floats) -> tuple[RoutedNetwork, list[R
 
 
 def _largest(topology: Topology, routing: CommonRouting) -> float:
-    return float((routing.amounts @ routing.split / topology.multiplicity).max())
+    return float((routing.amounts @ routing.split / topology.capacity).max())
 
 
 def _proven(topology: Topology, routing: CommonRouting, demands: Floats) -> RoutedNetwork:
@@ -87,7 +87,7 @@ def price_bound(topology: Topology, routing: CommonRouting) -> float:
     from scipy.sparse.csgraph import dijkstra
 
     prices, n = routing.prices, topology.servers
-    price = float((prices @ topology.multiplicity).sum())
+    price = float((prices @ topology.capacity).sum())
     if price <= 0:
         return 0.0
     lengths = routing.amounts.T @ prices

@@ -33,7 +33,7 @@ def test_names_are_left_out(text: str, tmp_path: Path) -> None:
     """Of columns, of both, quoted, with something in the corner or nothing, with other marks."""
     file = tmp_path / "d.csv"
     file.write_text(text)
-    assert np.array_equal(read_csv_matrix(file), MATRIX)
+    assert np.array_equal(read_csv_matrix(file).matrix, MATRIX)
 
 
 @pytest.mark.parametrize("names", [["a", "b", "c"], [0, 1, 2], ["10", "20", "30"]])
@@ -43,7 +43,7 @@ def test_tables_of_pandas(names: list[object], index: bool, tmp_path: Path) -> N
     file = tmp_path / "d.csv"
     pd.DataFrame(MATRIX, index=names, columns=names).to_csv(file, index=index)
     if index or names == ["a", "b", "c"]:
-        assert np.array_equal(read_csv_matrix(file), MATRIX)
+        assert np.array_equal(read_csv_matrix(file).matrix, MATRIX)
     else:
         with pytest.raises(topoopt.InputError):  # four lines of three numbers
             read_csv_matrix(file)
@@ -52,7 +52,7 @@ def test_tables_of_pandas(names: list[object], index: bool, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (",a,b\nb,0,1\na,2,0\n", "names of the rows are not those of the columns"),
+        (",a,b\na,0,1\nc,2,0\n", "names of the rows are not those of the columns"),
         (",a,b\na,0,1\nb,2,x\n", "not a finite number"),
         ("0,x\n1,0\n", "names|not a finite number"),
         ("0,1,x\n1,0,2\n3,4,0\n", "not a finite number"),
@@ -62,7 +62,7 @@ def test_tables_of_pandas(names: list[object], index: bool, tmp_path: Path) -> N
     ],
 )
 def test_what_is_wrong_is_refused(text: str, words: str, tmp_path: Path) -> None:
-    """Rows in another order are not sorted in silence; a cell of the first line that is no number is no name."""
+    """Rows of other names than the columns; a cell of the first line that is no number is no name."""
     file = tmp_path / "d.csv"
     file.write_text(text)
     with pytest.raises(topoopt.InputError, match=words):

@@ -19,7 +19,7 @@ def test_parquet_pages_unpack_to_no_more_than_there_is_room_for(tmp_path: Path) 
     """122 kB that claim to be 16 bytes a column, with pages of 1.9 GB: refused, and never held."""
     path = tmp_path / "a.parquet"
     path.write_bytes(table(1, 16))
-    assert read_demand(path).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert read_demand(path).matrix.tolist() == [[0.0, 0.0], [0.0, 0.0]]
     path.write_bytes(table(1900, 16))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InputError, match="too much once it is unpacked"):
@@ -31,7 +31,7 @@ def test_parquet_statistics_that_do_not_fit(tmp_path: Path) -> None:
     """A histogram of two levels where there is one ended the process in a reader that was used before (pyarrow 26)."""
     path = tmp_path / "a.parquet"
     path.write_bytes(table(1, 16, histogram=(1, 1)))
-    assert read_demand(path).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert read_demand(path).matrix.tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 def test_parquet_files_with_names_that_mean_something(tmp_path: Path) -> None:
@@ -41,14 +41,14 @@ def test_parquet_files_with_names_that_mean_something(tmp_path: Path) -> None:
     for name in ("a*.parquet", "ab.parquet", "[x].parquet"):
         (folder / name).write_bytes(packed_matrix(np.eye(3) * len(name), "zstd"))
     for name in ("a*.parquet", "ab.parquet", "[x].parquet"):
-        assert read_demand(folder / name).tolist() == (np.eye(3) * len(name)).tolist()
+        assert read_demand(folder / name).matrix.tolist() == (np.eye(3) * len(name)).tolist()
 
 
 def test_parquet_cells(tmp_path: Path) -> None:
     """Missing cells are NaN; text, truth and times are refused; so is what is not square."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": [0, None], "b": [1.5, 2.0]}), path)
-    assert np.array_equal(read_demand(path), [[0.0, 1.5], [np.nan, 2.0]], equal_nan=True)
+    assert np.array_equal(read_demand(path).matrix, [[0.0, 1.5], [np.nan, 2.0]], equal_nan=True)
     for cells, words in ((["x", "y"], "not of numbers"), ([True, False], "not of numbers"), ([1, 2, 3], "wrong size")):
         pq.write_table(pa.table({"a": cells, "b": cells}), path)
         with pytest.raises(InputError, match=words):

@@ -196,3 +196,30 @@ def test_wrong_topologies(tmp_path: Path, text: str, message: str) -> None:
     file.write_text(text)
     with pytest.raises(InputError, match=message):
         read_ns3_topology(file)
+
+
+SIMAI = "4 2 1 1 {links} A100\n2 3\n0 2 2400Gbps 0.000025ms 0\n1 2 2400Gbps 0.000025ms 0\n0 3 100Gbps 0.0005ms 0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (SIMAI.format(links=2), ("(SimAI) is not imported", "says 2 links, 3 stand in the file")),
+        (SIMAI.format(links=3), ("(SimAI) is not imported",)),
+        ("3 1 1\n2\n0 2 400Gbps 0.0005ms 0\n1 2 400Gbps 0.0005ms 0\n", ("(ASTRA-sim)", "says 1 links, 2 stand")),
+    ],
+)
+def test_topology_text_is_called_by_its_name(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
+    """It is not imported; a first line that counts other links than there are is told as well."""
+    file = tmp_path / "topo.txt"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_network(file)
+    assert all(word in str(caught.value) for word in words)
+    assert ("stand in the file" in str(caught.value)) is (len(words) == 2)
+
+
+def test_links_that_a_first_line_does_not_count() -> None:
+    file = shared("public_cases/02-link-count-mismatch/topo.txt")
+    with pytest.raises(InputError, match="says 20 links, 24 stand in the file"):
+        read_network(file)

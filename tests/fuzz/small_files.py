@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.support.paths import INSTANCES
 from topoopt.analyses.calibrate.runs import read_runs
-from topoopt.files.rated_graph_files import read_rated_graph
+from topoopt.files.graph_files import read_graph
+from topoopt.files.link_attributes import NetworkUse
 from topoopt.formats.astrasim.read_ns3 import read_ns3_topology
 from topoopt.formats.chakra.groups import read_comm_groups
 from topoopt.formats.dnn_partitioning.read import read_expert_split
@@ -78,8 +79,8 @@ def _problem(name: str) -> Any:
 READERS: dict[str, Callable[[Path], object]] = {
     "runs.csv": lambda path: read_runs(path, _problem("llm-training/a100.yaml")),
     "jobs.csv": lambda path: read_trace(path, _problem("shared/trace-16.yaml").classes),
-    "links.csv": read_rated_graph,
-    "rated.graphml": read_rated_graph,
+    "links.csv": lambda path: read_graph(path, NetworkUse.RATES),
+    "rated.graphml": lambda path: read_graph(path, NetworkUse.RATES),
     "hosts.yaml": read_hosts,
     "config.json": read_huggingface,
     "groups.json": lambda path: read_comm_groups(path, 4),

@@ -30,13 +30,17 @@ def validate(
 
         files: list[dict[str, Any]] = []
         problems: list[Problem] = []
+        notes: list[str] = []
         for path in instances:
             try:
                 instance = read_instance(path)
                 wrong = search_problems(kind_of(instance), instance)
                 if wrong:
                     raise InputError(located(wrong, path))
-                files.append({"file": str(path), "ok": True, "kind": instance.kind, "sha256": instance.sha256})
+                found = [*getattr(instance, "notes", ())]
+                notes += [f"{path}: {note}" for note in found]
+                entry = {"file": str(path), "ok": True, "kind": instance.kind, "sha256": instance.sha256}
+                files.append({**entry, "notes": found} if found else entry)
             except InputError as error:
                 problems.extend(error.problems)
                 listed = [asdict(problem) for problem in error.problems]
@@ -47,6 +51,8 @@ def validate(
                 console.print(f"[bold red]error[/] {escape(str(problem))}", soft_wrap=True, highlight=False)
             for entry in files:
                 console.print(f"{entry['file']}: {'ok' if entry['ok'] else 'INVALID'}", soft_wrap=True, markup=False)
+            for note in notes:
+                console.print(f"note: {note}", soft_wrap=True, markup=False, highlight=False)
 
         output.result({"ok": not problems, "files": files}, show)
         return InputError.exit_code if problems else 0

@@ -38,8 +38,9 @@ def lists_of(value: object) -> dict[str, dict[str, list[Any]]]:
 
 
 def links_of(topology: Topology) -> dict[str, np.ndarray[Any, Any]]:
-    """The arcs of a topology: tail, head, and how many parallel links."""
-    return {"tail": topology.arcs[:, 0], "head": topology.arcs[:, 1], "links": topology.multiplicity}
+    """The arcs of a topology: tail, head, how many parallel links, and their capacity where it is not that number."""
+    columns = {"tail": topology.arcs[:, 0], "head": topology.arcs[:, 1], "links": topology.multiplicity}
+    return columns if topology.rates is None else {**columns, "capacity": topology.rates}
 
 
 def _entries(value: object, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -109,8 +109,8 @@ class RoutedNetwork(Shown):
         """float64[k, m]: load over capacity of each arc under each demand."""
         routing = self.routing
         if isinstance(routing, CommonRouting):
-            return np.asarray(routing.amounts @ routing.split / self.topology.multiplicity)
-        return np.array([each.load(self.topology) for each in routing.flows]) / self.topology.multiplicity
+            return np.asarray(routing.amounts @ routing.split / self.topology.capacity)
+        return np.array([each.load(self.topology) for each in routing.flows]) / self.topology.capacity
 
     @property
     def thetas(self) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from topoopt.core.arrays import Int32s, Ints
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.shown import Displayed
@@ -37,6 +37,7 @@ class Topology(Displayed):
             topology is a circulant; empty otherwise.
         origin: how it was made, for people (`totient paper {1,5}`, `1 ring + 2 matchings`, ...).
         packet_switches: the last nodes, which are no servers: they pass on, and neither compute nor send.
+        rates: float64[m], capacity of each arc, its parallel links together; None: one for each link.
     """
 
     servers: int
@@ -48,11 +49,17 @@ class Topology(Displayed):
     offsets: tuple[int, ...] = ()
     origin: str = ""
     packet_switches: int = 0
+    rates: Floats | None = None
 
     @property
     def hosts(self) -> int:
         """Servers without the packet switches, which follow them."""
         return self.servers - self.packet_switches
+
+    @property
+    def capacity(self) -> Floats:
+        """float64[m]: of each arc, its parallel links together."""
+        return self.multiplicity.astype(np.float64) if self.rates is None else self.rates
 
     @classmethod
     def of_arcs(

@@ -53,16 +53,22 @@ def within(section: str, step: Callable[[], Result]) -> Result:
 
 
 class Findings:
-    """Faults of a file, and problems of the files it refers to."""
+    """Faults of a file, problems of the files it refers to, and notes on how these were read."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self._elsewhere: list[Problem] = []
+        self.notes: list[str] = []
 
     def add(self, faults: Iterable[Fault]) -> None:
         """Keep faults, but not a second time at a path where the schema already complained."""
         known = {fault.path for fault in self.faults}
         self.faults += [fault for fault in faults if fault.path not in known]
+
+    def note(self, text: str) -> None:
+        """Keep a note for people, once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def shape(self, model: type[File], document: Document) -> File | None:
         """The document in the shape of a model, or None with its faults kept, so that more can be looked for."""

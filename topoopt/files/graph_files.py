@@ -1,187 +1,182 @@
-"""Topologies in files of other tools: GraphML, node-link JSON, lists of links. All are files of unknown origin."""
+"""Networks in files of other tools: GraphML, node-link JSON, tables of links. All are files of unknown origin."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
-from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import MIB
-from topoopt.files.documents import Limits, load_document
 from topoopt.files.faults import value_text
-from topoopt.files.untrusted import parsing, read_text, read_xml_text, refusal
+from topoopt.files.graphml_files import GRAPHML_FIELDS, RawGraph, read_graphml
+from topoopt.files.known_fields import FieldLog, Fields
+from topoopt.files.link_attributes import (
+    GBPS,
+    LINK,
+    LinkEntry,
+    LinkRates,
+    NetworkUse,
+    fields_of,
+    is_switch,
+    link_latencies,
+    link_rates,
+    parallel_of,
+)
+from topoopt.files.link_tables import read_link_table
+from topoopt.files.node_link_files import NODE_LINK_FIELDS, read_node_link
+from topoopt.files.untrusted import refusal
 
-MAX_TEXT = 32 * MIB
-MAX_PARALLEL = 4096
+SHOWN = 8
 
-MAX_ELEMENTS = 600_000
-"""Opening and closing tags of a GraphML file, which is parsed in Python."""
 
-Link = tuple[int, int, int]
-"""Tail, head, parallel links."""
+class ListedLink(NamedTuple):
+    """A link of a file: ends by number, parallel links, rate of each, and latency in us, where they are stated."""
+
+    tail: int
+    head: int
+    parallel: int = 1
+    rate: Fraction | None = None
+    latency_us: float | None = None
 
 
 @dataclass(frozen=True)
 class ListedGraph:
-    """A graph as a file states it.
+    """A network as a file states it.
 
     Attributes:
-        servers: nodes of the file, 0 if it lists links only.
-        links: as the file has them.
+        servers: nodes of the file, 0 if it lists links of numbered servers only.
+        links: as the file has them; those from a node to itself are left out.
         directed: what the file says, None if it says nothing.
-        names: of the servers in their order, when they are not just their numbers.
+        names: of the nodes in their order, when they are not just their numbers.
+        is_switch: of the nodes; empty beside `servers` 0.
+        rate_attribute: where rates come from; empty where the file states none.
+        gbps: whether rates are in Gbit/s; else their unit is not known.
+        notes: what was assumed, and what was not read.
     """
 
     servers: int
-    links: tuple[Link, ...]
+    links: tuple[ListedLink, ...]
     directed: bool | None
     names: tuple[str, ...] = ()
+    is_switch: tuple[bool, ...] = ()
+    rate_attribute: str = ""
+    gbps: bool = False
+    notes: tuple[str, ...] = ()
 
 
-def _numbered(labels: list[str], file: str) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Number of every node: its own label if the labels are 0..n-1, else its place in the file."""
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise refusal("a node more than once", file, value=twice)
+Reader = Callable[[str, FieldLog, NetworkUse], RawGraph]
+
+GRAPH_READERS: Mapping[str, tuple[Reader, Fields]] = {
+    ".graphml": (lambda path, log, use: read_graphml(path, log), GRAPHML_FIELDS),
+    ".json": (lambda path, log, use: read_node_link(path, log), NODE_LINK_FIELDS),
+    ".csv": (read_link_table, {}),
+    ".txt": (read_link_table, {}),
+    ".edges": (read_link_table, {}),
+}
+"""Readers by the ending of a file's name, with the fields of the format beside attributes of nodes and links."""
+
+
+def read_graph(
+    path: str | os.PathLike[str],
+    use: NetworkUse = NetworkUse.LINKS,
+    *,
+    rate_attribute: str | None = None,
+    latency_us: float | None = None,
+) -> ListedGraph:
+    """A network, by the ending of the file's name.
+
+    Args:
+        path: of the file.
+        use: what it is read for.
+        rate_attribute: the attribute of links that is their rate; None: the one that is called so.
+        latency_us: of links for which the file, which states latencies, has none; None: there must be none such.
+
+    Raises:
+        InputError: unknown ending, and everything wrong with the file.
+    """
+    file = os.fspath(path)
+    suffix = FilePath(file).suffix.lower()
+    if suffix not in GRAPH_READERS:
+        raise refusal("unknown kind of graph file", file, value=suffix, allowed=", ".join(GRAPH_READERS))
+    reader, fields = GRAPH_READERS[suffix]
+    log = FieldLog({**fields, **fields_of(use, rate_attribute)}, file)
+    raw = reader(file, log, use)
+    if not raw.links:
+        log.refuse("no links in this file")
+    numbers, names = _numbered(raw, use)
+    if names and use is NetworkUse.LINKS:
+        log.note(_numbering(file, names))
+    links = _without_loops(raw.links, log)
+    rates = log.attempt(lambda: link_rates(links, log, use, rate_attribute))
+    latencies = log.attempt(lambda: link_latencies(links, log, latency_us)) if use is NetworkUse.RATES else None
+    parallel = log.attempt(lambda: [parallel_of(link, file) for link in links])
+    switches: tuple[bool, ...] | None = ()
+    if use is NetworkUse.RATES:
+        switches = log.attempt(lambda: tuple(is_switch(*node, file) for node in raw.nodes.items()))
+        if rates is None and raw.links:
+            log.refuse("links without a rate", allowed=f"{LINK} `rate` in GB/s, bandwidth_gbps, ...")
+    if rates is not None and (use is NetworkUse.LINKS or rates.name != "rate"):
+        log.note(_unit_note(rates, file, use))
+    notes = log.settle()
+    columns: list[Sequence[Any]] = [
+        parallel or (),
+        [None] * len(links) if rates is None else rates.values,
+        [None] * len(links) if latencies is None else latencies,
+    ]
+    listed = tuple(
+        ListedLink(numbers[tail], numbers[head], *given)
+        for (tail, head, _), given in zip(links, zip(*columns, strict=True), strict=True)
+    )
+    return ListedGraph(
+        servers=len(raw.nodes),
+        links=listed,
+        directed=raw.directed,
+        names=names,
+        is_switch=switches or (),
+        rate_attribute="" if rates is None else rates.name,
+        gbps=rates is not None and rates.unit == GBPS,
+        notes=notes,
+    )
+
+
+def _numbered(raw: RawGraph, use: NetworkUse) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Number of every node: its own label if the labels are 0..n-1, else its place in the file.
+
+    A table lists links alone: numbers there are those of servers, and the order of nodes on which collectives run;
+    other names are numbered as they come.
+    """
+    labels = list(raw.nodes)
+    if not labels:
+        labels = list(dict.fromkeys(end for link in raw.links for end in link[:2]))
+        if all(label.isdecimal() and label.isascii() and len(label) <= 9 for label in labels):
+            if use is NetworkUse.LINKS:
+                return {label: int(label) for label in labels}, ()
+            labels.sort(key=int)
+        raw.nodes = {label: {} for label in labels}
     if set(labels) == {str(number) for number in range(len(labels))}:
         return {label: int(label) for label in labels}, ()
     return {label: number for number, label in enumerate(labels)}, tuple(labels)
 
 
-def _parallel(value: object, file: str) -> int:
-    """Number of parallel links from an attribute."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PARALLEL:
-        raise refusal(
-            "not a number of parallel links", file, value=value, allowed=f"a whole number 1 to {MAX_PARALLEL}"
-        )
-    return value
+def _numbering(file: str, names: tuple[str, ...]) -> str:
+    shown = ", ".join(f"{number} = {value_text(name)}" for number, name in enumerate(names[:SHOWN]))
+    more = ", ..." if len(names) > SHOWN else ""
+    return f"servers are numbered in the order of {FilePath(file).name}: {shown}{more}"
 
 
-def parsed_graphml(file: str) -> Any:
-    """The one graph of a GraphML file, as a graph of networkx.
-
-    Raises:
-        InputError: not GraphML, a document type declaration (it could define entities), no nodes.
-    """
-    text = read_xml_text(file, MAX_TEXT)
-    if text.count("<") > MAX_ELEMENTS:
-        raise refusal("too large", file, allowed=f"GraphML of at most {MAX_ELEMENTS} elements, or a list of links")
-    import networkx as nx
-
-    with parsing(file, "GraphML"):
-        graphs = list(nx.readwrite.graphml.GraphMLReader(node_type=str)(string=text))
-    if len(graphs) != 1:
-        raise refusal("not one graph", file, value=len(graphs), allowed="one graph in a file")
-    return graphs[0]
+def _unit_note(rates: LinkRates, file: str, use: NetworkUse) -> str:
+    where = f"{value_text(rates.name)} of {FilePath(file).name}"
+    if use is NetworkUse.RATES:
+        return f"rates of links are {where}"
+    unit = "in Gbit/s, and so is the demand" if rates.unit == GBPS else "in the unit of the demand"
+    return f"capacities of links are {where}, {unit}"
 
 
-def read_graphml(path: str | os.PathLike[str]) -> ListedGraph:
-    """GraphML; an edge attribute `multiplicity` counts parallel links.
-
-    Raises:
-        InputError: as `parsed_graphml`, and a number of links that is none.
-    """
-    file = os.fspath(path)
-    graph = parsed_graphml(file)
-    numbers, names = _numbered([str(node) for node in graph.nodes()], file)
-    links = [
-        (numbers[str(tail)], numbers[str(head)], _parallel(data.get("multiplicity", 1), file))
-        for tail, head, data in graph.edges(data=True)
-    ]
-    return ListedGraph(len(numbers), tuple(links), bool(graph.is_directed()), names)
-
-
-def read_node_link(path: str | os.PathLike[str]) -> ListedGraph:
-    """Node-link JSON (networkx, d3): nodes with `id`, `links` or `edges` with `source` and `target`.
-
-    Raises:
-        InputError: not of that shape, an edge to a node that is not listed.
-    """
-    file = os.fspath(path)
-    document = load_document(path, Limits(json_bytes=MAX_TEXT))
-    data = document.data
-    nodes = data.get("nodes") if isinstance(data, dict) else None
-    edges = data.get("links", data.get("edges")) if isinstance(data, dict) else None
-    if not isinstance(data, dict) or not isinstance(nodes, list) or not isinstance(edges, list):
-        raise refusal("not a node-link graph", file, value=data, allowed="a mapping with nodes and links (or edges)")
-    directed = data.get("directed")
-    if directed is not None and not isinstance(directed, bool):
-        raise refusal("directed is not true or false", file, value=directed)
-    numbers, names = _numbered([_identity(node, "id", file) for node in nodes], file)
-    links = []
-    for position, edge in enumerate(edges):
-        ends = [_identity(edge, key, file) for key in ("source", "target")]
-        for end in ends:
-            if end not in numbers:
-                line = document.line(("links" if "links" in data else "edges", position))
-                raise refusal(
-                    "a link to a node that is not listed", file, line=line, value=end, allowed="an id of nodes"
-                )
-        links.append((numbers[ends[0]], numbers[ends[1]], _parallel(edge.get("multiplicity", 1), file)))
-    return ListedGraph(len(numbers), tuple(links), directed, names)
-
-
-def _identity(entry: object, key: str, file: str) -> str:
-    """Text of a node's name, which is text or a whole number."""
-    value = entry.get(key) if isinstance(entry, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise refusal(f"a node or link without a proper {key}", file, value=value, allowed="text or a whole number")
-    return str(value)
-
-
-def read_link_list(path: str | os.PathLike[str]) -> ListedGraph:
-    """One link a line: tail, head and, if there are several, their number, parted by commas or blanks; # comments.
-
-    A first line of words (`tail,head,links`) is skipped.
-
-    Raises:
-        InputError: a line that is not of that shape, all of them listed.
-    """
-    file = os.fspath(path)
-    links: list[Link] = []
-    problems: list[Problem] = []
-    seen_any = False
-    for number, raw in enumerate(read_text(path, MAX_TEXT, "a list of links").splitlines(), start=1):
-        cells = re.split(r"[,;\s]+", raw.partition("#")[0].strip(" \t,;"))
-        if cells == [""]:
-            continue
-        first, seen_any = not seen_any, True
-        if all(re.fullmatch(r"[0-9]{1,9}", cell, re.ASCII) for cell in cells) and 2 <= len(cells) <= 3:
-            tail, head, count = (*(int(cell) for cell in cells), 1)[:3]
-            if 1 <= count <= MAX_PARALLEL:
-                links.append((tail, head, count))
-                continue
-        elif first and not any(cell[:1].isdigit() or cell[:1] in "+-." for cell in cells):
-            continue
-        allowed = "two numbers of servers, and a number of parallel links if more than one"
-        problems.append(Problem("not a link", file=file, line=number, value=value_text(raw), allowed=allowed))
-    if problems:
-        hidden = len(problems) - 50
-        more = [Problem(f"{hidden} further lines are wrong", file=file)] if hidden > 0 else []
-        raise InputError([*problems[:50], *more])
-    return ListedGraph(0, tuple(links), None)
-
-
-GRAPH_READERS: Mapping[str, Callable[[Any], ListedGraph]] = {
-    ".graphml": read_graphml,
-    ".json": read_node_link,
-    ".csv": read_link_list,
-    ".txt": read_link_list,
-    ".edges": read_link_list,
-}
-
-
-def read_graph(path: str | os.PathLike[str]) -> ListedGraph:
-    """A graph, by the ending of the file's name.
-
-    Raises:
-        InputError: unknown ending, and whatever the reader finds.
-    """
-    suffix = FilePath(os.fspath(path)).suffix.lower()
-    if suffix not in GRAPH_READERS:
-        raise refusal("unknown kind of graph file", os.fspath(path), value=suffix, allowed=", ".join(GRAPH_READERS))
-    return GRAPH_READERS[suffix](path)
+def _without_loops(links: list[LinkEntry], log: FieldLog) -> list[LinkEntry]:
+    loops = [f"{tail} -> {head}" for tail, head, _ in links if tail == head]
+    if loops:
+        more = f" and {len(loops) - SHOWN} more" if len(loops) > SHOWN else ""
+        log.note(f"links from a node to itself carry nothing and were left out: {', '.join(loops[:SHOWN])}{more}")
+    return [link for link in links if link[0] != link[1]]

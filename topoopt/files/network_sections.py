@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, SerializerFunctionWrapHandler, Strict, Tag, model_serializer
 
 from topoopt.files.fields import MAX_SERVERS, FileModel, Seed
+from topoopt.files.file_part import is_none
 from topoopt.files.topology_families import FAMILIES
 from topoopt.files.topology_named import DISTANCE_REGULAR
 from topoopt.workloads.demand_matrices import DEMAND_FAMILIES
@@ -17,6 +18,13 @@ Servers = Annotated[int, Field(ge=2, le=MAX_SERVERS)]
 Degree = Annotated[int, Field(ge=1, le=MAX_SERVERS)]
 Hops = Annotated[int, Field(ge=1, le=MAX_SERVERS)]
 Amount = Annotated[float, Field(ge=0, le=1e12)]
+Capacity = Annotated[float, Field(ge=1e-9, le=1e15)]
+RateAttribute = Annotated[str, Field(min_length=1, max_length=200)] | None
+RATE_ATTRIBUTE: Any = Field(
+    default=None,
+    exclude_if=is_none,
+    description="attribute or column of links that is their rate; default: the one with a usual name (capacity, ...)",
+)
 # A row is a list in the file and a tuple once read; what is in it stays strict.
 ArcRow = Annotated[tuple[Server, Server], Strict(False)]
 ArcRows = Annotated[list[ArcRow], Field(max_length=MAX_LINKS)]
@@ -84,16 +92,25 @@ class LinksTopology(FileModel):
     links: ArcRows = Field(min_length=1, description="pairs of servers; a repeated pair is a parallel link")
     directed: bool = Field(default=True, description="false: every pair stands for a link in both directions")
     servers: Servers | None = Field(default=None, description="n; default: the highest number in use, plus one")
+    capacities: Annotated[list[Capacity], Field(max_length=MAX_LINKS)] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="of each of links, in the unit of the demand; default: 1 each",
+    )
     degree: Degree | None = Field(default=None, description="most links out of, and into, a server; default: unchecked")
 
 
 class FileTopology(FileModel):
-    """A topology from a file: GraphML (.graphml), node-link JSON (.json), or a list of links (.csv, .txt)."""
+    """A topology from a file: GraphML (.graphml), node-link JSON (.json), or a table of links (.csv, .txt)."""
 
     file: str = Field(min_length=1, max_length=1000, description="relative to the folder of this file")
     directed: bool | None = Field(default=None, description="default: what the file says; a list of links is directed")
+    rate_attribute: RateAttribute = RATE_ATTRIBUTE
     servers: Servers | None = Field(default=None, description="n; default: what the file says")
     degree: Degree | None = Field(default=None, description="most links out of, and into, a server; default: unchecked")
+
+
+UNIT = "capacity of one link (a unit of capacity where links have capacities), or Gbit/s"
 
 
 class FamilyDemand(FileModel):
@@ -102,7 +119,7 @@ class FamilyDemand(FileModel):
     family: str = Field(json_schema_extra={"enum": [*DEMAND_FAMILIES]})
     seed: Seed = Field(default=0, description="of the generator; nothing to do with the seed of the search")
     scale: float = Field(default=1.0, gt=0, le=1e12, description="mean demand of an ordered pair")
-    unit: Literal["link", "gbps"] = Field(default="link", description="capacity of one link, or Gbit/s")
+    unit: Literal["link", "gbps"] = Field(default="link", description=UNIT)
 
 
 class MatrixDemand(FileModel):
@@ -111,14 +128,14 @@ class MatrixDemand(FileModel):
     matrix: Annotated[list[Annotated[list[Amount], Field(max_length=MAX_SERVERS)]], Field(max_length=MAX_SERVERS)] = (
         Field(description="row i, column j: what server i sends to server j")
     )
-    unit: Literal["link", "gbps"] = Field(default="link", description="capacity of one link, or Gbit/s")
+    unit: Literal["link", "gbps"] = Field(default="link", description=UNIT)
 
 
 class FileDemand(FileModel):
     """A demand matrix from a file: .csv, .npy or .parquet."""
 
     file: str = Field(min_length=1, max_length=1000, description="relative to the folder of this file")
-    unit: Literal["link", "gbps"] = Field(default="link", description="capacity of one link, or Gbit/s")
+    unit: Literal["link", "gbps"] = Field(default="link", description=UNIT)
 
 
 def topology_shape(value: object) -> str:

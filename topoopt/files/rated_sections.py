@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path as FilePath
 from typing import Annotated
 
+import numpy as np
 from pydantic import Discriminator, Field, Strict, Tag
 
 from topoopt.core.errors import InputError, Problem
@@ -13,12 +16,14 @@ from topoopt.core.presets import PRESETS
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.faults import nearest_text
 from topoopt.files.fields import MAX_SERVERS, FileModel
-from topoopt.files.network_sections import FamilyTopology, Server, Servers
-from topoopt.files.rated_graph_files import read_rated_graph
+from topoopt.files.graph_files import ListedGraph, read_graph
+from topoopt.files.link_attributes import NetworkUse
+from topoopt.files.network_sections import RATE_ATTRIBUTE, FamilyTopology, RateAttribute, Server, Servers
 from topoopt.files.sections import existing_file
 from topoopt.files.topology_families import family_arcs, family_text
 
 MAX_LINKS = 200_000
+GBPS_PER_GBYTES = 8
 LinkRate = Annotated[float, Field(ge=1e-6, le=1e6)]
 RatedRow = Annotated[tuple[Server, Server, LinkRate], Strict(False)]
 
@@ -50,9 +55,10 @@ class LinksNetwork(FileModel):
 
 
 class FileNetwork(FileModel):
-    """A network from a file: GraphML (edges with `rate`, nodes with `role`), or a table of tail, head, rate."""
+    """A network from a file: GraphML or node-link JSON (edges with `rate`, nodes with `role`), or a table of links."""
 
     file: str = Field(min_length=1, max_length=1000, description="relative to the folder of this file")
+    rate_attribute: RateAttribute = RATE_ATTRIBUTE
 
 
 def network_shape(value: object) -> str:
@@ -76,8 +82,16 @@ RatedSection = Annotated[
 ]
 
 
-def network_of(section: RatedSection, folder: FilePath, latency_us: float = 0.0) -> RatedNetwork:
+def network_of(
+    section: RatedSection, folder: FilePath, latency_us: float = 0.0, note: Callable[[str], None] | None = None
+) -> RatedNetwork:
     """Build or read a network.
+
+    Args:
+        section: where it comes from.
+        folder: of the file that names another one.
+        latency_us: of a link, where a file states none.
+        note: takes what is worth telling of how a file was read.
 
     Raises:
         InputError: paths are relative to the section.
@@ -104,8 +118,36 @@ def network_of(section: RatedSection, folder: FilePath, latency_us: float = 0.0)
             raise InputError(problems[:20])
         switches = set(section.switches)
         return checked([node in switches for node in range(n)], links, latency_us, (), "links of the instance")
-    graph = read_rated_graph(existing_file(folder, section.file))
-    return checked(graph.is_switch, graph.links, latency_us, graph.names, FilePath(section.file).name)
+    graph = read_graph(
+        existing_file(folder, section.file),
+        NetworkUse.RATES,
+        rate_attribute=section.rate_attribute,
+        latency_us=latency_us or None,
+    )
+    for text in graph.notes if note is not None else ():
+        note(text)
+    return _of_file(graph, FilePath(section.file).name, latency_us)
+
+
+def _of_file(graph: ListedGraph, name: str, latency_us: float) -> RatedNetwork:
+    """The network of a file, with its own latencies where it states them.
+
+    Raises:
+        InputError: no network for collectives, parallel links of different latency.
+    """
+    links: list[tuple[int, int, Fraction]] = []
+    latency: dict[tuple[int, int], float] = {}
+    for link in graph.links:
+        ends = link.tail, link.head
+        for arc in (ends,) if graph.directed is not False else (ends, ends[::-1]):
+            links.append((*arc, (link.rate or Fraction(0)) * link.parallel / GBPS_PER_GBYTES))
+            if link.latency_us is not None and latency.setdefault(arc, link.latency_us) != link.latency_us:
+                shown = f"{latency[arc]:g} and {link.latency_us:g} us"
+                raise InputError([Problem("parallel links of different latency", path="file", value=shown)])
+    network = checked(graph.is_switch, tuple(links), latency_us, graph.names, name)
+    if not latency:
+        return network
+    return replace(network, latency_us=np.array([latency[tail, head] for tail, head in network.arcs.tolist()]))
 
 
 def _preset(section: PresetNetwork, latency_us: float) -> RatedNetwork:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -12,6 +14,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.reachability import unreachable_pair
 from topoopt.core.topology import Topology
 from topoopt.files.demand_files import read_demand
+from topoopt.files.demand_tables import ServerNames
 from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.graph_files import read_graph
@@ -38,10 +41,19 @@ SHOWN = 20
 
 @dataclass(frozen=True, eq=False)
 class TopologyContent:
-    """A topology, and what is worth telling about how it was read."""
+    """A topology, and what is worth telling about how it was read.
+
+    Attributes:
+        topology: what was read.
+        notes: for people.
+        names: of the servers, where they have other ones than their numbers.
+        gbps: whether the rates of the topology are in Gbit/s.
+    """
 
     topology: Topology
     notes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    gbps: bool = False
 
 
 def _refuse(message: str, path: str | None, value: object = None, allowed: str | None = None) -> InputError:
@@ -79,17 +91,20 @@ def topology_of(section: TopologySection, folder: FilePath, *, connected: bool =
     if isinstance(section, LinksTopology):
         arcs = np.array(section.links, dtype=np.int64).reshape(-1, 2)
         n = section.servers or max(2, int(arcs.max()) + 1)
+        rates = None if section.capacities is None else [Fraction(str(rate)) for rate in section.capacities]
+        if rates is not None and len(rates) != len(arcs):
+            raise _refuse("wrong number of capacities", "capacities", len(rates), f"{len(arcs)}, one for each of links")
         return TopologyContent(
-            _listed(n, arcs, np.ones(len(arcs), dtype=np.int64), section, section.directed, "links", connected)
+            _listed(n, arcs, np.ones(len(arcs), dtype=np.int64), section, section.directed, "links", connected, rates)
         )
     return _from_file(section, folder, connected)
 
 
 def _from_file(section: FileTopology, folder: FilePath, connected: bool) -> TopologyContent:
-    graph = read_graph(existing_file(folder, section.file))
+    graph = read_graph(existing_file(folder, section.file), rate_attribute=section.rate_attribute)
     if not graph.links:
         raise _refuse("no links in this file", "file", section.file)
-    rows = np.array(graph.links, dtype=np.int64)
+    rows = np.array([link[:3] for link in graph.links], dtype=np.int64)
     n = section.servers or graph.servers or int(rows[:, :2].max()) + 1
     if graph.servers and section.servers and graph.servers != section.servers:
         raise _refuse("the file has another number of servers", "servers", section.servers, str(graph.servers))
@@ -97,12 +112,9 @@ def _from_file(section: FileTopology, folder: FilePath, connected: bool) -> Topo
         raise _refuse("this many servers", "file", n, f"2 to {MAX_SERVERS} servers")
     said = graph.directed if graph.directed is not None else True
     directed = said if section.directed is None else section.directed
-    topology = _listed(n, rows[:, :2], rows[:, 2], section, directed, "file", connected)
-    if not graph.names:
-        return TopologyContent(topology)
-    shown = ", ".join(f"{number} = {value_text(name)}" for number, name in enumerate(graph.names[:8]))
-    more = ", ..." if len(graph.names) > 8 else ""
-    return TopologyContent(topology, (f"servers are numbered in the order of {section.file}: {shown}{more}",))
+    rates = [(link.rate or Fraction(0)) * link.parallel for link in graph.links] if graph.rate_attribute else None
+    topology = _listed(n, rows[:, :2], rows[:, 2], section, directed, "file", connected, rates)
+    return TopologyContent(topology, graph.notes, graph.names, graph.gbps)
 
 
 def _listed(
@@ -113,6 +125,7 @@ def _listed(
     directed: bool,
     key: str,
     connected: bool,
+    rates: Sequence[Fraction] | None = None,
 ) -> Topology:
     """Links as listed, with all that may be wrong with them."""
     if int(counts.sum()) * (1 if directed else 2) > MAX_ARCS:
@@ -130,7 +143,18 @@ def _listed(
     if not directed:
         arcs = np.concatenate((arcs, arcs[:, ::-1]))
     origin = "links of the instance" if key == "links" else "file of the instance"
-    return make_topology(n, arcs, section.degree, origin, connected=connected)
+    topology = make_topology(n, arcs, section.degree, origin, connected=connected)
+    return topology if rates is None else _rated(topology, pairs, rates, directed)
+
+
+def _rated(topology: Topology, pairs: Arcs, rates: Sequence[Fraction], directed: bool) -> Topology:
+    """The topology with capacities; those of parallel links add up exactly."""
+    summed: dict[tuple[int, int], Fraction] = {}
+    for (tail, head), rate in zip(pairs.tolist(), rates, strict=True):
+        for arc in [(tail, head)] if directed else [(tail, head), (head, tail)]:
+            summed[arc] = summed.get(arc, Fraction(0)) + rate
+    capacity = np.array([float(summed[tail, head]) for tail, head in topology.arcs.tolist()])
+    return replace(topology, rates=capacity, offsets=topology.offsets if len(set(capacity.tolist())) == 1 else ())
 
 
 def make_topology(n: int, arcs: Arcs, degree: int | None, origin: str, *, connected: bool = True) -> Topology:
@@ -151,12 +175,19 @@ def make_topology(n: int, arcs: Arcs, degree: int | None, origin: str, *, connec
     return topology
 
 
-def demand_of(section: DemandSection, servers: int, folder: FilePath, link_gbps: float | None) -> Floats:
+def demand_of(section: DemandSection, known: ServerNames, folder: FilePath, link_gbps: float | None) -> Floats:
     """float64[n, n], demand in units of the capacity of one link.
+
+    Args:
+        section: where it comes from.
+        known: the servers.
+        folder: of the instance.
+        link_gbps: rate of a link, or of one unit of capacity; None where it is not known.
 
     Raises:
         InputError: paths are relative to the section.
     """
+    servers = known.servers
     if isinstance(section, FamilyDemand):
         if section.family not in DEMAND_FAMILIES:
             allowed = nearest_text(section.family, DEMAND_FAMILIES)
@@ -165,7 +196,8 @@ def demand_of(section: DemandSection, servers: int, folder: FilePath, link_gbps:
     elif isinstance(section, MatrixDemand):
         demand = matrix_rows(section.matrix, servers)
     else:
-        demand = read_demand(existing_file(folder, section.file))
+        file = existing_file(folder, section.file)
+        demand = read_demand(file).placed(known, str(file))
     key = "matrix" if isinstance(section, MatrixDemand) else "file" if isinstance(section, FileDemand) else None
     return in_links(demand, servers, section.unit, key, link_gbps)
 

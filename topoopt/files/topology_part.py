@@ -7,18 +7,22 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, Strict
 
-from topoopt.core.arrays import Int32s
+from topoopt.core.arrays import Floats, Int32s
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
 from topoopt.files.faults import Fault, Path
 from topoopt.files.fields import MAX_SERVERS
-from topoopt.files.file_part import ArrayOf, FilePart, Listed, NameOf
+from topoopt.files.file_part import ArrayOf, FilePart, Listed, NameOf, is_none
 from topoopt.files.solution_head import Text
 from topoopt.files.topology_families import MAX_ARCS
+
+MAX_RATE = 1e20
+"""Capacity of a link in any unit."""
 
 Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]
 ArcRow = Annotated[tuple[Server, Server, Annotated[int, Field(ge=1, le=MAX_ARCS)]], Strict(False)]  # tail, head, links
 Arcs = Annotated[Int32s, ArrayOf(ArcRow, np.int32, (-1, 3), MAX_ARCS)]
+Rates = Annotated[Floats, ArrayOf(Annotated[float, Field(gt=0, le=MAX_RATE)], np.float64, most=MAX_ARCS)]
 Switches = Annotated[list[list[Annotated[int, Field(ge=-1, lt=MAX_SERVERS)]]], Field(max_length=64)]
 
 
@@ -61,6 +65,7 @@ class TopologyPart(LinksPart):
     offsets: Annotated[Listed[Server], Field(max_length=MAX_SERVERS)]
     switches: Switches | None
     arcs: Arcs
+    rates: Rates | None = Field(default=None, exclude_if=is_none)
 
     @classmethod
     def attributes(cls, value: Topology) -> dict[str, Any]:
@@ -79,6 +84,8 @@ def topology_faults(topology: TopologyPart, path: Path = ("topology",)) -> list[
         faults.append(Fault((*path, "arcs", index), "no such server", f"{tail} -> {head}", f"0 to {n - 1}"))
     if len(np.unique(ends, axis=0)) < len(ends):
         faults.append(Fault((*path, "arcs"), "an arc more than once", allowed="each arc once, with its links"))
+    if topology.rates is not None and len(topology.rates) != len(ends):
+        faults.append(Fault((*path, "rates"), "wrong length", str(len(topology.rates)), f"{len(ends)}, one an arc"))
     if topology.degree * n > MAX_PORTS:
         faults.append(Fault((*path, "degree"), "too large", str(topology.degree), f"at most {MAX_PORTS // n}"))
     if topology.switches is not None and (

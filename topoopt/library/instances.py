@@ -110,7 +110,11 @@ class _Plain:
 def _links(topology: Topology) -> dict[str, Any]:
     """A topology as a section of a file that lists its links."""
     units = np.repeat(topology.arcs, topology.multiplicity, axis=0)
-    return {"links": units.tolist(), "servers": topology.servers, "degree": topology.degree}
+    section = {"links": units.tolist(), "servers": topology.servers, "degree": topology.degree}
+    if topology.rates is None:
+        return section
+    each = np.repeat(topology.rates / topology.multiplicity, topology.multiplicity)
+    return {**section, "capacities": each.tolist()}
 
 
 def _matrix(array: np.ndarray[Any, Any], path: str) -> Any:

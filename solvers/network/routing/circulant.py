@@ -63,7 +63,7 @@ def base_flow(offsets: Sequence[int], weight: Floats, result: ClassMixture) -> F
 def circulant_classes(topology: Topology) -> tuple[Ints, Floats] | None:
     """Offsets int64[c] and capacities float64[c] when every server has the same arcs, seen from itself; else None."""
     tail, head = topology.arcs.astype(np.int64).T
-    return classes_of(topology.servers, tail, head, topology.multiplicity.astype(np.float64))
+    return classes_of(topology.servers, tail, head, topology.capacity)
 
 
 def classes_of(n: int, tail: Ints, head: Ints, capacity: Floats) -> tuple[Ints, Floats] | None:

@@ -69,7 +69,7 @@ class _Common:
     def __init__(self, topology: Topology, demands: Floats, stop: Stop) -> None:
         self.topology, self.demands, self.stop = topology, demands, stop
         arcs = topology.arcs.astype(np.int64)
-        capacity = topology.multiplicity.astype(np.float64)
+        capacity = topology.capacity
         self.scale = float(demands.max())
         self.data = CommonRoutingProgram(arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, demands / self.scale)
         self.pairs = self.data.pairs

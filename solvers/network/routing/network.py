@@ -57,7 +57,7 @@ def network_of(topology: Topology, demand: Floats) -> RoutingNetwork:
         tail=np.ascontiguousarray(arcs[:, 0]),
         head=np.ascontiguousarray(arcs[:, 1]),
         first=np.searchsorted(arcs[:, 0], np.arange(n + 1)).astype(np.int64),
-        capacity=topology.multiplicity.astype(np.float64),
+        capacity=topology.capacity,
         demand=np.ascontiguousarray(demand, dtype=np.float64),
     )
     _refuse_unreachable(network)

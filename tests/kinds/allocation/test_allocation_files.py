@@ -152,7 +152,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"egress_gbps": "fast"}, "egress_gbps: wrong type"),
     ({"egress_gbps": [1, -2, 3]}, "egress_gbps[1]: out of range"),
     ({"link_gbps": 0}, "link_gbps: out of range"),
-    ({"topology": {"links": [[0, 1], [1, 0], [2, 3], [3, 2]]}}, "not connected"),
+    ({"topology": {"links": [[0, 1], [1, 0], [2, 3], [3, 2]]}}, "no path from server 0 to server 2"),
     ({"transfers": None, "transfers_from": {"demand": {"matrix": [[0, 1], [1, 0]]}}}, "wrong size"),
     ({"transfers": None, "transfers_from": {"demand": {"family": "uniform", "unit": "gbps"}, "entry": "gbytes"}},
      "no unit"),

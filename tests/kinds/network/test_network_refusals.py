@@ -150,7 +150,7 @@ BAD_FILES = [
     ("net.json", b'{"nodes": 3}', "not a node-link graph"),
     ("net.json", b'{"nodes": [{"id": 0}], "links": [3]}', "without a proper source"),
     ("net.csv", b"0,1\n1,x\n2\n", "net.csv:2: not a link"),
-    ("net.csv", b"0,1,0\n", "not a link"),
+    ("net.csv", b"0,1,0\n", "0 -> 1: not a number of parallel links"),
     ("net.csv", b"0,99999999\n", "this many servers"),
     ("net.csv", b"", "no links"),
     ("net.dot", b"graph {}", "unknown kind of graph file"),

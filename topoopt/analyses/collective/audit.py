@@ -44,7 +44,7 @@ def audit(program: ChunkProgram, network: RatedNetwork | None, settings: AuditSe
         raise LimitError(f"the order of the schedule was not settled: {error}") from None
     stated = merged(program.stated, settings.stated)
     relays = relayed(program)
-    findings = AuditFindings([*execution.defects], {"multicast": [], "relaying": []}, [*program.notes])
+    findings = AuditFindings([*execution.defects], {"multicast": [], "relaying": []}, [*program.notes, *settings.notes])
     findings.notes.extend(_order_notes(program, execution))
     figures: dict[str, Any] = {"recomputed": None, "bound": None, "busiest_links": []}
     if network is None:

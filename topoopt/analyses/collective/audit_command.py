@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -54,10 +55,17 @@ def size_of(text: str | None) -> float | None:
     return float(size)
 
 
+RateAttributeOption = Annotated[
+    str | None,
+    typer.Option(help="Attribute or column of links in a network file that is their rate; default: by its name."),
+]
+
+
 def audit(
     schedule: Annotated[Path, typer.Argument(help="File of the schedule; chakra: a folder or prefix of .et files.")],
     form: Annotated[str, typer.Option("--format", help="msccl, mscclpp, teccl, forestcoll, sccl or chakra.")],
     topology: Annotated[str | None, typer.Option(help="As for `bound`; without it semantics alone.")] = None,
+    rate_attribute: RateAttributeOption = None,
     collective: Annotated[str | None, typer.Option(help="Where the file does not say, or says something else.")] = None,
     root: Annotated[int, typer.Option(min=0, help="Rank of a broadcast or reduction.")] = 0,
     claim: Annotated[str | None, typer.Option(help="What is claimed: 3.5GB/s, or a time: 10.75us.")] = None,
@@ -97,7 +105,8 @@ def audit(
             )
         said = claim_figures(claim)
         stated = StatedFigures(size_of(vector), said.time_us, said.algbw_gbytes_per_s)
-        network = None if topology is None else network_argument(topology)
+        notes: list[str] = []
+        network = None if topology is None else network_argument(topology, notes.append, rate_attribute)
         settings = AuditSettings(multicast, relaying, message_us, stated, root)
         with attended(output, time_limit) as run, collection_halted():
             run.doing, stop = "audit", run.timing.stop
@@ -106,7 +115,7 @@ def audit(
                 program = SCHEDULES[form](schedule, ScheduleOptions(wanted, root))
                 if root >= len(program.ranks) or (network is not None and root >= len(network.ranks)):
                     raise InputError([Problem("no such rank", path="--root", value=str(root))])
-                return examined(program, network, settings, stop)
+                return examined(program, network, replace(settings, notes=tuple(notes)), stop)
 
             found = run.patient(judged)
             reason = stop.reason() or StopReason.CONVERGED

@@ -33,6 +33,7 @@ class AuditSettings:
         message_us: of every message.
         stated: what is claimed besides the file, or against it.
         root: rank of a broadcast or reduction.
+        notes: on how the network was read.
     """
 
     multicast: bool = False
@@ -40,6 +41,7 @@ class AuditSettings:
     message_us: float = 0.0
     stated: StatedFigures = NOTHING_STATED
     root: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

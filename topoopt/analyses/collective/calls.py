@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 from solvers.stop import Stop
@@ -134,4 +135,6 @@ def audit_schedule(
 def _network(given: Network) -> RatedNetwork:
     if isinstance(given, CollectiveProblem):
         return given.network
-    return given if isinstance(given, RatedNetwork) else network_argument(given)
+    if isinstance(given, RatedNetwork):
+        return given
+    return network_argument(given, lambda text: warnings.warn(text, stacklevel=4))

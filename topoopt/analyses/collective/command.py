@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from topoopt.analyses.collective.audit_command import audit
+from topoopt.analyses.collective.audit_command import RateAttributeOption, audit
 from topoopt.analyses.collective.early_end import early_end
 from topoopt.analyses.collective.find_command import find, rebuild
 from topoopt.analyses.collective.job_command import job
@@ -33,11 +33,12 @@ def bound(
     topology: Annotated[
         str,
         typer.Argument(
-            help="Instance of kind collective, GraphML file (edges with rate, nodes with role), table of tail, head, "
-            "GB/s (.csv), or a section as in instance files: 'preset: dgx-a100, boxes: 2'."
+            help="Instance of kind collective, network file (.graphml, .csv, .txt: links with rates, nodes with "
+            "roles), or a section as in instance files: 'preset: dgx-a100, boxes: 2'."
         ),
     ],
     collective: Annotated[str | None, typer.Option(help="Only for this one; default: all.")] = None,
+    rate_attribute: RateAttributeOption = None,
     method: Annotated[str, typer.Option(help="optimum, or bfb: breadth-first broadcasts beside it.")] = "optimum",
     time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
@@ -57,12 +58,13 @@ def bound(
         if collective is not None and collective not in BOUNDED:
             allowed = ", ".join(BOUNDED)
             raise InputError([Problem("no bound for it", path="--collective", value=collective, allowed=allowed)])
-        network = network_argument(topology)
+        notes: list[str] = []
+        network = network_argument(topology, notes.append, rate_attribute)
         pairs, reduced = None if collective is None else collective == "all-to-all", collective in (None, "allreduce")
         with attended(output, time_limit) as run:
             run.doing, stop = "bounds", run.timing.stop
             found = run.patient(lambda: network_bounds(network, stop, all_to_all=pairs, allreduce=reduced))
-        document = {"ranks": len(network.ranks), **found.document()}
+        document = {"ranks": len(network.ranks), **found.document(), **({"notes": notes} if notes else {})}
         if method == "bfb":
             document |= breadth_first_figures(network)
 
@@ -83,7 +85,7 @@ def bound(
             if method == "bfb":
                 factor = document["bandwidth_factor"] or "differs from rank to rank"
                 lines.append(f"breadth-first broadcasts: {document['steps']} steps, bandwidth factor {factor}")
-            for line in (*lines, *early_end(found.stopped_by)):
+            for line in (*lines, *early_end(found.stopped_by), *(f"note: {note}" for note in notes)):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         output.result(document, show, bounds_answer(found, len(network.ranks), collective))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import Field
@@ -14,6 +15,8 @@ from topoopt.files.findings import Findings, within
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
 from topoopt.files.yaml_document import parse_yaml
 
+Note = Callable[[str], None]
+
 NETWORK_FILES = (".graphml", ".csv", ".txt")
 
 
@@ -23,26 +26,36 @@ class InlineNetwork(FileModel):
     topology: RatedSection = Field()
 
 
-def network_argument(text: str) -> RatedNetwork:
+def network_argument(text: str, note: Note, rate_attribute: str | None = None) -> RatedNetwork:
     """The network that an argument names.
 
     Args:
         text: an instance file of kind collective, a GraphML file, a table of links, or a section as in instance files:
             `{preset: dgx-a100, boxes: 2}`, `family: torus, dims: [4, 4]`.
+        note: takes what is worth telling of how a file was read.
+        rate_attribute: of links in a network file.
 
     Raises:
         InputError: neither, or everything wrong with it.
     """
-    if ":" in text and not _is_file(text):
-        return _inline(text)
     path = Path(text)
-    if path.suffix.lower() in NETWORK_FILES:
-        return within("topology", lambda: network_of(FileNetwork(file=path.name), path.parent))
+    inline = ":" in text and not _is_file(text)
+    if not inline and path.suffix.lower() in NETWORK_FILES:
+        section = FileNetwork(file=path.name, rate_attribute=rate_attribute)
+        return within("topology", lambda: network_of(section, path.parent, note=note))
+    if rate_attribute is not None:
+        allowed = f"beside a network file ({', '.join(NETWORK_FILES)})"
+        raise InputError([Problem("plays no part", path="--rate-attribute", value=rate_attribute, allowed=allowed)])
+    if inline:
+        return _inline(text, note)
     from topoopt.kinds.instance_file import read_instance
 
-    network = getattr(read_instance(path), "network", None)
+    problem = read_instance(path)
+    network = getattr(problem, "network", None)
     if not isinstance(network, RatedNetwork):
         raise InputError([Problem("not an instance of kind collective", file=text)])
+    for line in getattr(problem, "notes", ()):
+        note(line)
     return network
 
 
@@ -53,13 +66,15 @@ def _is_file(text: str) -> bool:
         return False
 
 
-def _inline(text: str) -> RatedNetwork:
+def _inline(text: str, note: Note) -> RatedNetwork:
     section = text if text.lstrip().startswith("{") else "{" + text + "}"
     parsed = parse_yaml(f"topology: {section}", 100_000)
     document = Document("TOPOLOGY", parsed.data, parsed.locate, parsed.faults)
     findings = Findings()
     file = findings.shaped(InlineNetwork, document)
-    network = findings.attempt(lambda: within("topology", lambda: network_of(file.topology, Path())), ("topology",))
+    network = findings.attempt(
+        lambda: within("topology", lambda: network_of(file.topology, Path(), note=note)), ("topology",)
+    )
     findings.refuse(document)
     assert network is not None
     return network

@@ -11,7 +11,7 @@ from solvers.failures.evaluator import Evaluator
 from solvers.failures.job import JobEvaluator
 from solvers.failures.network import NetworkEvaluator
 from solvers.stop import Stop
-from topoopt.core.errors import CheckError
+from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import Failure
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
@@ -139,10 +139,13 @@ def network_subject(
     """The routing of a demand; without the instance the demand is read off the flow.
 
     Raises:
-        InputError: there are several demands.
+        InputError: there are several demands, or links with rates of their own.
         CheckError: the solution does not hold for the instance, or its flow is none.
     """
     solution.one_demand()
+    if solution.topology.rates is not None:
+        text = "failures of links that have rates of their own are not known here"
+        raise InputError([Problem(text, path="topology.rates", allowed="links of one rate")])
     if problem is not None:
         _refuse(check_network_solution(problem, solution).violations)
     demand = demand_from_flow(solution) if problem is None else problem.demand

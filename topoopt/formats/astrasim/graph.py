@@ -30,9 +30,11 @@ def ns3_topology(topology: Topology, link_gbps: float, hop_latency_us: float) ->
     """Hosts, their switches and the links between these.
 
     Raises:
-        InputError: links that go one way only.
+        InputError: links that go one way only, or have rates of their own.
     """
     n = topology.servers
+    if topology.rates is not None:
+        raise refuse("links with rates of their own cannot be written", allowed="links of one rate, or --to graphml")
     count = np.zeros((n, n), dtype=np.int64)
     count[topology.arcs[:, 0], topology.arcs[:, 1]] = topology.multiplicity
     if not np.array_equal(count, count.T):

@@ -6,9 +6,11 @@ import math
 import os
 from typing import Any
 
+from topoopt.core.errors import InputError
 from topoopt.files.documents import load_document
 from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.formats.astrasim.content import BLOCKS, AnalyticalNetwork, npu_gbytes_per_s
+from topoopt.formats.astrasim.read_ns3 import text_topology_problems
 
 KEYS = ("topology", "npus_count", "bandwidth", "latency")
 MAX_DIMENSIONS = 12
@@ -21,6 +23,9 @@ def read_network(path: str | os.PathLike[str]) -> AnalyticalNetwork:
     Raises:
         InputError: everything wrong with the file.
     """
+    foreign = text_topology_problems(path)
+    if foreign:
+        raise InputError(foreign)
     document = load_document(path)
     data = document.data
     if not isinstance(data, dict) or not set(KEYS) & set(data):

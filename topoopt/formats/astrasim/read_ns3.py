@@ -27,6 +27,33 @@ class _Line:
     cells: list[str]
 
 
+def text_topology_problems(path: str | os.PathLike[str]) -> list[Problem]:
+    """Why a file that is topology text of ns-3 is not imported, its counts among it; nothing for any other file.
+
+    SimAI's text has a first line of six fields: nodes, GPUs a server, NVSwitches, other switches, links, a GPU. That of
+    ASTRA-sim has three: nodes, switches, links.
+    """
+    file = os.fspath(path)
+    lines = [_Line(number, raw.split()) for number, raw in enumerate(read_text(file, MAX_TEXT).splitlines(), 1)]
+    lines = [line for line in lines if line.cells]
+    head = lines[0].cells if lines else []
+    name, counted = {3: ("ASTRA-sim", 3), 6: ("SimAI", 5)}.get(len(head), ("", 0))
+    if not counted or not all(_WHOLE.fullmatch(cell) for cell in head[:counted]) or len(lines) < 2:
+        return []
+    allowed = "the analytical network of ASTRA-sim (.yml); or links as a table: source, target, rate"
+    shown = value_text(" ".join(head))
+    problems = [Problem(f"topology text of ns-3 ({name}) is not imported", file, lines[0].number, None, shown, allowed)]
+    links, stated = [line for line in lines[1:] if _is_link(line.cells)], int(head[counted - 1])
+    if len(links) != stated:
+        message = f"the first line says {stated} links, {len(links)} stand in the file"
+        problems.append(Problem(message, file, lines[0].number, None, shown, str(len(links))))
+    return problems
+
+
+def _is_link(cells: list[str]) -> bool:
+    return len(cells) >= 3 and _RATE.fullmatch(cells[2]) is not None
+
+
 def read_ns3_topology(path: str | os.PathLike[str]) -> Ns3Topology:
     """Read a topology.
 

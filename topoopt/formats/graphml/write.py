@@ -1,4 +1,7 @@
-"""Topology as GraphML: one directed edge an arc, parallel links counted by the edge attribute `multiplicity`."""
+"""Topology as GraphML: one directed edge an arc, parallel links counted by the edge attribute `multiplicity`.
+
+Where links have rates of their own, the attribute `capacity` is that of one link, in the unit of the demand.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,12 @@ def build(solution: JobSolution | NetworkSolution | LlmTrainingSolution, options
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(str(server) for server in range(topology.servers))
     links = []
-    for (tail, head), count in zip(topology.arcs.tolist(), topology.multiplicity.tolist(), strict=True):
-        graph.add_edge(str(tail), str(head), multiplicity=count)
-        links.append((tail, head, count))
+    for (tail, head), count, capacity in zip(
+        topology.arcs.tolist(), topology.multiplicity.tolist(), topology.capacity.tolist(), strict=True
+    ):
+        rate = None if topology.rates is None else capacity / count
+        graph.add_edge(str(tail), str(head), multiplicity=count, **({} if rate is None else {"capacity": rate}))
+        links.append((tail, head, count, rate))
     text = "\n".join(nx.generate_graphml(graph)) + "\n"
     name = f"{plain_name(solution.name)}.graphml"
     return Export(((name, text.encode()),), (topology.servers, tuple(links), True), EXPORTER.limits)
@@ -35,13 +41,14 @@ def build(solution: JobSolution | NetworkSolution | LlmTrainingSolution, options
 def read_back(folder: Path) -> object:
     """Servers, links and whether they have a direction, of the one file of a folder."""
     graph = read_graph(next(folder.iterdir()))
-    return graph.servers, tuple(sorted(graph.links)), graph.directed
+    links = ((*link[:3], None if link.rate is None else float(link.rate)) for link in graph.links)
+    return graph.servers, tuple(sorted(links)), graph.directed
 
 
 EXPORTER = Exporter(
     kinds=("co-optimisation", "llm-training", "routing", "topology"),
     makes="one GraphML file: the topology",
-    limits=("links only: no rates, no switch settings, no routes",),
+    limits=("links only: no rates but those of a routing's own links, no switch settings, no routes",),
     folder=False,
     build=build,
     read_back=read_back,

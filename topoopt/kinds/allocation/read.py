@@ -13,10 +13,11 @@ from topoopt.core.allocation_rules import transfer_faults
 from topoopt.core.arrays import Floats
 from topoopt.core.topology import Topology
 from topoopt.files.canonical import canonical_sha256
+from topoopt.files.demand_tables import ServerNames
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
 from topoopt.files.findings import Findings, within
-from topoopt.files.sections import topology_of
+from topoopt.files.sections import TopologyContent, topology_of
 from topoopt.kinds.allocation.schema import AllocationFile
 from topoopt.kinds.allocation.transfers import RoutedDemand, generated_transfers, listed_transfers, routed_demand
 
@@ -35,15 +36,16 @@ def read_allocation(document: Document) -> AllocationProblem:
     if file.transfers_from is not None and file.transfers_from.solution is not None:
         name = file.transfers_from.solution
         routed = findings.attempt(lambda: routed_demand(folder, name), ("transfers_from", "solution"))
-    topology, notes = _topology(file, folder, routed, findings)
-    if topology is None:
+    content = _topology(file, folder, routed, findings)
+    if content is None:
         findings.refuse(document)
         raise AssertionError("an instance file without topology was not refused")
-    capacity = _capacities(file, topology, findings)
+    topology, link_gbps = content.topology, _link_rate(file, content, findings)
+    capacity = _capacities(file, topology, link_gbps, findings)
     egress = _server_rates(file.egress_gbps, "egress_gbps", topology.servers, findings)
     ingress = _server_rates(file.ingress_gbps, "ingress_gbps", topology.servers, findings)
     goal = AllocationGoal(file.objective)
-    transfers = _transfers(file, topology, goal, folder, routed, findings)
+    transfers = _transfers(file, content, goal, folder, routed, link_gbps, findings)
     findings.refuse(document)
     return AllocationProblem(
         name=file.name,
@@ -56,8 +58,21 @@ def read_allocation(document: Document) -> AllocationProblem:
         ingress_gbps=ingress,
         search=file.search.build(),
         sha256=_identity(file.model_dump(mode="json"), topology, transfers),
-        notes=notes,
+        notes=(*content.notes, *findings.notes),
     )
+
+
+def _link_rate(file: AllocationFile, content: TopologyContent, findings: Findings) -> float:
+    """Gbit/s of one link, or of one unit of the capacities of the links."""
+    stated = file.link_gbps
+    if content.gbps:
+        if stated is not None:
+            message = "the links have rates of their own in Gbit/s"
+            findings.add([Fault(("link_gbps",), message, str(stated), "left out")])
+        return 1.0
+    if stated is None:
+        findings.add([Fault(("link_gbps",), "missing", allowed="Gbit/s, above 0")])
+    return 1.0 if stated is None else stated
 
 
 def _shape_faults(file: AllocationFile) -> list[Fault]:
@@ -79,27 +94,30 @@ def _shape_faults(file: AllocationFile) -> list[Fault]:
 
 def _topology(
     file: AllocationFile, folder: FilePath, routed: RoutedDemand | None, findings: Findings
-) -> tuple[Topology | None, tuple[str, ...]]:
+) -> TopologyContent | None:
     given = file.topology
     if given is None:
-        return (None, ()) if routed is None else (routed.topology, ())
-    content = findings.attempt(lambda: within("topology", lambda: topology_of(given, folder)), ("topology",))
+        return None if routed is None else TopologyContent(routed.topology)
+    # Transfers need paths, and no others do.
+    made = lambda: topology_of(given, folder, connected=False)  # noqa: E731
+    content = findings.attempt(lambda: within("topology", made), ("topology",))
     if content is None:
-        return None, ()
+        return None
     if routed is not None and not _same_links(content.topology, routed.topology):
         message = "the solution has other links than this topology"
         findings.add([Fault(("topology",), message, allowed="the links of the solution, or no topology at all")])
-    return content.topology, content.notes
+    return content
 
 
 def _same_links(one: Topology, other: Topology) -> bool:
     same = one.servers == other.servers and np.array_equal(one.arcs, other.arcs)
-    return same and np.array_equal(one.multiplicity, other.multiplicity)
+    same = same and np.array_equal(one.multiplicity, other.multiplicity)
+    return same and np.array_equal(one.capacity, other.capacity)
 
 
-def _capacities(file: AllocationFile, topology: Topology, findings: Findings) -> Floats:
+def _capacities(file: AllocationFile, topology: Topology, link_gbps: float, findings: Findings) -> Floats:
     """float64[m]."""
-    capacity = topology.multiplicity.astype(np.float64) * file.link_gbps
+    capacity = topology.capacity * link_gbps
     ids = topology.arc_ids()
     pairs = Counter((tail, head) for tail, head, _ in file.capacities)
     for index, (tail, head, rate) in enumerate(file.capacities):
@@ -124,22 +142,25 @@ def _server_rates(given: list[float] | None, key: str, servers: int, findings: F
 
 def _transfers(
     file: AllocationFile,
-    topology: Topology,
+    content: TopologyContent,
     goal: AllocationGoal,
     folder: FilePath,
     routed: RoutedDemand | None,
+    link_gbps: float,
     findings: Findings,
 ) -> tuple[Transfer, ...]:
     """All transfers, with everything that is wrong about them."""
-    source = file.transfers_from
-    if file.transfers is not None:
-        transfers, faults = listed_transfers(file.transfers, topology, goal)
+    source, listed, topology = file.transfers_from, file.transfers, content.topology
+    if listed is not None:
+        both = findings.attempt(lambda: listed_transfers(listed, topology, goal), ("transfers",))
+        transfers, faults = both or ((), [])
         findings.add(faults)
         return transfers
     if source is None:
         return ()
+    known = ServerNames(topology.servers, findings.note, content.names)
     made = findings.attempt(
-        lambda: generated_transfers(source, topology, goal, folder, file.link_gbps, routed), ("transfers_from",)
+        lambda: generated_transfers(source, topology, goal, folder, link_gbps, routed, known), ("transfers_from",)
     )
     for fault in transfer_faults(made or (), goal, topology.servers)[:20]:
         name = (made or ())[fault.place].name
@@ -156,6 +177,8 @@ def _identity(document: dict[str, Any], topology: Topology, transfers: tuple[Tra
     if document["topology"] is None or "file" in document["topology"]:
         rows = np.column_stack((topology.arcs, topology.multiplicity)).tolist()
         document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows}
+        if topology.rates is not None:
+            document["topology"]["rates"] = topology.rates.tolist()
     if document["transfers"] is None:
         given = document["transfers_from"]["solution"] is not None
         document["transfers_from"] = [

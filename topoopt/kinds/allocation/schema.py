@@ -81,7 +81,10 @@ class AllocationFile(FileModel):
         default=None,
         description="a mapping with one of family, links and file; default: that of transfers_from.solution",
     )
-    link_gbps: Rate = Field(description="rate of one link, Gbit/s")
+    link_gbps: Rate | None = Field(
+        default=None,
+        description="rate of one link, or of one unit of capacities, Gbit/s; left out where links have rates in Gbit/s",
+    )
     capacities: Annotated[list[CapacityRow], Field(max_length=MAX_LINKS)] = Field(
         default=[], description="[tail, head, Gbit/s] for links of another rate, all parallel links together"
     )

@@ -13,6 +13,7 @@ from topoopt.core.allocation_rules import transfer_faults
 from topoopt.core.arrays import Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology
+from topoopt.files.demand_tables import ServerNames
 from topoopt.files.faults import Fault
 from topoopt.files.findings import within
 from topoopt.files.network_sections import FamilyDemand
@@ -160,6 +161,7 @@ def generated_transfers(
     folder: FilePath,
     link_gbps: float,
     routed: RoutedDemand | None,
+    known: ServerNames,
 ) -> tuple[Transfer, ...]:
     """One transfer for every positive entry, by source and destination.
 
@@ -172,7 +174,7 @@ def generated_transfers(
         if section.unit == "gbps" and entry not in ("min_gbps", "max_gbps"):
             text = f"an entry that is a {entry} has no unit"
             raise InputError([Problem(text, path="transfers_from.demand.unit", value="gbps", allowed="no unit")])
-        demand = within("transfers_from.demand", lambda: demand_of(section, topology.servers, folder, link_gbps))
+        demand = within("transfers_from.demand", lambda: demand_of(section, known, folder, link_gbps))
         pairs: Ints = np.argwhere(demand > 0)
         count = len(pairs)
         if count <= MAX_TRANSFERS:

@@ -46,7 +46,8 @@ def read_collective(document: Document) -> CollectiveProblem:
             [Fault(("root",), f"plays no part for {file.collective}", str(file.root), "with broadcast, reduce")]
         )
     network = findings.attempt(
-        lambda: within("topology", lambda: network_of(file.topology, folder, file.latency_us.link)), ("topology",)
+        lambda: within("topology", lambda: network_of(file.topology, folder, file.latency_us.link, findings.note)),
+        ("topology",),
     )
     if network is not None and file.root >= len(network.ranks):
         findings.add([Fault(("root",), "no such rank", str(file.root), f"0 to {len(network.ranks) - 1}")])
@@ -67,6 +68,7 @@ def read_collective(document: Document) -> CollectiveProblem:
         steps=file.limits.steps,
         search=file.search.build(),
         sha256=_identity(file, network),
+        notes=tuple(findings.notes),
     )
 
 
@@ -81,4 +83,6 @@ def _identity(file: CollectiveFile, network: RatedNetwork) -> str:
             "switches": network.is_switch.tolist(),
             "names": list(network.names),
         }
+        if (network.latency_us != file.latency_us.link).any():  # those of the file
+            document["topology"]["latency_us"] = network.latency_us.tolist()
     return canonical_sha256(document)

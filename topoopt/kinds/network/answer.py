@@ -20,7 +20,7 @@ def _fits(solution: NetworkSolution) -> str:
     """Theta and its inverse in words; 1 is where the busiest link is just full."""
     theta, count = solution.theta, len(solution.thetas)
     needs, whole = full(theta), "The demand" if count == 1 else f"The worst of {counted(count, 'demand')}"
-    rate = solution.link_gbps
+    rate = None if solution.topology.rates is not None else solution.link_gbps  # then each link has its own
     own = "" if rate is None else f" ({number(theta * rate)} of {number(rate)} Gbit/s)"
     if theta <= 0:
         return f"{whole} asks nothing of the links"

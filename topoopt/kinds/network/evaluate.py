@@ -45,6 +45,9 @@ def given_links(
         broken = space.broken(given.adjacency())
         if broken is not None:
             raise InputError([Problem(f"the topology breaks a constraint: {broken}", path="topology")])
+    if given.rates is not None:
+        text = "the topology has rates of its own"
+        raise InputError([Problem(text, path="topology", allowed="links that all have one rate")])
     units = np.repeat(given.arcs, given.multiplicity, axis=0)
     patched = Topology.of_arcs(
         problem.servers, units, degree=problem.degree, links=problem.links, origin=given.origin or BY_HAND

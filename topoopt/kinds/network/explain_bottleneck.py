@@ -33,7 +33,7 @@ class ServerCut:
 
     senders: tuple[int, ...]
     demand: float
-    capacity: int
+    capacity: float
     arcs: tuple[int, ...]
 
     @property
@@ -76,7 +76,7 @@ def find_bottleneck(topology: Topology, demand: Floats, lengths: Floats) -> Bott
         arcs=arcs,
         distance=distance,
         cuts=_cuts(topology, demand, np.array(arcs), bound),
-        hop_total=hops_bound * float(topology.multiplicity.sum()) if flat else None,
+        hop_total=hops_bound * float(topology.capacity.sum()) if flat else None,
     )
 
 
@@ -86,7 +86,7 @@ def length_bound(topology: Topology, demand: Floats, lengths: Floats) -> tuple[f
     table[topology.arcs[:, 0], topology.arcs[:, 1]] = lengths
     distance = distances(table)
     asked = demand > 0
-    return float((demand[asked] * distance[asked]).sum() / (topology.multiplicity @ lengths)), distance
+    return float((demand[asked] * distance[asked]).sum() / (topology.capacity @ lengths)), distance
 
 
 def _cleaned(topology: Topology, demand: Floats, lengths: Floats) -> tuple[float, Floats, Floats]:
@@ -97,7 +97,7 @@ def _cleaned(topology: Topology, demand: Floats, lengths: Floats) -> tuple[float
         bound, _ = length_bound(topology, demand, kept)
         if bound >= full * (1 - RELATIVE):
             break
-    scaled = kept / float(topology.multiplicity @ kept)
+    scaled = kept / float(topology.capacity @ kept)
     bound, distance = length_bound(topology, demand, scaled)
     return bound, scaled, distance
 
@@ -114,7 +114,7 @@ def averaged(topology: Topology, one: Floats, other: Floats) -> Floats:
 
     So if both prove a bound, their average does, with the arcs of both.
     """
-    return (one / float(topology.multiplicity @ one) + other / float(topology.multiplicity @ other)) / 2
+    return (one / float(topology.capacity @ one) + other / float(topology.capacity @ other)) / 2
 
 
 def _cut_of(topology: Topology, demand: Floats, senders: Bools) -> ServerCut | None:
@@ -124,7 +124,7 @@ def _cut_of(topology: Topology, demand: Floats, senders: Bools) -> ServerCut | N
     return ServerCut(
         senders=tuple(int(v) for v in np.flatnonzero(senders)),
         demand=float(demand[np.ix_(senders, ~senders)].sum()),
-        capacity=int(topology.multiplicity[leaving].sum()),
+        capacity=float(topology.capacity[leaving].sum()),
         arcs=tuple(int(a) for a in leaving),
     )
 

@@ -155,7 +155,7 @@ def _predicted(
     # No demand is farther than this, so an arc of this length shortens no distance of a demand.
     capped = np.minimum(distance, float(distance[asked].max()))
     total = float((demand[asked] * distance[asked]).sum())
-    room = float((capped[base.arcs[:, 0], base.arcs[:, 1]] * base.multiplicity).sum())
+    room = float((capped[base.arcs[:, 0], base.arcs[:, 1]] * base.capacity).sum())
     extra = capped[tails, heads] + (capped[heads, tails] if both else 0.0)
     return np.asarray(total / np.maximum(room + extra, 1e-300), dtype=np.float64)
 
@@ -165,15 +165,18 @@ def with_more(topology: Topology, pairs: tuple[tuple[int, int], ...], added: Fra
 
     Arcs that are new are put in their place; demand must be scaled by the same denominator. Switches are left dark.
     """
-    links = {(int(i), int(j)): int(c) for (i, j), c in zip(topology.arcs, topology.multiplicity, strict=True)}
-    scaled = {arc: count * added.denominator for arc, count in links.items()}
+    links = {(int(i), int(j)): float(c) for (i, j), c in zip(topology.arcs, topology.capacity, strict=True)}
+    scaled = {arc: capacity * added.denominator for arc, capacity in links.items()}
     for pair in pairs:
-        scaled[pair] = scaled.get(pair, 0) + added.numerator
+        scaled[pair] = scaled.get(pair, 0.0) + added.numerator
     order = sorted(scaled)
+    capacity = np.array([scaled[arc] for arc in order])
+    rated = topology.rates is not None
     return replace(
         topology,
         arcs=np.array(order, dtype=np.int32),
-        multiplicity=np.array([scaled[arc] for arc in order], dtype=np.int32),
+        multiplicity=np.ones(len(order), dtype=np.int32) if rated else capacity.astype(np.int32),
+        rates=capacity if rated else None,
         switches=np.full_like(topology.switches, -1),
         offsets=(),
         origin="changed",

@@ -24,7 +24,8 @@ def explanation_lines(explanation: NetworkExplanation) -> list[str]:
         *([] if explanation.degree is None else _degree(explanation, explanation.degree)),
     ]
     if solution.link_gbps is None:
-        lines.append("Demand and capacity are in units of one link's capacity.")
+        rated, unit = solution.topology.rates is not None, "units of one link's capacity"
+        lines.append(f"Demand and capacity are in {'one unit' if rated else unit}.")
     if explanation.late:
         lines.append("The time limit left some of this unchecked.")
     return lines + [f"Note: {note}." for note in explanation.notes]
@@ -65,10 +66,10 @@ def _bottleneck(explanation: NetworkExplanation) -> list[str]:
         if len(found.cuts) > SHOWN:
             lines.append(f"And {_counted(len(found.cuts) - SHOWN, 'more cut')} as tight.")
     elif found.hop_total is not None:
-        total = int(topology.multiplicity.sum())
+        count, total = int(topology.multiplicity.sum()), float(topology.capacity.sum())
         lines.append(
-            f"Bottleneck: all {total} links alike. Demand times hops, {found.hop_total:.6g}, has to fit a capacity of "
-            f"{total}: theta ≥ {found.bound:.6g}. Only shorter ways or more links help."
+            f"Bottleneck: all {count} links alike. Demand times hops, {found.hop_total:.6g}, has to fit a capacity of "
+            f"{total:.6g}: theta ≥ {found.bound:.6g}. Only shorter ways or more links help."
         )
     else:
         lines.append(
@@ -127,6 +128,9 @@ def _gains(explanation: NetworkExplanation) -> list[str]:
     count = float(everywhere.added)
     rate = explanation.solution.link_gbps
     added = f"{count:.6g} link{'' if count == 1 else 's'}{'' if rate is None else f' ({count * rate:.6g} Gbit/s)'}"
+    rated = explanation.solution.topology.rates is not None
+    if rated:
+        added = f"{count:.6g}" if rate is None else f"{count * rate:.6g} Gbit/s"
     if single is not None:
         tail, head = single.pairs[0]
         lines.append(f"{added} more capacity on {tail} → {head} alone: {_change(explanation, single)}.")
@@ -140,7 +144,7 @@ def _gains(explanation: NetworkExplanation) -> list[str]:
             proven = f"no other of the {links.candidates} positions is better, as the prices prove"
         else:
             proven = f"of {links.candidates} positions; not proven best"
-        lines.append(f"One more link, best positions ({proven}):")
+        lines.append(f"One more link{' of capacity 1' if rated else ''}, best positions ({proven}):")
         for gain in links.gains:
             sign = "<->" if len(gain.pairs) == 2 else "->"
             lines.append(f"  {gain.pairs[0][0]} {sign} {gain.pairs[0][1]}: {_change(explanation, gain)}")

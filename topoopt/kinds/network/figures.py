@@ -60,7 +60,7 @@ class NetworkFigures:
     @cached_property
     def prices(self) -> Floats:
         """float64[m]: share of each arc in sum_a capacity_a length_a, the weight it has in the proof."""
-        weight = self.solution.network.lengths * self.solution.topology.multiplicity
+        weight = self.solution.network.lengths * self.solution.topology.capacity
         total = float(weight.sum())
         return weight / total if total > 0 else np.zeros_like(weight)
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.network.exact.space import Space, open_space
+from solvers.network.exact.space import Space, as_topology, open_space
 from solvers.network.routing import RoutingResult, route, shift_invariant
 from solvers.network.search import SEEDS, TopologySearchResult, budget_of, search_topology
 from solvers.network.search.relay_cases import cases_of
 from solvers.stop import Stop, first_part
+from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.network_solution import FoundNetwork
@@ -86,6 +87,31 @@ def _offer_first(problem: TopologyProblem, effort: Effort) -> None:
     route(topology, problem.demand, method=method, accuracy=1.0, stop=effort.stop, keep=keep)
 
 
+def has_single_links(problem: TopologyProblem) -> bool:
+    """Whether a server has one fibre pair, and so one peer."""
+    return problem.degree == 1 and problem.links is LinkDirection.BIDIRECTIONAL and problem.servers > 2
+
+
+def demand_links(problem: TopologyProblem) -> Topology:
+    """With one fibre pair a server, demand says all that matters: who sends to whom is linked to it.
+
+    Links of the network as it stands are left to servers without demand.
+
+    Raises:
+        InfeasibleError: no topology satisfies the constraints.
+    """
+    most = problem.demands.max(axis=0)
+    space = open_space(replace(problem, demand=most))
+    counts = ((most > 0) | (most > 0).T).astype(np.int64)
+    for tail, head in problem.kept:
+        if not counts[[tail, head]].any():
+            counts[[tail, head], [head, tail]] = 1
+    broken = space.broken(counts)
+    if broken is not None:
+        raise InfeasibleError(f"with one link a server the demand needs {broken}")
+    return as_topology(space, counts, "links of the demand")
+
+
 def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     """All seeds, annealing on hops, polish on theta, exact link counts; ends early when a bound is reached.
 
@@ -94,6 +120,8 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     Raises:
         InfeasibleError: no topology satisfies the constraints. LimitError: none of those met does.
     """
+    if has_single_links(problem):
+        return routed_topology(open_space(problem), demand_links(problem), "portfolio", effort.stop)
     if effort.stop.deadline is not None and not problem.rules:
         _offer_first(problem, effort)
     cases = cases_of(problem.servers, effort.search.budget)

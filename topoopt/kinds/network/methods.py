@@ -19,7 +19,7 @@ from topoopt.core.network_solution import FoundNetwork, RoutedNetwork
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, Method, covers_all, table
-from topoopt.kinds.network.heuristics import portfolio, seed_topology
+from topoopt.kinds.network.heuristics import demand_links, has_single_links, portfolio, seed_topology
 from topoopt.kinds.network.robust import robust
 from topoopt.kinds.network.sizes import too_large
 from topoopt.verify.network.bounds import quick_bound
@@ -99,6 +99,11 @@ def worst_routing(problem: RoutingProblem, effort: Effort) -> FoundNetwork:
 def worst_topology(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
     """Least largest theta over several demands."""
     bound = worst_bound(problem)
+    if has_single_links(problem):
+        over = RoutingProblem(
+            problem.name, demand_links(problem), problem.demand, search=problem.search, routing=problem.routing
+        )
+        return replace(worst_routing(over, effort), bounds=(bound,))
     return _found(worst_case(problem, bound.value, seed=effort.search.seed, stop=effort.stop), bound, effort)
 
 

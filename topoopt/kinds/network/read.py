@@ -39,6 +39,8 @@ def _identity(document: dict[str, Any], topology: Topology | None, demand: Deman
     if topology is not None and "file" in document["topology"]:
         rows = np.column_stack((topology.arcs, topology.multiplicity)).tolist()
         document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows}
+        if topology.rates is not None:
+            document["topology"]["rates"] = topology.rates.tolist()
     for section in [document["demand"] or {}, *(document["demands"] or [])]:
         if "file" in section:
             section["file"] = _content_hash(demand)
@@ -84,12 +86,24 @@ def read_routing(document: Document) -> RoutingProblem:
     if section is not None:
         made = lambda: topology_of(section, folder, connected=False)  # noqa: E731
         content = findings.attempt(lambda: within("topology", made), ("topology",))
-    demand = read_demand_keys(raw, content.topology.servers if content else None, folder, findings)
+    gbps = content is not None and content.gbps
+    demand = read_demand_keys(
+        raw,
+        content.topology.servers if content else None,
+        folder,
+        findings,
+        names=content.names if content else (),
+        gbps=gbps,
+    )
     if content is not None:
         findings.add(_cut_off(content.topology, demand))
+        if gbps and isinstance(file, RoutingFile) and file.link_gbps is not None:
+            message = "the links have rates of their own in Gbit/s"
+            findings.add([Fault(("link_gbps",), message, str(file.link_gbps), "left out")])
     findings.refuse(document)
     if not isinstance(file, RoutingFile) or content is None or demand is None:
         raise AssertionError("an instance file was neither built nor refused")
+    rate = {"link_gbps": 1.0} if gbps else {}
     problem = RoutingProblem(
         name=file.name,
         topology=content.topology,
@@ -97,9 +111,9 @@ def read_routing(document: Document) -> RoutingProblem:
         max_hops=file.max_hops,
         hop_price=file.hop_price or 0.0,
         search=file.search.build(),
-        sha256=_identity(file.model_dump(mode="json"), content.topology, demand),
-        notes=content.notes,
-        link_gbps=file.link_gbps,
+        sha256=_identity(file.model_dump(mode="json") | rate, content.topology, demand),
+        notes=(*content.notes, *findings.notes),
+        link_gbps=1.0 if gbps else file.link_gbps,
         routing=RoutingMode(file.routing),
         step_ms=file.step_ms,
     )
@@ -147,10 +161,19 @@ def _pair_faults(file: TopologyFile) -> list[Fault]:
                 faults.append(Fault(("kept",), message, str(links), f"at most {file.degree}"))
     if file.max_changed is not None and not file.kept:
         faults.append(Fault(("max_changed",), "no links to keep", str(file.max_changed), "only beside kept"))
-    if file.degree == 1 and file.links == "bidirectional" and file.servers > 2:
-        message = "one link a server cannot connect more than two servers"
-        faults.append(Fault(("degree",), message, "1", "at least 2 for bidirectional links"))
     return faults
+
+
+def _single_link_faults(file: TopologyFile, demand: Demand | None) -> list[Fault]:
+    """With one fibre pair a server has one peer: no demand may need another one."""
+    if demand is None or file.degree > 1 or file.links != LinkDirection.BIDIRECTIONAL or file.servers == 2:
+        return []
+    joined = (demand > 0) if demand.ndim == 2 else (demand > 0).any(axis=0)
+    peers = (joined | joined.T).sum(axis=1)
+    if file.max_hops is None and peers.max() <= 1:
+        return []
+    message = "one link a server cannot connect more than two servers"
+    return [Fault(("degree",), message, "1", "at least 2, or demand of each server with one other alone")]
 
 
 def _arcs(pairs: list[tuple[int, int]], links: str) -> tuple[tuple[int, int], ...]:
@@ -172,6 +195,8 @@ def read_topology(document: Document) -> TopologyProblem:
         findings.add(_pair_faults(file))
     folder = FilePath(document.file).parent
     demand = read_demand_keys(raw, _known_servers(raw.get("servers")), folder, findings)
+    if isinstance(file, TopologyFile):
+        findings.add(_single_link_faults(file, demand))
     findings.refuse(document)
     if not isinstance(file, TopologyFile) or demand is None:
         raise AssertionError("an instance file was neither built nor refused")
@@ -188,6 +213,7 @@ def read_topology(document: Document) -> TopologyProblem:
         parallel_links=file.parallel_links,
         search=file.search.build(),
         sha256=_identity(file.model_dump(mode="json"), None, demand),
+        notes=tuple(findings.notes),
         link_gbps=file.link_gbps,
         routing=RoutingMode(file.routing),
         step_ms=file.step_ms,

@@ -85,7 +85,10 @@ def topology_facts(figures: NetworkFigures) -> tuple[tuple[str, str], ...]:
         ("utilisation: highest, mean, lowest", ", ".join(map(number, _spread(figures)))),
         ("bound of this topology", f"theta ≥ {number(solution.network.routing_bound)}, proved by {_proof(solution)}"),
     ]
-    if solution.link_gbps is not None:
+    if topology.rates is not None:
+        least, most = float(topology.rates.min()), float(topology.rates.max())
+        facts.insert(3, ("capacities of arcs", f"{number(least)} to {number(most)}, in the unit of the demand"))
+    elif solution.link_gbps is not None:
         facts.insert(3, ("rate of a link", f"{solution.link_gbps:g} Gbit/s each way"))
     facts += [*several_rows(solution), *robust_rows(solution)]
     if (topology.switches >= 0).any():

@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, Tag
 from topoopt.files.fields import FileModel, FileName, Rate, SchemaVersion, Seed
 from topoopt.files.network_sections import (
     MAX_LINKS,
+    UNIT,
     ArcRows,
     DemandSection,
     FamilyDemand,
@@ -42,7 +43,7 @@ class HotExpertsDemand(FileModel):
     skew: float = Field(default=1.0, gt=0, le=1000, description="exponent of Zipf, concentration of Dirichlet")
     affinity: float = Field(default=0.0, ge=0, le=1, description="part of a server's tokens with a law of their own")
     scale: float = Field(default=1.0, gt=0, le=1e12, description="mean demand of an ordered pair")
-    unit: Literal["link", "gbps"] = Field(default="link", description="capacity of one link, or Gbit/s")
+    unit: Literal["link", "gbps"] = Field(default="link", description=UNIT)
 
 
 def demands_shape(value: object) -> str:
@@ -60,6 +61,9 @@ DemandsEntry = Annotated[
 ]
 
 
+LINK_RATE = "rate of one link, or of one unit of capacities, Gbit/s; needed by a demand in gbps"
+
+
 class WithDemandFile(FileModel):
     """What files of both kinds say of their demand."""
 
@@ -73,7 +77,7 @@ class WithDemandFile(FileModel):
     step_ms: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
         default=None, description="time each of several demands stands for; topoopt reconfigure needs it"
     )
-    link_gbps: Rate | None = Field(default=None, description="rate of one link, Gbit/s; needed by a demand in gbps")
+    link_gbps: Rate | None = Field(default=None, description=LINK_RATE)
 
 
 class RoutingFile(WithDemandFile):

@@ -14,6 +14,7 @@ from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.demand_files import read_demand
+from topoopt.files.demand_tables import ServerNames
 from topoopt.files.demand_traces import TRACE_ENDINGS, read_trace
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
@@ -43,10 +44,9 @@ def read_regional_circuits(document: Document) -> RegionalCircuitsProblem:
     if len(ports) != file.servers:
         allowed = f"{file.servers}, one for each server"
         findings.add([Fault(("ports",), "wrong number of entries", str(len(ports)), allowed)])
+    known = ServerNames(file.servers, findings.note)
     parts = [
-        findings.attempt(
-            partial(within, f"demands[{k}]", partial(_matrices, entry, file.servers, folder)), ("demands", k)
-        )
+        findings.attempt(partial(within, f"demands[{k}]", partial(_matrices, entry, known, folder)), ("demands", k))
         for k, entry in enumerate(file.demands)
     ]
     whole = [part for part in parts if part is not None]
@@ -71,6 +71,7 @@ def read_regional_circuits(document: Document) -> RegionalCircuitsProblem:
         windows_s=tuple(one / 1e3 for one in (windows if isinstance(windows, list) else [windows] * len(demands))),
         search=file.search.build(),
         sha256=canonical_sha256(stated),
+        notes=tuple(findings.notes),
     )
 
 
@@ -86,12 +87,13 @@ def _check_steps(findings: Findings, file: RegionalCircuitsFile, demands: Floats
         findings.add([Fault(("demands",), "nothing is sent in any step", None, "a demand above 0")])
 
 
-def _matrices(entry: TrafficEntry, servers: int, folder: FilePath) -> Floats:
+def _matrices(entry: TrafficEntry, known: ServerNames, folder: FilePath) -> Floats:
     """float64[k, n, n] of one entry, bytes.
 
     Raises:
         InputError: everything wrong with any of the matrices; paths are relative to the entry.
     """
+    servers = known.servers
     if isinstance(entry, HotExpertsTraffic):
         settings = HotExperts(entry.steps, entry.experts_per_server, entry.law, entry.skew, entry.affinity)
         return hot_experts(servers, settings, seed=entry.seed) * entry.scale
@@ -101,7 +103,7 @@ def _matrices(entry: TrafficEntry, servers: int, folder: FilePath) -> Floats:
         return matrix[None]
     path = existing_file(folder, entry.file)
     several = path.suffix.lower() in TRACE_ENDINGS
-    found = read_trace(path) if several else read_demand(path)[None]
+    found = read_trace(path) if several else read_demand(path).placed(known, str(path))[None]
     problems: list[Problem] = []
     for matrix in found:
         try:

@@ -97,7 +97,7 @@ def _priced_distances(
     max_hops: int | None,
     hop_price: float,
     dims: tuple[int, ...] = (),
-) -> tuple[int, Ints]:
+) -> tuple[Fraction | int, Ints]:
     """Capacity times integer lengths, summed, and exact all-pairs distances of these lengths plus the price of hops."""
     if not (0 <= hop_price < math.inf):
         raise InputError(f"certificate: the price of a hop is {hop_price!r}, a number not negative expected")
@@ -105,10 +105,10 @@ def _priced_distances(
     if hop_price > 0:
         volume = sum((Fraction(float(value)) for value in demand[demand > 0]), volume)
     added = 0.0
-    if lengths.shape == topology.multiplicity.shape and np.isfinite(lengths).all() and volume > 0:
-        added = hop_price / float(volume) * float(lengths @ topology.multiplicity)
+    if lengths.shape == topology.capacity.shape and np.isfinite(lengths).all() and volume > 0:
+        added = hop_price / float(volume) * float(lengths @ topology.capacity)
     scaled = _scaled(topology, demand, lengths, added)
-    price = sum(int(c) * int(length) for c, length in zip(topology.multiplicity, scaled, strict=True))
+    price = _price(topology, scaled)
     if price <= 0:
         raise InputError("certificate: lengths vanish beside the price of hops")
     if hop_price > 0:  # rounded down, which lowers distances and so the bound
@@ -116,6 +116,14 @@ def _priced_distances(
     distance = all_pairs(topology, scaled, dims) if max_hops is None else within_hops(topology, scaled, max_hops)
     _refuse_cut(distance, demand, "" if max_hops is None else f" of at most {max_hops} hops")
     return price, distance
+
+
+def _price(topology: Topology, scaled: Ints) -> Fraction | int:
+    """Capacity times integer lengths, summed exactly; any double is a rational number."""
+    if topology.rates is None:
+        return sum(int(c) * int(length) for c, length in zip(topology.multiplicity, scaled, strict=True))
+    terms = (Fraction(float(c)) * int(length) for c, length in zip(topology.rates, scaled, strict=True))
+    return sum(terms, Fraction(0))
 
 
 def _scaled(topology: Topology, demand: Floats, lengths: Floats, added: float) -> Ints:

@@ -64,7 +64,7 @@ def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, toleranc
         violations.append(f"source {s}: {stays[s, v]:.9g} stays at server {v}, demand is {wanted[s, v]:.9g}")
     if wrong.sum() > 5:
         violations.append(f"and {int(wrong.sum()) - 5} more servers where a flow is not conserved")
-    theta = float((flow.flow.sum(axis=0) / topology.multiplicity).max(initial=0.0))
+    theta = float((flow.flow.sum(axis=0) / topology.capacity).max(initial=0.0))
     return FlowCheck(theta, tuple(violations))
 
 
@@ -98,7 +98,7 @@ def _check_turned(topology: Topology, demand: Floats, flow: SourceFlow, toleranc
         lost += len(wrong)
     if lost > 5:
         violations.append(f"and {lost - 5} more servers where a flow is not conserved")
-    theta = float((sent.sum(axis=1)[:, None] / topology.multiplicity[classes]).max(initial=0.0))
+    theta = float((sent.sum(axis=1)[:, None] / topology.capacity[classes]).max(initial=0.0))
     return FlowCheck(theta, tuple(violations))
 
 

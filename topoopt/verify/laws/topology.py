@@ -145,3 +145,6 @@ def same_topology(findings: ViolationLog, stated: Topology, given: Topology) -> 
     for name in ("arcs", "multiplicity", "switches"):
         if not np.array_equal(getattr(stated, name), getattr(given, name)):
             findings.add("topology", f"the solution has other {name} than the instance")
+    both = stated.rates, given.rates
+    if (both[0] is None) != (both[1] is None) or not np.array_equal(stated.capacity, given.capacity):
+        findings.add("topology", "the solution has other rates than the instance")

@@ -44,7 +44,7 @@ def common_thetas(
     amounts = demands[:, pairs[:, 0], pairs[:, 1]]
     if routing.amounts.shape != amounts.shape or (routing.amounts != amounts).any():
         wrong.append("the amounts of the pairs are not those of the demands")
-    loads = amounts @ split / topology.multiplicity
+    loads = amounts @ split / topology.capacity
     return tuple(float(value) for value in loads.max(axis=1, initial=0.0)), tuple(wrong[:10])
 
 
@@ -72,7 +72,7 @@ def common_bound(topology: Topology, demands: Demands, prices: Floats) -> float:
     ends = distance[np.arange(len(pairs)), pairs[:, 1]]
     if not np.isfinite(ends).all():
         raise InfeasibleError("demand between servers that no path joins")
-    price = float((prices @ topology.multiplicity).sum())
+    price = float((prices @ topology.capacity).sum())
     terms = len(demands) + n + len(pairs) + prices.size + 8
     return float(ends.sum()) / price * (1.0 - 2.0 * terms * _UNIT)
 
