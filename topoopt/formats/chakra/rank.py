@@ -13,6 +13,7 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.faults import value_text
 from topoopt.formats.chakra.content import CommType, NodeType
+from topoopt.formats.chakra.fields import FIELDS, LeftOver
 from topoopt.formats.chakra.stream import read_trace
 
 MAX_BYTES = 1 << 53
@@ -38,9 +39,11 @@ class RankTrace:
         operations: of compute nodes without a time.
         groups: process groups it names itself; empty ranks mean all.
         unsized: communication nodes without a size.
+        left_over: what is not used.
     """
 
     rank: int
+    left_over: LeftOver
     nodes: int = 0
     calls: Counter[Call] = field(default_factory=Counter)
     sent: Counter[int] = field(default_factory=Counter)
@@ -167,11 +170,13 @@ def read_rank(file: FilePath, rank: int, ranks: int) -> RankTrace:
     Raises:
         InputError: not a readable trace, and every node whose numbers cannot be used.
     """
-    trace, faults = RankTrace(rank), _Faults(file)
+    left_over = LeftOver(file, FIELDS)
+    trace, faults = RankTrace(rank, left_over), _Faults(file)
     nodes = read_trace(file)
-    next(nodes, None)
+    left_over.metadata(next(nodes))
     for node in nodes:
         trace.nodes += 1
+        left_over.node(node)
         kind = node.type
         if kind == NodeType.COMP:
             if host_operator(node):
