@@ -10,6 +10,7 @@ import pytest
 
 from tests.analyses.test_collective_audit import audited, laws
 from tests.support import written_schedules as written
+from tests.support.cli_cases import run
 from tests.support.written_schedules import WrittenBlock
 from topoopt.core.errors import InputError
 from topoopt.formats.schedules.reader import ScheduleOptions

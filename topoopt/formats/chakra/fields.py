@@ -92,8 +92,9 @@ _READ_OF = {
 }
 """Fields that nodes of some types alone are asked for."""
 
-_BITS = 6
-"""Ids are kept as bits of words, since most traces number their nodes one after the other."""
+_PLAIN = ("name", "start_time_micros", "duration_micros")
+MOST_ALIKE = 10_000
+_MEMORY = tuple(map(int, (NodeType.MEM_LOAD, NodeType.MEM_STORE)))
 
 
 class LeftOver:
@@ -104,9 +105,12 @@ class LeftOver:
         self.fields: Counter[str] = Counter()
         self.memory: Counter[str] = Counter()
         self.memory_us = 0
+        self._alike: Counter[tuple[int | str, ...]] = Counter()
+        """Type and fields of nodes, which are few."""
         self._seen: dict[int, int] = {}
+        """Ids as bits of words, since most traces number their nodes one after the other."""
         self._awaited: dict[int, tuple[int, bool, int]] = {}
-        """Missing id -> who waits for it first, whether for data, how many do."""
+        """Id that has not come -> who waits for it first, whether for data, how many do."""
 
     def metadata(self, message: Any) -> None:
         """The first message."""
@@ -135,57 +139,62 @@ class LeftOver:
         """
         self._unknown(node, "Node")
         kind = node.type
-        for field, value in node.ListFields():
-            if field.name in ("inputs", "outputs"):
-                for inner, _ in value.ListFields() if field.name == "inputs" else ((field, value),):
-                    path = f"Node.inputs.{inner.name}" if field.name == "inputs" else "Node.outputs"
-                    self._field(path, kind)
-            elif field.name != "attr":
-                self._field(f"Node.{field.name}", kind)
-        names = [one.name for one in node.attr]
-        for name in names:
-            self._field(f"Node.attr.{name}", kind)
+        names = [f"Node.attr.{one.name}" if not one.doc else self._with_doc(one) for one in node.attr]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InputError(
                 [Problem("an attribute given twice", self.file, None, f"node {node.id}", value_text(twice))]
             )
-        if any(one.doc for one in node.attr):
-            self.fields["Node.attr.doc"] += 1
-        if kind in (NodeType.MEM_LOAD, NodeType.MEM_STORE):
+        names += [f"Node.{name}" for name in _PLAIN if getattr(node, name)]
+        if node.HasField("inputs"):
+            names += [f"Node.inputs.{field.name}" for field, _ in node.inputs.ListFields()]
+        if node.HasField("outputs"):
+            names.append("Node.outputs")
+        if kind in _MEMORY:
             self.memory[NodeType(kind).name] += 1
             self.memory_us += node.duration_micros
+        self._alike[kind, *names] += 1
+        if len(self._alike) > MOST_ALIKE:
+            self._count()
 
-    def _field(self, path: str, kind: int) -> None:
-        if self.table.get(path, ("noted",))[0] != "used":
-            self.fields[path] += 1
-        elif path in _READ_OF and kind not in _READ_OF[path]:
-            self.fields[f"{path} of {NodeType(kind).name}"] += 1
+    def _with_doc(self, attribute: Any) -> str:
+        self.fields["Node.attr.doc"] += 1
+        return f"Node.attr.{attribute.name}"
+
+    def _count(self) -> None:
+        """Add nodes that have the same fields to what is not used."""
+        for (kind, *paths), count in self._alike.items():
+            for path in map(str, paths):
+                if self.table.get(path, ("noted",))[0] != "used":
+                    self.fields[path] += count
+                elif path in _READ_OF and kind not in _READ_OF[path]:
+                    self.fields[f"{path} of {NodeType(int(kind)).name}"] += count
+        self._alike.clear()
 
     def _unknown(self, message: Any, name: str) -> None:
-        """Fields of the protobuf message that its description does not have, in it or in what is in it."""
-        size = message.ByteSize()
-        copied = type(message)()
-        copied.CopyFrom(message)
-        copied.DiscardUnknownFields()
-        if copied.ByteSize() == size:
+        """Fields of a protobuf message that its description does not have, in it or in what is in it."""
+        data = message.SerializeToString()
+        message.DiscardUnknownFields()
+        if message.ByteSize() == len(data):
             return
-        for one in UnknownFieldSet(message):
+        whole = type(message)()
+        whole.ParseFromString(data)
+        for one in UnknownFieldSet(whole):
             self.fields[f"{name}, field {one.field_number}"] += 1
-        for field, value in message.ListFields():
+        for field, value in whole.ListFields():
             if field.message_type is not None:
                 for inner in value if hasattr(value, "add") else [value]:
                     self._unknown(inner, f"{name}.{field.name}")
 
     def _dependencies(self, node: Any) -> None:
-        word, bit = node.id >> _BITS, 1 << (node.id & (1 << _BITS) - 1)
-        self._seen[word] = self._seen.get(word, 0) | bit
-        self._awaited.pop(node.id, None)
+        number, seen = node.id, self._seen
+        seen[number >> 6] = seen.get(number >> 6, 0) | 1 << (number & 63)
+        self._awaited.pop(number, None)
         for data, deps in ((True, node.data_deps), (False, node.ctrl_deps)):
             for one in deps:
-                if not self._seen.get(one >> _BITS, 0) >> (one & (1 << _BITS) - 1) & 1:
-                    first, of_data, count = self._awaited.get(one, (node.id, False, 0))
-                    self._awaited[one] = (node.id if data and not of_data else first, data or of_data, count + 1)
+                if not seen.get(one >> 6, 0) >> (one & 63) & 1:
+                    first, of_data, count = self._awaited.get(one, (number, False, 0))
+                    self._awaited[one] = (number if data and not of_data else first, data or of_data, count + 1)
 
     def missing(self) -> str | None:
         """A note of control dependencies on nodes that are not in the trace.
@@ -213,12 +222,14 @@ class LeftOver:
 
     def add(self, other: LeftOver) -> None:
         """What another rank left over."""
+        other._count()
         self.fields.update(other.fields)
         self.memory.update(other.memory)
         self.memory_us += other.memory_us
 
     def notes(self) -> tuple[str, ...]:
         """For people."""
+        self._count()
         listed, unknown = [], []
         for path, count in self.fields.items():
             row = self.table.get(path.partition(" of ")[0]) or self.table.get(path.rpartition(".")[0])
