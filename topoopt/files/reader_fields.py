@@ -33,6 +33,7 @@ class _Met:
     value: object
     row: tuple[Use, str] | None
     siblings: tuple[str, ...]
+    message: str = "unknown field"
     count: int = 1
 
 
@@ -82,7 +83,7 @@ def _walk(value: object, level: _Level, path: Path, name: str, met: dict[str, _M
     else:
         rows = []
         if level.inner and level.row is None and value is not None:  # of another shape than any row of the table
-            _add(met, name, _Met(path, value, None, tuple(level.inner)))
+            _add(met, name, _Met(path, value, None, tuple(level.inner), "of another shape"))
     for key, field, inner in rows:
         below = level.next("[]" if isinstance(key, int) else key)
         row = None if below is None else below.row
@@ -114,13 +115,16 @@ def notes_of(document: Document, table: FieldTable, faults: Iterable[Fault] = ()
     _walk(document.data, _levels(table), (), "", met)
     others = table.get(ANY_OTHER, ("refused", ""))[0]
     faults = list(faults)
+    told = {fault.path for fault in faults}
     listed: list[str] = []
     unknown: list[str] = []
     for field, found in met.items():
         times = "" if found.count == 1 else f", {found.count} times"
+        if found.path in told:
+            continue
         if found.row is None and others == "refused":
             allowed = nearest_text(str(found.path[-1]) if found.path else "", found.siblings)
-            faults.append(Fault(found.path, "unknown field", value_text(found.value), allowed))
+            faults.append(Fault(found.path, found.message, value_text(found.value), allowed))
         elif found.row is None:
             unknown.append(f"{field} ({value_text(found.value)}{times})")
         elif found.row[0] == "noted":

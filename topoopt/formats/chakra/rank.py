@@ -39,6 +39,7 @@ class RankTrace:
         operations: of compute nodes without a time.
         groups: process groups it names itself; empty ranks mean all.
         unsized: communication nodes without a size.
+        launches: communication nodes of the host that state one.
         left_over: what is not used.
     """
 
@@ -53,6 +54,7 @@ class RankTrace:
     operations: float = 0.0
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     unsized: int = 0
+    launches: int = 0
 
 
 def attributes(node: Any) -> dict[str, Any]:
@@ -138,6 +140,7 @@ def _whole(node: Any, found: Mapping[str, Any], key: str, most: int, faults: _Fa
 def _communication(node: Any, trace: RankTrace, ranks: int, faults: _Faults) -> None:
     found = attributes(node)
     if found.get("is_cpu_op"):
+        trace.launches += bool(found.get("comm_size"))
         return
     if found.get("comm_size") is None:
         trace.unsized += node.type != NodeType.COMM_COLL or found.get("comm_type") != CommType.BARRIER

@@ -71,10 +71,11 @@ def read_chakra(
     calls: dict[tuple[CommType, tuple[int, ...], int, tuple[bool, ...]], dict[int, int]] = defaultdict(dict)
     sent, received = (np.zeros((n, n), dtype=np.int64) for _ in range(2))
     compute, operations = np.zeros(n, dtype=np.int64), np.zeros(n)
-    nodes = unsized = host = 0
+    nodes = unsized = host = launches = 0
     left_over, missing = LeftOver(FilePath(shown), FIELDS), list[str | None]()
     for rank, file in files.items():
         trace = read_rank(file, rank, n)
+        launches += trace.launches
         left_over.add(trace.left_over)
         missing.append(trace.left_over.missing())
         nodes, unsized, host = nodes + trace.nodes, unsized + trace.unsized, max(host, trace.host_us)
@@ -98,6 +99,10 @@ def read_chakra(
         notes.append(f"{unsized} communication nodes state no size and are left out")
     if host and not compute.any() and not operations.any():
         notes.append(f"compute nodes are host operators only ({host / 1000:.6g} ms): their time is not counted")
+    elif host:
+        notes.append(f"host operators ({host / 1000:.6g} ms of the busiest rank): their time is not counted")
+    if launches:
+        notes.append(f"{launches} communication nodes of the host are left out: what they launch counts")
     uses = tuple(
         CollectiveUse(kind, members, size, tuple(by_rank.get(rank, 0) for rank in members), involved)
         for (kind, members, size, involved), by_rank in sorted(calls.items())

@@ -200,9 +200,21 @@ def _demands(document: Mapping[str, Any], file: str) -> Ints:
         if not isinstance(met, dict):
             raise refusal("no demands", file, allowed="8-Chunk paths or 6-Demand_Met")
         told = [(at, chunk, source) for at, sources in met.items() for source in sources for chunk in sources[source]]
-        read = [[int(_NUMBER.findall(text)[0]) for text in texts] for texts in told]
+        read = [[_numbered(text) for text in texts] for texts in told]
         rows = np.array(read, dtype=np.int64).reshape(-1, 3)
     return _rows_once(rows)
+
+
+def _numbered(text: str) -> int:
+    """The number of `GPU 3` or `Chunk 0`.
+
+    Raises:
+        ValueError: another text.
+    """
+    found = re.fullmatch(r"(?:GPU|Chunk) (\d{1,9})", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no GPU or chunk with its number")
+    return int(found[1])
 
 
 def _rows_once(rows: Ints) -> Ints:
