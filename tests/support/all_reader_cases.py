@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from xml.etree import ElementTree
 
 from tests.fuzz.foreign import LIBRA
 from tests.support import written_schedules as written
-from tests.support.reader_cases import MSCCLPP, Change, Read, ReaderCase, auditing, importing, libra, plain
+from tests.support.reader_cases import MSCCLPP, Read, ReaderCase, auditing, importing, libra, plain
 from topoopt.files.profile_file import read_profile
 from topoopt.formats.chakra.groups import read_comm_groups
 from topoopt.formats.dnn_partitioning.read import read_expert_split
@@ -30,7 +31,6 @@ def _split(path: Path) -> Read:
     return read_expert_split(path)
 
 
-ROWS = ["Topology", "NpusCount", "CostDimension"]
 NODE = {"id": 1, "supportedOnFpga": 1, "cpuLatency": 10, "fpgaLatency": 1.5, "isBackwardNode": 0, "colorClass": 1}
 GRAPH = {
     "maxSizePerFPGA": 8e9, "maxFPGAs": 2, "maxCPUs": 1,
@@ -43,7 +43,8 @@ ALGORITHM = {
     "msccl_type": "algorithm", "name": "a", "input_map": {"0": [0]}, "output_map": {"0": [0]},
     "instance": {"msccl_type": "instance", "steps": 1},
     "collective": {
-        "msccl_type": "collective", "name": "Broadcast(n=3,root=0)", "nodes": 3, "triggers": {}, "runtime_name": "broadcast",
+        "msccl_type": "collective", "name": "Broadcast(n=3,root=0)", "nodes": 3, "triggers": {},
+        "runtime_name": "broadcast",
         "chunks": [{"msccl_type": "chunk", "pre": [0], "post": [0, 1, 2], "addr": 0}],
     },
     "steps": [{"msccl_type": "step", "rounds": 1, "sends": [[0, 0, 1]]},
@@ -60,7 +61,11 @@ STEP = ["gpu", 0, "tb", 0, "step"]
 _RING = _written(written.msccl, "allgather", 3, written.ring_allgather(3), attributes={"proto": "LL", "nthreads": "64"})
 _TREES = _written(written.forestcoll, 1, [("0", 1, [("0", "s", "1")]), ("1", 1, [("1", "s", "0")])])
 _FLOWS = _written(written.teccl, ["0 of 0: 0>1 @0", "0 of 1: 1>0 @0"], [(1, 0, 0), (0, 0, 1)])
+_WAITS = '"1" depid="-1" deps="-1"'
 _COPIES = _RING.replace('s_chunks="0">', 's_chunks="0"><copy i_off="0" o_off="0"/>', 1)
+_FIRST, _SECOND, _REST = _COPIES.split(_WAITS, 2)
+_SECOND = _SECOND.replace('hasdep="0"', 'hasdep="1"', 1)
+"""Step 1 of GPU 0 waits for step 0."""
 
 
 def _profile() -> dict[str, Any]:
@@ -69,14 +74,7 @@ def _profile() -> dict[str, Any]:
 
 
 def _teccl() -> dict[str, Any]:
-    import json
-
     return {**json.loads(_FLOWS), "2-Expected_Epoch_Duration": 1e-6, "Solver_Time": 1.0}
-
-
-def _renamed(document: dict[str, Any], old: str, new: str) -> Change:
-    """The whole document with a field under another name, as a change of nothing else."""
-    return ["7-Flows"], document[old] if new else None
 
 
 CASES: Mapping[str, ReaderCase] = {
@@ -139,14 +137,11 @@ CASES: Mapping[str, ReaderCase] = {
             "@nchunkspernode": (["@nchunkspernode"], 2),
             "tree[].@root": (["tree", 0, "@root"], "1"),
             "tree[].@nchunks": (["tree", 0, "@nchunks"], 2),
-            "tree[].send[].@src": (
-                ["tree", 0],
-                ElementTree.fromstring('<tree root="0" nchunks="1"><send src="1" dst="0"/></tree>'),
-            ),
+            "tree[].send[].@src": (["tree", 0, "send", 0, "@src"], "2"),
             "tree[].send[].@dst": (["tree", 0, "send", 0, "@dst"], "2"),
             "tree[].send[].@path": (["tree", 0, "send", 0, "@path"], "0,t,1"),
         },
-        frozenset({"tree[].send[].@dst"}),
+        frozenset({"tree[].send[].@src", "tree[].send[].@dst"}),
         "trees.xml",
     ),
     "LIBRA: communicator": ReaderCase(
@@ -180,7 +175,7 @@ CASES: Mapping[str, ReaderCase] = {
         beside=LIBRA,
     ),
     "MSCCL: algorithm": ReaderCase(
-        ElementTree.fromstring(_COPIES),
+        ElementTree.fromstring(_WAITS.join((_FIRST, _SECOND)) + '"1" depid="0" deps="0"' + _REST),
         auditing("msccl"),
         {
             "@name": (["@name"], "u"),
@@ -203,14 +198,14 @@ CASES: Mapping[str, ReaderCase] = {
             "gpu[].tb[].@chan": (["gpu", 0, "tb", 0, "@chan"], 1),
             "gpu[].tb[].step[].@s": ([*STEP, 0, "@s"], 5),
             "gpu[].tb[].step[].@type": ([*STEP, 0, "@type"], "nop"),
-            "gpu[].tb[].step[].@srcbuf": ([*STEP, 0, "@srcbuf"], "i"),
+            "gpu[].tb[].step[].@srcbuf": ([*STEP, 0, "@srcbuf"], "s"),
             "gpu[].tb[].step[].@srcoff": ([*STEP, 0, "@srcoff"], 1),
             "gpu[].tb[].step[].@dstbuf": ([*STEP, 1, "@dstbuf"], "i"),
             "gpu[].tb[].step[].@dstoff": ([*STEP, 1, "@dstoff"], 1),
             "gpu[].tb[].step[].@cnt": ([*STEP, 0, "@cnt"], 2),
-            "gpu[].tb[].step[].@depid": ([*STEP, 0, "@depid"], 0),
-            "gpu[].tb[].step[].@deps": ([*STEP, 1], "depends on step 2"),
-            "gpu[].tb[].step[].@hasdep": ([*STEP, 2, "@hasdep"], 1),
+            "gpu[].tb[].step[].@depid": ([*STEP, 1, "@depid"], 1),
+            "gpu[].tb[].step[].@deps": ([*STEP, 1, "@deps"], 5),
+            "gpu[].tb[].step[].@hasdep": ([*STEP, 0, "@hasdep"], 0),
         },
         frozenset({"@ngpus", "gpu[].@id"}),
         "ring.xml",
@@ -237,7 +232,7 @@ CASES: Mapping[str, ReaderCase] = {
                 "collective.runtime_name",
             }
         ),
-    ),  # fmt: skip
+    ),
     "SCCL: algorithm, audited": ReaderCase(
         ALGORITHM,
         auditing("sccl"),
@@ -274,7 +269,7 @@ CASES: Mapping[str, ReaderCase] = {
                 "steps[].rounds",
             }
         ),
-    ),  # fmt: skip
+    ),
     "SCCL: topology": ReaderCase(
         TOPOLOGY,
         importing("sccl"),

@@ -134,7 +134,7 @@ PLAN_BLOCK = {
         {"name": "copy", "src_buff": [{"type": "i", "index": 0, "size": 1}],
          "dst_buff": [{"type": "s", "index": 0, "size": 1}]},
         {"name": "pipeline", "iter_context": {"unit_size": 1, "num_chunks": 1}, "ops": [
-            {"name": "sem_release", "semaphore_ids": [0]}, {"name": "sem_acquire", "semaphore_ids": [0]}]},
+            {"name": "sem_acquire", "semaphore_ids": [0]}]},
     ],
 }  # fmt: skip
 
@@ -149,7 +149,7 @@ def _plan() -> dict[str, Any]:
                 {"channel_type": "switch", "buffer_type": "o", "rank_groups": [[0, 1]]},
             ],
             "remote_buffers": [{"rank": 1 - rank, "type": t, "access_channel_types": ["memory"]} for t in "si"],
-            "semaphores": [{"init_value": 0}, {"init_value": 0}],
+            "semaphores": [{"init_value": 1}, {"init_value": 0}],
             "threadblocks": [copy.deepcopy(PLAN_BLOCK)],
         }
         for rank in range(2)
@@ -167,7 +167,7 @@ def _mscclpp_others() -> dict[str, Change]:
     """Another value for the fields of an operation, outside a pipeline and in one."""
     made: dict[str, Change] = {}
     rows: dict[str, tuple[int, tuple[str | int, ...], Any]] = {
-        "name": (1, ("name",), "pws"),
+        "name": (1, ("name",), "nop"),
         "channel_type": (2, ("channel_type",), "switch"),
         "channel_ids[]": (1, ("channel_ids",), []),
         "src_buff[].type": (5, ("src_buff", 0, "type"), "o"),
@@ -186,10 +186,11 @@ def _mscclpp_others() -> dict[str, Change]:
         "barrier_id": (3, ("barrier_id",), 1),
         "num_threadblocks": (3, ("num_threadblocks",), 2),
     }
-    for field, (number, inner, value) in rows.items():
-        made[f"gpus[].threadblocks[].ops[].{field}"] = (*OPS, number, *inner), value
+    for name, (number, inner, value) in rows.items():
+        made[f"gpus[].threadblocks[].ops[].{name}"] = (*OPS, number, *inner), value
         operation = changed([PLAN_BLOCK["ops"][number]], ((0, *inner), value))[0]  # type: ignore[index]
-        made[f"gpus[].threadblocks[].ops[].ops[].{field}"] = (*OPS, 6, "ops"), [operation]
+        made[f"gpus[].threadblocks[].ops[].ops[].{name}"] = (*OPS, 6, "ops"), [operation]
+    made["gpus[].threadblocks[].ops[].ops[].name"] = (*OPS, 6, "ops"), [PLAN_BLOCK["ops"][5]]  # type: ignore[index]
     return made
 
 
@@ -211,7 +212,7 @@ MSCCLPP = ReaderCase(
         "gpus[].channels[].rank_groups[][]": (["gpus", 0, "channels", 1, "rank_groups"], [[1]]),
         "gpus[].remote_buffers[].rank": (["gpus", 0, "remote_buffers", 0, "rank"], 0),
         "gpus[].remote_buffers[].type": (["gpus", 0, "remote_buffers", 0, "type"], "o"),
-        "gpus[].semaphores[].init_value": (["gpus", 0, "semaphores", 0, "init_value"], 1),
+        "gpus[].semaphores[].init_value": (["gpus", 0, "semaphores", 0, "init_value"], 0),
         "gpus[].threadblocks[].id": ([*BLOCK, "id"], 1),
         "gpus[].threadblocks[].channels[].channel_type": ([*BLOCK, "channels", 0, "channel_type"], "port"),
         "gpus[].threadblocks[].channels[].channel_ids[]": ([*BLOCK, "channels", 0, "channel_ids"], [1]),
@@ -223,7 +224,6 @@ MSCCLPP = ReaderCase(
     },
     frozenset({
         "gpus[].id", "gpus[].threadblocks[].remote_buffer_refs[].access_channel_type",
-        "gpus[].threadblocks[].channels[].channel_type", "gpus[].threadblocks[].ops[].channel_type",
-        "gpus[].threadblocks[].ops[].ops[].channel_type",
+        "gpus[].threadblocks[].channels[].channel_type",
     }),
 )  # fmt: skip

@@ -72,12 +72,16 @@ def _content(element: Element) -> dict[str, Any]:
     return content
 
 
+def _named(key: str) -> str:
+    return f"@{key_text(key[1:])}" if key.startswith("@") else key_text(key)
+
+
 def _walk(value: object, level: _Level, path: Path, name: str, met: dict[str, _Met]) -> None:
     """Keep what is not used at or below a place, the first of each field and how many there are."""
     if isinstance(value, Element):
         value = _content(value)
     if isinstance(value, dict) and level.inner.keys() - {"[]"}:
-        rows = [(key, f"{name}.{key_text(key)}" if name else key_text(key), inner) for key, inner in value.items()]
+        rows = [(key, f"{name}.{_named(key)}" if name else _named(key), inner) for key, inner in value.items()]
     elif isinstance(value, list) and "[]" in level.inner:
         rows = [(place, f"{name}[]", inner) for place, inner in enumerate(value)]
     else:

@@ -18,7 +18,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 from topoopt.files.checked_file import read_checked
 from topoopt.files.documents import parse_document
-from topoopt.files.faults import Fault, value_text
+from topoopt.files.faults import Fault, key_text, value_text
 from topoopt.files.fields import FileModel
 from topoopt.files.reader_fields import FieldTable, named
 from topoopt.files.untrusted import read_text
@@ -160,7 +160,7 @@ def read_libra_cost(path: str | os.PathLike[str]) -> tuple[dict[str, dict[str, f
     """
     tiers = read_checked(path, CostYaml).root
     npus = [name for name, tier in tiers.items() if tier.npu is not None]
-    notes = (f"prices of NPUs are not counted, as in LIBRA: Npu of {', '.join(map(value_text, npus))}",) if npus else ()
+    notes = (f"prices of NPUs are not counted, as in LIBRA: Npu of {', '.join(map(key_text, npus))}",) if npus else ()
     return {name: tier.model_dump(exclude_none=True, exclude={"npu"}) for name, tier in tiers.items()}, notes
 
 

@@ -65,10 +65,9 @@ def import_topology(
         if kind == "algorithm":
             check_types(document)
             collective, more = _collective(document["collective"], str(file))
-            if document["collective"]["nodes"] != len(document["topology"]["links"]):
-                raise ValueError(
-                    f"{document['collective']['nodes']} nodes, {len(document['topology']['links'])} in links"
-                )
+            nodes, rows = document["collective"]["nodes"], len(document["topology"]["links"])
+            if nodes != rows:
+                raise ValueError(f"a collective of {nodes} nodes, links of {rows}")
             document = document["topology"]
         links = [
             [tail, head, whole(rate, 0, 10**6) * chunk_gbytes_per_s]

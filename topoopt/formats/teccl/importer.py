@@ -92,7 +92,7 @@ def import_input(
         notes.append(f"TopologyParams.alpha ({shown} s): the least is taken for every link, so that bounds hold")
     elif not alphas:
         notes.append(
-            "the file states no alpha: of the latencies of the machine the least is taken, so that bounds hold"
+            f"the file states no alpha: {machine} is taken with the least of its latencies, so that bounds hold"
         )
     figures = {"collective": COLLECTIVES[number].value, "ranks": ranks, "links": len(made.links)}
     return Imported(imported, f"{figures['collective']} of {ranks} ranks on {machine}", figures, tuple(notes))
