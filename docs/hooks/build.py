@@ -6,6 +6,7 @@ Pages may say, each in a line of its own:
     <!-- generated: example FILE -->    its report, solved while the pages are built
     <!-- generated: file FILE -->       a file of the repository as it is
     <!-- generated: formats -->         what can be imported and exported
+    <!-- generated: readers -->         what becomes of each field of the files of other tools
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 import topoopt
-from topoopt.formats.table import EXPORTERS, IMPORTERS
+from topoopt.files.reader_fields import ANY_OTHER
+from topoopt.formats.table import EXPORTERS, IMPORTERS, READERS
 from topoopt.kinds import kind_of
 
 ROOT = Path(__file__).parents[2]
@@ -82,11 +84,22 @@ def _formats(_: str) -> str:
     )
 
 
+def _readers(_: str) -> str:
+    parts = []
+    for name, known in READERS.items():
+        rows = [[f"`{field}`" if field != ANY_OTHER else field, *row] for field, row in known.items()]
+        if ANY_OTHER not in known:
+            rows.append([ANY_OTHER, "refused", ""])
+        parts.append(f"## {name}\n\n" + table(["field", "use", "what it means, or why it is not used"], rows))
+    return "\n".join(parts)
+
+
 ORDERS: dict[str, Callable[[str], str]] = {
     "methods": _methods,
     "example": _example,
     "file": _file,
     "formats": _formats,
+    "readers": _readers,
 }
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.analyses.test_collective_audit import audited, laws
 from tests.support import written_schedules as written
+from tests.support.cli_cases import run
 from tests.support.written_schedules import WrittenBlock
 from topoopt.core.errors import InputError
 from topoopt.formats.schedules.reader import ScheduleOptions
@@ -217,5 +218,8 @@ def test_plans_beyond_limits(tmp_path: Path) -> None:
     right = [PUT, SIGNAL, WAIT, ADD]
     long = audited(plan(tmp_path / "a.json", [[*right, *[{"name": "nop"}] * 61], right]), "mscclpp", code=6)
     assert long["reasons"] == ["limit: gpu 0, threadblock 0: 65 operations, at most 64"]
-    odd = audited(plan(tmp_path / "b.json", [[*right, {"name": "teleport"}], right]), "mscclpp", code=6)
-    assert "no such operation: teleport" in odd["reasons"][0]
+    odd = run(
+        "collective", "audit", plan(tmp_path / "b.json", [[*right, {"name": "teleport"}], right]), "--format", "mscclpp"
+    )
+    assert odd.code == 2
+    assert "teleport at gpu 0, threadblock 0, op 4" in odd.stderr

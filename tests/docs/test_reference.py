@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from tests.support.paths import ROOT
 from topoopt.cli.app import app
+from topoopt.formats.table import READERS
 from topoopt.kinds import KINDS
 from topoopt.kinds.templates import TEMPLATES
 
@@ -23,11 +24,12 @@ def hooks(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     """The modules that mkdocs loads while it builds."""
     monkeypatch.syspath_prepend(str(ROOT / "docs/hooks"))
     import algebra
+    import build
     import commands
     import programs
     import sentences
 
-    return {"algebra": algebra, "commands": commands, "programs": programs, "sentences": sentences}
+    return {"algebra": algebra, "build": build, "commands": commands, "programs": programs, "sentences": sentences}
 
 
 def test_every_kind_has_a_page() -> None:
@@ -74,6 +76,19 @@ def test_every_command_and_option_is_told(hooks: dict[str, ModuleType]) -> None:
     assert "| `--checks` | whole number from 0 to 1000 |" in sections["topoopt explain"]
     assert "topoopt study run" in sections
     assert "topoopt import libra" in sections
+
+
+def test_the_page_of_readers_is_what_their_tables_say(hooks: dict[str, ModuleType]) -> None:
+    """Every field of every reader, with what becomes of it, and what becomes of any other."""
+    page = hooks["build"].on_page_markdown((ROOT / "docs/guide/readers.md").read_text())
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    assert list(sections) == list(READERS)
+    for name, table in READERS.items():
+        rows = re.findall(r"^\| (.+?) \| (used|noted|refused) \| (.*?) \|$", sections[name], re.MULTILINE)
+        told = {field.strip("`"): (use, meaning) for field, use, meaning in rows}
+        assert told == {"any other": ("refused", ""), **table}
+    assert " guide/readers.md\n" in (ROOT / "mkdocs.yml").read_text()
+    assert "(readers.md)" in (ROOT / "docs/guide/formats.md").read_text()
 
 
 def test_every_formulation_has_a_page(hooks: dict[str, ModuleType]) -> None:

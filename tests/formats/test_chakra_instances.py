@@ -192,7 +192,7 @@ def test_graph(tmp_path: Path) -> None:
         node(31, COMP, us=1, after=[20, 30]),
     ]
     write(tmp_path, dict.fromkeys(range(4), nodes))
-    workload, notes = tasks_workload(tmp_path, "job", (2, 2), 4)
+    workload, _ = tasks_workload(tmp_path, "job", (2, 2), 4)
     reduce = {"collective": "all-reduce", "bytes": 64.0, "communicator": "2x2"}
     assert [(task["compute_ns"], task["collectives"], task["after"]) for task in workload["tasks"]] == [
         (7000.0, [], []),
@@ -201,7 +201,8 @@ def test_graph(tmp_path: Path) -> None:
         (1000.0, [], [1, 2]),
     ]
     assert longest_ns(workload["tasks"]) == 13_000
-    assert any("1 dependencies on nodes that are not in the trace" in note for note in notes)
+    text = "job.0.et: 1 control dependencies on nodes that are not in the trace are taken as met, the first of node 30"
+    assert any(f"{text} on node 1000" in note for note in read_chakra(tmp_path).notes)
 
 
 def test_barriers_move_nothing(tmp_path: Path) -> None:
@@ -218,7 +219,7 @@ def test_barriers_move_nothing(tmp_path: Path) -> None:
 def test_one_node_at_a_time(tmp_path: Path) -> None:
     """Compute nodes that wait for nothing do not run side by side on one rank."""
     write(tmp_path, {0: [node(k, COMP, us=2) for k in range(5)]})
-    tasks, _, _ = task_documents(tmp_path / "job.0.et", lambda *_: None)
+    tasks, _ = task_documents(tmp_path / "job.0.et", lambda *_: None)
     assert [task["compute_ns"] for task in tasks] == [10_000.0]
 
 

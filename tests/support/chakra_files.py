@@ -57,7 +57,14 @@ def attribute(name: str, value: object, kind: int) -> bytes:
     return block(10, named + whole(kind, number % 2**64))
 
 
-KINDS = {"comm_dst": INT32, "comm_src": INT32, "pg_name": TEXT, "involved_dim": BOOLS, "is_cpu_op": BOOL}
+KINDS = {
+    "comm_dst": INT32,
+    "comm_src": INT32,
+    "pg_name": TEXT,
+    "chunk_buffer": TEXT,
+    "involved_dim": BOOLS,
+    "is_cpu_op": BOOL,
+}
 
 
 def node(

@@ -64,15 +64,19 @@ def expert_split(
         problem: Any = read_instance(instance)
         if problem.kind != "placement":
             raise InputError([Problem("no placement", file=str(instance), value=problem.kind, allowed="placement")])
-        solution = evaluate_given(problem, read_expert_split(file), "expert-split")
+        split, notes = read_expert_split(file)
+        solution = evaluate_given(problem, split, "expert-split")
         place = out or new_file(f"{name_of(file)}-solution.json")
         SOLUTION_FILE.write(solution, place)
         summary = {
             "solution": str(place),
             "max_load_ms": solution.objective.value,
             "check": check_document(solution.check),
+            "notes": list(notes),
         }
-        text = f"written: {place} (max load {solution.objective.value:.6f} ms)"
+        text = "\n".join(
+            (f"written: {place} (max load {solution.objective.value:.6f} ms)", *(f"note: {note}" for note in notes))
+        )
         output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))
         return output.exit_code(solution.check, solution.stopped_by)
 

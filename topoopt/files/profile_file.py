@@ -15,8 +15,18 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 from topoopt.files.documents import Limits, load_document
+from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.workloads.profile_costs import Measurement, Profile
 
+FIELDS: FieldTable = {
+    "batch_size": ("used", "samples of an iteration"),
+    "ngpus": ("used", "servers"),
+    "measurements[].name": ("used", "operator"),
+    "measurements[].pc_str": ("used", "into how many parts it is split"),
+    "measurements[].fw_time": ("used", "ms of the forward pass"),
+    "measurements[].bw_time": ("used", "ms of the backward pass"),
+    "measurements[].mem_req": ("used", "bytes on a GPU"),
+}
 MAX_BYTES = 64 * MIB
 MAX_MEASUREMENTS = 200_000
 MAX_COUNT = 1 << 40
@@ -92,10 +102,15 @@ def read_profile(path: Path | str) -> Profile:
             listed (at most 100).
     """
     path = Path(path)
-    document = load_document(path, Limits(json_bytes=MAX_BYTES)).data
+    file = load_document(path, Limits(json_bytes=MAX_BYTES))
+    document = file.data
     reader = _Reader(str(path))
     if not isinstance(document, dict):
         raise InputError([Problem("not a profile: the document is not an object", file=str(path))])
+    try:
+        notes_of(file, FIELDS)
+    except InputError as error:
+        reader.problems.extend(error.problems)
     samples = reader.integer(document, "batch_size", "", 1, MAX_COUNT)
     servers = reader.integer(document, "ngpus", "", 1, 1 << 20)
     entries = reader.field(document, "measurements", "")

@@ -102,7 +102,7 @@ def imported_job(name: str, cluster: dict[str, Any], workload: Workload) -> Impo
     return Imported(job_of_workload(name, cluster, workload), line, figures)
 
 
-def imported_placement(document: dict[str, Any]) -> Imported:
+def imported_placement(document: dict[str, Any], notes: tuple[str, ...] = ()) -> Imported:
     """A graph to be placed, with its figures."""
     counts = {
         "operators": len(document["operators"]),
@@ -111,4 +111,4 @@ def imported_placement(document: dict[str, Any]) -> Imported:
         "servers": len(document["servers"]),
     }
     line = ", ".join(f"{count} {what}" for what, count in counts.items())
-    return Imported(document, line, {"objective": document["objective"], **counts})
+    return Imported(document, line, {"objective": document["objective"], **counts}, notes)

@@ -1,10 +1,11 @@
-"""Formats of other tools: a folder a format, a line for each that is written, a line for each that is read."""
+"""Formats of other tools: a folder a format, a line for each that is written or read, and for each table of fields."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from topoopt.core.plugins import PlugIns
+from topoopt.files.reader_fields import FieldTable
 from topoopt.formats.exporter import Exporter
 from topoopt.formats.importer import Importer
 
@@ -45,3 +46,30 @@ IMPORTERS: Mapping[str, Importer] = PlugIns(
     }
 )
 """The formats of `topoopt import`."""
+
+
+READERS: Mapping[str, FieldTable] = PlugIns(
+    {
+        "ASTRA-sim: analytical network": "topoopt.formats.astrasim.read:FIELDS",
+        "ASTRA-sim: custom collective (Chakra)": "topoopt.formats.chakra.fields:COLLECTIVE_FIELDS",
+        "Chakra: traces of a job": "topoopt.formats.chakra.fields:FIELDS",
+        "Chakra: process groups": "topoopt.formats.chakra.groups:FIELDS",
+        "dnn-partitioning: graph": "topoopt.formats.dnn_partitioning.read:FIELDS",
+        "dnn-partitioning: split of an expert": "topoopt.formats.dnn_partitioning.read:SPLIT_FIELDS",
+        "FlexNet: measured profile": "topoopt.files.profile_file:FIELDS",
+        "FlexNet: task graph": "topoopt.formats.flexnet.read_taskgraph:FIELDS",
+        "ForestColl: trees": "topoopt.formats.forestcoll.read:FIELDS",
+        "LIBRA: communicator": "topoopt.formats.libra.read:COMMUNICATOR_FIELDS",
+        "LIBRA: cost model": "topoopt.formats.libra.read:COST_FIELDS",
+        "LIBRA: network": "topoopt.formats.libra.read:NETWORK_FIELDS",
+        "LIBRA: workload": "topoopt.formats.libra.read:WORKLOAD_FIELDS",
+        "MSCCL: algorithm": "topoopt.formats.msccl.algorithm:FIELDS",
+        "MSCCL++: execution plan": "topoopt.formats.mscclpp.plan:FIELDS",
+        "SCCL: algorithm, imported": "topoopt.formats.sccl.importer:ALGORITHM_FIELDS",
+        "SCCL: algorithm, audited": "topoopt.formats.sccl.read:FIELDS",
+        "SCCL: topology": "topoopt.formats.sccl.importer:TOPOLOGY_FIELDS",
+        "TE-CCL: input": "topoopt.formats.teccl.importer:FIELDS",
+        "TE-CCL: schedule": "topoopt.formats.teccl.read:FIELDS",
+    }
+)
+"""What becomes of every field of the files of others: used, noted or refused."""

@@ -34,7 +34,7 @@ def document(content: dict[str, Any], folder: Path, **options: Any) -> dict[str,
     """The instance document of a graph, through a file."""
     file = folder / "graph.json"
     file.write_text(json.dumps(content))
-    return placement_document(file, objective="throughput", name="g", **options)
+    return placement_document(file, objective="throughput", name="g", **options)[0]
 
 
 def problem_of(content: dict[str, Any], folder: Path) -> PlacementProblem:
@@ -100,7 +100,7 @@ def test_split_by_hand(tmp_path: Path) -> None:
     problem = problem_of(document(content, tmp_path), tmp_path)
     split = tmp_path / "split.json"
     split.write_text(json.dumps({"cpus": [{"nodes": []}], "fpgas": [{"nodes": [1]}, {"nodes": [2]}]}))
-    named = read_expert_split(split)
+    named, _ = read_expert_split(split)
     assert named == {"1": "fpga0", "2": "fpga1"}
     solution = evaluate_given(problem, named, "hand")
     # nodes 1 and 3 with 1.5 ms each, 1 sends its tensor and receives that of 2: twice 1.953125 ms

@@ -52,7 +52,7 @@ def imported(graph: str, folder: Path, **options: object) -> PlacementProblem:
     """The instance of a graph, through its file."""
     file = folder / "instance.json"
     path = SHARED / "throughput" / f"{graph}.json"
-    write_instance(placement_document(path, objective="throughput", name="g", **options), file)  # type: ignore[arg-type]
+    write_instance(placement_document(path, objective="throughput", name="g", **options)[0], file)  # type: ignore[arg-type]
     problem = read_instance(file)
     assert isinstance(problem, PlacementProblem)
     return problem
@@ -83,7 +83,7 @@ def test_optimum_without_the_cpu_pool(graph: str, tmp_path: Path) -> None:
 def test_experts_are_evaluated_and_never_better(graph: str, tmp_path: Path) -> None:
     """A split by hand has the load the paper's program states, which the optimum is below."""
     problem = imported(FILES[graph], tmp_path)
-    split = read_expert_split(SHARED / "human-experts" / f"{graph.replace('-', '_')}_expert.json")
+    split, _ = read_expert_split(SHARED / "human-experts" / f"{graph.replace('-', '_')}_expert.json")
     solution = evaluate_given(problem, split, "expert")
     assert solution.objective.value == pytest.approx(EXPERTS[graph], rel=2e-5)
     assert solution.objective.value > ORACLE[graph]

@@ -9,10 +9,17 @@ from typing import Any
 from topoopt.core.errors import InputError
 from topoopt.files.documents import load_document
 from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.files.reader_fields import FieldTable
 from topoopt.formats.astrasim.content import BLOCKS, AnalyticalNetwork, npu_gbytes_per_s
 from topoopt.formats.astrasim.read_ns3 import text_topology_problems
 
-KEYS = ("topology", "npus_count", "bandwidth", "latency")
+FIELDS: FieldTable = {
+    "topology[]": ("used", "blocks, innermost first: Ring, FullyConnected, Switch"),
+    "npus_count[]": ("used", "NPUs of each dimension"),
+    "bandwidth[]": ("used", "GiB/s of a link; instances divide the sum over the dimensions anew"),
+    "latency[]": ("noted", "nanoseconds of a link; instances of this kind have none"),
+}
+KEYS = tuple(key.removesuffix("[]") for key in FIELDS)
 MAX_DIMENSIONS = 12
 MAX_NPUS = 2**24
 

@@ -16,6 +16,7 @@ from topoopt.core.chunk_program import ChunkProgram, StatedFigures
 from topoopt.core.collective import CollectiveOp
 from topoopt.files.untrusted import parsing, refusal
 from topoopt.formats.chakra.content import NodeType
+from topoopt.formats.chakra.fields import COLLECTIVE_FIELDS, LeftOver
 from topoopt.formats.chakra.stream import TRACE, read_trace, trace_files
 from topoopt.formats.schedules.builder import ProgramBuilder
 from topoopt.formats.schedules.reader import ScheduleOptions, no_collective
@@ -49,8 +50,12 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
     if len(files) < 2:
         raise refusal("the trace of one rank alone", str(path), allowed="PREFIX.RANK.et of all ranks")
     streams = {rank: read_trace(file) for rank, file in files.items()}
+    left_over = LeftOver(path, COLLECTIVE_FIELDS)
     with parsing(str(path), TRACE):
-        heads = {rank: attributes(next(stream)) for rank, stream in streams.items()}
+        firsts = {rank: next(stream) for rank, stream in streams.items()}
+        for one in firsts.values():
+            left_over.metadata(one)
+        heads = {rank: attributes(one) for rank, one in firsts.items()}
         head = heads[0]
         collective = options.collective or collective_named(str(head.get("collective", "")))
         if collective is None:
@@ -62,8 +67,9 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
             raise refusal("no equal shares of all ranks", str(path), value=f"{chunks} chunks, {len(files)} ranks")
         _buffers(work, collective, chunks, heads, options.root)
         for rank, stream in streams.items():
-            _nodes(work, rank, stream)
+            _nodes(work, rank, stream, left_over)
         _join(work)
+    builder.notes.extend(left_over.notes())
     size = head.get("vector_bytes")
     stated = StatedFigures(vector_bytes=float(size) if isinstance(size, int) and size > 0 else None)
     return builder.built(
@@ -115,13 +121,14 @@ def _buffers(
         builder.due.append((work.first[rank, "o"][0] + offset + chunk, label, whose))
 
 
-def _nodes(work: _Read, rank: int, stream: Any) -> None:
+def _nodes(work: _Read, rank: int, stream: Any, left_over: LeftOver) -> None:
     builder = work.builder
     action: dict[int, int] = {}
     needs: list[tuple[int, list[int]]] = []
     taken: dict[int, list[int]] = {}
     for one in stream:
         number = len(action)
+        left_over.fields_of(one)
         if one.type == NodeType.COMM_COLL:
             text = f"rank {rank}, node {one.id} is a whole collective: its schedule is not in the traces"
             raise refusal(text, builder.file, allowed="sends and receives of single messages")

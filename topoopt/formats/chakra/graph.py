@@ -79,10 +79,8 @@ def _add_communication(nodes: _Nodes, place: int, node: Any, spans_of: SpansOf) 
     nodes.communication[place] = {"collective": name, "bytes": factor * size, "communicator": name_of_spans(spans)}
 
 
-def _order(nodes: _Nodes, file: FilePath) -> tuple[list[int], list[list[int]], int]:
-    """Places in topological order, the places every node waits for, and how many dependencies lead nowhere.
-
-    Real traces keep dependencies on nodes that their converter dropped.
+def _order(nodes: _Nodes, file: FilePath) -> tuple[list[int], list[list[int]]]:
+    """Places in topological order, and the places every node waits for; a node that is not there is not waited for.
 
     Raises:
         InputError: a cycle.
@@ -90,11 +88,9 @@ def _order(nodes: _Nodes, file: FilePath) -> tuple[list[int], list[list[int]], i
     n = len(nodes.ns)
     before: list[list[int]] = []
     users: list[list[int]] = [[] for _ in range(n)]
-    dangling = 0
     for place in range(n):
         wanted = set(nodes.after[nodes.ptr[place] : nodes.ptr[place + 1]])
         own = sorted(nodes.place[number] for number in wanted if number in nodes.place)
-        dangling += len(wanted) - len(own)
         before.append(own)
         for source in own:
             users[source].append(place)
@@ -118,13 +114,13 @@ def _order(nodes: _Nodes, file: FilePath) -> tuple[list[int], list[list[int]], i
         if last is not None and last not in before[place]:
             before[place].append(last)
         last = place
-    return order, before, dangling
+    return order, before
 
 
 def task_documents(
     file: FilePath, spans_of: SpansOf, *, peak_tflops: float | None = None, control: bool = True
-) -> tuple[list[dict[str, Any]], set[Spans], int]:
-    """Tasks as they stand in an instance, the communicators they use, and dependencies on nodes that are not there.
+) -> tuple[list[dict[str, Any]], set[Spans]]:
+    """Tasks as they stand in an instance, and the communicators they use.
 
     Args:
         file: trace of one rank.
@@ -136,7 +132,7 @@ def task_documents(
         InputError: not a readable trace, ids used twice, circular dependencies.
     """
     nodes = _read(file, spans_of, peak_tflops, control)
-    order, before, dangling = _order(nodes, file)
+    order, before = _order(nodes, file)
     uses = [0] * len(order)
     for own in before:
         for source in own:
@@ -158,4 +154,4 @@ def task_documents(
         tasks.append(
             {"name": f"task {len(tasks)}", "compute_ns": ns, "collectives": [sent] if sent else [], "after": after}
         )
-    return tasks, nodes.spans, dangling
+    return tasks, nodes.spans

@@ -15,8 +15,10 @@ import numpy as np
 from topoopt.core.errors import Problem
 from topoopt.files.documents import load_document
 from topoopt.files.faults import Fault, value_text
+from topoopt.files.reader_fields import FieldTable
 from topoopt.formats.chakra.rank import RankTrace
 
+FIELDS: FieldTable = {"*[]": ("used", "ranks of the process group of that name")}
 Groups = Mapping[str, tuple[int, ...]]
 ALL_RANKS = ("", "0")
 """Names of the group of all ranks when they are not defined otherwise."""

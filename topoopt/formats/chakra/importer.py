@@ -14,7 +14,14 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.formats.astrasim.content import BLOCKS
 from topoopt.formats.astrasim.read import dimension_documents, npu_bandwidths, read_network
 from topoopt.formats.chakra.hierarchy import hierarchical_document, layers_workload
-from topoopt.formats.chakra.instances import THETA_NOTE, between_servers, compute_ns, servers_of, topology_document
+from topoopt.formats.chakra.instances import (
+    ORDER_NOTE,
+    THETA_NOTE,
+    between_servers,
+    compute_ns,
+    servers_of,
+    topology_document,
+)
 from topoopt.formats.chakra.read import read_chakra
 from topoopt.formats.chakra.tasks import tasks_workload
 from topoopt.formats.chakra.trace_content import TraceContent
@@ -59,18 +66,19 @@ def parse_dims(text: str) -> list[dict[str, Any]]:
 
 def _shape(
     dims: str | None, network: Path | None, total: float | None, queues: int
-) -> tuple[list[dict[str, Any]], float]:
-    """Dimensions and total bandwidth of a hierarchical instance."""
+) -> tuple[list[dict[str, Any]], float, list[str]]:
+    """Dimensions and total bandwidth of a hierarchical instance, and what of the network is not used."""
     if (dims is None) == (network is None):
         raise InputError(
             [Problem("this kind needs the dimensions", path="--dims", allowed="--dims or --network, one of them")]
         )
     if network is not None:
         content = read_network(network)
-        return dimension_documents(content), total or sum(npu_bandwidths(content, queues))
+        left_out = [f"{network}: latencies are left out: this kind has none"] if any(content.latency_ns) else []
+        return dimension_documents(content), total or sum(npu_bandwidths(content, queues)), left_out
     if total is None:
         raise InputError([Problem("missing", path="--total-gbytes-per-s", allowed="GB/s per NPU over all dimensions")])
-    return parse_dims(dims or ""), total
+    return parse_dims(dims or ""), total, []
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ def _topology(
     servers = servers_of(job.content, ranks_per_server)
     demand = between_servers(traffic_matrix(job.content, *algorithms), servers)
     left_out = f"this kind has no compute: {job.compute_ns / 1e6:.6g} ms of the busiest rank are left out"
-    notes = [*([left_out] if job.compute_ns else []), THETA_NOTE]
+    notes = [*([left_out] if job.compute_ns else []), ORDER_NOTE, THETA_NOTE]
     return _Made(topology_document(job.name, demand, **interfaces), notes, {"traffic_bytes": float(demand.sum())})
 
 
@@ -199,7 +207,8 @@ def import_traces(
     ):
         require_positive(option, value)
     hierarchical = kind == "hierarchical-bandwidth"
-    dimensions, total = _shape(dims, network, total_gbytes_per_s, ring_queues) if hierarchical else ([], 0.0)
+    shape = _shape(dims, network, total_gbytes_per_s, ring_queues) if hierarchical else ([], 0.0, list[str]())
+    dimensions, total, left_out = shape
     sizes = tuple(dimension["size"] for dimension in dimensions)
     groups, found = _groups_beside(path, comm_groups)
     content = read_chakra(path, ranks=ranks, comm_groups=groups, dims=sizes)
@@ -216,7 +225,7 @@ def import_traces(
     else:
         made = _workload(job, gpus_per_server, interfaces)
     line = f"{content.ranks} ranks, {content.nodes} nodes"
-    notes = [*found, *content.notes, *told, *made.notes]
+    notes = [*found, *left_out, *content.notes, *told, *made.notes]
     return Imported(made.document, line, {**_summary(job), **made.figures}, tuple(notes))
 
 

@@ -78,4 +78,5 @@ def topology_document(name: str, traffic_bytes: Floats, *, degree: int, links: s
     }
 
 
+ORDER_NOTE = "the order of the trace is not kept: the demand is that of a whole iteration"
 THETA_NOTE = "theta is the time in ms the busiest link needs for one iteration (demand: Gbit/s if it took 1 ms)"

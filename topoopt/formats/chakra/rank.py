@@ -13,6 +13,7 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.faults import value_text
 from topoopt.formats.chakra.content import CommType, NodeType
+from topoopt.formats.chakra.fields import FIELDS, LeftOver
 from topoopt.formats.chakra.stream import read_trace
 
 MAX_BYTES = 1 << 53
@@ -38,9 +39,12 @@ class RankTrace:
         operations: of compute nodes without a time.
         groups: process groups it names itself; empty ranks mean all.
         unsized: communication nodes without a size.
+        launches: communication nodes of the host that state one.
+        left_over: what is not used.
     """
 
     rank: int
+    left_over: LeftOver
     nodes: int = 0
     calls: Counter[Call] = field(default_factory=Counter)
     sent: Counter[int] = field(default_factory=Counter)
@@ -50,6 +54,7 @@ class RankTrace:
     operations: float = 0.0
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     unsized: int = 0
+    launches: int = 0
 
 
 def attributes(node: Any) -> dict[str, Any]:
@@ -135,6 +140,7 @@ def _whole(node: Any, found: Mapping[str, Any], key: str, most: int, faults: _Fa
 def _communication(node: Any, trace: RankTrace, ranks: int, faults: _Faults) -> None:
     found = attributes(node)
     if found.get("is_cpu_op"):
+        trace.launches += bool(found.get("comm_size"))
         return
     if found.get("comm_size") is None:
         trace.unsized += node.type != NodeType.COMM_COLL or found.get("comm_type") != CommType.BARRIER
@@ -167,11 +173,13 @@ def read_rank(file: FilePath, rank: int, ranks: int) -> RankTrace:
     Raises:
         InputError: not a readable trace, and every node whose numbers cannot be used.
     """
-    trace, faults = RankTrace(rank), _Faults(file)
+    left_over = LeftOver(file, FIELDS)
+    trace, faults = RankTrace(rank, left_over), _Faults(file)
     nodes = read_trace(file)
-    next(nodes, None)
+    left_over.metadata(next(nodes))
     for node in nodes:
         trace.nodes += 1
+        left_over.node(node)
         kind = node.type
         if kind == NodeType.COMP:
             if host_operator(node):

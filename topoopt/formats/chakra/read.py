@@ -18,10 +18,13 @@ from topoopt.core.arrays import Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.formats.chakra.content import CommType
+from topoopt.formats.chakra.fields import FIELDS, LeftOver
 from topoopt.formats.chakra.groups import Resolver, read_comm_groups, shifted
 from topoopt.formats.chakra.rank import read_rank
 from topoopt.formats.chakra.stream import trace_files
 from topoopt.formats.chakra.trace_content import CollectiveUse, TraceContent
+
+SHOWN_RANKS = 4
 
 
 def _check_ranks(files: Mapping[int, FilePath], n: int, dims: tuple[int, ...], file: str) -> None:
@@ -68,9 +71,13 @@ def read_chakra(
     calls: dict[tuple[CommType, tuple[int, ...], int, tuple[bool, ...]], dict[int, int]] = defaultdict(dict)
     sent, received = (np.zeros((n, n), dtype=np.int64) for _ in range(2))
     compute, operations = np.zeros(n, dtype=np.int64), np.zeros(n)
-    nodes = unsized = host = 0
+    nodes = unsized = host = launches = 0
+    left_over, missing = LeftOver(FilePath(shown), FIELDS), list[str | None]()
     for rank, file in files.items():
         trace = read_rank(file, rank, n)
+        launches += trace.launches
+        left_over.add(trace.left_over)
+        missing.append(trace.left_over.missing())
         nodes, unsized, host = nodes + trace.nodes, unsized + trace.unsized, max(host, trace.host_us)
         compute[rank], operations[rank] = trace.compute_us, trace.operations
         for peer, amount in trace.sent.items():
@@ -85,11 +92,17 @@ def read_chakra(
         raise InputError(resolver.problems[:50])
     if nodes == 0:
         raise InputError([Problem("no nodes in these traces", file=shown)])
-    notes = resolver.notes()
+    notes = [*resolver.notes(), *_first_few([one for one in missing if one]), *left_over.notes()]
+    if any(kind is CommType.BROADCAST for kind, *_ in calls):
+        notes.append("the root of a broadcast is taken to be the first rank of its group")
     if unsized:
         notes.append(f"{unsized} communication nodes state no size and are left out")
     if host and not compute.any() and not operations.any():
         notes.append(f"compute nodes are host operators only ({host / 1000:.6g} ms): their time is not counted")
+    elif host:
+        notes.append(f"host operators ({host / 1000:.6g} ms of the busiest rank): their time is not counted")
+    if launches:
+        notes.append(f"{launches} communication nodes of the host are left out: what they launch counts")
     uses = tuple(
         CollectiveUse(kind, members, size, tuple(by_rank.get(rank, 0) for rank in members), involved)
         for (kind, members, size, involved), by_rank in sorted(calls.items())
@@ -99,6 +112,12 @@ def read_chakra(
     if len(files) == 1:
         return _replicated(content, next(iter(files)), shown)
     return replace(content, notes=(*notes, *_disagreements(content, received)))
+
+
+def _first_few(notes: list[str]) -> list[str]:
+    """Notes of ranks, which often say the same."""
+    more = len(notes) - SHOWN_RANKS
+    return [*notes[:SHOWN_RANKS], *([f"{more} more traces have such dependencies"] if more > 0 else [])]
 
 
 def _disagreements(content: TraceContent, received: Ints) -> list[str]:

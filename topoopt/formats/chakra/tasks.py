@@ -55,11 +55,9 @@ def tasks_workload(
             )
         return spans
 
-    tasks, used, dangling = task_documents(file, spans_of_node, peak_tflops=peak_tflops, control=control)
+    tasks, used = task_documents(file, spans_of_node, peak_tflops=peak_tflops, control=control)
     notes = [f"the graph is that of rank {rank}; waiting for other ranks is not in it", *resolver.notes()]
     notes.append("the rank computes one node at a time, in topological order")
-    if dangling:
-        notes.append(f"{dangling} dependencies on nodes that are not in the trace are left out")
     if trace.host_us:
         notes.append(f"host operators ({trace.host_us / 1000:.6g} ms) take no time in the graph")
     workload = {

@@ -38,7 +38,7 @@ def import_graph(
     require_choice("--objective", objective, OBJECTIVES)
     require_choice("--sharing", sharing, SHARING)
     require_positive("--comm-scale", comm_scale)
-    document = placement_document(
+    document, notes = placement_document(
         file,
         objective=objective,
         name=name or name_of(file),
@@ -47,7 +47,7 @@ def import_graph(
         cpu=not no_cpu,
         sharing=sharing,
     )
-    return imported_placement(document)
+    return imported_placement(document, notes)
 
 
 IMPORTER: Importer = import_graph

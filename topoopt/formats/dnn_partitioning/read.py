@@ -17,7 +17,33 @@ from topoopt.core.units import bytes_per_ms
 from topoopt.files.documents import Document, load_document
 from topoopt.files.faults import Fault, value_text
 from topoopt.files.fields import MAX_BYTES, MAX_MS
+from topoopt.files.reader_fields import FieldTable, notes_of
 
+FIELDS: FieldTable = {
+    "maxSizePerFPGA": ("used", "bytes of memory of an accelerator"),
+    "maxFPGAs": ("used", "accelerators, unless --devices says how many"),
+    "maxCPUs": ("used", "size of the CPU pool, unless --no-cpu leaves it out"),
+    "nodes[].id": ("used", "name of the operator"),
+    "nodes[].name": ("noted", "operators are named by their ids"),
+    "nodes[].layerId": ("noted", "layer of the operator"),
+    "nodes[].cpuLatency": ("used", "ms on a CPU"),
+    "nodes[].fpgaLatency": ("used", "ms on an accelerator"),
+    "nodes[].supportedOnFpga": ("used", "whether accelerators take it"),
+    "nodes[].isBackwardNode": ("used", "whether it is of the backward pass"),
+    "nodes[].colorClass": ("used", "operators that stay together"),
+    "nodes[].size": ("used", "bytes of memory; without it none, which is noted"),
+    "edges[].sourceId": ("used", "producer"),
+    "edges[].destId": ("used", "consumer"),
+    "edges[].cost": ("used", "ms of a transfer"),
+    "edges[].size": ("used", "bytes, which say whether costs are ms of a link of 2 GiB/s or of one of 2 TiB/s"),
+}
+SPLIT_FIELDS: FieldTable = {
+    "cpus[].nodes[]": ("used", "operators on the CPU pool"),
+    "fpgas[].nodes[]": ("used", "operators on each accelerator"),
+    "cpus[].load": ("noted", "what the expert reached, which is computed again"),
+    "fpgas[].load": ("noted", "what the expert reached"),
+    "maxLoad": ("noted", "what the expert reached"),
+}
 LINK_GBPS = 2 * 1024**3 * 8 / 1e9
 """2 GiB/s, the link of all graphs but the layer graphs for throughput."""
 
@@ -73,7 +99,7 @@ def _operators(rows: Sequence[Mapping[str, Any]], *, cpu: bool, faults: list[Fau
         operator: dict[str, Any] = {
             "name": str(number),
             "times_ms": times,
-            "memory_bytes": round(_number(row, "size", path, MAX_BYTES, faults)) if "size" in row else 0,
+            "memory_bytes": round(_number(row, "size", path, MAX_BYTES, faults)) if "size" in row else None,
         }
         if row.get("colorClass") is not None:
             operator["colocation"] = str(row["colorClass"])
@@ -105,9 +131,8 @@ def _tensors(
             faults.append(Fault((*path, "cost"), text, f"{cost:g}", f"{costs[source]:g}"))
         if target not in consumers.setdefault(source, []):
             consumers[source].append(target)
-        size = row.get("size")
-        if isinstance(size, int | float) and not isinstance(size, bool) and 0 < size <= MAX_BYTES:
-            sizes.setdefault(source, float(size))
+        if "size" in row and (size := _number(row, "size", path, MAX_BYTES, faults)):
+            sizes.setdefault(source, size)
     return consumers, costs, sizes
 
 
@@ -129,8 +154,8 @@ def placement_document(
     devices: int | None = None,
     cpu: bool = True,
     sharing: str = "none",
-) -> dict[str, Any]:
-    """An instance document of a graph file.
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """An instance document of a graph file, and what of the file is not used.
 
     Args:
         path: the file.
@@ -152,7 +177,10 @@ def placement_document(
     cpus = round(_number(data, "maxCPUs", (), 1024, faults)) if cpu else 0
     operators = _operators(_entries(data, "nodes", faults), cpu=cpus > 0, faults=faults)
     consumers, costs, sizes = _tensors(_entries(data, "edges", faults), operators, faults)
-    document.refuse(faults)
+    notes = notes_of(document, FIELDS, faults)
+    without = [operator["name"] for operator in operators.values() if operator["memory_bytes"] is None]
+    if without:
+        notes = (*notes, f"{len(without)} nodes state no size and take no memory, the first {without[0][:40]}")
     gbps = _rate_gbps(costs, sizes)
     per_ms = bytes_per_ms(gbps)
     names = {number: operator["name"] for number, operator in operators.items()}
@@ -164,14 +192,14 @@ def placement_document(
     if cpus:
         pool = [{"name": f"cpu{i}", "class": "cpu", "host": True} for i in range(cpus)]
         servers.append({"name": HOST, "links": link, "devices": pool})
-    return {
+    made = {
         "schema_version": 1,
         "kind": "placement",
         "name": name,
         "objective": objective,
         **({"latency": {"sharing": sharing}} if objective == "latency" else {}),
         "servers": servers,
-        "operators": list(operators.values()),
+        "operators": [{**one, "memory_bytes": one["memory_bytes"] or 0} for one in operators.values()],
         "tensors": [
             {
                 "producer": names[source],
@@ -181,10 +209,11 @@ def placement_document(
             for source, targets in consumers.items()
         ],
     }
+    return made, notes
 
 
-def read_expert_split(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Device of every operator a split file names, by operator name: `cpu0`, ..., `fpga0`, ...
+def read_expert_split(path: str | os.PathLike[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Device of every operator a split file names, by operator name: `cpu0`, ..., `fpga0`, ...; what is not used.
 
     Raises:
         InputError: everything wrong with the file.
@@ -204,7 +233,7 @@ def read_expert_split(path: str | os.PathLike[str]) -> dict[str, str]:
                     where = (key, index, "nodes", position)
                     faults.append(Fault(where, "a node placed twice", value_text(node), "each node once"))
                 found[str(node)] = f"{prefix}{index}"
-    document.refuse(faults)
+    notes = notes_of(document, SPLIT_FIELDS, faults)
     if not found:
         raise InputError([Problem("no node is placed", file=os.fspath(path))])
-    return found
+    return found, notes

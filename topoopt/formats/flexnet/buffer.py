@@ -18,6 +18,9 @@ from topoopt.core.arrays import Bools, Ints
 
 Positions = Ints
 
+MOST_BEYOND = 16
+"""Fields of a table that are looked for beyond those that are known."""
+
 MAX_ROWS = 1 << 22
 """Most tables in one vector (the largest released graph has 2 ** 15)."""
 
@@ -89,6 +92,14 @@ class BufferTables:
         offset[known] = self.buffer.integers(vtable[known] + entry, np.uint16)
         present = offset > 0
         return present, (self.at + offset)[present]
+
+    def beyond(self, slots: int) -> list[int]:
+        """Fields that some row has after the first `slots`; of far more than are looked at the last alone."""
+        vtable = self.at - self.buffer.integers(self.at, np.int32)
+        there = (int(self.buffer.integers(vtable, np.uint16).max(initial=4)) - 4) // 2
+        looked = min(there, slots + MOST_BEYOND)
+        found = [slot for slot in range(slots, looked) if self._field(slot)[0].any()]
+        return [*found, there - 1] if there > looked else found
 
     def scalar(self, slot: int, dtype: DTypeLike) -> NDArray[Any]:
         """The field as an array of N numbers, 0 where absent."""

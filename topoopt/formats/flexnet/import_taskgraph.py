@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from topoopt.files.reader_fields import named
 from topoopt.formats.flexnet.read_taskgraph import read_flexnet_taskgraph
 from topoopt.formats.flexnet.workload import local_allreduce_gbps, workload_of_taskgraph
 from topoopt.formats.importer import (
@@ -47,7 +49,17 @@ def import_taskgraph(
         "links": links,
         "gpu_memory_gib": None,
     }
-    return imported_job(name or name_of(file), cluster, workload)
+    unused = [
+        f"{content.link_gbps:g} Gbit/s of an interface (netbw)",
+        f"{len(content.connections)} connections (conn) with {content.switches} switches (nswitch)",
+        f"{'no' if content.routes is None else len(content.routes.source)} routes",
+        f"rings for {len(content.ring_jumps)} sizes of groups",
+        f"{content.gpus_per_server} GPUs of a server (ngpupernode)",
+        "ids and types of operators, nodes and rates of devices, rates of the machine model (intergpubw, drambw)",
+    ]
+    notes = named("not used, as the network is searched anew", unused)
+    unknown = named("not used, and not known to this reader", content.unknown)
+    return replace(imported_job(name or name_of(file), cluster, workload), notes=(*notes, *unknown))
 
 
 IMPORTER: Importer = import_taskgraph

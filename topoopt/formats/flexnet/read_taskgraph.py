@@ -19,9 +19,39 @@ from topoopt.core.routing import PathTable
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS, MIB
+from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_bytes
 from topoopt.formats.flexnet.buffer import BufferTables, MalformedBufferError, root_table
 from topoopt.formats.flexnet.links import read_connections, read_ring_jumps, read_routes, report, topology_of
+
+_ANEW = "replay takes it; an import searches the network anew"
+FIELDS: FieldTable = {
+    "ngpupernode": ("noted", "GPUs of a server; an import counts one, two where AllReduces take time inside"),
+    "nnode": ("used", "servers"),
+    "nswitch": ("noted", _ANEW),
+    "intergpubw": ("noted", "of the machine model of the search"),
+    "drambw": ("noted", "of the machine model of the search"),
+    "netbw": ("noted", "rate of an interface; --link-gbps says it"),
+    "conn": ("noted", _ANEW),
+    "ops[].opid": ("noted", "operators are named in their order"),
+    "ops[].type": ("noted", "kind of operator"),
+    "ops[].name": ("used", "name of the operator"),
+    "tasks[].type": ("used", "forward, backward, transfer, AllReduce"),
+    "tasks[].taskid": ("used", "what others refer to"),
+    "tasks[].deviceid": ("used", "where it runs"),
+    "tasks[].runtime": ("used", "ms"),
+    "tasks[].xfersize": ("used", "bytes"),
+    "tasks[].nexttasks": ("used", "tasks after it; of an AllReduce its servers"),
+    "devices[].type": ("used", "GPU or channel"),
+    "devices[].deviceid": ("used", "what tasks refer to"),
+    "devices[].nodeid": ("noted", "deviceproperty says it"),
+    "devices[].deviceproperty": ("used", "server, or ends of a channel"),
+    "devices[].bandwidth": ("noted", "of the machine model of the search"),
+    "routes": ("noted", _ANEW),
+    "rings": ("noted", _ANEW),
+    "any other": ("noted", "fields of other versions of the schema, by their number"),
+}
+"""By the names of the schema of the search."""
 
 MAX_FILE_BYTES = 256 * MIB
 MAX_NODES = 4096
@@ -54,6 +84,7 @@ class FlexnetFile:
         ring_jumps: for each group size, ring descriptors: jumps from a member to the next, hop by hop, modulo n.
         topology: the direct-connect topology, None if the network has switches or no links.
         operator_names: names of the operators of the model, as stored.
+        unknown: fields that are not in the schema, as `tasks[], field 6`.
     """
 
     graph: TaskGraph
@@ -66,6 +97,7 @@ class FlexnetFile:
     ring_jumps: dict[int, tuple[tuple[int, ...], ...]]
     topology: Topology | None
     operator_names: tuple[str, ...]
+    unknown: tuple[str, ...]
 
 
 def read_flexnet_taskgraph(path: str | Path) -> FlexnetFile:
@@ -106,8 +138,10 @@ def _decode(data: bytes, problems: list[Problem]) -> FlexnetFile | None:
     linked = len(problems) == before
     routes = read_routes(root.tables(10)[1], connections, nodes, servers, problems) if linked else None
     ring_jumps = read_ring_jumps(root.tables(11)[1], servers, problems)
-    graph = _graph(root.tables(8)[1], root.tables(9)[1], servers, nodes, problems)
-    names = root.tables(7)[1].texts(2)
+    tasks, devices = root.tables(8)[1], root.tables(9)[1]
+    graph = _graph(tasks, devices, servers, nodes, problems)
+    operators = root.tables(7)[1]
+    names = operators.texts(2)
     if graph is None or problems:
         return None
     return FlexnetFile(
@@ -121,6 +155,16 @@ def _decode(data: bytes, problems: list[Problem]) -> FlexnetFile | None:
         ring_jumps=ring_jumps,
         topology=topology_of(connections, servers) if switches == 0 and len(connections) else None,
         operator_names=names,
+        unknown=tuple(
+            f"{name}field {slot}"
+            for name, rows, slots in (
+                ("", root, 12),
+                ("ops[], ", operators, 3),
+                ("tasks[], ", tasks, 6),
+                ("devices[], ", devices, 5),
+            )
+            for slot in rows.beyond(slots)
+        ),
     )
 
 

@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 from topoopt.core.chunk_program import ALL_RANKS, UNKNOWN, ChunkProgram
 from topoopt.core.collective import CollectiveOp
+from topoopt.files.documents import Document
+from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.files.untrusted import parsing, read_xml_text, refusal
 from topoopt.formats.schedules.builder import ProgramBuilder
 from topoopt.formats.schedules.limits import MAX_FILE_BYTES, MOST_RANKS
@@ -17,6 +19,17 @@ from topoopt.formats.schedules.reader import ScheduleOptions
 from topoopt.formats.schedules.timed import Piece, PieceSends, add_sends
 
 WHAT = "trees of ForestColl (XML: Algo, tree, send)"
+FIELDS: FieldTable = {
+    "@nchunkspernode": ("used", "chunks of each node"),
+    "tree[].@root": ("used", "node whose chunks go down the tree"),
+    "tree[].@nchunks": ("used", "how many of them"),
+    "tree[].@index": ("noted", "number of the tree"),
+    "tree[].@height": ("noted", "which the sends say"),
+    "tree[].send[].@src": ("used", "node that sends"),
+    "tree[].send[].@dst": ("used", "node that receives"),
+    "tree[].send[].@path": ("used", "nodes between"),
+    "any other": ("noted", "written by other versions of ForestColl"),
+}
 TAKEN = (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALLREDUCE)
 _NODE = re.compile(r"\([^()]*\)|[^,()\s]+")
 
@@ -44,8 +57,9 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
         root = ElementTree.fromstring(read_xml_text(path, MAX_FILE_BYTES))
         if root.tag != "Algo":
             raise refusal(f"not {WHAT}", str(path), value=root.tag)
+        notes = notes_of(Document(str(path), root, lambda _: {}), FIELDS)
         per_node = _count(root.attrib["nchunkspernode"])
-        return _program(path, _trees(root), per_node, collective)
+        return _program(path, _trees(root), per_node, collective, notes)
 
 
 def _count(text: str) -> int:
@@ -75,7 +89,9 @@ def node_order(name: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(word), "") if re.fullmatch(r"-?\d{1,9}", word) else (1, 0, word) for word in words)
 
 
-def _program(path: Path, trees: Sequence[SendTree], per_node: int, collective: CollectiveOp) -> ChunkProgram:
+def _program(
+    path: Path, trees: Sequence[SendTree], per_node: int, collective: CollectiveOp, notes: Sequence[str]
+) -> ChunkProgram:
     names = sorted(
         {tree.root for tree in trees} | {end for tree in trees for one in tree.sends for end in one[:2]}, key=node_order
     )
@@ -83,6 +99,7 @@ def _program(path: Path, trees: Sequence[SendTree], per_node: int, collective: C
         raise refusal("wrong number of ranks", str(path), value=len(names), allowed=f"2 to {MOST_RANKS}")
     rank = {name: place for place, name in enumerate(names)}
     builder = ProgramBuilder(str(path), tuple(names), ("tree", "send"))
+    builder.notes.extend(notes)
     for name in names:
         carried = sum(tree.chunks for tree in trees if tree.root == name)
         if carried != per_node:

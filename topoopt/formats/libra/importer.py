@@ -31,7 +31,7 @@ def import_workload(
     require_positive("--total-gbytes-per-s", total_gbytes_per_s)
     require_choice("--objective", objective, OBJECTIVES)
     require_choice("--loop", loop, LOOPS)
-    document = libra_document(
+    document, notes = libra_document(
         network,
         cost_model,
         workload,
@@ -45,7 +45,7 @@ def import_workload(
     dimensions, layers = document["network"]["dimensions"], document["workloads"][0]["layers"]
     shape = " x ".join(f"{one['block']} {one['size']}" for one in dimensions)
     figures = {"dimensions": len(dimensions), "layers": len(layers), "shape": shape}
-    return Imported(document, f"{len(layers)} layers on {shape}", figures)
+    return Imported(document, f"{len(layers)} layers on {shape}", figures, notes)
 
 
 IMPORTER: Importer = import_workload

@@ -1,7 +1,7 @@
 """Input files of LIBRA: network, communicator and cost model (YAML), workload (12 columns a layer, no header).
 
 Times are nanoseconds, sizes bytes, prices US dollars for 1 GB/s. Sizes are the buffer of a rank, of an all-gather the
-shard it starts with. The last column of a workload (weight update) is not part of the model.
+shard it starts with. As in LIBRA, the last column of a workload (weight update) and the price of an NPU do not count.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import Field, RootModel, model_validator
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 from topoopt.files.checked_file import read_checked
 from topoopt.files.documents import parse_document
-from topoopt.files.faults import Fault, value_text
+from topoopt.files.faults import Fault, key_text, value_text
+from topoopt.files.fields import FileModel
+from topoopt.files.reader_fields import FieldTable, named
 from topoopt.files.untrusted import read_text
 
 MAX_PROBLEMS = 50
@@ -35,13 +37,33 @@ PHASES = (("Forward", "forward"), ("InputGrad", "input_gradient"), ("WeightGrad"
 COLUMNS = 12
 
 
-class LibraModel(BaseModel):
-    """A mapping in a file of LIBRA; keys it does not use are let through, as LIBRA does."""
+NETWORK_FIELDS: FieldTable = {
+    "Topology[]": ("used", "blocks, innermost first: Ring, FullyConnected, Switch"),
+    "NpusCount[]": ("used", "NPUs of each dimension"),
+    "CostDimension[]": ("used", "tier of each dimension"),
+}
+COMMUNICATOR_FIELDS: FieldTable = {
+    "Forward[]": ("used", "ranks of the forward pass in each dimension; negative: not used"),
+    "InputGrad[]": ("used", "ranks of the input gradients"),
+    "WeightGrad[]": ("used", "ranks of the weight gradients"),
+}
+COST_FIELDS: FieldTable = {
+    "*.Link": ("used", "dollars for 1 GB/s of a link of the tier; keys in any case of letters"),
+    "*.Switch": ("used", "of a switch"),
+    "*.Nic": ("used", "of a network interface"),
+    "*.Npu": ("noted", "of an NPU, which LIBRA does not count"),
+}
+WORKLOAD_FIELDS: FieldTable = {
+    "column 1": ("used", "name of the layer"),
+    "column 2": ("noted", "reserved; -1 says nothing"),
+    "columns 3, 6, 9": ("used", "nanoseconds of the forward pass, the input and the weight gradient"),
+    "columns 4, 7, 10": ("used", "their collective, or NONE"),
+    "columns 5, 8, 11": ("used", "its bytes; beside NONE noted"),
+    "column 12": ("noted", "weight-update time, which LIBRA does not count; 0 says nothing"),
+}
 
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, frozen=True, hide_input_in_errors=True)
 
-
-class NetworkYaml(LibraModel):
+class NetworkYaml(FileModel):
     """The dimensions, innermost first."""
 
     Topology: Annotated[list[Literal["Ring", "FullyConnected", "Switch"]], Field(min_length=1, max_length=12)]
@@ -49,7 +71,7 @@ class NetworkYaml(LibraModel):
     CostDimension: list[str]
 
 
-class CommunicatorYaml(LibraModel):
+class CommunicatorYaml(FileModel):
     """Ranks in each dimension; negative: not used."""
 
     Forward: list[int]
@@ -57,12 +79,22 @@ class CommunicatorYaml(LibraModel):
     WeightGrad: list[int]
 
 
-class TierYaml(LibraModel):
-    """Prices of one tier."""
+class TierYaml(FileModel):
+    """Prices of one tier, by keys in any case of letters."""
 
-    Link: Annotated[float, Field(gt=0)]
-    Switch: Annotated[float, Field(gt=0)] | None = None
-    Nic: Annotated[float, Field(gt=0)] | None = None
+    link: Annotated[float, Field(gt=0)]
+    switch: Annotated[float, Field(gt=0)] | None = None
+    nic: Annotated[float, Field(gt=0)] | None = None
+    npu: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def lower_keys(cls, data: object) -> object:
+        """Keys in small letters; those that would be given twice stay, and are unknown."""
+        if not isinstance(data, dict):
+            return data
+        lower = [str(key).lower() for key in data]
+        return {low if lower.count(low) == 1 else key: data[key] for low, key in zip(lower, data, strict=True)}
 
 
 class CostYaml(RootModel[dict[str, TierYaml]]):
@@ -120,17 +152,16 @@ def read_libra_communicator(path: str | os.PathLike[str], sizes: Sequence[int]) 
     return found
 
 
-def read_libra_cost(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
-    """Tiers of an instance file.
+def read_libra_cost(path: str | os.PathLike[str]) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
+    """Tiers of an instance file, and what is not used.
 
     Raises:
         InputError: what is wrong with the file.
     """
     tiers = read_checked(path, CostYaml).root
-    return {
-        name: {key.lower(): value for key, value in tier.model_dump(exclude_none=True).items()}
-        for name, tier in tiers.items()
-    }
+    npus = [name for name, tier in tiers.items() if tier.npu is not None]
+    notes = (f"prices of NPUs are not counted, as in LIBRA: Npu of {', '.join(map(key_text, npus))}",) if npus else ()
+    return {name: tier.model_dump(exclude_none=True, exclude={"npu"}) for name, tier in tiers.items()}, notes
 
 
 def _number(text: str) -> float | None:
@@ -142,8 +173,14 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def read_libra_workload(path: str | os.PathLike[str], communicators: dict[str, str | None]) -> list[dict[str, Any]]:
-    """Layers of an instance file; `communicators`: for each of LIBRA's phases a name, or None for the whole network.
+def read_libra_workload(
+    path: str | os.PathLike[str], communicators: dict[str, str | None]
+) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Layers of an instance file, and what is not used.
+
+    Args:
+        path: the file.
+        communicators: for each of LIBRA's phases a name, or None for the whole network.
 
     Raises:
         InputError: every line that is wrong, as far as `MAX_PROBLEMS`.
@@ -151,6 +188,7 @@ def read_libra_workload(path: str | os.PathLike[str], communicators: dict[str, s
     file = os.fspath(path)
     problems: list[Problem] = []
     layers = []
+    unused: dict[str, list[int]] = {}
     for line, text in enumerate(read_text(file, 4 * MIB).splitlines(), start=1):
         words = text.split()
         if not words:
@@ -160,11 +198,23 @@ def read_libra_workload(path: str | os.PathLike[str], communicators: dict[str, s
             problems.append(Problem("wrong number of columns", file, line, None, str(len(words)), allowed))
             continue
         layers.append(_layer(file, line, words, communicators, problems))
+        for column in _unused_columns(words):
+            unused.setdefault(column, []).append(line)
     if not layers and not problems:
         problems.append(Problem("no layers", file, allowed=f"lines of {COLUMNS} columns"))
     if problems:
         raise InputError(problems[:MAX_PROBLEMS])
-    return layers
+    met = [f"{column} in {len(lines)} lines, first in line {lines[0]}" for column, lines in unused.items()]
+    return layers, named("not used", met)
+
+
+def _unused_columns(words: list[str]) -> list[str]:
+    """Columns of a line that say something that does not count."""
+    found = [] if words[1] == "-1" else ["column 2 (reserved)"]
+    for column in (4, 7, 10):
+        if words[column - 1].upper() == "NONE" and _number(words[column]) != 0:
+            found.append(f"column {column + 1} (bytes of no collective)")
+    return found if _number(words[-1]) == 0 else [*found, "column 12 (weight-update time, which LIBRA does not count)"]
 
 
 def _layer(
@@ -203,14 +253,16 @@ def libra_document(
     objective: str,
     loop: str,
     pareto_points: int,
-) -> dict[str, Any]:
-    """An instance document of kind `hierarchical-bandwidth`; without communicator every phase uses the whole network.
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """An instance document of kind `hierarchical-bandwidth`, and what of the files is not used.
+
+    Without communicator every phase uses the whole network.
 
     Raises:
         InputError: what is wrong with the first file that is wrong.
     """
     dimensions = read_libra_network(network)
-    tiers = read_libra_cost(cost_model)
+    tiers, unused_prices = read_libra_cost(cost_model)
     names: dict[str, str | None] = dict.fromkeys((name for name, _ in PHASES), None)
     communicators: dict[str, list[int]] = {}
     if communicator is not None:
@@ -220,11 +272,11 @@ def libra_document(
             known = next((key for key, value in communicators.items() if value == own), None)
             names[phase] = known or re.sub(r"(?<!^)(?=[A-Z])", "-", phase).lower()
             communicators.setdefault(names[phase] or "", own)
-    layers = read_libra_workload(workload, names)
+    layers, unused_columns = read_libra_workload(workload, names)
     job: dict[str, Any] = {"name": name, "loop": loop}
     if communicators:
         job["communicators"] = communicators
-    return {
+    document = {
         "schema_version": 1,
         "kind": "hierarchical-bandwidth",
         "name": name,
@@ -233,3 +285,4 @@ def libra_document(
         "objective": objective,
         "pareto_points": pareto_points,
     }
+    return document, (*unused_prices, *unused_columns)

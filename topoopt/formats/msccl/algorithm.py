@@ -8,12 +8,49 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from topoopt.core.collective import CollectiveOp
+from topoopt.files.documents import Document
+from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.files.untrusted import parsing, read_xml_text, refusal
 from topoopt.formats.schedules.limits import MAX_FILE_BYTES, MOST_RANKS
 from topoopt.formats.schedules.reader import ScheduleOptions, no_collective
 from topoopt.formats.schedules.states import SHARED, collective_named
 
 WHAT = "an MSCCL algorithm (XML: algo, gpu, tb, step)"
+FIELDS: FieldTable = {
+    "@name": ("used", "name of the program"),
+    "@coll": ("used", "which collective, unless --collective says it"),
+    "@ngpus": ("used", "number of ranks"),
+    "@nchunksperloop": ("used", "chunks of the vector"),
+    "@nchannels": ("used", "number of channels"),
+    "@inplace": ("used", "whether input and output are one buffer"),
+    "@proto": ("used", "LL is known to give wrong data, which a note says"),
+    "@maxBytes": ("used", "above it the runtime takes NCCL, which a note says"),
+    "@minBytes": ("noted", "below it the runtime takes NCCL"),
+    "@outofplace": ("noted", "whether the runtime takes it for buffers apart"),
+    "@nthreads": ("noted", "threads of a block"),
+    "@redop": ("noted", "every reduction is read as a sum"),
+    "gpu[].@id": ("used", "rank"),
+    "gpu[].@i_chunks": ("used", "chunks of the input"),
+    "gpu[].@o_chunks": ("used", "chunks of the output"),
+    "gpu[].@s_chunks": ("used", "chunks of the scratch"),
+    "gpu[].copy[].@i_off": ("used", "chunk of the input that is copied before"),
+    "gpu[].copy[].@o_off": ("used", "where it is copied to"),
+    "gpu[].tb[].@id": ("used", "thread block"),
+    "gpu[].tb[].@send": ("used", "rank it sends to"),
+    "gpu[].tb[].@recv": ("used", "rank it receives from"),
+    "gpu[].tb[].@chan": ("used", "channel"),
+    "gpu[].tb[].step[].@s": ("used", "number of the step"),
+    "gpu[].tb[].step[].@type": ("used", "what it does"),
+    "gpu[].tb[].step[].@srcbuf": ("used", "buffer it reads"),
+    "gpu[].tb[].step[].@srcoff": ("used", "chunk it reads first"),
+    "gpu[].tb[].step[].@dstbuf": ("used", "buffer it writes"),
+    "gpu[].tb[].step[].@dstoff": ("used", "chunk it writes first"),
+    "gpu[].tb[].step[].@cnt": ("used", "chunks"),
+    "gpu[].tb[].step[].@depid": ("used", "thread block it waits for"),
+    "gpu[].tb[].step[].@deps": ("used", "step it waits for"),
+    "gpu[].tb[].step[].@hasdep": ("used", "whether it is waited for"),
+    "any other": ("noted", "written for other runtimes"),
+}
 RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 LOCAL = frozenset({"cpy", "re", "ra", "nop"})
@@ -56,7 +93,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class MscclAlgorithm:
-    """An algorithm; `chunks` of the whole vector, in an All-to-All of that of each rank."""
+    """An algorithm; `chunks` of the whole vector, in an All-to-All of that of each rank; notes of what is not used."""
 
     name: str
     collective: CollectiveOp
@@ -66,6 +103,7 @@ class MscclAlgorithm:
     most_bytes: int
     attributes: Mapping[str, str]
     gpus: tuple[Gpu, ...]
+    notes: tuple[str, ...]
 
 
 def parsed(path: Path, options: ScheduleOptions) -> MscclAlgorithm:
@@ -97,6 +135,7 @@ def parsed(path: Path, options: ScheduleOptions) -> MscclAlgorithm:
             int(root.attrib.get("maxBytes") or 0),
             dict(root.attrib),
             tuple(_gpu(one) for one in listed),
+            notes_of(Document(str(path), root, lambda _: {}), FIELDS),
         )
 
 

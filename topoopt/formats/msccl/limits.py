@@ -76,6 +76,7 @@ def _fused(builder: ProgramBuilder, where: str, steps: tuple[MscclStep, ...]) ->
 
 
 def _notes(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> None:
+    builder.notes.extend(algorithm.notes)
     given = algorithm.attributes
     absent = [name for name in ("minBytes", "maxBytes", "outofplace") if name not in given]
     if absent:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from topoopt.core.collective import CollectiveOp
+from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.files.untrusted import parsing, refusal
 from topoopt.formats.schedules.json_file import read_object
 from topoopt.formats.schedules.limits import MOST_RANKS
@@ -15,7 +17,73 @@ from topoopt.formats.schedules.reader import ScheduleOptions, no_collective
 from topoopt.formats.schedules.states import SHARED, collective_named
 
 WHAT = "an MSCCL++ execution plan (JSON: name, collective, gpus)"
+OPERATION_FIELDS: FieldTable = {
+    "name": ("used", "what it does; one that is not covered is refused by name"),
+    "channel_type": ("used", "of the channels and remote buffers"),
+    "channel_ids[]": ("used", "channels, by the lists of the block"),
+    "src_buff[].type": ("used", "buffer of the rank"),
+    "src_buff[].buffer_id": ("used", "remote buffer, by the lists of the block"),
+    "src_buff[].switch_channel_id": ("used", "switch channel, by the lists of the block"),
+    "src_buff[].index": ("used", "first chunk"),
+    "src_buff[].size": ("used", "chunks"),
+    "dst_buff[].type": ("used", "as of src_buff"),
+    "dst_buff[].buffer_id": ("used", "as of src_buff"),
+    "dst_buff[].switch_channel_id": ("used", "as of src_buff"),
+    "dst_buff[].index": ("used", "as of src_buff"),
+    "dst_buff[].size": ("used", "as of src_buff"),
+    "tbg_info.tb_id": ("used", "which part of the range the block takes"),
+    "tbg_info.tbg_size": ("used", "of how many"),
+    "semaphore_ids[]": ("used", "semaphores"),
+    "barrier_id": ("used", "barrier"),
+    "num_threadblocks": ("used", "blocks that meet there"),
+    "reduce_op": ("noted", "every reduction is read as a sum"),
+}
+OPERATION = "gpus[].threadblocks[].ops[]."
+FIELDS: FieldTable = {
+    "name": ("used", "name of the program"),
+    "collective": ("used", "which collective, unless --collective says it"),
+    "inplace": ("used", "whether input and output are one buffer"),
+    "protocol": ("noted", "Simple or LL"),
+    "reuse_resources": ("noted", "of the executor"),
+    "num_threads_per_block": ("noted", "of the executor"),
+    "use_double_scratch_buffer": ("noted", "of the executor"),
+    "buffer_alignment": ("noted", "bytes; parts of thread-block groups are read as equal"),
+    "min_message_size": ("noted", "from which size on the plan is taken"),
+    "max_message_size": ("noted", "to which size"),
+    "gpus[].id": ("used", "rank, as it stands in the list"),
+    "gpus[].input_chunks": ("used", "chunks of the input"),
+    "gpus[].output_chunks": ("used", "chunks of the output"),
+    "gpus[].scratch_chunks": ("used", "chunks of the scratch"),
+    "gpus[].channels[].channel_type": ("used", "memory, port or switch"),
+    "gpus[].channels[].connected_to[]": ("used", "ranks at the other end"),
+    "gpus[].channels[].buffer_type": ("used", "buffer of a switch channel"),
+    "gpus[].channels[].rank_groups[].ranks[]": ("used", "ranks at a switch"),
+    "gpus[].channels[].rank_groups[][]": ("used", "ranks at a switch"),
+    "gpus[].channels[].rank_groups[].size": ("noted", "how many, which the list of ranks says"),
+    "gpus[].remote_buffers[].rank": ("used", "whose buffer"),
+    "gpus[].remote_buffers[].type": ("used", "which of its buffers"),
+    "gpus[].remote_buffers[].access_channel_types": ("noted", "kinds of channels that reach it"),
+    "gpus[].semaphores[].init_value": ("used", "free from the start"),
+    "gpus[].threadblocks[].id": ("used", "thread block"),
+    "gpus[].threadblocks[].channels[].channel_type": ("used", "kind of channels"),
+    "gpus[].threadblocks[].channels[].channel_ids[]": ("used", "which of the rank"),
+    "gpus[].threadblocks[].remote_buffer_refs[].access_channel_type": ("used", "kind of channels"),
+    "gpus[].threadblocks[].remote_buffer_refs[].remote_buffer_ids[]": ("used", "which of the rank"),
+    **{f"{OPERATION}{field}": row for field, row in OPERATION_FIELDS.items()},
+    f"{OPERATION}iter_context": ("noted", "turns of a pipeline: they are read as one"),
+    **{f"{OPERATION}ops[].{field}": row for field, row in OPERATION_FIELDS.items()},
+    "any other": ("noted", "written by other versions of MSCCL++"),
+}
+_OWN_FIELDS = frozenset(field.partition(".")[0].partition("[")[0] for field in OPERATION_FIELDS)
+SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})
+WAITS = frozenset({"wait", "rlxwait"})
+COPIES = frozenset({"put", "pws", "pwsf", "get", "copy", "ppkt", "rppkt", "cpkt", "upkt"})
+SUMS = frozenset({"re", "res", "rre", "rres", "repkt", "respkt", "recpkt", "recspkt", "glres"})
+STORES = frozenset({"gstore"})
+SEMAPHORES = frozenset({"sem_acquire", "sem_release"})
+KNOWN = SIGNALS | WAITS | COPIES | SUMS | STORES | SEMAPHORES | {"nop", "flush", "barrier"}
 MOST_CHUNKS = 1_000_000
+MOST_PARTS = 1024
 
 
 @dataclass(frozen=True)
@@ -60,13 +128,14 @@ class PlanRank:
 
 @dataclass(frozen=True)
 class ExecutionPlan:
-    """A plan; `chunks` of the whole vector, in an All-to-All of that of each rank."""
+    """A plan; `chunks` of the whole vector, in an All-to-All of that of each rank; notes of what is not used."""
 
     name: str
     collective: CollectiveOp
     chunks: int
     in_place: bool
     ranks: tuple[PlanRank, ...]
+    notes: tuple[str, ...]
 
 
 def parsed(path: Path, options: ScheduleOptions) -> ExecutionPlan:
@@ -75,7 +144,10 @@ def parsed(path: Path, options: ScheduleOptions) -> ExecutionPlan:
     Raises:
         InputError: not such a file.
     """
-    document = read_object(path, WHAT)
+    document, lines = read_object(path, WHAT)
+    if "gpus" not in document:
+        raise refusal(f"not {WHAT}", str(path), allowed="name, collective, gpus")
+    notes = notes_of(lines, FIELDS)
     with parsing(str(path), WHAT):
         collective = options.collective or collective_named(str(document["collective"]))
         if collective is None:
@@ -86,12 +158,55 @@ def parsed(path: Path, options: ScheduleOptions) -> ExecutionPlan:
             raise refusal(
                 "wrong ranks", str(path), value=ids[:20], allowed="gpus 0, 1, ... in their order, two or more"
             )
-        ranks = tuple(_rank(gpu, len(gpus)) for gpu in gpus)
+        _refuse_uncovered(gpus, str(path))
+        parts = _parts(gpus)
+        ranks = tuple(_rank(gpu, len(gpus), parts) for gpu in gpus)
         largest = max(max(rank.chunks["i"], rank.chunks["o"]) for rank in ranks)
         if largest < 1 or (collective in SHARED and largest % len(gpus)):
             raise refusal("no equal shares of all ranks", str(path), value=f"{largest} chunks, {len(gpus)} ranks")
         name = str(document.get("name") or path.stem)
-        return ExecutionPlan(name, collective, largest, bool(document.get("inplace", True)), ranks)
+        return ExecutionPlan(name, collective, largest, bool(document.get("inplace", True)), ranks, notes)
+
+
+def _operations(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Operations of a block, those of a pipeline one after the other.
+
+    Raises:
+        ValueError: a pipeline that is more than its operations, or another operation that has some.
+    """
+    listed: list[Mapping[str, Any]] = []
+    for given in block["ops"]:
+        pipeline = given["name"] == "pipeline"
+        if pipeline != ("ops" in given) or (pipeline and given.keys() & (_OWN_FIELDS - {"name"})):
+            raise ValueError(f"operation {given['name']} has {', '.join(given)}")
+        listed += given["ops"] if pipeline else [given]
+    return listed
+
+
+def _refuse_uncovered(gpus: Sequence[Mapping[str, Any]], file: str) -> None:
+    """Raise InputError for operations whose effect is not known: whatever was found of the plan could be wrong."""
+    uncovered: dict[str, str] = {}
+    for rank, gpu in enumerate(gpus):
+        for block in gpu["threadblocks"]:
+            for number, given in enumerate(_operations(block)):
+                if given["name"] not in KNOWN:
+                    where = f"gpu {rank}, threadblock {block['id']}, op {number}"
+                    uncovered.setdefault(str(given["name"]), f"{given['name']} at {where}")
+    if uncovered:
+        names = ", ".join(sorted(KNOWN))
+        raise refusal("operations that are not covered", file, value="; ".join(uncovered.values()), allowed=names)
+
+
+def _parts(gpus: Sequence[Mapping[str, Any]]) -> int:
+    """Into how many parts each chunk is cut, so that every block of a group of blocks takes whole ones."""
+    sizes = {
+        _whole(given["tbg_info"]["tbg_size"], MOST_PARTS)
+        for gpu in gpus
+        for block in gpu["threadblocks"]
+        for given in _operations(block)
+        if "tbg_info" in given
+    }
+    return _whole(math.lcm(*sizes), MOST_PARTS)
 
 
 def _whole(value: object, most: int = MOST_CHUNKS) -> int:
@@ -100,8 +215,8 @@ def _whole(value: object, most: int = MOST_CHUNKS) -> int:
     return value
 
 
-def _rank(gpu: Mapping[str, Any], ranks: int) -> PlanRank:
-    chunks = {letter: _whole(gpu.get(f"{name}_chunks", 0)) for letter, name in zip("ios", BUFFERS, strict=True)}
+def _rank(gpu: Mapping[str, Any], ranks: int, parts: int) -> PlanRank:
+    chunks = {letter: _whole(gpu.get(f"{name}_chunks", 0)) * parts for letter, name in zip("ios", BUFFERS, strict=True)}
     connected: dict[str, list[int]] = {}
     switches: list[tuple[str, tuple[int, ...]]] = []
     for channel in gpu.get("channels", ()):
@@ -113,7 +228,7 @@ def _rank(gpu: Mapping[str, Any], ranks: int) -> PlanRank:
         else:
             connected.setdefault(kind, []).extend(_whole(rank, ranks - 1) for rank in channel["connected_to"])
     remote = [(_whole(one["rank"], ranks - 1), _letter(one["type"])) for one in gpu.get("remote_buffers", ())]
-    blocks = tuple(_block(one, int(gpu["id"]), remote, switches) for one in gpu["threadblocks"])
+    blocks = tuple(_block(one, int(gpu["id"]), remote, switches, parts) for one in gpu["threadblocks"])
     counters = tuple(_whole(one.get("init_value", 0)) for one in gpu.get("semaphores", ()))
     return PlanRank(chunks, {kind: tuple(ends) for kind, ends in connected.items()}, blocks, counters)
 
@@ -133,6 +248,7 @@ def _block(
     rank: int,
     remote: Sequence[tuple[int, str]],
     switches: Sequence[tuple[str, tuple[int, ...]]],
+    parts: int,
 ) -> PlanBlock:
     """Operations with what the block's own lists refer to."""
     channels = {str(one["channel_type"]): [_whole(k) for k in one["channel_ids"]] for one in block.get("channels", ())}
@@ -141,8 +257,10 @@ def _block(
         for one in block.get("remote_buffer_refs", ())
     }
 
-    def meant(buffer: Mapping[str, Any], kind: str) -> Range:
-        index, size = _whole(buffer["index"]), _whole(buffer.get("size", 1))
+    def meant(buffer: Mapping[str, Any], kind: str, group: Mapping[str, Any]) -> Range:
+        index, size = _whole(buffer["index"]) * parts, _whole(buffer.get("size", 1)) * parts
+        size //= group.get("tbg_size", 1)
+        index += _whole(group.get("tb_id", 0), group.get("tbg_size", 1) - 1) * size
         if "type" in buffer:
             return Range((rank,), _letter(buffer["type"]), index, size)
         if "buffer_id" in buffer:
@@ -153,16 +271,14 @@ def _block(
 
     def operation(given: Mapping[str, Any]) -> Operation:
         kind = str(given.get("channel_type", "memory"))
+        group = given.get("tbg_info", {})
         return Operation(
             str(given["name"]),
-            tuple(meant(one, kind) for one in given.get("src_buff", ())),
-            tuple(meant(one, kind) for one in given.get("dst_buff", ())),
+            tuple(meant(one, kind, group) for one in given.get("src_buff", ())),
+            tuple(meant(one, kind, group) for one in given.get("dst_buff", ())),
             tuple((kind, channels[kind][_whole(k)]) for k in given.get("channel_ids", ()) if kind != "switch"),
             given,
         )
 
-    listed: list[Mapping[str, Any]] = []
-    for given in block["ops"]:
-        listed += given["ops"] if given["name"] == "pipeline" else [given]
     used = sum(len(ids) for ids in channels.values())
-    return PlanBlock(_whole(block["id"]), used, tuple(operation(given) for given in listed))
+    return PlanBlock(_whole(block["id"]), used, tuple(operation(given) for given in _operations(block)))

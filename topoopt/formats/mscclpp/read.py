@@ -9,22 +9,24 @@ from pathlib import Path
 
 from topoopt.core.chunk_program import ChunkProgram
 from topoopt.core.collective import CollectiveOp
-from topoopt.formats.mscclpp.plan import ExecutionPlan, Operation, Range, parsed
+from topoopt.formats.mscclpp.plan import (
+    COPIES,
+    SEMAPHORES,
+    SIGNALS,
+    STORES,
+    SUMS,
+    WAITS,
+    ExecutionPlan,
+    Operation,
+    Range,
+    parsed,
+)
 from topoopt.formats.schedules.builder import ProgramBuilder
 from topoopt.formats.schedules.reader import ScheduleOptions
 from topoopt.formats.schedules.states import SHARED, inputs, outputs
 
 MOST_CHANNELS = 16
 MOST_OPERATIONS = 64
-SIGNALS = frozenset({"signal", "rlxsignal", "pws", "pwsf"})
-WAITS = frozenset({"wait", "rlxwait"})
-COPIES = frozenset({"put", "pws", "pwsf", "get", "copy", "ppkt", "rppkt", "cpkt", "upkt"})
-SUMS = frozenset({"re", "res", "rre", "rres", "repkt", "respkt", "glres"})
-STORES = frozenset({"gstore"})
-SILENT = frozenset({"nop", "flush"})
-SEMAPHORES = frozenset({"sem_acquire", "sem_release"})
-KNOWN = SIGNALS | WAITS | COPIES | SUMS | STORES | SILENT | SEMAPHORES | {"barrier"}
-
 Place = Callable[[int, str, int], int | None]
 
 
@@ -50,6 +52,7 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
     plan = parsed(path, options)
     ranks = len(plan.ranks)
     builder = ProgramBuilder(str(path), tuple(map(str, range(ranks))), ("gpu", "threadblock", "op"))
+    builder.notes.extend(plan.notes)
     cell = _buffers(builder, plan)
     for rank, chunk, label in inputs(plan.collective, ranks, plan.chunks, options.root):
         here = cell(rank, "i", chunk)
@@ -120,10 +123,6 @@ def _operation(
     action: int,
 ) -> None:
     name = operation.name
-    where = f"gpu {rank}, threadblock {builder.place(action)[1]}, op {builder.place(action)[2]}"
-    if name not in KNOWN:
-        builder.defect("limit", f"{where}: no such operation: {name}")
-        return
     if name in SIGNALS:
         for kind, channel in operation.channels:
             meetings.signals[rank, kind, channel].append(action)
@@ -139,6 +138,7 @@ def _operation(
             [action, int(operation.given["num_threadblocks"])]
         )
     if name in COPIES | SUMS | STORES:
+        where = f"gpu {rank}, threadblock {builder.place(action)[1]}, op {builder.place(action)[2]}"
         _data(builder, cell, meetings, rank, operation, action, where)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from topoopt.core.chunk_program import ALL_RANKS, UNKNOWN, ChunkProgram
 from topoopt.core.collective import REDUCING, CollectiveOp
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.files.untrusted import parsing, refusal
 from topoopt.formats.schedules.builder import ProgramBuilder
 from topoopt.formats.schedules.json_file import read_object
@@ -22,6 +23,30 @@ from topoopt.formats.schedules.states import collective_named
 from topoopt.formats.schedules.timed import Piece, PieceSends, add_sends
 
 WHAT = "an SCCL algorithm (JSON with msccl_type algorithm)"
+FIELDS: FieldTable = {
+    "msccl_type": ("used", "algorithm"),
+    "name": ("used", "name of the program"),
+    "collective.msccl_type": ("used", "collective"),
+    "collective.name": ("used", "which collective, unless runtime_name or --collective says it"),
+    "collective.runtime_name": ("used", "which collective"),
+    "collective.nodes": ("used", "number of ranks"),
+    "collective.triggers": ("noted", "chunks that a rank also needs once another has them"),
+    "collective.chunks[].msccl_type": ("used", "chunk"),
+    "collective.chunks[].pre[]": ("used", "ranks that have the chunk before"),
+    "collective.chunks[].post[]": ("used", "ranks that have it after"),
+    "collective.chunks[].addr": ("used", "its address"),
+    "steps[].msccl_type": ("used", "step"),
+    "steps[].rounds": ("used", "rounds of the step, for capacities"),
+    "steps[].sends[][]": ("used", "address, source, destination"),
+    "input_map.*[]": ("used", "compared with the chunks"),
+    "output_map.*[]": ("used", "compared with the chunks"),
+    "instance": ("noted", "what was asked of the solver of SCCL"),
+    "topology.msccl_type": ("used", "topology"),
+    "topology.name": ("used", "name of the network that the schedule is compared with"),
+    "topology.links[][]": ("used", "links[dst][src], chunks a round; of a rank to itself noted"),
+    "topology.switches[][]": ("used", "sources, destinations, chunks a round, name: limits of sums of links"),
+    "topology.switches[][][]": ("used", "ranks at a switch"),
+}
 
 
 def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
@@ -30,15 +55,17 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
     Raises:
         InputError: not such a file.
     """
-    document = read_object(path, WHAT)
+    document, lines = read_object(path, WHAT)
     if document.get("msccl_type") != "algorithm":
         raise refusal(f"not {WHAT}", str(path), value=document.get("msccl_type"), allowed="algorithm")
+    notes = notes_of(lines, FIELDS)
     with parsing(str(path), WHAT):
-        return _program(path, document, options)
+        return _program(path, document, options, notes)
 
 
-def _program(path: Path, document: Mapping[str, Any], options: ScheduleOptions) -> ChunkProgram:
+def _program(path: Path, document: Mapping[str, Any], options: ScheduleOptions, notes: Sequence[str]) -> ChunkProgram:
     wanted = document["collective"]
+    check_types(document)
     ranks = whole(wanted["nodes"], 2, MOST_RANKS)
     name = str(wanted.get("runtime_name") or wanted["name"])
     collective = options.collective or collective_named(name) or collective_named(str(wanted["name"]))
@@ -65,12 +92,14 @@ def _program(path: Path, document: Mapping[str, Any], options: ScheduleOptions) 
         for rank in sorted({rank for _, post in chunks[address] for rank in post}):
             whose = ALL_RANKS if summed else pieces[number[address]].holders[0]
             builder.due.append((first[rank] + number[address], number[address], whose))
+    builder.notes.extend(notes)
     builder.notes.extend(_odd_maps(document, chunks, ranks))
     units = len(pieces) // ranks if collective is CollectiveOp.ALL_TO_ALL else len(pieces)
     topology = document.get("topology")
     network = None
     if isinstance(topology, Mapping):
-        links, switches = topology["links"], topology.get("switches") or []
+        links, switches = square(topology["links"]), topology.get("switches") or []
+        builder.notes.extend(loops(links))
         _check_rounds(builder, document["steps"], links, switches)
         network = None if switches else network_of_links(links, str(topology.get("name", "")))
     return builder.built(
@@ -101,6 +130,37 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "") if numbers else "none"
 
 
+def check_types(document: Mapping[str, Any]) -> None:
+    """What each part of an algorithm says it is.
+
+    Raises:
+        ValueError: something else.
+    """
+    parts = [("collective", document["collective"]), *(("chunk", one) for one in document["collective"]["chunks"])]
+    parts += [("step", one) for one in document["steps"]]
+    parts += [("topology", document["topology"])] if document.get("topology") else []
+    for kind, part in parts:
+        if part.get("msccl_type", kind) != kind:
+            raise ValueError(f"msccl_type {part['msccl_type']!r}, where {kind} stands")
+
+
+def square(links: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+    """links[dst][src], of as many columns as rows.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if any(len(row) != len(links) for row in links):
+        raise ValueError(f"links of {len(links)} rows, each of which should have as many columns")
+    return links
+
+
+def loops(links: Sequence[Sequence[int]]) -> list[str]:
+    """A note of links from a rank to itself."""
+    looped = [rank for rank, row in enumerate(links) if row[rank]]
+    return [f"not used: links of ranks to themselves, {_listed(looped)}"] if looped else []
+
+
 def whole(value: object, low: int, high: int) -> int:
     """A whole number within limits.
 
@@ -118,7 +178,7 @@ def network_of_links(links: Sequence[Sequence[int]], name: str) -> RatedNetwork 
         (tail, head, Fraction(whole(rate, 0, 10**6)))
         for head, row in enumerate(links)
         for tail, rate in enumerate(row)
-        if rate
+        if rate and tail != head
     ]
     network = RatedNetwork.of_links([False] * len(links), rows, origin=name or "topology of the file")
     return network if rows and network.unreachable() is None else None

@@ -72,7 +72,7 @@ def _imported(
     more = {"root": root} if single else {}
     size = int(program.stated.vector_bytes or vector_bytes)
     document = collective_document(name, topology, program.collective, size, **more)
-    notes = ["the file states no network: every pair of ranks that it uses is a link"]
+    notes = ["the file states no network: every pair of ranks that it uses is a link", *program.notes]
     if program.defects:
         notes.append(f"the schedule is wrong ({program.defects[0].message}): see collective audit")
     figures = {"collective": program.collective.value, "ranks": ranks, "links": len(pairs)}

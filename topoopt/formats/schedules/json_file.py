@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.documents import Document
 from topoopt.files.json_document import parse_json
 from topoopt.files.untrusted import parsing, read_text, refusal
 from topoopt.formats.schedules.limits import MAX_FILE_BYTES, MAX_NODES
 
 
-def read_object(path: Path, what: str) -> dict[str, Any]:
-    """Plain data of a file.
+def read_object(path: Path, what: str) -> tuple[dict[str, Any], Document]:
+    """Plain data of a file, and the file as a document, which knows their lines.
 
     Raises:
         InputError: no such file, too large, broken, no object at its top.
@@ -25,4 +26,4 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
         raise InputError(problems)
     if not isinstance(read.data, dict):
         raise refusal(f"not {what}", str(path), allowed="an object at the top")
-    return read.data
+    return read.data, Document(str(path), read.data, read.locate)

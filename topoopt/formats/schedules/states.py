@@ -26,6 +26,12 @@ def collective_named(text: str) -> CollectiveOp | None:
     return NAMES.get(plain)
 
 
+def parameters_of(text: str) -> dict[str, str]:
+    """Parameters in a name such as Broadcast(n=8,root=0)."""
+    rows = [one.partition("=") for one in text.partition("(")[2].removesuffix(")").split(",") if one.strip()]
+    return {key.strip(): value.strip() for key, _, value in rows}
+
+
 def inputs(collective: CollectiveOp, ranks: int, chunks: int, root: int) -> Iterator[tuple[int, int, int]]:
     """Rows (rank, chunk of its input, label); `chunks` of the whole vector, in an All-to-All of that of each rank."""
     share = chunks // ranks

@@ -93,3 +93,6 @@ MACHINES: Mapping[str, Callable[[int, int], PeerMachine]] = {
     "Mesh": _mesh,
 }
 """Name -> network of so many chassis; of a mesh, nodes a side."""
+
+FIXED_CHASSIS: Mapping[str, int] = {"DGX1": 1, "DGX2": 2, "Mesh": 1}
+"""Those that are of so many chassis whatever is asked for."""

@@ -16,6 +16,7 @@ from topoopt.core.arrays import Ints, distinct
 from topoopt.core.chunk_program import UNKNOWN, ChunkProgram, StatedFigures
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.errors import InputError
+from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.files.untrusted import parsing, refusal
 from topoopt.formats.schedules.builder import ProgramBuilder
 from topoopt.formats.schedules.json_file import read_object
@@ -27,6 +28,21 @@ from topoopt.formats.teccl.fractions_of_chunks import WHOLE, ChunkFlows, WholePi
 
 MOST_PARTS = 10**9
 WHAT = "a TE-CCL schedule (JSON with 7-Flows)"
+FIELDS: FieldTable = {
+    "1-Epoch_Duration": ("used", "seconds of an epoch, as the file claims"),
+    "2-Expected_Epoch_Duration": ("noted", "before TE-CCL lengthened it"),
+    "3-Epochs_Required": ("noted", "epochs of the schedule, which its flows say"),
+    "4-Collective_Finish_Time": ("used", "seconds, as the file claims"),
+    "5-Algo_Bandwidth": ("used", "GB/s, as the file claims"),
+    "6-Demand_Met": ("used", "demands, where there are no chunk paths; else noted; times are not read"),
+    "7-Flows": ("used", "what is sent in which epoch; 6-Flows in some files"),
+    "6-Flows": ("used", "see 7-Flows"),
+    "8-Chunk paths": ("used", "demands; 7-chunk paths in some files; the paths are those of the flows"),
+    "7-chunk paths": ("used", "see 8-Chunk paths"),
+    "Solver_Time": ("noted", "seconds of the solver of TE-CCL"),
+    "any other": ("noted", "written by other versions of TE-CCL"),
+}
+SYNONYMS = (("7-Flows", "6-Flows"), ("8-Chunk paths", "7-chunk paths"))
 _FLOW = re.compile(
     r"Chunk (\d{1,9}) from (\d{1,9}) traveled over (\d{1,9})->(\d{1,9})(?: with volume ([0-9.eE+-]{1,30}))?"
     r" in epoch (\d{1,9})(?: via switches ([0-9, \[\]>-]{1,200}))?\s*"
@@ -37,11 +53,15 @@ _NUMBER = re.compile(r"\d{1,9}")
 
 @dataclass(frozen=True, eq=False)
 class TecclFile:
-    """What stands in a file: flows, demands int64[d, 3] (at, chunk, from) sorted and each once, figures."""
+    """What stands in a file: flows, demands int64[d, 3] (at, chunk, from) sorted and each once, figures.
+
+    Notes say what is not used.
+    """
 
     flows: ChunkFlows
     demands: Ints
     stated: StatedFigures
+    notes: tuple[str, ...]
 
 
 def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
@@ -66,6 +86,7 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
     builder = ProgramBuilder(str(path), tuple(map(str, names.tolist())), ("flow",))
     if len(strange):
         builder.defect("ranks", f"node {strange[0]} sends or receives, and is no source ({len(strange)} such nodes)")
+    builder.notes.extend(file.notes)
     pieces = whole_pieces(flows)
     below = math.lcm(*{share.denominator for share in pieces.sizes})
     if below > MOST_PARTS:
@@ -114,7 +135,13 @@ def parsed(path: Path) -> TecclFile:
     Raises:
         InputError: not such a file; the first line that is no flow.
     """
-    document = read_object(path, WHAT)
+    document, source = read_object(path, WHAT)
+    notes = notes_of(source, FIELDS)
+    for names in SYNONYMS:
+        if all(name in document for name in names):
+            raise refusal("the same thing under two names", str(path), value=", ".join(names), allowed="one of them")
+    if "6-Demand_Met" in document and any(name in document for name in SYNONYMS[1]):
+        notes = (*notes, "not used: 6-Demand_Met, as demands are those of the chunk paths")
     with parsing(str(path), WHAT):
         lines = next((document[key] for key in ("7-Flows", "6-Flows") if key in document), None)
         if not isinstance(lines, list):
@@ -122,7 +149,7 @@ def parsed(path: Path) -> TecclFile:
         flows = _flows(lines, str(path))
         demands = _demands(document, str(path))
         stated = _stated(document)
-    return TecclFile(flows, demands, stated)
+    return TecclFile(flows, demands, stated, notes)
 
 
 def _flows(lines: list[Any], file: str) -> ChunkFlows:
@@ -173,9 +200,21 @@ def _demands(document: Mapping[str, Any], file: str) -> Ints:
         if not isinstance(met, dict):
             raise refusal("no demands", file, allowed="8-Chunk paths or 6-Demand_Met")
         told = [(at, chunk, source) for at, sources in met.items() for source in sources for chunk in sources[source]]
-        read = [[int(_NUMBER.findall(text)[0]) for text in texts] for texts in told]
+        read = [[_numbered(text) for text in texts] for texts in told]
         rows = np.array(read, dtype=np.int64).reshape(-1, 3)
     return _rows_once(rows)
+
+
+def _numbered(text: str) -> int:
+    """The number of `GPU 3` or `Chunk 0`.
+
+    Raises:
+        ValueError: another text.
+    """
+    found = re.fullmatch(r"(?:GPU|Chunk) (\d{1,9})", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no GPU or chunk with its number")
+    return int(found[1])
 
 
 def _rows_once(rows: Ints) -> Ints:

@@ -1,0 +1,146 @@
+"""What a reader makes of the fields of a file: used, noted or refused, so that none is dropped without a word.
+
+A table beside each reader says so field by field. A field is the way to it: `gpus[].id` in mappings and lists, `*` for
+any key, `gpu[].@id` for an attribute of the XML elements `gpu`. A field that is not in the table is refused, or, where
+the table has a row `any other` that says so, noted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from xml.etree.ElementTree import Element
+
+from topoopt.files.documents import Document
+from topoopt.files.faults import Fault, Path, key_text, nearest_text, value_text
+
+Use = Literal["used", "noted", "refused"]
+FieldTable = Mapping[str, tuple[Use, str]]
+"""Field -> what becomes of it, and what it means or why it is not used."""
+
+ANY_OTHER = "any other"
+MOST_NAMED = 50
+_TOKEN = re.compile(r"\[\]|[^.\[\]]+")
+
+
+@dataclass
+class _Met:
+    """A field that is not used, where it was met."""
+
+    path: Path
+    value: object
+    row: tuple[Use, str] | None
+    siblings: tuple[str, ...]
+    message: str = "unknown field"
+    count: int = 1
+
+
+class _Level:
+    """What may stand at one place of a document, from all rows of a table that lead there."""
+
+    def __init__(self) -> None:
+        self.inner: dict[str, _Level] = {}
+        self.row: tuple[Use, str] | None = None
+
+    def next(self, token: str) -> _Level | None:
+        return self.inner.get(token) or self.inner.get("*")
+
+
+def _levels(table: FieldTable) -> _Level:
+    top = _Level()
+    for field, row in table.items():
+        if field == ANY_OTHER:
+            continue
+        level = top
+        for token in _TOKEN.findall(field):
+            level = level.inner.setdefault(token, _Level())
+        level.row = row
+    return top
+
+
+def _content(element: Element) -> dict[str, Any]:
+    """Attributes, elements in it, and text, which no format here has."""
+    content: dict[str, Any] = {f"@{name}": value for name, value in element.attrib.items()}
+    for child in element:
+        content.setdefault(child.tag, []).append(child)
+        if child.tail and child.tail.strip():
+            content["text"] = child.tail.strip()
+    if element.text and element.text.strip():
+        content["text"] = element.text.strip()
+    return content
+
+
+def _named(key: str) -> str:
+    return f"@{key_text(key[1:])}" if key.startswith("@") else key_text(key)
+
+
+def _walk(value: object, level: _Level, path: Path, name: str, met: dict[str, _Met]) -> None:
+    """Keep what is not used at or below a place, the first of each field and how many there are."""
+    if isinstance(value, Element):
+        value = _content(value)
+    if isinstance(value, dict) and level.inner.keys() - {"[]"}:
+        rows = [(key, f"{name}.{_named(key)}" if name else _named(key), inner) for key, inner in value.items()]
+    elif isinstance(value, list) and "[]" in level.inner:
+        rows = [(place, f"{name}[]", inner) for place, inner in enumerate(value)]
+    else:
+        rows = []
+        if level.inner and level.row is None and value is not None:  # of another shape than any row of the table
+            _add(met, name, _Met(path, value, None, tuple(level.inner), "of another shape"))
+    for key, field, inner in rows:
+        below = level.next("[]" if isinstance(key, int) else key)
+        row = None if below is None else below.row
+        if below is None or (row is not None and row[0] != "used"):
+            _add(met, field, _Met((*path, key), inner, row, tuple(level.inner)))
+        elif below.inner:
+            _walk(inner, below, (*path, key), field, met)
+
+
+def _add(met: dict[str, _Met], field: str, found: _Met) -> None:
+    if field in met:
+        met[field].count += 1
+    else:
+        met[field] = found
+
+
+def notes_of(document: Document, table: FieldTable, faults: Iterable[Fault] = ()) -> tuple[str, ...]:
+    """What stands in a document and is not used, in words.
+
+    Args:
+        document: a file; of XML its root element.
+        table: what becomes of each field.
+        faults: what else is wrong with it.
+
+    Raises:
+        InputError: faults, or fields that are refused; all of them are listed.
+    """
+    met: dict[str, _Met] = {}
+    _walk(document.data, _levels(table), (), "", met)
+    others = table.get(ANY_OTHER, ("refused", ""))[0]
+    faults = list(faults)
+    told = {fault.path for fault in faults}
+    listed: list[str] = []
+    unknown: list[str] = []
+    for field, found in met.items():
+        times = "" if found.count == 1 else f", {found.count} times"
+        if found.path in told:
+            continue
+        if found.row is None and others == "refused":
+            allowed = nearest_text(str(found.path[-1]) if found.path else "", found.siblings)
+            faults.append(Fault(found.path, found.message, value_text(found.value), allowed))
+        elif found.row is None:
+            unknown.append(f"{field} ({value_text(found.value)}{times})")
+        elif found.row[0] == "noted":
+            listed.append(f"{field} ({found.row[1]}{times})")
+        elif found.value:
+            faults.append(Fault(found.path, f"not covered: {found.row[1]}", value_text(found.value)))
+    document.refuse(faults)
+    return (*named("not used", listed), *named("not used, and not known to this reader", unknown))
+
+
+def named(words: str, fields: Sequence[str]) -> tuple[str, ...]:
+    """A note that names fields; none without any."""
+    hidden = len(fields) - MOST_NAMED
+    more = f", and {hidden} more" if hidden > 0 else ""
+    return (f"{words}: {', '.join(fields[:MOST_NAMED])}{more}",) if fields else ()
