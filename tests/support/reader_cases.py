@@ -127,7 +127,7 @@ PLAN_BLOCK = {
         },
         {"name": "signal", "channel_type": "memory", "channel_ids": [0]},
         {"name": "wait", "channel_type": "memory", "channel_ids": [0]},
-        {"name": "barrier", "barrier_id": 0, "num_threadblocks": 1},
+        {"name": "barrier", "barrier_id": 0, "num_threadblocks": 2},
         {"name": "glres", "channel_type": "switch", "reduce_op": "sum",
          "src_buff": [{"switch_channel_id": 0, "index": 1, "size": 1}],
          "dst_buff": [{"switch_channel_id": 0, "index": 1, "size": 1}]},
@@ -184,13 +184,16 @@ def _mscclpp_others() -> dict[str, Change]:
         "tbg_info.tbg_size": (0, ("tbg_info", "tbg_size"), 2),
         "semaphore_ids[]": (3, (), {"name": "sem_acquire", "semaphore_ids": [1]}),
         "barrier_id": (3, ("barrier_id",), 1),
-        "num_threadblocks": (3, ("num_threadblocks",), 2),
+        "num_threadblocks": (3, ("num_threadblocks",), 1),
     }
     for name, (number, inner, value) in rows.items():
         made[f"gpus[].threadblocks[].ops[].{name}"] = (*OPS, number, *inner), value
         operation = changed([PLAN_BLOCK["ops"][number]], ((0, *inner), value))[0]  # type: ignore[index]
         made[f"gpus[].threadblocks[].ops[].ops[].{name}"] = (*OPS, 6, "ops"), [operation]
-    made["gpus[].threadblocks[].ops[].ops[].name"] = (*OPS, 6, "ops"), [PLAN_BLOCK["ops"][5]]  # type: ignore[index]
+    # In a pipeline, what stands there before has no effect that another value of these alone would change.
+    for name, number in (("name", 5), ("channel_type", 1), ("channel_ids[]", 1)):
+        operation = PLAN_BLOCK["ops"][number]  # type: ignore[index]
+        made[f"gpus[].threadblocks[].ops[].ops[].{name}"] = (*OPS, 6, "ops"), [operation]
     return made
 
 
