@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from topoopt.files.faults import value_text
 from topoopt.files.graphml_files import GRAPHML_FIELDS, RawGraph, read_graphml
-from topoopt.files.known_fields import FieldLog, Fields
+from topoopt.files.known_fields import FieldLog, Fields, listed
 from topoopt.files.link_attributes import (
     GBPS,
     LINK,
@@ -24,7 +24,7 @@ from topoopt.files.link_attributes import (
     link_rates,
     parallel_of,
 )
-from topoopt.files.link_tables import read_link_table
+from topoopt.files.link_tables import COLUMNS, read_link_table
 from topoopt.files.node_link_files import NODE_LINK_FIELDS, read_node_link
 from topoopt.files.untrusted import refusal
 
@@ -76,6 +76,10 @@ GRAPH_READERS: Mapping[str, tuple[Reader, Fields]] = {
     ".edges": (read_link_table, {}),
 }
 """Readers by the ending of a file's name, with the fields of the format beside attributes of nodes and links."""
+
+GRAPHML_TABLE, NODE_LINK_TABLE = listed(GRAPHML_FIELDS), listed(NODE_LINK_FIELDS)
+LINKS_TABLE, RATES_TABLE = (listed(fields_of(use, None)) for use in NetworkUse)
+COLUMNS_TABLE = listed({"column": COLUMNS})
 
 
 def read_graph(

@@ -1,15 +1,14 @@
-"""What becomes of each field of a file of another tool: one table a reader, one rule for what is in none."""
+"""Fields of files that are met one after the other: tables by level, and one rule for what is in none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.faults import value_text
+from topoopt.files.reader_fields import ANY_OTHER, FieldRow, FieldTable
 
 Value = TypeVar("Value")
 
@@ -17,36 +16,26 @@ SHOWN = 12
 """Names of fields in one note."""
 
 
-class Fate(StrEnum):
-    """What becomes of a field."""
-
-    USED = "used"
-    NOTED = "noted"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True)
-class KnownField:
-    """A field that a reader knows: what becomes of it, and what it means or why it is not read."""
-
-    fate: Fate
-    meaning: str
-
-
-Fields = Mapping[str, Mapping[str, KnownField]]
+Fields = Mapping[str, FieldTable]
 """The fields of a format by level (`node`, `column`, ...), and by name."""
 
 
-def used(meaning: str) -> KnownField:
-    return KnownField(Fate.USED, meaning)
+def used(meaning: str) -> FieldRow:
+    return "used", meaning
 
 
-def noted(meaning: str) -> KnownField:
-    return KnownField(Fate.NOTED, meaning)
+def noted(meaning: str) -> FieldRow:
+    return "noted", meaning
 
 
-def refused(meaning: str) -> KnownField:
-    return KnownField(Fate.REFUSED, meaning)
+def refused(meaning: str) -> FieldRow:
+    return "refused", meaning
+
+
+def listed(fields: Fields) -> FieldTable:
+    """One table of all levels; what is in none is noted."""
+    rows = {f"{name} ({level})": row for level, table in fields.items() for name, row in table.items()}
+    return {**rows, ANY_OTHER: noted("its name, and the file")}
 
 
 def bare(name: str) -> str:
@@ -78,15 +67,15 @@ class FieldLog:
         field = known.get(name)
         shown = value_text(name)
         if field is None:
-            like = [other for other, entry in known.items() if entry.fate is Fate.USED and bare(other) == bare(name)]
+            like = [other for other, entry in known.items() if entry[0] == "used" and bare(other) == bare(name)]
             if like:
                 self.refuse(f"{level} {shown} is not known", allowed=f"did you mean {like[0]}?", line=line)
             else:
                 self._unknown.setdefault(level, []).append(shown)
-        elif field.fate is Fate.REFUSED:
-            self.refuse(f"{level} {shown} cannot be read", allowed=field.meaning, line=line)
-        elif field.fate is Fate.NOTED:
-            self.note(f"{level} {shown} of {self.name} was not read: {field.meaning}")
+        elif field[0] == "refused":
+            self.refuse(f"{level} {shown} cannot be read", allowed=field[1], line=line)
+        elif field[0] == "noted":
+            self.note(f"{level} {shown} of {self.name} was not read: {field[1]}")
 
     def seen(self, level: str, name: str) -> bool:
         """Whether the file has this field."""

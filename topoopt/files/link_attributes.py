@@ -11,7 +11,8 @@ from fractions import Fraction
 
 from topoopt.core.errors import InputError
 from topoopt.files.faults import value_text
-from topoopt.files.known_fields import FieldLog, KnownField, noted, refused, used
+from topoopt.files.known_fields import FieldLog, noted, refused, used
+from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import refusal
 
 LINK = "attribute of links"
@@ -50,14 +51,14 @@ ROLES: Mapping[str, bool] = {"switch": True, **dict.fromkeys(("rank", "server", 
 
 _WEIGHT = "it may be a length or a capacity; `rate_attribute: weight` takes it for the capacity"
 _NO_UNIT = "a latency with a unit in its name: latency_us, latency_ns or latency_ms"
-_SHARED: Mapping[str, KnownField] = {
+_SHARED: FieldTable = {
     "multiplicity": used("number of parallel links, each of the rate of the link; default 1"),
     "LinkSpeedUnits": used("unit of LinkSpeed: K, M, G or T bits a second"),
     "weight": noted(_WEIGHT),
     **{name: used(f"rate of a link; one is {float(unit):g} Gbit/s") for name, unit in WITH_UNIT.items()},
 }
 
-LINK_FIELDS: Mapping[NetworkUse, Mapping[str, KnownField]] = {
+LINK_FIELDS: Mapping[NetworkUse, FieldTable] = {
     NetworkUse.LINKS: {
         **_SHARED,
         **{name: used("capacity of a link, in the unit of the demand") for name in UNITLESS},
@@ -77,13 +78,13 @@ LINK_FIELDS: Mapping[NetworkUse, Mapping[str, KnownField]] = {
     },
 }
 
-NODE_FIELDS: Mapping[NetworkUse, Mapping[str, KnownField]] = {
+NODE_FIELDS: Mapping[NetworkUse, FieldTable] = {
     NetworkUse.LINKS: {"role": noted("every node counts as a server here, switches too")},
     NetworkUse.RATES: {"role": used(f"switch, or what computes ({', '.join(list(ROLES)[1:])}), which is the default")},
 }
 
 
-def fields_of(use: NetworkUse, rate_attribute: str | None) -> dict[str, Mapping[str, KnownField]]:
+def fields_of(use: NetworkUse, rate_attribute: str | None) -> dict[str, FieldTable]:
     """Levels of attributes, the one that `rate_attribute` names among those that are used."""
     links = dict(LINK_FIELDS[use])
     if rate_attribute is not None:

@@ -9,15 +9,16 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from topoopt.files.graphml_files import MAX_TEXT, RawGraph
-from topoopt.files.known_fields import FieldLog, KnownField, bare, used
+from topoopt.files.known_fields import FieldLog, bare, used
 from topoopt.files.link_attributes import LINK, NetworkUse
+from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import parsing, read_text
 
 SOURCES = ("source", "tail", "src", "from")
 TARGETS = ("target", "head", "dst", "destination", "to")
 COUNTS = ("links", "count", "parallel")
 
-COLUMNS: Mapping[str, KnownField] = {
+COLUMNS: FieldTable = {
     **{name: used("tail of the link") for name in SOURCES},
     **{name: used("head of the link") for name in TARGETS},
     **{name: used("as multiplicity") for name in COUNTS},

@@ -17,8 +17,10 @@ from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, Path, key_text, nearest_text, value_text
 
 Use = Literal["used", "noted", "refused"]
-FieldTable = Mapping[str, tuple[Use, str]]
-"""Field -> what becomes of it, and what it means or why it is not used."""
+FieldRow = tuple[Use, str]
+"""What becomes of a field, and what it means or why it is not used."""
+
+FieldTable = Mapping[str, FieldRow]
 
 ANY_OTHER = "any other"
 MOST_NAMED = 50
@@ -31,7 +33,7 @@ class _Met:
 
     path: Path
     value: object
-    row: tuple[Use, str] | None
+    row: FieldRow | None
     siblings: tuple[str, ...]
     message: str = "unknown field"
     count: int = 1
@@ -42,7 +44,7 @@ class _Level:
 
     def __init__(self) -> None:
         self.inner: dict[str, _Level] = {}
-        self.row: tuple[Use, str] | None = None
+        self.row: FieldRow | None = None
 
     def next(self, token: str) -> _Level | None:
         return self.inner.get(token) or self.inner.get("*")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
+
+from topoopt.files.reader_fields import ANY_OTHER, FieldTable
 
 _STORED = "how the checkpoint is stored; `formats` says what is trained. A note says so where it is not 16 bits"
 _LINEAR = "layers of linear attention"
@@ -14,7 +15,7 @@ _EXPERTS = "experts under the name of another family"
 _PARTS = "models of several parts"
 _ONCE = "attention of another structure"
 
-FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+FIELDS: FieldTable = MappingProxyType(
     {
         "model_type": ("used", "the family"),
         "hidden_size": ("used", "width h"),
@@ -151,3 +152,6 @@ EVERY = frozenset(
     }
 )
 """Keys that say that every n-th layer is another one: 1 is all of them."""
+
+TABLE: FieldTable = {**FIELDS, ANY_OTHER: ("noted", "its name")}
+"""The same with what becomes of any other key."""
