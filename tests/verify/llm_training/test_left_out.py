@@ -34,8 +34,8 @@ RAILS = """{schema_version: 1, kind: llm-training, name: case,
   model: {layers: 8, hidden: 1024, ffn_hidden: 4096, heads: 16, kv_heads: 4, vocabulary: 32000},
   batch: {sequences: 32, length: 2048},
   cluster: {servers: 4, gpus_per_server: 2, device: a100, gpu_memory_gib: 80, intra_server_gbps: 2400, degree: 2,
-            interfaces: per-gpu, link_gbps: 5},
-  strategy: {tensor: 2, context: 1, pipeline: 2, micro_batch: [1, 2], zero: 1, recompute: none, schedule: 1f1b},
+            interfaces: per-gpu, link_gbps: 1},
+  strategy: {tensor: 2, context: 1, pipeline: 2, micro_batch: [1, 2], zero: 0, recompute: none, schedule: 1f1b},
   switching: {delay: 20ms, ports: 2}, fabrics: [photonic-rails], search: {top: 2}}"""
 
 

@@ -127,9 +127,11 @@ def _listed_ways(
     for route in routes:
         if any(step not in links for step in itertools.pairwise(route.path)):
             findings.add("routes", f"{network.fabric}: route {route.path} takes a link that there is not")
+        if len(set(route.path)) < len(route.path) or not route.share > 0:
+            findings.add("routes", f"{network.fabric}: route {route.path} of share {route.share!r} is of no use")
         ways[route.path[0], route.path[-1]].append((route.path, route.share))
     for pair, listed in ways.items():
-        if abs(sum(share for _, share in listed) - 1.0) > 1e-6 or min(share for _, share in listed) < 0:
+        if abs(sum(share for _, share in listed) - 1.0) > 1e-6:
             findings.add("routes", f"{network.fabric}: shares of {pair} do not sum to 1")
     for step in links - set(ways):
         ways[step] = [(step, 1.0)]
