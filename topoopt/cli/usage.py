@@ -52,9 +52,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "import flexnet-taskgraph": ("topoopt import flexnet-taskgraph graph.fbuf -o job.yaml",),
     "import chakra": ("topoopt import chakra traces/ --as co-optimisation --peak-tflops 312 -o job.yaml",),
     "import astrasim-network": ("topoopt import astrasim-network network.yml -o network.yaml",),
-    "import calculon": (
-        "topoopt import calculon --model gpt3.json --system a100.json --execution run.json -o job.yaml",
-    ),
     "import libra": (
         "topoopt import libra --network net.csv --cost-model cost.csv --workload gpt3.csv --total-gbytes-per-s 500",
     ),

@@ -27,9 +27,6 @@ def evaluate(
     micro_batch: Annotated[int | None, typer.Option(min=1, help="Sequences of a micro-batch.")] = None,
     schedule: Annotated[str | None, typer.Option(help="gpipe, 1f1b, interleaved, zb-h1, zb-2p or dualpipe.")] = None,
     recompute: Annotated[str | None, typer.Option(help="none, selective or full.")] = None,
-    best: Annotated[
-        bool, typer.Option("--best", help="With time_model: calculon, the fastest execution that fits.")
-    ] = False,
     fabric: Annotated[
         list[str] | None,
         typer.Option(help="Also on this network, e.g. direct-connect, torus-3d, rail-only, photonic-rails."),
@@ -43,8 +40,8 @@ def evaluate(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.analyses.evaluate.answer import answer, best_answer
-        from topoopt.analyses.evaluate.run import best_of_calculon, chosen_strategy, estimate_document
+        from topoopt.analyses.evaluate.answer import answer
+        from topoopt.analyses.evaluate.run import chosen_strategy, estimate_document
         from topoopt.core.parallelism import Recompute
         from topoopt.core.pipeline import PipelineSchedule
         from topoopt.files.documents import parse_document
@@ -52,10 +49,6 @@ def evaluate(
         from topoopt.simulate.llm_training.estimate import estimate
 
         problem = read_llm_training(parse_document(file))
-        if best:
-            found = best_of_calculon(problem)
-            output.result(found, lambda console: _show_best(console, found), best_answer(found))
-            return 0
         given: dict[str, Any] = {
             "tensor": tensor,
             "sequence": sequence,
@@ -116,8 +109,6 @@ def _on_fabrics(
 
     if not fabrics:
         raise InputError([Problem("goes with --fabric", path="--follow", allowed="--fabric NAME --follow")])
-    if problem.calculon is not None:
-        raise InputError([Problem("networks go with time_model: roofline", path="--fabric", value=", ".join(fabrics))])
     with stop_on_signals(None) as stop:
         return on_fabrics(problem, strategy, ideal, tuple(fabrics), stop, switched, follow=follow)
 
@@ -144,7 +135,7 @@ def _show(console: Console, document: dict[str, Any]) -> None:
     times = ", ".join(f"{name} {value:.4g}" for name, value in document["breakdown_s"].items() if value)
     memory = ", ".join(f"{name} {value:.4g}" for name, value in document["memory_gib"].items())
     lines = [
-        f"{document['name']}: {document['iteration_time_s']:.6g} s an iteration ({document['time_model']})",
+        f"{document['name']}: {document['iteration_time_s']:.6g} s an iteration",
         f"strategy: {parts}, {document['strategy']['schedule']}, recompute {document['strategy']['recompute']}",
         f"seconds: {times}",
         f"GiB of the fullest GPU: {memory} ({'fits' if document['fits'] else 'does not fit'})",
@@ -171,12 +162,3 @@ def _fabric_text(one: dict[str, Any]) -> str:
     split = ", ".join(f"{family} {count}" for family, count in one["degree_split"].items() if count)
     text += "".join(f"; {part}" for part in (one["form"], split and f"interfaces {split}") if part)
     return text if worst is None else f"{text}; waits most for {worst}, {waits[worst]:.4g} s"
-
-
-def _show_best(console: Console, found: dict[str, Any]) -> None:
-    execution = ", ".join(f"{name} {value}" for name, value in found["execution"].items())
-    for line in (
-        f"{found['name']}: {found['iteration_time_s']:.7g} s an iteration, {found['memory_gib']:.5g} GiB",
-        f"the fastest of {found['fitting']} that fit, of {found['records']} executions: {execution}",
-    ):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -16,7 +16,6 @@ from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, differs
-from topoopt.verify.llm_training.calculon.check import check_calculon
 from topoopt.verify.llm_training.divisions import layers_of, row_in
 from topoopt.verify.llm_training.drawn_links import check_drawn_links
 from topoopt.verify.llm_training.fabric_bound import proven_bound
@@ -41,11 +40,6 @@ def check_llm_training(problem: LlmTrainingProblem, solution: LlmTrainingSolutio
     """
     findings = ViolationLog()
     findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
-    if problem.calculon is not None:
-        check_calculon(findings, problem, solution)
-        if findings.clean:
-            findings.guard("certificate", "the certificate", lambda: _check_claims(findings, solution, np.inf))
-        return findings.findings()
     findings.guard("strategy", "the strategies", lambda: _check_strategies(findings, problem, solution))
     if findings.clean:
         findings.guard("figures", "the figures", lambda: _check_figures(findings, problem, solution))
@@ -60,7 +54,7 @@ def _check_identity(findings: ViolationLog, problem: LlmTrainingProblem, solutio
     cluster, batch = problem.cluster, problem.batch
     due = TrainingSetting(
         problem.model.name, problem.model.layers, cluster.servers, cluster.gpus_per_server, cluster.device,
-        batch.sequences, batch.length, problem.usable_bytes, problem.time_model,
+        batch.sequences, batch.length, problem.usable_bytes,
     )  # fmt: skip
     for part in fields(due):
         findings.hold("setting", (part.name, getattr(solution.setting, part.name), getattr(due, part.name)))
@@ -108,8 +102,6 @@ def _outside(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
         return "has its long chunks at other turns than all ranks"
     if balanced and strategy.stage_layers != _balanced(problem, strategy):
         return f"has layers {' '.join(map(str, strategy.stage_layers))}, which are not balanced"
-    if strategy.execution is not None:
-        return "has choices of another time model"
     if RANK_ORDERS.index(strategy.order) not in orders_of(problem, shape_of(strategy)):
         return "has another order of ranks"
     return ""
