@@ -31,9 +31,6 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Also on this network, e.g. direct-connect, torus-3d, rail-only, photonic-rails."),
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="For --fabric: also send every transfer of every server.")
-    ] = False,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Time, its parts and memory of one configuration; what is not given is as the instance pins it, else plain."""
@@ -68,9 +65,8 @@ def evaluate(
         document = estimate_document(problem, strategy, ideal)
         if problem.switching is not None:
             document["switching"] = _switched(file, problem, strategy)
-        if fabric or follow:
-            steps = document.get("switching")
-            document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric or [], steps, follow=follow)
+        if fabric:
+            document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric, document.get("switching"))
         output.result(document, lambda console: _show(console, document), answer(problem, document))
         return 0
 
@@ -101,16 +97,13 @@ def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
 
 
 def _on_fabrics(
-    problem: Any, strategy: Any, ideal: Any, fabrics: list[str], switched: dict[str, Any] | None, *, follow: bool
+    problem: Any, strategy: Any, ideal: Any, fabrics: list[str], switched: dict[str, Any] | None
 ) -> list[dict[str, Any]]:
     from solvers.stop import stop_on_signals
     from topoopt.analyses.evaluate.on_fabrics import on_fabrics
-    from topoopt.core.errors import InputError, Problem
 
-    if not fabrics:
-        raise InputError([Problem("goes with --fabric", path="--follow", allowed="--fabric NAME --follow")])
     with stop_on_signals(None) as stop:
-        return on_fabrics(problem, strategy, ideal, tuple(fabrics), stop, switched, follow=follow)
+        return on_fabrics(problem, strategy, ideal, tuple(fabrics), stop, switched)
 
 
 def _named(option: str, value: str | None, names: Any) -> Any:
@@ -157,8 +150,6 @@ def _fabric_text(one: dict[str, Any]) -> str:
     waits = {part["dimension"]: part["exposed_s"] for part in one["dimensions"]}
     worst = max(waits, key=lambda name: waits[name], default=None)
     text = f"{one['fabric']}: {one['iteration_time_s']:.6g} s"
-    if "followed_s" in one:
-        text += f", all transfers followed {one['followed_s']:.6g} s"
     split = ", ".join(f"{family} {count}" for family, count in one["degree_split"].items() if count)
     text += "".join(f"; {part}" for part in (one["form"], split and f"interfaces {split}") if part)
     return text if worst is None else f"{text}; waits most for {worst}, {waits[worst]:.4g} s"
