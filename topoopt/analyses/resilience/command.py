@@ -66,8 +66,7 @@ def resilience(
     solutions of the kinds co-optimisation (iteration time; give --instance), llm-training (on any network but an ideal
     switch), routing and topology (theta).
 
-    With --days servers are down as in the trace of InfiniteHBD (mean 2.31 %, 99th percentile 7.75 %; 349 days): what is
-    left of the throughput, with circuits, by which any servers make a copy of the model, and without.
+    With --days servers are down as in the trace of InfiniteHBD: the throughput that is left, with circuits and without.
     """
     output = Output.choose(as_json)
     alone = {"--rewire": rewire, "--link": link, "--server": server, "--switch": switch, "--fabric": fabric}
@@ -76,6 +75,7 @@ def resilience(
         from topoopt.analyses.resilience.run import ResilienceQuestion
         from topoopt.console.attended import attended
         from topoopt.core.failures import Failure
+        from topoopt.files.atomic import write_text_atomically
         from topoopt.files.solution_kind import solution_kind
 
         kind = solution_kind(solution, SUBJECTS)
@@ -95,18 +95,15 @@ def resilience(
             run.doing = "files"
             if csv is not None:
                 from topoopt.analyses.resilience.data import resilience_csv
-                from topoopt.files.atomic import write_text_atomically
 
                 write_text_atomically(csv, resilience_csv(result))
             if report is not None:
                 from topoopt.analyses.resilience.report import render_resilience
-                from topoopt.files.atomic import write_text_atomically
 
                 write_text_atomically(report, render_resilience(result, topology))
             reason = stop.reason()
-        _show(
-            output, result, solution, run.began.at_s, reason, [str(path) for path in (csv, report) if path is not None]
-        )
+        written = [str(path) for path in (csv, report) if path is not None]
+        _show(output, result, solution, run.began.at_s, reason, written)
         if result.violations:
             for line in ("the checker rejects repairs:", *result.violations):
                 output.say_error(line)
