@@ -10,7 +10,6 @@ from statistics import mean
 import pytest
 
 from tests.support.cli_cases import refusals, run
-from tests.support.llm_cases import CALCULON, needs_calculon
 from tests.support.paths import INSTANCES
 from topoopt.analyses.calibrate.fit import USUAL, errors_of, fitted, predicted_s, summary
 from topoopt.analyses.calibrate.runs import read_runs
@@ -59,22 +58,6 @@ def test_the_goal_is_met_with_half_or_twice_the_usual_cost_of_an_expert(
     errors = summary(errors_of([one for one in runs if one.held_out], reached))
     assert errors["mean_percent"] < 10
     assert errors["worst_percent"] == pytest.approx(worst, abs=0.1)
-
-
-@needs_calculon
-def test_calculon_beside_ours() -> None:
-    """Its errors on published runs are those its own code has: on the eight times of arXiv:2205.05198 3.65 % in the
-    mean and 8.9 % at worst, on arXiv:2104.04473 17.8 % at worst, on the rows of Megatron-LM in arXiv:2402.15627 12.4 %.
-    What it has no words for has no figure."""
-    files = (FOLDER / "a100.yaml", "--measured", FOLDER / "runs-a100.csv", "--keep")
-    found = run("calibrate", *files, "--calculon", CALCULON / "systems" / "a100_80g.json", "--json").json
-    errors = found["calculon"]["sources"]
-    assert errors["2205.05198"]["mean_percent"] == pytest.approx(3.65, abs=0.005)
-    for source, worst in (("2205.05198", 8.9), ("2104.04473", 17.8), ("2402.15627 Megatron-LM", 12.4)):
-        assert errors[source]["worst_percent"] == pytest.approx(worst, abs=0.05)
-    unknown = [one["run"] for one in found["runs"] if one["calculon_s"] is None]
-    assert unknown == ["zb-h1", "zb-2p"]
-    assert run("calibrate", *files, "--calculon", FOLDER / "a100.yaml").code == 2
 
 
 def test_a_device_without_runs_of_its_own_is_judged_with_what_it_has() -> None:

@@ -14,32 +14,26 @@ SIZES = ("--tensor", 8, "--pipeline", 4, "--data", 2)
 
 
 def test_a_configuration_on_three_networks() -> None:
-    """Two replicas of four stages on eight servers: by hand a hop has 1 of 8 links of 50 GB/s for 8 GPUs, on rails all.
-
-    What follows every transfer agrees with the order of the passes of one rank a stage.
-    """
+    """Two replicas of four stages on eight servers: by hand a hop has 1 of 8 links of 50 GB/s for 8 GPUs, rails all."""
     options = [part for name in ("direct-connect", "torus-3d", "rail-only") for part in ("--fabric", name)]
-    found = run("evaluate", CASE, *SIZES, *options, "--follow", "--json").json
+    found = run("evaluate", CASE, *SIZES, *options, "--json").json
     assert [one["fabric"] for one in found["fabrics"]] == ["direct-connect", "torus-3d", "rail-only"]
     rates = []
     for one in found["fabrics"]:
         assert one["iteration_time_s"] >= found["iteration_time_s"]
-        assert one["followed_s"] == pytest.approx(one["iteration_time_s"], rel=0.03)
         rates.append({part["dimension"]: part["gbytes_per_s"] for part in one["dimensions"]}["pipeline"])
     assert found["fabrics"][0]["degree_split"] == {"data": 6, "pipeline": 2}
-    # One link to each neighbour for eight GPUs; an axis of a torus in two dimensions has two links each way, and places
-    # round a corner are joined by two paths.
+    # One link to each neighbour for eight GPUs; on a torus an axis has two links each way of eight interfaces, and
+    # exchanges put the stages on neighbours.
     assert rates[0] == pytest.approx(rates[2] / 8)
-    assert rates[1] == pytest.approx(rates[2] / 2)
-    assert next(part["hops"] for part in found["fabrics"][1]["dimensions"] if part["dimension"] == "pipeline") == 2
+    assert rates[1] == pytest.approx(rates[2] / 4)
+    assert next(part["hops"] for part in found["fabrics"][1]["dimensions"] if part["dimension"] == "pipeline") == 1
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
-    """Unknown fabrics with those there are; an engine without a network; one interface for many servers."""
+    """Unknown fabrics with those there are; one interface for many servers."""
     ((path, value, message),) = refusals(run("evaluate", CASE, *SIZES, "--fabric", "torus", "--json").json)
     assert (path, value, message) == ("fabrics", "torus", "no such fabric")
-    ((path, _, _),) = refusals(run("evaluate", CASE, *SIZES, "--follow", "--json").json)
-    assert path == "--follow"
     file = tmp_path / "one.yaml"
     file.write_text(CASE.read_text().replace("degree: 8", "degree: 1").replace("per-gpu", "per-server"))
     answer = run("evaluate", file, *SIZES, "--fabric", "direct-connect")
@@ -58,6 +52,3 @@ def test_rails_among_the_fabrics() -> None:
     assert only["iteration_time_s"] >= found["switching"]["electrical_s"] * (1 - 1e-9)
     ((path, _, message),) = refusals(run("evaluate", CASE, *SIZES, "--fabric", "photonic-rails", "--json").json)
     assert (path, message) == ("--fabric", "how long circuits of the rails take to set is missing")
-    words = ("--fabric", "photonic-rails", "--follow", "--json")
-    ((path, _, _),) = refusals(run("evaluate", file, *sizes, *words).json)
-    assert path == "--follow"

@@ -13,7 +13,6 @@ import pytest
 from tests.support import chakra_files as chakra
 from tests.support import written_schedules as written
 from tests.support.cli_cases import run, shared
-from tests.support.llm_cases import execution
 from tests.support.paths import ROOT
 from topoopt.files.documents import load_document
 from topoopt.formats.chakra.content import CommType, NodeType
@@ -61,26 +60,6 @@ def libra_files(folder: Path) -> Words:
         (folder / name).write_text(text)
     named = [word for name in ("network", "cost-model", "workload") for word in (f"--{name}", folder / name)]
     return [*named, "--total-gbytes-per-s", 100]
-
-
-def calculon_files(folder: Path) -> Words:
-    """A small model on two servers of two GPUs."""
-    model = {"hidden": 64, "feedforward": 256, "seq_size": 32, "attn_heads": 4, "attn_size": 16, "num_blocks": 4}
-    unit = {"float16": {"tflops": 312, "gflops_efficiency": [[1, 0.9], [0, 0.5]]}}
-    memory = {"GiB": 80, "GBps": 2048, "MB_efficiency": [[10, 0.9], [0, 0.5]]}
-    network = {
-        "bandwidth": 300, "efficiency": 0.65, "size": 2, "latency": 1e-5, "must_be_filled": True,
-        "processor_usage": 0.1,
-        "ops": {"p2p": [1.0, None], "reduce_scatter": [1.0, 0], "all_gather": [1.0, 0], "all_reduce": [2.0, -1]},
-    }  # fmt: skip
-    outer = {**network, "bandwidth": 25, "size": 64, "must_be_filled": False}
-    system = {
-        "matrix": unit, "vector": unit, "mem1": memory, "processing_mode": "roofline", "networks": [network, outer],
-    }  # fmt: skip
-    run = execution("2/2/1", "a rs G", batch=4, micro_batch=1, chunks=2)
-    for name, document in (("model", model), ("system", system), ("execution", run)):
-        (folder / f"{name}.json").write_text(json.dumps(document))
-    return [word for name in ("model", "system", "execution") for word in (f"--{name}", folder / f"{name}.json")]
 
 
 def traces(folder: Path) -> Words:
@@ -230,7 +209,6 @@ CASES: dict[tuple[str, str], Case] = {
             "reference": ["--reference"],
         },
     ),
-    ("calculon", ""): Case(calculon_files, {**NAME, "device": ["--device", "h800"]}),
     ("flexnet-taskgraph", ""): Case(task_graph, {**NAME, **LINKED}),
     ("msccl", ""): Case(ring_schedule, GATHERED),
     ("mscclpp", ""): Case(lambda folder: exported_schedule(folder, "mscclpp", "plan.json"), SCATTERED),
@@ -243,7 +221,6 @@ CASES: dict[tuple[str, str], Case] = {
 }
 GIVEN = {
     "chakra": {"path", "kind", "dims", "network", "total_gbytes_per_s"},
-    "calculon": {"model", "system", "execution"},
     "libra": {"network", "cost_model", "workload", "total_gbytes_per_s"},
     "flexnet-profile": {"file", "model"},
     "dnn-partitioning": {"file", "objective"},

@@ -27,7 +27,6 @@ COMMANDS: dict[str, str] = {
     "export": "export @/tiny/solution.json --to patch-list --out OUT/patches",
     "fabrics": f"fabrics {TINY} --fabrics fat-tree,ideal-switch --budget 50",
     "resilience": "resilience @/network/solution.json --csv OUT/failures.csv",
-    "outages": "outages @/model/solution.json --spares 0,1",
     "reconfigure": f"reconfigure {TINY} --delays 10us,1ms --budget 50",
     "import": f"import job {TINY} --objective throughput -o OUT/placement.yaml",
     "evaluate": f"evaluate {MODEL} --tensor 1",

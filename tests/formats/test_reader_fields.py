@@ -40,7 +40,7 @@ FORMATS = {
 
 def test_every_format_has_a_table() -> None:
     """What is imported or audited."""
-    assert set(FORMATS) == {*IMPORTERS, *SCHEDULES} - {"calculon"}
+    assert set(FORMATS) == {*IMPORTERS, *SCHEDULES}
     assert set.union(*FORMATS.values()) <= set(READERS)
 
 

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 import topoopt.costs
 from tests.support import chakra_files
-from tests.support.llm_cases import execution
 from topoopt.core.errors import TopooptError
 from topoopt.files.demand_files import read_demand
 from topoopt.files.demand_traces import read_trace
@@ -150,21 +149,6 @@ LIBRA = {
 }
 
 
-CALCULON = {
-    "model.json": b'{"hidden": 64, "feedforward": 256, "seq_size": 32, "attn_heads": 4, "attn_size": 16, '
-    b'"num_blocks": 4}',
-    "system.json": b'{"matrix": {"float16": {"tflops": 312, "gflops_efficiency": [[1, 0.9], [0, 0.5]]}}, '
-    b'"vector": {"float16": {"tflops": 78, "gflops_efficiency": [[0, 0.5]]}}, '
-    b'"mem1": {"GiB": 80, "GBps": 2048, "MB_efficiency": [[0, 0.5]]}, "processing_mode": "no_overlap", '
-    b'"networks": [{"bandwidth": 300, "efficiency": 0.65, "size": 8, "latency": 1e-05, "must_be_filled": false, '
-    b'"processor_usage": 0.1, "ops": {"p2p": [1.0, null], "reduce_scatter": [1.0, 0], "all_gather": [1.0, 0], '
-    b'"all_reduce": [2.0, -1]}}]}',
-    "execution.json": json.dumps(
-        execution("2/2/1", "a rs G", batch=4, micro_batch=1, chunks=2, pipeline_par_net=0, data_par_net=0)
-    ).encode(),
-}
-
-
 def imports() -> dict[str, bytes]:
     """A file of every format that is imported; of formats of several files, each."""
     return {
@@ -178,7 +162,6 @@ def imports() -> dict[str, bytes]:
         b' "InstanceParams": {"collective": 2, "num_chunks": 1}}',
         "ring.sccl": b'{"msccl_type": "topology", "name": "r", "links": [[0, 1], [1, 0]], "switches": []}',
         **LIBRA,
-        **CALCULON,
     }
 
 
@@ -206,14 +189,6 @@ def _libra(path: Path) -> list[Callable[[], Imported]]:
     return [partial(IMPORTERS["libra"], **common, loop=loop) for loop in ("no-overlap", "dp-overlap")]
 
 
-def _calculon(path: Path) -> list[Callable[[], Imported]]:
-    for name, content in CALCULON.items():
-        if name != path.name:
-            (path.parent / name).write_bytes(content)
-    files: dict[str, Any] = {key: path.parent / f"{key}.json" for key in ("model", "system", "execution")}
-    return [partial(IMPORTERS["calculon"], **files)]
-
-
 IMPORTS: dict[str, Callable[[Path], list[Callable[[], Imported]]]] = {
     "graph.json": lambda path: [
         lambda objective=objective: IMPORTERS["dnn-partitioning"](path, objective=objective)
@@ -233,5 +208,4 @@ IMPORTS: dict[str, Callable[[Path], list[Callable[[], Imported]]]] = {
     "input.teccl": lambda path: [lambda: IMPORTERS["teccl"](path)],
     "ring.sccl": lambda path: [lambda: IMPORTERS["sccl"](path)],
     **dict.fromkeys(LIBRA, _libra),
-    **dict.fromkeys(CALCULON, _calculon),
 }

@@ -20,6 +20,7 @@ from solvers.llm_training.network.plan import best_network, best_on_fabric
 from solvers.llm_training.network.rings import box_cycles
 from solvers.llm_training.network.split import best_split
 from solvers.stop import Stop
+from tests.support.followed_iteration import followed_s
 from tests.support.llm_cases import plain, ranked, strategy, training
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.llm_training import InterfaceSplit, LlmTrainingProblem, RankMap
@@ -29,7 +30,6 @@ from topoopt.core.parallelism import Overlap, ParallelStrategy
 from topoopt.core.regular_graphs import torus_steps
 from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.iteration_times import iteration_times
-from topoopt.simulate.llm_training.network.explicit import explicit_s
 from topoopt.simulate.llm_training.network.groups import family_groups
 from topoopt.simulate.llm_training.network.links import FamilyLoad, LinkGraph
 from topoopt.simulate.llm_training.network.rates import max_min_parts
@@ -317,7 +317,7 @@ def test_representative_ranks_stand_for_all_servers(seed: int) -> None:
     found = best_network(problem, fabric, RankedStrategy(one, 0.0, 0.0))
     assert found is not None
     placed = found.evaluated
-    followed = explicit_s(problem, one, placed.network, found.groups, placed.found)
+    followed = followed_s(problem, one, placed.network, found.groups, placed.found)
     assert placed.iteration_time_s == pytest.approx(followed, rel=0.03)
 
 

@@ -10,18 +10,16 @@ import numpy as np
 import pytest
 
 from solvers.collective.group_options import too_many_servers
-from solvers.llm_training.network.plan import best_network, best_on_fabric, outcome_of
+from solvers.llm_training.network.plan import best_on_fabric, outcome_of
 from solvers.stop import Stop
 from tests.support.llm_cases import strategy, training
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import InputError
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import DimensionLoad, FabricOutcome, RankedStrategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.simulate.llm_training.estimate import estimate
-from topoopt.simulate.llm_training.network.explicit import explicit_s
 from topoopt.simulate.llm_training.strategies import stage_layers
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.llm_training.network import check_network
@@ -200,16 +198,6 @@ def test_behind_switches_all_stay_on_rings() -> None:
         load = _load(_outcome(_problem(choice), REPLICAS, "rail-fat-tree"))
         assert (load.method, load.rounds) == ("", 0)
         assert load.gbytes_per_s / training("llama3-70b", 8, 8, 8192).device.reached.network == pytest.approx(6.25)
-
-
-def test_every_task_is_followed_on_rings_only() -> None:
-    """The graph of all tasks knows nothing else."""
-    problem = _problem("best")
-    found = best_network(problem, "torus-2d", RankedStrategy(REPLICAS, 0.0, 0.0))
-    assert found is not None
-    placed = found.evaluated
-    with pytest.raises(InputError, match=r"search.allreduce: not followed task by task \(value: best\)"):
-        explicit_s(problem, REPLICAS, placed.network, found.groups, placed.found)
 
 
 def test_too_many_servers_are_refused() -> None:

@@ -26,7 +26,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "reconfigure": (
         "reconfigure", "{instances}/tiny-4.yaml", "--delays", "1us,10ms", "--solution", "{job}", "--plot", "{page}",
     ),
-    "outages": ("outages", "{training}", "--spares", "0,1", "--plot", "{page}"),
+    "outages": ("resilience", "{training}", "--days", "349", "--spares", "0,1", "--report", "{page}"),
     "traffic": ("topology", "traffic", "{job}", "--plot", "{page}"),
     "pipeline": ("pipeline", "--stages", "2", "--micro-batches", "3", "--out", "{page}"),
     "collective find": ("collective", "find", "--servers", "8", "--degree", "2", "--report", "{page}"),
@@ -37,7 +37,7 @@ TEMPLATES: Mapping[str, str] = {
     "analyses/collective/page.html.j2": "collective find",
     "analyses/costs/page.html.j2": "cost",
     "analyses/fabrics/page.html.j2": "fabrics",
-    "analyses/outages/page.html.j2": "outages",
+    "analyses/resilience/outages.html.j2": "outages",
     "analyses/pipeline/page.html.j2": "pipeline",
     "analyses/reconfiguration/page.html.j2": "reconfigure",
     "analyses/resilience/page.html.j2": "resilience",

@@ -157,7 +157,6 @@ PODS = (
     Harmless("fabrics.*.pods.tried", "the order of strategies of one bound says nothing", "two swapped"),
 )
 
-EXECUTIONS = (*PROVENANCE, Harmless("ranked", "the order of executions of one time says nothing", "two swapped"))
 SCHEDULES = (
     *TRAINING,
     *(

@@ -107,18 +107,6 @@ FABRICS_OF_TRAINING = """{schema_version: 1, kind: llm-training, name: case,
 FORWARDED = FABRICS_OF_TRAINING.replace("link_gbps: 50}", "link_gbps: 50, optical_interfaces: 4}").replace(
     "[direct-connect, torus-3d, fat-tree], search: {top: 2}", "[regional-circuits], search: {top: 1}"
 )
-EXECUTIONS = (
-    HEAD + "llm-training, time_model: calculon, overlap: {pipeline: false}, search: {top: 3}, fabrics: [ideal-switch], "
-    "model: {layers: 4, hidden: 1024, ffn_hidden: 4096, heads: 8, vocabulary: 512, gated: false}, "
-    "batch: {sequences: 16, length: 512}, strategy: {data: [1, 2], micro_batch: 2, zero: [0, 1], chunks: 1}, "
-    "cluster: {servers: 2, gpus_per_server: 4, device: a100, intra_server_gbps: 2400, degree: 4, link_gbps: 200, "
-    "gpu_memory_gib: 0.25}, calculon: {"
-    "matrix: {tflops: 312, gflops_efficiency: [[16, 0.9], [1, 0.6], [0, 0.1]]}, "
-    "vector: {tflops: 78, gflops_efficiency: [[1, 0.5], [0, 0.1]]}, transfers: rs_ag, "
-    "memory: {gib: 80, gbytes_per_s: 2048, mb_efficiency: [[10, 0.75], [0, 0.3]]}, networks: [{gbytes_per_s: 300, "
-    "efficiency: 0.65, size: 8, latency_s: 1.0e-5, must_be_filled: false, processor_usage: 0.1, ops: {p2p: [1, null], "
-    "reduce_scatter: [1, -1], all_gather: [1, -1], all_reduce: [2, -1]}}]}}"
-)
 SCHEDULED = FABRICS_OF_TRAINING.replace(
     "[direct-connect, torus-3d, fat-tree], search: {top: 2}", "[torus-2d], search: {top: 1, allreduce: bfb}"
 )
@@ -197,7 +185,6 @@ CASES = {
     "llm-training, fabrics": Valid(
         partial(written, FABRICS_OF_TRAINING), harmless.TRAINING, together.TRAINING, most=60
     ),
-    "llm-training, calculon": Valid(partial(written, EXECUTIONS), harmless.EXECUTIONS, together.TRAINING, most=50),
     "llm-training, regions": Valid(partial(written, FORWARDED), harmless.TRAINING, together.TRAINING, most=40),
     "llm-training, schedules": Valid(partial(written, SCHEDULED), harmless.SCHEDULES, together.TRAINING, most=40),
     "llm-training, pods": Valid(partial(written, PODS), harmless.PODS, together.PODS, most=60),

@@ -118,20 +118,10 @@ COMMANDS: dict[str, Line] = {
         "Evaluate every single failure of a link, a server or an optical switch, and repair it at once and by "
         "re-wiring.",
     ),
-    "outages": Line(
-        "topoopt.analyses.outages.command",
-        "outages",
-        "Throughput of a language model in training over days on which servers are down, with spare servers.",
-    ),
     "reconfigure": Line(
         "topoopt.analyses.reconfiguration.command",
         "reconfigure",
         "Time of a job, or of a trace of demands, over the reconfiguration delay: one network, and links set anew.",
-    ),
-    "pod-circuits": Line(
-        "topoopt.analyses.pod_circuits.command",
-        "pod_circuits",
-        "Circuits for one iteration of a language model's plan, beside those that matrices of traffic choose.",
     ),
     "doctor": Line(
         "topoopt.cli.doctor",

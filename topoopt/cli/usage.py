@@ -43,18 +43,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "calibrate": ("topoopt calibrate a100.yaml --measured runs-a100.csv",),
     "fabrics": ("topoopt fabrics candle-16.yaml --fabrics fat-tree,ideal-switch --budget 500",),
     "replay": ("topoopt replay graph.fbuf --fabric ideal-switch --link-gbps 100",),
-    "resilience": ("topoopt resilience out/uniform-8-2/solution.json --csv failures.csv",),
-    "outages": ("topoopt outages out/llama3-70b-64/solution.json --spares 0,2,4",),
+    "resilience": (
+        "topoopt resilience out/uniform-8-2/solution.json --csv failures.csv",
+        "topoopt resilience out/llama3-70b-64/solution.json --days 349 --spares 0,2,4",
+    ),
     "reconfigure": ("topoopt reconfigure candle-16.yaml --delays 10us,1ms,10ms",),
-    "pod-circuits": ("topoopt pod-circuits small-16.yaml --pod-gpus 2 --pod-ports 6 --circuit-gbps 12.5",),
     "doctor": ("topoopt doctor", "topoopt doctor --compile"),
     "import flexnet-profile": ("topoopt import flexnet-profile profile.json --model dlrm -o job.yaml",),
     "import flexnet-taskgraph": ("topoopt import flexnet-taskgraph graph.fbuf -o job.yaml",),
     "import chakra": ("topoopt import chakra traces/ --as co-optimisation --peak-tflops 312 -o job.yaml",),
     "import astrasim-network": ("topoopt import astrasim-network network.yml -o network.yaml",),
-    "import calculon": (
-        "topoopt import calculon --model gpt3.json --system a100.json --execution run.json -o job.yaml",
-    ),
     "import libra": (
         "topoopt import libra --network net.csv --cost-model cost.csv --workload gpt3.csv --total-gbytes-per-s 500",
     ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
-from topoopt.core.calculon import CalculonSettings
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.language_model import LanguageModel
 from topoopt.core.parallelism import Overlap, StrategySpace
@@ -13,7 +12,6 @@ from topoopt.core.pod_settings import PodSettings
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.stated import Stated
 from topoopt.core.switching import SwitchSettings
-from topoopt.core.units import GIB
 
 END_SLOTS = 2
 """Runs of layers that may be empty, as the embedding or the head stands there."""
@@ -172,8 +170,6 @@ class LlmTrainingProblem(Stated):
     """An instance of kind `llm-training`.
 
     Attributes:
-        time_model: name in the table of models of operator times, `roofline` or `calculon`.
-        calculon: what that model needs; None for others.
         device: the GPU, with the efficiencies that the instance states.
         fabrics: names of networks to plan for, the first one first.
         top: how many of the next best strategies to report.
@@ -190,8 +186,6 @@ class LlmTrainingProblem(Stated):
     formats: NumberFormats
     space: StrategySpace
     overlap: Overlap
-    time_model: str
-    calculon: CalculonSettings | None
     device: TrainingDevice
     fabrics: tuple[str, ...]
     top: int
@@ -207,10 +201,8 @@ class LlmTrainingProblem(Stated):
 
     @property
     def usable_bytes(self) -> int | None:
-        """Memory of a GPU that training may take, by the cluster and the machine of Calculon; None: not checked."""
-        known = [] if self.cluster.usable_bytes is None else [self.cluster.usable_bytes]
-        known += [] if self.calculon is None else [int(self.calculon.machine.memory.gib * GIB)]
-        return min(known, default=None)
+        """Memory of a GPU that training may take; None: not checked."""
+        return self.cluster.usable_bytes
 
 
 @dataclass(frozen=True)
@@ -258,7 +250,7 @@ class StepEstimate:
         memory: of the fullest GPU.
         model_flops: of the iteration over all GPUs: forward and backward once, attention counted causally.
         peak_flops: of one GPU, operations a second, that model flops are held against.
-        detail: what only one time model knows, by name, in seconds or bytes.
+        detail: bytes that a GPU sends, by name.
     """
 
     breakdown: StepBreakdown

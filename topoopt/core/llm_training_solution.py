@@ -27,7 +27,6 @@ class TrainingSetting:
         servers, gpus_per_server, device: the cluster.
         sequences, length: of an iteration.
         usable_bytes: memory of a GPU that training may take; None: not checked.
-        time_model: what the times are by.
     """
 
     model: str
@@ -38,7 +37,6 @@ class TrainingSetting:
     sequences: int
     length: int
     usable_bytes: int | None
-    time_model: str
 
     @property
     def gpus(self) -> int:

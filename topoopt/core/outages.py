@@ -1,4 +1,4 @@
-"""Days of servers that are down, and what is left of a plan: results of `topoopt outages`."""
+"""Days of servers that are down, and what is left of a plan: results of `topoopt resilience --days`."""
 
 from __future__ import annotations
 

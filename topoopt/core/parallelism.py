@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import permutations
 
-from topoopt.core.calculon import ExecutionChoices
 from topoopt.core.pipeline import PipelineSchedule
 
 
@@ -60,7 +59,6 @@ class ParallelStrategy:
         recompute: what is computed again in the backward pass.
         order: ranks count fastest along the first.
         stage_layers: layers of each chunk, in the order of the model, p*v numbers; empty: as even as can be.
-        execution: what only the Calculon model tells apart; None: as the instance states it, or another time model.
     """
 
     tensor: int = 1
@@ -77,7 +75,6 @@ class ParallelStrategy:
     recompute: Recompute = Recompute.NONE
     order: tuple[ParallelDimension, ...] = RANK_ORDER
     stage_layers: tuple[int, ...] = ()
-    execution: ExecutionChoices | None = None
 
     @property
     def gpus(self) -> int:

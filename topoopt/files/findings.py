@@ -12,6 +12,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.interrupts import end_if_interrupted
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, Path, parse_path
+from topoopt.files.removed import said_removed
 from topoopt.files.schema_faults import schema_faults
 
 Value = TypeVar("Value")
@@ -75,7 +76,8 @@ class Findings:
         try:
             shaped = model.model_validate(document.data)
         except ValidationError as error:
-            faults = schema_faults(model, error)
+            kind = document.data.get("kind") if isinstance(document.data, dict) else None
+            faults = [said_removed(kind, fault) for fault in schema_faults(model, error)]
             # What is of another version fits in many places, for one reason.
             version = [fault for fault in faults if fault.path == VERSION and is_version(document.data)]
             self.add(version or faults)

@@ -35,7 +35,6 @@ IMPORTERS: Mapping[str, Importer] = PlugIns(
         "flexnet-taskgraph": "topoopt.formats.flexnet.import_taskgraph:IMPORTER",
         "chakra": "topoopt.formats.chakra.importer:IMPORTER",
         "astrasim-network": "topoopt.formats.astrasim.importer:IMPORTER",
-        "calculon": "topoopt.formats.calculon.importer:IMPORTER",
         "libra": "topoopt.formats.libra.importer:IMPORTER",
         "dnn-partitioning": "topoopt.formats.dnn_partitioning.importer:IMPORTER",
         "msccl": "topoopt.formats.schedules.importer:MSCCL",

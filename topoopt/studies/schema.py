@@ -17,11 +17,10 @@ COMMANDS = {
     "topology traffic": ("topoopt.analyses.traffic.command", "traffic"),
     "fabrics": ("topoopt.analyses.fabrics.command", "fabrics"),
     "reconfigure": ("topoopt.analyses.reconfiguration.command", "reconfigure"),
-    "pod-circuits": ("topoopt.analyses.pod_circuits.command", "pod_circuits"),
 }
 """Commands besides `solve` that a study can run (one JSON object): module and function."""
 
-ON_INSTANCES = ("topology traffic", "fabrics", "reconfigure", "pod-circuits")
+ON_INSTANCES = ("topology traffic", "fabrics", "reconfigure")
 """Those that take an instance; the others have options only."""
 
 Cell = str | int | float | bool | None
@@ -66,10 +65,7 @@ class GroupFile(FileModel):
     )
     instance: dict[str, object] | None = Field(default=None, description="an instance, written out")
     command: (
-        Literal[
-            "topology totient", "topology metrics", "cost", "topology traffic", "fabrics", "reconfigure", "pod-circuits"
-        ]
-        | None
+        Literal["topology totient", "topology metrics", "cost", "topology traffic", "fabrics", "reconfigure"] | None
     ) = Field(default=None, description="instead of solve; the first three take no instance")
     options: dict[FieldPath, Cell] = Field(default={}, description="options of the command, without dashes")
     vary: dict[FieldPath, Values] = Field(default={}, description="every combination of these values")

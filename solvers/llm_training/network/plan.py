@@ -18,7 +18,6 @@ import numpy as np
 from solvers.llm_training.network.evaluation import EvaluatedNetwork, dimension_loads, evaluated
 from solvers.llm_training.network.fabric_bound import optimistic_rates
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, FabricNetwork, fabric_problems
-from solvers.llm_training.network.places.exact import MOST_PROVEN
 from solvers.llm_training.network.rank_map import best_map
 from solvers.llm_training.network.reductions import with_schedules
 from solvers.stop import Stop
@@ -51,6 +50,9 @@ MOST_TRIED = 32
 """Strategies that get a network, on up to `LARGE` servers; beyond fewer."""
 
 LARGE = 512
+
+FEW = 12
+"""Servers up to which the best strategy gets places on every network of a fabric, not on the best of them alone."""
 
 ALIKE = 8
 """Of the strategies that get a network, one in so many may divide the GPUs alike, but always one: networks serve such
@@ -146,7 +148,7 @@ def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, sto
     """The same strategy, its ranks where they serve it best."""
     strategy, groups = found.ranked.strategy, found.groups
     networks = [found.fabric]
-    if problem.cluster.servers <= MOST_PROVEN:
+    if problem.cluster.servers <= FEW:
         networks = list(TRAINING_FABRICS[fabric].networks(problem, strategy, groups))
     best = found
     for one in networks:

@@ -1,4 +1,4 @@
-"""Where the blocks of ranks stand: the fastest of all maps where servers are few, else the best that exchanges find.
+"""Where the blocks of ranks stand: the best map that exchanges find.
 
 Exchanges begin with the orders of the dimensions, go on with planes of the coordinates and end with servers.
 """
@@ -6,27 +6,20 @@ Exchanges begin with the orders of the dimensions, go on with planes of the coor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, combinations, permutations
+from itertools import chain, combinations
 
 import numpy as np
 
 from solvers.llm_training.network.evaluation import EvaluatedNetwork, evaluated, iteration_s, no_faster
 from solvers.llm_training.network.fabrics import FabricNetwork
-from solvers.llm_training.network.places.exact import MOST_PROVEN, fastest_map
-from solvers.llm_training.network.places.tables import place_tables
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.llm_training import LlmTrainingProblem, RankMap
 from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
 from topoopt.core.routing import PathTable
-from topoopt.simulate.llm_training.network.buckets import rounds_counted
 from topoopt.simulate.llm_training.network.groups import FamilyGroups, rank_coordinates
-from topoopt.simulate.llm_training.network.links import Rails
 from topoopt.simulate.llm_training.network.rates import network_rates
 from topoopt.simulate.llm_training.network.sharing import shared_rates
-
-MOST_PERMUTED = 7
-"""Servers up to which all maps are tried where times do not follow from the links alone."""
 
 MOST_EXCHANGED = 128
 """Servers up to which exchanges are tried: routes of all pairs are kept."""
@@ -59,14 +52,6 @@ class _Maps:
         faster = seconds < best.iteration_time_s * (1.0 - 1e-9)
         return EvaluatedNetwork(network, found, rates, seconds) if faster else None
 
-    def fastest(self, best: EvaluatedNetwork, stop: Stop) -> EvaluatedNetwork:
-        """The fastest of all maps, as far as limits allow to go through them."""
-        graph = self._fabric.network.graph
-        tables = place_tables(self._groups, self._fabric, self._table)
-        ends = graph.tail, graph.head
-        found, _ = fastest_map(self._problem, self._strategy, tables, ends, best, self.faster, stop)
-        return found
-
     def final(self, places: Ints) -> EvaluatedNetwork:
         """With routes of the pairs that send alone."""
         return evaluated(self._problem, self._strategy, self._fabric.placed(self._groups, places), self._groups)
@@ -80,47 +65,21 @@ def best_map(
     start: EvaluatedNetwork,
     stop: Stop,
 ) -> EvaluatedNetwork:
-    """The fastest map found, beginning with the ranks in order.
-
-    Of up to `MOST_PROVEN` servers it is the fastest of all, unless a limit or `MOST_STEPS` comes before that is told.
-    """
+    """The fastest map that exchanges find, beginning with the ranks in order."""
     n = problem.cluster.servers
     if problem.rank_map is RankMap.IN_ORDER or fabric.routes is None or n > MOST_EXCHANGED or not start.found.loads:
         return start
     maps = _Maps(problem, strategy, groups, fabric)
     places, best = start.network.places, start
-    told = may_tell(problem, fabric)
-    every = not told and n <= MOST_PERMUTED
     g = problem.cluster.gpus_per_server
-    exchanged = chain(_orders(strategy, g), _planes(strategy, g), _drawn(n, problem.search.seed))
-    for map_ in _all_maps(n) if every else exchanged:
+    for exchange in chain(_orders(strategy, g), _planes(strategy, g), _drawn(n, problem.search.seed)):
         if stop.reason() is not None:
             break
-        moved = map_ if every else places[map_]
+        moved = places[exchange]
         one = maps.faster(moved, best)
         if one is not None:
             best, places = one, moved
-    if told and stop.reason() is None:
-        places = maps.fastest(best, stop).network.places
     return maps.final(places)
-
-
-def may_tell(problem: LlmTrainingProblem, fabric: FabricNetwork) -> bool:
-    """Whether the fastest map can be told: few servers, and times that follow from the links alone."""
-    graph = fabric.network.graph
-    # Symmetries are those of servers: links to switches, which are nodes beyond them, are not gone through.
-    plain = (
-        graph.nodes == graph.servers
-        and graph.rails is Rails.NONE
-        and graph.rail_parts is None
-        and not rounds_counted(problem, graph)
-    )
-    return fabric.routes is not None and plain and problem.cluster.servers <= MOST_PROVEN
-
-
-def _all_maps(n: int) -> Iterator[Ints]:
-    for order in permutations(range(n)):
-        yield np.array(order, dtype=np.int64)
 
 
 def _orders(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,17 +12,11 @@ from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.drawing.format import counted
 
-if TYPE_CHECKING:
-    from topoopt.analyses.calibrate.fit import RunError
-
 
 def calibrate(
     file: Annotated[Path, typer.Argument(help="Instance of kind llm-training: GPU, rates of the cluster, defaults.")],
     measured: Annotated[Path, typer.Option(help="Table of runs (CSV): source, run, seconds, and what differs.")],
     keep: Annotated[bool, typer.Option("--keep", help="Judge the efficiencies of the instance, fit none.")] = False,
-    calculon: Annotated[
-        Path | None, typer.Option(help="System of Calculon (JSON): what its model says of the runs it covers, beside.")
-    ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Fit the efficiencies of a GPU to measured iterations, and say how far off they are on runs held back."""
@@ -30,7 +24,6 @@ def calibrate(
 
     def command() -> int:
         from topoopt.analyses.calibrate.answer import answer
-        from topoopt.analyses.calibrate.calculon import calculon_document, calculon_errors
         from topoopt.analyses.calibrate.fit import efficiencies, errors_of, fitted, summary
         from topoopt.analyses.calibrate.runs import read_runs
         from topoopt.core.errors import InputError, Problem
@@ -38,8 +31,6 @@ def calibrate(
         from topoopt.kinds.llm_training.read import read_llm_training
 
         problem = read_llm_training(parse_document(file))
-        if problem.time_model != "roofline":
-            raise InputError([Problem("nothing to fit", str(file), None, "time_model", problem.time_model, "roofline")])
         runs = read_runs(measured, problem)
         taken = [run for run in runs if not run.held_out]
         if not taken and not keep:
@@ -51,7 +42,6 @@ def calibrate(
             name: summary([error for error in errors if error.run.held_out == held])
             for name, held in (("fitted", False), ("held_out", True))
         }
-        others = (None,) * len(runs) if calculon is None else calculon_errors(runs, calculon)
         sources = dict.fromkeys(run.source for run in runs)
         document = {
             "device": problem.cluster.device,
@@ -72,11 +62,9 @@ def calibrate(
                     "measured_s": error.run.seconds,
                     "model_s": error.seconds,
                     "error_percent": error.percent,
-                    **({} if calculon is None else _beside(other)),
                 }
-                for error, other in zip(errors, others, strict=True)
+                for error in errors
             ],
-            **({} if calculon is None else {"calculon": calculon_document(others)}),
         }
         output.result(document, lambda console: _show(console, document), answer(document, kept=keep))
         return 0
@@ -84,37 +72,19 @@ def calibrate(
     output.run(command)
 
 
-def _beside(other: RunError | None) -> dict[str, float | None]:
-    """What the Calculon model says of a run."""
-    seconds, percent = (None, None) if other is None else (other.seconds, other.percent)
-    return {"calculon_s": seconds, "calculon_error_percent": percent}
-
-
 def _show(console: Console, document: dict[str, Any]) -> None:
     console.print(f"efficiencies of {document['device']}:", markup=False, highlight=False)
     for name, value in document["efficiencies"].items():
         console.print(f"  {name}: {value:g}", markup=False, highlight=False)
-    beside = "calculon" in document
     table = TerminalTable("source", "run", "", "measured, s", "model, s", "error, %")
-    if beside:
-        table.add_column("Calculon, s")
-        table.add_column("error, %")
     for run in document["runs"]:
         held = "held out" if run["held_out"] else "fitted"
         seconds = (f"{run['measured_s']:.4g}", f"{run['model_s']:.4g}", f"{run['error_percent']:+.1f}")
-        other = run.get("calculon_s")
-        both = ("–", "–") if other is None else (f"{other:.4g}", f"{run['calculon_error_percent']:+.1f}")
-        table.add_row(run["source"], run["run"], held, *seconds, *(both if beside else ()))
+        table.add_row(run["source"], run["run"], held, *seconds)
     console.print(table)
     for name, words in (("fitted", "fitted"), ("held_out", "held out")):
         part = document[name]
         if not part["runs"]:
             continue
         text = f"{words}: {counted(part['runs'], 'run')}, error {part['mean_percent']:.1f} % in the mean"
-        console.print(f"{text}, {part['worst_percent']:.1f} % at worst", markup=False, highlight=False)
-    if beside:
-        part = document["calculon"]["all"]
-        text = (
-            f"Calculon: {counted(part['runs'], 'run')} that it covers, error {part['mean_percent']:.1f} % in the mean"
-        )
         console.print(f"{text}, {part['worst_percent']:.1f} % at worst", markup=False, highlight=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.units import GIB
-from topoopt.drawing.format import counted, number, percent
+from topoopt.drawing.format import counted, percent
 from topoopt.kinds.llm_training.words import gib, seconds
 
 
@@ -23,14 +23,5 @@ def answer(problem: LlmTrainingProblem, document: Mapping[str, Any]) -> str:
         room = f"but it does not fit: the fullest GPU would hold {memory} of {gib(usable)}"
     return (
         f"One iteration takes {seconds(document['iteration_time_s'])} on {counted(problem.cluster.gpus, 'GPU')}, "
-        f"{percent(document['mfu'])} of the peak, by time model {document['time_model']}; {room}."
-    )
-
-
-def best_answer(found: Mapping[str, Any]) -> str:
-    """Of the fastest execution that fits."""
-    fit = f"{found['fitting']:,} of {counted(found['records'], 'execution')} fit{'s' if found['fitting'] == 1 else ''}"
-    return (
-        f"The fastest execution takes {seconds(found['iteration_time_s'])} an iteration and "
-        f"{number(found['memory_gib'])} GiB of a GPU, by time model {found['time_model']}; {fit}."
+        f"{percent(document['mfu'])} of the peak; {room}."
     )

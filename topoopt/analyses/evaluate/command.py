@@ -27,24 +27,18 @@ def evaluate(
     micro_batch: Annotated[int | None, typer.Option(min=1, help="Sequences of a micro-batch.")] = None,
     schedule: Annotated[str | None, typer.Option(help="gpipe, 1f1b, interleaved, zb-h1, zb-2p or dualpipe.")] = None,
     recompute: Annotated[str | None, typer.Option(help="none, selective or full.")] = None,
-    best: Annotated[
-        bool, typer.Option("--best", help="With time_model: calculon, the fastest execution that fits.")
-    ] = False,
     fabric: Annotated[
         list[str] | None,
         typer.Option(help="Also on this network, e.g. direct-connect, torus-3d, rail-only, photonic-rails."),
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="For --fabric: also send every transfer of every server.")
-    ] = False,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Time, its parts and memory of one configuration; what is not given is as the instance pins it, else plain."""
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.analyses.evaluate.answer import answer, best_answer
-        from topoopt.analyses.evaluate.run import best_of_calculon, chosen_strategy, estimate_document
+        from topoopt.analyses.evaluate.answer import answer
+        from topoopt.analyses.evaluate.run import chosen_strategy, estimate_document
         from topoopt.core.parallelism import Recompute
         from topoopt.core.pipeline import PipelineSchedule
         from topoopt.files.documents import parse_document
@@ -52,10 +46,6 @@ def evaluate(
         from topoopt.simulate.llm_training.estimate import estimate
 
         problem = read_llm_training(parse_document(file))
-        if best:
-            found = best_of_calculon(problem)
-            output.result(found, lambda console: _show_best(console, found), best_answer(found))
-            return 0
         given: dict[str, Any] = {
             "tensor": tensor,
             "sequence": sequence,
@@ -75,9 +65,8 @@ def evaluate(
         document = estimate_document(problem, strategy, ideal)
         if problem.switching is not None:
             document["switching"] = _switched(file, problem, strategy)
-        if fabric or follow:
-            steps = document.get("switching")
-            document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric or [], steps, follow=follow)
+        if fabric:
+            document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric, document.get("switching"))
         output.result(document, lambda console: _show(console, document), answer(problem, document))
         return 0
 
@@ -108,18 +97,13 @@ def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
 
 
 def _on_fabrics(
-    problem: Any, strategy: Any, ideal: Any, fabrics: list[str], switched: dict[str, Any] | None, *, follow: bool
+    problem: Any, strategy: Any, ideal: Any, fabrics: list[str], switched: dict[str, Any] | None
 ) -> list[dict[str, Any]]:
     from solvers.stop import stop_on_signals
     from topoopt.analyses.evaluate.on_fabrics import on_fabrics
-    from topoopt.core.errors import InputError, Problem
 
-    if not fabrics:
-        raise InputError([Problem("goes with --fabric", path="--follow", allowed="--fabric NAME --follow")])
-    if problem.calculon is not None:
-        raise InputError([Problem("networks go with time_model: roofline", path="--fabric", value=", ".join(fabrics))])
     with stop_on_signals(None) as stop:
-        return on_fabrics(problem, strategy, ideal, tuple(fabrics), stop, switched, follow=follow)
+        return on_fabrics(problem, strategy, ideal, tuple(fabrics), stop, switched)
 
 
 def _named(option: str, value: str | None, names: Any) -> Any:
@@ -144,7 +128,7 @@ def _show(console: Console, document: dict[str, Any]) -> None:
     times = ", ".join(f"{name} {value:.4g}" for name, value in document["breakdown_s"].items() if value)
     memory = ", ".join(f"{name} {value:.4g}" for name, value in document["memory_gib"].items())
     lines = [
-        f"{document['name']}: {document['iteration_time_s']:.6g} s an iteration ({document['time_model']})",
+        f"{document['name']}: {document['iteration_time_s']:.6g} s an iteration",
         f"strategy: {parts}, {document['strategy']['schedule']}, recompute {document['strategy']['recompute']}",
         f"seconds: {times}",
         f"GiB of the fullest GPU: {memory} ({'fits' if document['fits'] else 'does not fit'})",
@@ -166,17 +150,6 @@ def _fabric_text(one: dict[str, Any]) -> str:
     waits = {part["dimension"]: part["exposed_s"] for part in one["dimensions"]}
     worst = max(waits, key=lambda name: waits[name], default=None)
     text = f"{one['fabric']}: {one['iteration_time_s']:.6g} s"
-    if "followed_s" in one:
-        text += f", all transfers followed {one['followed_s']:.6g} s"
     split = ", ".join(f"{family} {count}" for family, count in one["degree_split"].items() if count)
     text += "".join(f"; {part}" for part in (one["form"], split and f"interfaces {split}") if part)
     return text if worst is None else f"{text}; waits most for {worst}, {waits[worst]:.4g} s"
-
-
-def _show_best(console: Console, found: dict[str, Any]) -> None:
-    execution = ", ".join(f"{name} {value}" for name, value in found["execution"].items())
-    for line in (
-        f"{found['name']}: {found['iteration_time_s']:.7g} s an iteration, {found['memory_gib']:.5g} GiB",
-        f"the fastest of {found['fitting']} that fit, of {found['records']} executions: {execution}",
-    ):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)

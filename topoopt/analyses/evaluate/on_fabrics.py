@@ -12,7 +12,6 @@ from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.simulate.llm_training.network.explicit import explicit_s
 
 
 def on_fabrics(
@@ -22,26 +21,20 @@ def on_fabrics(
     fabrics: tuple[str, ...],
     stop: Stop,
     switched: dict[str, Any] | None,
-    *,
-    follow: bool,
 ) -> list[dict[str, Any]]:
     """For programs: time on each fabric, and what families get there.
 
     Args:
         ideal: of the strategy on an ideal switch.
         switched: its step with circuits set anew; None: the instance says nothing of these.
-        follow: also send every transfer of every server.
 
     Raises:
-        InputError: no such fabric, the cluster cannot have it, or what is asked cannot be followed.
+        InputError: no such fabric, or the cluster cannot have it.
     """
     problems = planned_problems(problem.cluster, fabrics)
     if PHOTONIC_RAILS in fabrics and problem.switching is None:
         text, allowed = "how long circuits of the rails take to set is missing", "an instance with switching:"
         problems.append(Problem(text, path="--fabric", value=PHOTONIC_RAILS, allowed=allowed))
-    if PHOTONIC_RAILS in fabrics and follow:
-        text = "steps on rails are followed circuit by circuit anyway"
-        problems.append(Problem(text, path="--follow", value=PHOTONIC_RAILS, allowed="left out"))
     if POD_CIRCUITS in fabrics:
         text, allowed = "circuits between pods are searched with the strategy", "topoopt solve, search.topology: dag"
         problems.append(Problem(text, path="--fabric", value=POD_CIRCUITS, allowed=allowed))
@@ -70,9 +63,6 @@ def on_fabrics(
                 "dimensions": [asdict(load) for load in network.loads],
             }
         )
-        if follow:
-            placed = best.evaluated
-            found[-1]["followed_s"] = explicit_s(problem, strategy, placed.network, best.groups, placed.found)
     return found
 
 

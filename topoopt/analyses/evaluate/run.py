@@ -6,17 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from solvers.llm_training.executions import search_executions
 from solvers.llm_training.row_strategies import with_layers
-from solvers.stop import Stop
-from topoopt.core.calculon import TensorTransfers
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.parallelism import ParallelStrategy, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.units import GIB
-from topoopt.kinds.llm_training.methods import nothing_found
-from topoopt.simulate.llm_training.calculon_estimate import choices_of
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.workloads.llm_training.facts import active_parameters, parameters
 
@@ -48,17 +43,11 @@ def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> Pa
         raise InputError([Problem(text, path="tensor", value=str(others), allowed=str(problem.cluster.gpus))])
     default("data", problem.cluster.gpus // others)
     default("zero", 1 if parts["data"] * parts["context"] > 1 else 0)
-    default("sequence", parts["tensor"] > 1 and _splits(problem))
+    default("sequence", parts["tensor"] > 1)
     default("schedule", PipelineSchedule.INTERLEAVED if parts["chunks"] > 1 else PipelineSchedule.ONE_F_ONE_B)
     default("recompute", Recompute.NONE)
     chosen = replace(ParallelStrategy(), **parts)
-    can_run = problem.calculon is None and not strategy_problems(problem, chosen)
-    return with_layers(problem, chosen) if can_run else chosen
-
-
-def _splits(problem: LlmTrainingProblem) -> bool:
-    """Whether what lies between matrices is split over the GPUs that share them."""
-    return problem.calculon is None or problem.calculon.transfers is TensorTransfers.SEQUENCE
+    return chosen if strategy_problems(problem, chosen) else with_layers(problem, chosen)
 
 
 def estimate_document(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: StepEstimate) -> dict[str, Any]:
@@ -70,7 +59,6 @@ def estimate_document(problem: LlmTrainingProblem, strategy: ParallelStrategy, f
     memory = {part: size / GIB for part, size in asdict(found.memory).items()}
     return {
         "name": problem.name,
-        "time_model": problem.time_model,
         "strategy": asdict(strategy),
         "iteration_time_s": seconds,
         "breakdown_s": asdict(found.breakdown),
@@ -83,49 +71,4 @@ def estimate_document(problem: LlmTrainingProblem, strategy: ParallelStrategy, f
         "met_parameters": active_parameters(problem.model),
         "detail": dict(found.detail),
         "notes": list(problem.notes),
-    }
-
-
-def best_of_calculon(problem: LlmTrainingProblem) -> dict[str, Any]:
-    """The fastest execution that fits, of all that the search of Calculon goes through and the instance allows.
-
-    Raises:
-        InputError: another time model.
-        InfeasibleError: none fits.
-    """
-    if problem.calculon is None:
-        text = "only the space of time_model: calculon is gone through whole"
-        raise InputError(
-            [
-                Problem(
-                    text,
-                    path="time_model",
-                    value=problem.time_model,
-                    allowed="calculon; topoopt solve searches with roofline",
-                )
-            ]
-        )
-    space = search_executions(problem, Stop(), count=1)
-    if not space.ranked:
-        raise nothing_found(problem, space)
-    best = space.ranked[0]
-    one, choices = best.strategy, choices_of(problem, best.strategy)
-    return {
-        "name": problem.name,
-        "time_model": problem.time_model,
-        "records": space.records,
-        "fitting": space.fitting,
-        "iteration_time_s": best.iteration_time_s,
-        "memory_gib": best.memory_bytes / GIB,
-        "execution": {
-            "tensor": one.tensor,
-            "pipeline": one.pipeline,
-            "chunks": one.chunks,
-            "data": one.data,
-            "batch": problem.batch.sequences,
-            "micro_batch": one.micro_batch,
-            "recompute": one.recompute.value,
-            "sharded": one.zero == 1,
-            **asdict(choices),
-        },
     }

@@ -12,7 +12,7 @@ from rich.markup import escape
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, fabric_problems
 from topoopt.analyses.fabrics.bars import BarPart, ComparedFabric, FabricBars
 from topoopt.console.tables import TerminalTable
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.kinds.kind import SolveOptions
@@ -88,9 +88,6 @@ def training_on_fabrics(
         chosen = tuple(dict.fromkeys(names))
         if wrong := fabric_problems(problem.cluster, chosen):
             raise InputError([replace(one, path="--fabrics") for one in wrong])
-    if problem.calculon is not None:
-        text, allowed = "networks of time_model: calculon are those of its section", "roofline"
-        raise InputError([Problem(text, path="time_model", value=problem.time_model, allowed=allowed)])
     return solve(replace(problem, fabrics=chosen), options), len(chosen)
 
 

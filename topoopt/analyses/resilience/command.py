@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
+from topoopt.analyses.resilience.outages_command import DaysOption, SparesOption, answer_outages, refuse_mixed
 from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.tables import TerminalTable
@@ -51,6 +52,8 @@ def resilience(
         str | None,
         typer.Option(help="Of llm-training: the plan on this fabric; default: the first that is no ideal switch."),
     ] = None,
+    days: DaysOption = None,
+    spares: SparesOption = None,
     time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
     memory_limit: Annotated[str | None, MemoryOption] = None,
     csv: Annotated[Path | None, typer.Option(help="Table of all failures to write.")] = None,
@@ -62,16 +65,23 @@ def resilience(
     Failures of several parts are sampled, and the worst is searched for (proven where all could be evaluated). Works on
     solutions of the kinds co-optimisation (iteration time; give --instance), llm-training (on any network but an ideal
     switch), routing and topology (theta).
+
+    With --days servers are down as in the trace of InfiniteHBD: the throughput that is left, with circuits and without.
     """
     output = Output.choose(as_json)
+    alone = {"--rewire": rewire, "--link": link, "--server": server, "--switch": switch, "--fabric": fabric}
 
     def command() -> int:
         from topoopt.analyses.resilience.run import ResilienceQuestion
         from topoopt.console.attended import attended
         from topoopt.core.failures import Failure
+        from topoopt.files.atomic import write_text_atomically
         from topoopt.files.solution_kind import solution_kind
 
         kind = solution_kind(solution, SUBJECTS)
+        refuse_mixed(kind, days, spares, alone)
+        if days is not None:
+            return answer_outages(output, solution, days, spares, seed, csv=csv, report=report)
         with attended(output, time_limit, memory_bytes(memory_limit)) as run:
             stop = run.timing.stop
             subject, topology = run.first(lambda: SUBJECTS[kind](_Asked(solution, instance, fabric, stop)))
@@ -85,18 +95,15 @@ def resilience(
             run.doing = "files"
             if csv is not None:
                 from topoopt.analyses.resilience.data import resilience_csv
-                from topoopt.files.atomic import write_text_atomically
 
                 write_text_atomically(csv, resilience_csv(result))
             if report is not None:
                 from topoopt.analyses.resilience.report import render_resilience
-                from topoopt.files.atomic import write_text_atomically
 
                 write_text_atomically(report, render_resilience(result, topology))
             reason = stop.reason()
-        _show(
-            output, result, solution, run.began.at_s, reason, [str(path) for path in (csv, report) if path is not None]
-        )
+        written = [str(path) for path in (csv, report) if path is not None]
+        _show(output, result, solution, run.began.at_s, reason, written)
         if result.violations:
             for line in ("the checker rejects repairs:", *result.violations):
                 output.say_error(line)

@@ -17,5 +17,5 @@ def answer(solution: LlmTrainingSolution) -> str:
     return rejection(solution.check) or (
         f"Train {setting.model} on {counted(setting.gpus, 'GPU')} with {strategy_words(solution.plan.strategy)}: "
         f"{seconds(solution.objective.value)} an iteration {over}, {percent(solution.mfu)} of the peak; "
-        f"{room(solution, 'strategy of the space', 'faster')} by time model {setting.time_model}."
+        f"{room(solution, 'strategy of the space', 'faster')}."
     )

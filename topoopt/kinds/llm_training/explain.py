@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from solvers.llm_training.candidates import Candidates
-from solvers.llm_training.executions import search_executions
 from solvers.llm_training.planned import planned_on, planned_problems
 from solvers.llm_training.search import SearchedSpace, search
 from solvers.stop import Stop
-from topoopt.core.calculon import CalculonSettings
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import IDEAL_SWITCH
@@ -112,29 +110,10 @@ def _reductions(solution: LlmTrainingSolution) -> list[str]:
 
 def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str, LlmTrainingProblem]]:
     """Instances whose cluster has more of something."""
-    if problem.calculon is not None:
-        found = _machines(problem, problem.calculon)
-    else:
-        found = [(text, replace(problem, cluster=cluster)) for text, cluster in _clusters(problem, question)]
-        if problem.pods is not None:
-            found = [*_pods(problem, problem.pods, question), *found]
+    found = [(text, replace(problem, cluster=cluster)) for text, cluster in _clusters(problem, question)]
+    if problem.pods is not None:
+        found = [*_pods(problem, problem.pods, question), *found]
     return found[: max(question.checks, 1)]
-
-
-def _machines(problem: LlmTrainingProblem, settings: CalculonSettings) -> list[tuple[str, LlmTrainingProblem]]:
-    """Machines of the Calculon model with more memory, and with each of their networks twice as fast."""
-    machine, cluster = settings.machine, problem.cluster
-    memory = replace(machine.memory, gib=machine.memory.gib + 16)
-    larger = None if cluster.gpu_memory_bytes is None else cluster.gpu_memory_bytes + 16 * GIB
-    more = replace(settings, machine=replace(machine, memory=memory))
-    cluster = replace(cluster, gpu_memory_bytes=larger)
-    found = [("16 GiB more memory a GPU", replace(problem, calculon=more, cluster=cluster))]
-    for place, network in enumerate(machine.networks):
-        faster = replace(network, gbytes_per_s=2 * network.gbytes_per_s)
-        networks = (*machine.networks[:place], faster, *machine.networks[place + 1 :])
-        changed = replace(settings, machine=replace(machine, networks=networks))
-        found.append((f"network {place} twice as fast", replace(problem, calculon=changed)))
-    return found
 
 
 def _pods(problem: LlmTrainingProblem, pods: PodSettings, question: Question) -> list[tuple[str, LlmTrainingProblem]]:
@@ -175,7 +154,7 @@ def _what_if(problem: LlmTrainingProblem, solution: LlmTrainingSolution, questio
         if not question.left_s():
             found.append(WhatIf(change, None, None, "", proven=False))
             continue
-        best = (search if problem.calculon is None else search_executions)(changed, question.stop, count=1)
+        best = search(changed, question.stop, count=1)
         proven = best.stopped_by is StopReason.CONVERGED
         first = _on_fabric(changed, solution.plan.network.fabric, best, question.stop) if best.ranked else None
         if first is None:

@@ -10,7 +10,6 @@ from functools import partial
 from solvers.collective.group_options import too_many_servers
 from solvers.dag_topology.pod_search import FoundInPods
 from solvers.llm_training.candidates import Candidates
-from solvers.llm_training.executions import least_memory_of_executions, search_executions
 from solvers.llm_training.pins import pins_in_the_way
 from solvers.llm_training.planned import Planned, planned_on, planned_problems
 from solvers.llm_training.search import SearchedSpace, least_memory, search
@@ -73,24 +72,6 @@ def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> FoundTrain
     return _found(problem, candidates.space, networks, count, effort.stop)
 
 
-def _exhaustion(problem: LlmTrainingProblem, effort: Effort) -> FoundTraining:
-    """Executions of the Calculon model, which has no network but those of its section."""
-
-    def tell(found: SearchedSpace, done: int, total: int) -> None:
-        effort.tell("shapes of executions", done, total)
-        if found.ranked:
-            effort.keep(partial(FoundTraining, found, (None,), found.stopped_by))
-
-    space = search_executions(problem, effort.stop, count=1 + problem.top, tell=tell)
-    if not space.ranked:
-        raise nothing_found(problem, space)
-    return FoundTraining(space, (None,), space.stopped_by)
-
-
-def _auto(problem: LlmTrainingProblem, effort: Effort) -> FoundTraining:
-    return (_branch_and_bound if problem.calculon is None else _exhaustion)(problem, effort)
-
-
 def _in_haste(problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> Callable[[], FoundTraining]:
     """What a search that is left amounts to: the first fabric alone, with the strategies that are known."""
 
@@ -129,13 +110,12 @@ def nothing_found(problem: LlmTrainingProblem, found: SearchedSpace) -> Exceptio
     least, shape = min((line.least_bytes or 0.0, line.shape) for line in found.shapes)
     usable = (problem.usable_bytes or 0) / GIB
     parts = ", ".join(f"{name} {value}" for name, value in asdict(shape).items() if value > 1) or "one GPU"
-    held = asdict((least_memory if problem.calculon is None else least_memory_of_executions)(problem, shape))
+    held = asdict(least_memory(problem, shape))
     why = ", ".join(f"{name} {value / GIB:.4g}" for name, value in sorted(held.items(), key=lambda one: -one[1]))
     enough = math.ceil((least + problem.cluster.headroom_bytes) / GIB * 100) / 100
-    where = "gpu_memory_gib" if problem.calculon is None else "gpu_memory_gib and calculon.memory.gib"
     return InfeasibleError(
         f"none of {found.records} strategies fits in the {usable:.4g} GiB of a GPU that training may take; "
-        f"the smallest takes {least / GIB:.4g} GiB ({parts}): {why}; {where}: {enough:.10g} would do"
+        f"the smallest takes {least / GIB:.4g} GiB ({parts}): {why}; gpu_memory_gib: {enough:.10g} would do"
     )
 
 
@@ -156,20 +136,7 @@ def _covers(problem: LlmTrainingProblem) -> Problem | None:
     return wrong[0] if wrong else None
 
 
-def _of_roofline(problem: LlmTrainingProblem) -> Problem | None:
-    if problem.calculon is None:
-        return _covers(problem)
-    return Problem("for another time model", path="time_model", value=problem.time_model, allowed="roofline")
-
-
-def _of_calculon(problem: LlmTrainingProblem) -> Problem | None:
-    if problem.calculon is not None:
-        return None
-    return Problem("for another time model", path="time_model", value=problem.time_model, allowed="calculon")
-
-
 LLM_TRAINING_METHODS = table(
-    Method("auto", "branch-and-bound, or exhaustion with time_model: calculon", _auto, _covers),
-    Method("branch-and-bound", "branch and bound over the ways to divide the GPUs", _branch_and_bound, _of_roofline),
-    Method("exhaustion", "all executions of the Calculon model", _exhaustion, _of_calculon),
+    Method("auto", "branch-and-bound", _branch_and_bound, _covers),
+    Method("branch-and-bound", "branch and bound over the ways to divide the GPUs", _branch_and_bound, _covers),
 )

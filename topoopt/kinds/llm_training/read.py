@@ -47,10 +47,12 @@ from topoopt.kinds.llm_training.schema import (
     SwitchingSection,
 )
 from topoopt.kinds.llm_training.validity import SHOWN, replicas_of
-from topoopt.simulate.llm_training.calculon_estimate import covers_model
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 
 Choice = TypeVar("Choice")
+
+ONCE = {"time_model": "roofline", "calculon": None}
+"""What fields that are gone held by default: hashes stay those of plans that were written with them."""
 
 _MODEL: TypeAdapter[str | HuggingFaceModel | ModelSection] = TypeAdapter(ModelField)
 _FABRICS: TypeAdapter[list[str]] = TypeAdapter(list[str])
@@ -81,13 +83,11 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     if model is not None and cluster is not None and batch is not None and strategy is not None:
         findings.add(_strategy_faults(strategy, model, batch, cluster.servers * cluster.gpus_per_server))
     fabrics = file.fabrics if file else fitting(_FABRICS, raw.get("fabrics"))
-    findings.add(_fabric_faults(fabrics or (), calculon=raw.get("time_model") == "calculon"))
-    if file is not None:
-        findings.add(_calculon_faults(file, model))
+    findings.add(_fabric_faults(fabrics or ()))
     rails = file.switching if file else fitting(_SWITCHING, raw.get("switching"))
     switching = findings.attempt(lambda: switching_of(rails), ("switching", "delay"))
     if cluster is not None:
-        findings.add(switching_faults(rails, cluster, raw.get("time_model"), fabrics or ()))
+        findings.add(switching_faults(rails, cluster, fabrics or ()))
     findings.add(pods_faults(file.pods if file else fitting(_PODS, raw.get("pods")), cluster, raw, fabrics or ()))
     file = findings.settled(document, file if model is not None else None)
     assert model is not None
@@ -106,8 +106,6 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         ),
         space=in_pods(_space(file.strategy), pods),
         overlap=Overlap(file.overlap.tensor, file.overlap.expert, file.overlap.data, file.overlap.pipeline),
-        time_model=file.time_model,
-        calculon=None if file.calculon is None else file.calculon.build(),
         device=_device(file),
         fabrics=_fabrics(file),
         top=file.search.top,
@@ -121,7 +119,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         ),
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
-        sha256=canonical_sha256({**file.model_dump(mode="json"), "model": _hashed(model)}),
+        sha256=canonical_sha256({**file.model_dump(mode="json"), **ONCE, "model": _hashed(model)}),
         notes=notes,
         switching=switching,
         pods=pods,
@@ -162,23 +160,18 @@ def _fabrics(file: LlmTrainingFile) -> tuple[str, ...]:
     """The first is planned for."""
     if file.fabrics is not None:
         return tuple(file.fabrics)
-    if file.time_model == "calculon":
-        return (IDEAL_SWITCH,)
     if file.search.topology == "dag":
         return (POD_CIRCUITS, IDEAL_SWITCH)
     return ("direct-connect" if file.switching is None else PHOTONIC_RAILS, IDEAL_SWITCH)
 
 
-def _fabric_faults(fabrics: Sequence[str], *, calculon: bool) -> Iterator[Fault]:
+def _fabric_faults(fabrics: Sequence[str]) -> Iterator[Fault]:
     known = (*SWITCHED_FABRICS, *DIRECT_FABRICS, PHOTONIC_RAILS, POD_CIRCUITS)
     for place, name in enumerate(fabrics):
         if name not in known:
             yield Fault(("fabrics", place), "no such fabric", value_text(name), nearest_text(name, known))
         elif name in fabrics[:place]:
             yield Fault(("fabrics", place), "stands twice", value_text(name), "each fabric once")
-        elif name != IDEAL_SWITCH and calculon:
-            text = "networks of time_model: calculon are those of its section"
-            yield Fault(("fabrics", place), text, value_text(name), IDEAL_SWITCH)
 
 
 def _space(section: StrategySection) -> StrategySpace:
@@ -224,34 +217,6 @@ def _cluster_faults(section: GpuClusterSection) -> Iterator[Fault]:
     if section.gpu_memory_gib is not None and section.headroom_gib >= section.gpu_memory_gib:
         allowed = f"less than gpu_memory_gib {section.gpu_memory_gib:g}"
         yield Fault(("cluster", "headroom_gib"), "no memory is left", f"{section.headroom_gib:g}", allowed)
-
-
-def _calculon_faults(file: LlmTrainingFile, model: LanguageModel | None) -> Iterator[Fault]:
-    """What that time model needs, and does not cover."""
-    if (file.calculon is not None) != (file.time_model == "calculon"):
-        text = "missing" if file.calculon is None else "plays no part"
-        yield Fault(("calculon",), text, None, "a section with time_model: calculon, none with others")
-    if file.time_model != "calculon":
-        return
-    if file.efficiencies is not None:
-        yield Fault(("efficiencies",), "plays no part", None, "with time_model: roofline")
-    text = "outside what time_model: calculon covers"
-    for key in ("tensor", "expert"):
-        if getattr(file.overlap, key):
-            yield Fault(("overlap", key), text, f"{getattr(file.overlap, key):g}", "0")
-    if file.overlap.pipeline:
-        yield Fault(("overlap", "pipeline"), text, "true", "false")
-    if file.strategy.layers is LayerDivision.BALANCED:
-        yield Fault(("strategy", "layers"), text, "balanced", "even")
-    if model is not None and not covers_model(model):
-        allowed = "dense, an MLP of two matrices, as many heads of keys as of queries, no attention_window"
-        yield Fault(("model",), text, None, allowed)
-    if file.calculon is not None:
-        for key in ("tensor_network", "pipeline_network", "data_network"):
-            place = getattr(file.calculon, key)
-            if place >= len(file.calculon.networks):
-                allowed = f"0 to {len(file.calculon.networks) - 1}"
-                yield Fault(("calculon", key), "no such network", str(place), allowed)
 
 
 def _strategy_faults(section: StrategySection, model: LanguageModel, batch: BatchSection, gpus: int) -> Iterator[Fault]:

@@ -37,7 +37,7 @@ def pods_faults(
     """What circuits between pods need of the instance.
 
     Args:
-        raw: the document, of which `search`, `slack_percent` and `time_model` are looked at.
+        raw: the document, of which `search` and `slack_percent` are looked at.
     """
     search = raw.get("search")
     topology = search.get("topology", "auto") if isinstance(search, dict) else "auto"
@@ -53,8 +53,6 @@ def pods_faults(
             place = list(fabrics).index(POD_CIRCUITS)
             yield Fault(("fabrics", place), "circuits between pods are not asked for", POD_CIRCUITS, allowed)
         return
-    if raw.get("time_model") == "calculon":
-        yield Fault(("search", "topology"), "plays no part with time_model: calculon", "dag", "auto")
     if fabrics and POD_CIRCUITS not in fabrics:
         text = "circuits between pods are on none of the fabrics"
         yield Fault(("fabrics",), text, ", ".join(fabrics), f"{POD_CIRCUITS} among them, or left out")

@@ -25,7 +25,7 @@ def switching_of(section: SwitchingSection | None) -> SwitchSettings | None:
 
 
 def switching_faults(
-    section: SwitchingSection | None, cluster: GpuClusterSection, time_model: object, fabrics: Sequence[str]
+    section: SwitchingSection | None, cluster: GpuClusterSection, fabrics: Sequence[str]
 ) -> Iterator[Fault]:
     """What rails need of the instance."""
     if section is None:
@@ -37,5 +37,3 @@ def switching_faults(
         text = "with switching every GPU has interfaces of its own on its rail"
         allowed = f"multiples of gpus_per_server {cluster.gpus_per_server}"
         yield Fault(("cluster", "degree"), text, str(cluster.degree), allowed)
-    if time_model == "calculon":
-        yield Fault(("switching",), "plays no part with time_model: calculon", None, "left out")

@@ -135,7 +135,6 @@ def provenance(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
         *run_rows(solution),
         ("bound", bound_text(solution)),
         ("certificate", proof_words(solution)),
-        ("time model", solution.setting.time_model),
         ("check again, without a solver", "topoopt check solution.json"),
         versions_row(solution),
     )

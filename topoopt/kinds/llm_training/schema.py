@@ -14,7 +14,6 @@ from topoopt.core.switching import PORTS
 from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
 from topoopt.files.file_part import FilePart, NameOf, is_none
 from topoopt.files.search_section import AllReduceField, SearchFile
-from topoopt.kinds.llm_training.calculon_schema import CalculonSection
 from topoopt.kinds.llm_training.model_schema import MOST_LAYERS, ModelField
 
 MOST_GPUS = 2**20
@@ -222,14 +221,12 @@ class LlmTrainingFile(FileModel):
     formats: FormatsSection = FormatsSection()
     strategy: StrategySection = StrategySection()
     overlap: OverlapSection = OverlapSection()
-    time_model: Literal["roofline", "calculon"] = "roofline"
     efficiencies: EfficienciesSection | None = Field(default=None, description="default: those of the device")
-    calculon: CalculonSection | None = Field(default=None, description="with time_model: calculon")
     fabrics: Annotated[list[str], Field(min_length=1, max_length=16)] | None = Field(
         default=None,
         description="networks that the strategy is searched for, each anew; the first is planned for, the others stand "
         "beside it. Default: direct-connect, with switching: photonic-rails, with search.topology: dag pod-circuits, "
-        "and ideal-switch; with time_model: calculon ideal-switch alone",
+        "and ideal-switch",
     )
     switching: SwitchingSection | None = Field(default=None, description="rails through optical circuit switches")
     pods: PodsSection | None = Field(default=None, exclude_if=is_none, description="with search.topology: dag")

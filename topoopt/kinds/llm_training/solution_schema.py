@@ -99,7 +99,6 @@ class SettingPart(FilePart):
     sequences: Annotated[int, Field(ge=1, le=1 << 30)]
     length: Annotated[int, Field(ge=1, le=1 << 30)]
     usable_bytes: Count | None
-    time_model: Text
 
 
 PassRow = Annotated[

@@ -21,7 +21,6 @@ from topoopt.kinds.kind import Effort, Solver
 from topoopt.kinds.llm_training.methods import LLM_TRAINING_METHODS, FoundTraining
 from topoopt.kinds.llm_training.timeline import stage_times
 from topoopt.kinds.llm_training.validity import outside_measured, replicas_left_out
-from topoopt.simulate.llm_training.calculon_estimate import calculon_stages
 from topoopt.simulate.llm_training.estimate import estimate
 
 
@@ -33,11 +32,7 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
     first, network = fabrics[0], found.networks[0]
     strategy = first.plan.strategy
     own = estimate(problem, strategy)
-    if problem.calculon is None:
-        rates = network.best.evaluated.rates if isinstance(network, FoundOnFabric) else None
-        stages = stage_times(problem, strategy, rates)
-    else:
-        stages = calculon_stages(problem, strategy)
+    rates = network.best.evaluated.rates if isinstance(network, FoundOnFabric) else None
     argument = Argument.ALL_SHAPES if first.pods is None else Argument.POD_CIRCUITS
     rounding = Tolerance.ROUNDING if first.pods is None else Tolerance.EVENTS
     verdict = settle(first.iteration_time_s, (Bound(bounds[0], argument),), rounding, rounding=rounding)
@@ -49,19 +44,15 @@ def assemble(problem: LlmTrainingProblem, found: FoundTraining, effort: Effort) 
         bound=verdict.bound,
         check=UNCHECKED,
         seed=effort.search.seed,
-        method="branch-and-bound" if problem.calculon is None else "exhaustion",
+        method="branch-and-bound",
         instance_sha256=problem.sha256,
         versions=versions(),
-        notes=(
-            *problem.notes,
-            *replicas_left_out(problem),
-            *(outside_measured(problem, strategy) if problem.calculon is None else ()),
-        ),
+        notes=(*problem.notes, *replicas_left_out(problem), *outside_measured(problem, strategy)),
         setting=_setting(problem),
         model_flops=own.model_flops,
         peak_flops=own.peak_flops,
-        sent_bytes=own.detail if problem.calculon is None else (),
-        stages=stages,
+        sent_bytes=own.detail,
+        stages=stage_times(problem, strategy, rates),
         ranked=ranked,
         shapes=found.space.shapes,
         fabrics=fabrics,
@@ -107,7 +98,6 @@ def _setting(problem: LlmTrainingProblem) -> TrainingSetting:
         batch.sequences,
         batch.length,
         problem.usable_bytes,
-        problem.time_model,
     )
 
 

@@ -52,17 +52,7 @@ def strategy_words(strategy: ParallelStrategy) -> str:
     parts += [f"ZeRO {s.zero}"] if s.data * s.context > 1 else []
     parts.append(f"micro-batch {s.micro_batch}")
     parts += [f"recompute {s.recompute}"] if s.recompute is not Recompute.NONE else []
-    return ", ".join([*parts, *_execution(s)])
-
-
-def _execution(strategy: ParallelStrategy) -> list[str]:
-    """What only the Calculon model tells apart."""
-    choices = strategy.execution
-    if choices is None:
-        return []
-    parts = [f"transfers {choices.transfers}"] if strategy.tensor > 1 else []
-    parts += ["activations gathered again"] if choices.redo else []
-    return parts + (["gradients reduced behind backward passes"] if choices.data_overlap else [])
+    return ", ".join(parts)
 
 
 def seconds(value: float) -> str:
@@ -153,16 +143,12 @@ def proof_words(solution: LlmTrainingSolution) -> str:
 
 def differences(best: ParallelStrategy, other: ParallelStrategy) -> str:
     """Parts that a strategy has otherwise."""
-    names = [part.name for part in fields(other) if part.name not in ("stage_layers", "execution")]
+    names = [part.name for part in fields(other) if part.name != "stage_layers"]
     changed = [name for name in names if getattr(best, name) != getattr(other, name)]
     ends = [tuple(sum(s.stage_layers[rank :: s.pipeline]) for rank in (0, s.pipeline - 1)) for s in (best, other)]
     if not changed and ends[0] != ends[1]:
         return f"{ends[1][0]} layers on the first stage, {ends[1][1]} on the last"
-    found = [(name, getattr(other, name)) for name in changed]
-    if best.execution is not None and other.execution is not None:
-        choices = ((part.name, getattr(other.execution, part.name)) for part in fields(other.execution))
-        found += [(name, value) for name, value in choices if getattr(best.execution, name) != value]
-    return ", ".join(f"{name.replace('_', ' ')} {_value(value)}" for name, value in found)
+    return ", ".join(f"{name.replace('_', ' ')} {_value(getattr(other, name))}" for name in changed)
 
 
 def _value(value: object) -> str:

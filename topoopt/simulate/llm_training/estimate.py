@@ -1,11 +1,10 @@
-"""What one iteration of a strategy takes, by the time model that an instance names."""
+"""What one iteration of a strategy takes."""
 
 from __future__ import annotations
 
 from topoopt.core.errors import InputError
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate, TrainingMemory
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.simulate.llm_training.calculon_estimate import calculon_estimate, calculon_problems
 from topoopt.simulate.llm_training.ledger import ledger
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.simulate.llm_training.step import step_breakdown
@@ -19,14 +18,11 @@ def estimate(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StepEst
     """Time and memory of an iteration.
 
     Raises:
-        InputError: the strategy cannot be run, or the time model does not cover it.
+        InputError: the strategy cannot be run.
     """
-    problems = strategy_problems(problem, strategy)
-    if not problems and problem.calculon is not None:
-        problems = calculon_problems(problem, strategy)
-    if problems:
+    if problems := strategy_problems(problem, strategy):
         raise InputError(problems)
-    return roofline_estimate(problem, strategy) if problem.calculon is None else calculon_estimate(problem, strategy)
+    return roofline_estimate(problem, strategy)
 
 
 def roofline_estimate(

@@ -195,9 +195,6 @@ def program_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> Train
     if strategy.expert_tensor > 1:
         text, value = "experts that GPUs share are not written", str(strategy.expert_tensor)
         problems.append(Problem(text, path="plan.strategy.expert_tensor", value=value, allowed="1"))
-    if problem.calculon is not None:
-        text = "the model has a closed form in place of passes"
-        problems.append(Problem(text, path="time_model", value=problem.time_model, allowed="roofline"))
     if problems:
         raise InputError(problems)
     return TrainingProgram(problem, strategy)

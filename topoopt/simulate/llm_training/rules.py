@@ -99,11 +99,7 @@ def _of_pipeline(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> Ite
     if strategy.schedule is PipelineSchedule.INTERLEAVED and v == 1:
         yield Problem("with one run of layers it is 1f1b", path="chunks", value="1", allowed="2 or more")
     m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
-    if problem.time_model == "calculon":
-        # Its bubble has a term for micro-batches that are no whole groups, and it knows two schedules alone.
-        if strategy.schedule is PipelineSchedule.ONE_F_ONE_B and v > 1:
-            yield Problem("not for schedule 1f1b", path="chunks", value=str(v), allowed="1")
-    elif m:
+    if m:
         for one in schedule_problems(strategy.schedule, PipelineShape(p, m, v)):
             yield replace(one, path=PARTS[one.path or ""])
     if strategy.stage_layers and (len(strategy.stage_layers) != p * v or sum(strategy.stage_layers) != layers):

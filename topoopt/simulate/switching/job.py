@@ -105,8 +105,6 @@ def _problems(
     if cluster.degree % g:
         text = "a GPU has no interface of its own on its rail"
         yield Problem(text, path="cluster.degree", value=str(cluster.degree), allowed=f"multiples of {g}")
-    if problem.calculon is not None:
-        yield Problem("switching goes with time_model: roofline", path="time_model", value="calculon")
     if strategy.zero >= 3 and float(beside.expert[0]) < WHOLE * strategy.expert * strategy.expert_tensor:
         text = "weights and tokens cross the rail inside the same pass"
         yield Problem(text, path="zero", value="3", allowed="0 to 2, or experts inside servers")

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 
-import numpy as np
-
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     IDEAL_SWITCH,
@@ -22,7 +20,6 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.solution import Decides
 from topoopt.core.verdict import Tolerance, beats
 from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings, ViolationLog, check_identity, differs
-from topoopt.verify.llm_training.calculon.check import check_calculon
 from topoopt.verify.llm_training.claims import check_claims
 from topoopt.verify.llm_training.drawn_links import check_drawn_links
 from topoopt.verify.llm_training.iteration import given_rates
@@ -54,11 +51,6 @@ def check_llm_training(
     """
     findings = ViolationLog()
     findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
-    if problem.calculon is not None:
-        check_calculon(findings, problem, solution)
-        if findings.clean:
-            findings.guard("certificate", "the certificate", lambda: check_claims(findings, solution, np.inf))
-        return findings.findings()
     _Check(findings, problem, solution, WorkBudget(depth.events)).run()
     return findings.findings()
 
@@ -101,7 +93,7 @@ def _check_identity(findings: ViolationLog, problem: LlmTrainingProblem, solutio
     cluster, batch = problem.cluster, problem.batch
     due = TrainingSetting(
         problem.model.name, problem.model.layers, cluster.servers, cluster.gpus_per_server, cluster.device,
-        batch.sequences, batch.length, problem.usable_bytes, problem.time_model,
+        batch.sequences, batch.length, problem.usable_bytes,
     )  # fmt: skip
     for part in fields(due):
         findings.hold("setting", (part.name, getattr(solution.setting, part.name), getattr(due, part.name)))

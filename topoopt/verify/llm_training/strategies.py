@@ -66,8 +66,6 @@ def _outside(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
         return "has its long chunks at other turns than all ranks"
     if balanced and strategy.stage_layers != _balanced(problem, strategy):
         return f"has layers {' '.join(map(str, strategy.stage_layers))}, which are not balanced"
-    if strategy.execution is not None:
-        return "has choices of another time model"
     if RANK_ORDERS.index(strategy.order) not in orders_of(problem, shape_of(strategy)):
         return "has another order of ranks"
     return ""

@@ -1,17 +1,35 @@
-"""What servers of an explicit iteration exchange: inside the passes, before the first ones and behind the last ones."""
+"""An iteration as a graph of tasks on all servers, sent through the engine of events: what times are held against.
+
+Each server does the passes of its rank in their order: computing, then what it exchanges with its groups, then a
+transfer to the servers of the next stage. The last backward pass of a stage is cut into its layers, whose gradients are
+reduced one after the other; so is the first forward pass where weights are gathered before it.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from tests.support.followed_servers import MS, ExplicitServers
+from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
+from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PassKind
-from topoopt.simulate.llm_training.network.explicit_servers import ExplicitServers
-from topoopt.simulate.llm_training.network.layer_sync import layer_sync
+from topoopt.core.routing import GroupRings
+from topoopt.simulate.llm_training.network.groups import FamilyGroups
+from topoopt.simulate.llm_training.network.layer_sync import layer_sync, optimizer_s
+from topoopt.simulate.llm_training.network.links import PlacedNetwork
+from topoopt.simulate.llm_training.network.rates import NetworkRates
+from topoopt.simulate.llm_training.step import strategy_orders
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.traffic import data_bytes, layer_traffic
+from topoopt.simulate.network import Network, compile_network
+from topoopt.simulate.pipeline.orders import PassOrders
+from topoopt.simulate.time_models.evaluate import simulate
 
 FORWARD, WEIGHTS = int(PassKind.FORWARD), int(PassKind.WEIGHTS)
+
+Pass = tuple[int, int, int, int]
+"""Server, kind, micro-batch, stage."""
 
 
 class PassExchanges:
@@ -126,3 +144,103 @@ class ReplicaSync:
     def reduce(self, stage: int, ready: dict[int, int]) -> None:
         """One layer of a stage behind its last backward pass."""
         self._collect(list(ready), stage, 0, {server: [task] for server, task in ready.items()})
+
+
+def followed_s(
+    problem: LlmTrainingProblem,
+    strategy: ParallelStrategy,
+    network: PlacedNetwork,
+    groups: FamilyGroups,
+    found: NetworkRates,
+) -> float:
+    """Seconds of an iteration, all servers and all transfers followed.
+
+    Servers are of one stage each, rings carry all AllReduces, and weights are not gathered in all passes (ZeRO 3).
+    """
+    builder = ExplicitServers(problem, strategy, network, groups, found)
+    _passes(builder, strategy_orders(problem, strategy))
+    graph = builder.tasks.graph(problem.cluster.servers, tuple(one.members for one in builder.rings))
+    end = simulate(graph, _network(problem, network, builder.rings), "fluid").iteration_time_ms / MS
+    return problem.cluster.slowdown * (end + optimizer_s(problem, strategy, builder.stages))
+
+
+def _network(problem: LlmTrainingProblem, network: PlacedNetwork, rings: list[GroupRings]) -> Network:
+    graph = network.graph
+    return compile_network(
+        servers=graph.servers,
+        link_ends=np.column_stack([graph.tail, graph.head]).astype(np.int32),
+        link_rate=graph.bytes_per_s * problem.device.reached.network / MS,
+        hop_latency_ms=0.0,
+        ring_round_latency_ms=0.0,
+        routes=network.routes,
+        rings=tuple(rings),
+    )
+
+
+def _passes(build: ExplicitServers, orders: PassOrders) -> None:
+    """All passes of all servers, those of a micro-batch and stage wired to the stages before and behind."""
+    p, tasks = build.strategy.pipeline, build.tasks
+    exchange, sync = PassExchanges(build), ReplicaSync(build)
+    last = {int(stage): place for place, (kind, _, stage) in enumerate(orders.passes) if kind in (1, WEIGHTS)}
+    seconds = build.compute_costs(split=bool((orders.passes[:, 0] == WEIGHTS).any()))
+    done: dict[Pass, int] = {}
+    began: dict[Pass, int] = {
+        (server, kind, micro_batch, stage): tasks.wait(0.0, ())
+        for kind, micro_batch, stage in orders.passes.tolist()
+        for server in np.flatnonzero(build.stage_of == stage % p).tolist()
+    }
+    for rank in range(p):
+        own = np.flatnonzero(build.stage_of == rank).tolist()
+        previous: dict[int, list[int]] = {server: [] for server in own}
+        for place in range(int(orders.start[rank]), int(orders.start[rank + 1])):
+            kind, micro_batch, stage = (int(value) for value in orders.passes[place])
+            first, final = kind == FORWARD and micro_batch == 0, last[stage] == place
+            ends = {
+                server: tasks.wait(0.0, [began[server, kind, micro_batch, stage], *previous[server]]) for server in own
+            }
+            pieces = sync.pieces(stage, first=first, last=final)
+            for piece in range(pieces):
+                computed = {
+                    server: tasks.compute(
+                        server,
+                        float(seconds[kind][stage]) / pieces,
+                        [ends[server], *(sync.weights(server, stage, piece) if first else ())],
+                    )
+                    for server in own
+                }
+                ends = exchange.after(kind, stage, computed, 1.0 / pieces)
+                if final and build.problem.overlap.data:
+                    sync.reduce(stage, ends)
+            for server in own:
+                previous[server] = [ends[server]]
+                done[server, kind, micro_batch, stage] = ends[server]
+        if not build.problem.overlap.data:
+            for stage in range(rank, build.stages.dense.size, p):
+                for _ in range(sync.pieces(stage, first=False, last=True)):
+                    sync.reduce(stage, {server: ends[0] for server, ends in previous.items()})
+    _wire(build, began, done)
+
+
+def _wire(build: ExplicitServers, began: dict[Pass, int], done: dict[Pass, int]) -> None:
+    """What passes wait for, and transfers between servers."""
+    p, count = build.strategy.pipeline, build.stages.dense.size
+    hop = build.hop_bytes()
+    for (server, kind, micro_batch, stage), end in done.items():
+        if kind == WEIGHTS:
+            continue
+        ahead = kind == FORWARD
+        following = stage + 1 if ahead else stage - 1
+        if ahead:
+            for other in (1, 2):
+                if (server, other, micro_batch, stage) in began:
+                    build.tasks.edges.append((end, began[server, other, micro_batch, stage]))
+        elif (server, WEIGHTS, micro_batch, stage) in began:
+            build.tasks.edges.append((end, began[server, WEIGHTS, micro_batch, stage]))
+        if not 0 <= following < count or p == 1:
+            continue
+        sent = build.ahead[server] if ahead else build.behind[server]
+        for target, ranks in sent:
+            if build.stage_of[target] != following % p:
+                continue
+            moved = build.tasks.wait(build.stages.hop_s, [build.tasks.transfer(server, target, ranks * hop, [end])])
+            build.tasks.edges.append((moved, began[target, kind, micro_batch, following]))

@@ -11,7 +11,7 @@ from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import counted, percent
 from topoopt.drawing.page import render_page
 
-TEMPLATE = "analyses/outages/page.html.j2"
+TEMPLATE = "analyses/resilience/outages.html.j2"
 ROOM = 1.06
 """Of an axis above its largest value."""
 

@@ -1,1 +1,0 @@
-"""Circuits between the pods of a plan, beside those that matrices choose."""

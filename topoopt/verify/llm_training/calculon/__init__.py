@@ -1,1 +1,0 @@
-"""The Calculon model again, execution by execution, for the checker."""
