@@ -8,7 +8,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "topoopt solve candle-16.yaml --budget 500 --seed 1 --out out/candle",
         "topoopt solve dlrm-128.yaml --jobs 8 --executor slurm --executor-option partition=short",
         "topoopt solve uniform-8-2.yaml --method exact --time-limit 60 --json",
-        "topoopt solve uniform-5-2.yaml --solver scip --model-hook my_constraints.py",
+        "topoopt solve uniform-5-2.yaml --solver gurobi --model-hook my_constraints.py",
     ),
     "check": ("topoopt check out/candle-16/solution.json", "topoopt check candle-16.yaml out/candle-16/solution.json"),
     "compare": ("topoopt compare uniform-8-2.yaml --methods exact,portfolio,kautz --csv methods.csv",),
