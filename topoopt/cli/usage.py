@@ -84,6 +84,5 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "collective job": ("topoopt collective job candle-16.yaml out/candle-16/solution.json",),
     "collective switch": ('topoopt collective switch --ranks 64 --bytes "100 MB"',),
     "collective find": ("topoopt collective find --servers 12 --degree 4",),
-    "collective atlas": ("topoopt collective atlas --out atlas.json --sizes 8,12",),
 }
 """By command; each line stands alone."""
