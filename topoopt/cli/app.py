@@ -145,11 +145,6 @@ COMMANDS: dict[str, Line] = {
         "Batches of runs over instances, methods and seeds: run, resume, compare, report.",
     ),
     "topology": Line("topoopt.analyses.topologies.command", "app", "Topologies on their own."),
-    "pipeline": Line(
-        "topoopt.analyses.pipeline.command",
-        "pipeline",
-        "Schedules of a pipeline: makespan, bubble and micro-batches in flight, every pass followed in its order.",
-    ),
     "collective": Line(
         "topoopt.analyses.collective.command",
         "app",

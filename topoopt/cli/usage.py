@@ -75,10 +75,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "topology totient": ("topoopt topology totient --servers 12 --degree 4",),
     "topology metrics": ("topoopt topology metrics --family generalized-kautz --servers 16 --degree 4",),
     "topology traffic": ("topoopt topology traffic out/candle-16/solution.json --plot traffic.html",),
-    "pipeline": (
-        "topoopt pipeline --stages 4 --micro-batches 8",
-        "topoopt pipeline --stages 3 --micro-batches 4 --best",
-    ),
     "collective bound": ("topoopt collective bound 'preset: dgx-a100, boxes: 2'",),
     "collective audit": ("topoopt collective audit allreduce.xml --format msccl",),
     "collective job": ("topoopt collective job candle-16.yaml out/candle-16/solution.json",),
