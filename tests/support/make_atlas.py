@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from solvers.stop import Stop
-from topoopt.analyses.collective.atlas import Atlas, atlas, atlas_text, known_smaller
+from topoopt.analyses.collective.atlas import HEADER, Atlas, atlas, known_smaller
 from topoopt.analyses.collective.candidates import found_topologies
 from topoopt.analyses.collective.scores import ScoredTopology, Wanted
 from topoopt.core.cluster import LinkDirection
+from topoopt.files.table_and_plot import csv_text
 
 DEGREES = range(2, 9)
 SIZES = (
@@ -20,6 +22,24 @@ SIZES = (
     1024,
 )
 """All up to 64 servers, and those that racks, powers and products make."""
+
+
+def atlas_text(atlas: Atlas) -> str:
+    """As a table."""
+    rows = [
+        (
+            wanted.servers,
+            wanted.degree,
+            wanted.links.value,
+            one.steps,
+            one.bandwidth,
+            f"{one.all_to_all:.9g}",
+            json.dumps(one.recipe, separators=(",", ":")),
+        )
+        for wanted in sorted(atlas, key=lambda wanted: (wanted.servers, wanted.degree, wanted.links.value))
+        for one in atlas[wanted]
+    ]
+    return csv_text(HEADER, rows)
 
 
 def rebuilt(

@@ -11,8 +11,8 @@ import pytest
 
 from solvers.stop import Stop
 from tests.support.cli_cases import run
-from tests.support.make_atlas import DEGREES, SIZES, rebuilt
-from topoopt.analyses.collective.atlas import atlas, atlas_text, parsed_atlas
+from tests.support.make_atlas import DEGREES, SIZES, atlas_text, rebuilt
+from topoopt.analyses.collective.atlas import atlas, parsed_atlas
 from topoopt.analyses.collective.find import AllReduceCost, find_front, recipe_text
 from topoopt.analyses.collective.scores import ScoredTopology, Wanted, front, scored, topology_limits
 from topoopt.core.cluster import LinkDirection

@@ -188,7 +188,7 @@ def test_time_limit_keeps_what_was_proven() -> None:
     """After one level of two the rates are feasible, checked, and not called optimal; the objective is proven."""
     net = network(4, [(0, 1), (1, 3), (0, 2), (2, 3)])
     case = problem(net, [along(net, "free", (0, 1, 3), (0, 2, 3)), *(along(net, f"r{k}", (0, 1)) for k in range(3))])
-    result = raise_levels(network_of(case), shares_of(case), "highs-simplex", Impatient())
+    result = raise_levels(network_of(case), shares_of(case), Impatient())
     solution = judged(case, result, Effort(SearchSettings(), Stop()))
     assert (solution.status, solution.stopped_by) == (Status.FEASIBLE, StopReason.TIME)
     assert solution.check.ok, solution.check.violations

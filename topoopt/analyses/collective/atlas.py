@@ -13,30 +13,11 @@ from importlib.resources import files
 from topoopt.analyses.collective.candidates import well_known
 from topoopt.analyses.collective.scores import ScoredTopology, Wanted
 from topoopt.core.cluster import LinkDirection
-from topoopt.files.table_and_plot import csv_text
 
 FILE = "atlas.csv"
 HEADER = ("servers", "degree", "links", "steps", "bandwidth", "all_to_all", "recipe")
 
 Atlas = Mapping[Wanted, Sequence[ScoredTopology]]
-
-
-def atlas_text(atlas: Atlas) -> str:
-    """As a table."""
-    rows = [
-        (
-            wanted.servers,
-            wanted.degree,
-            wanted.links.value,
-            one.steps,
-            one.bandwidth,
-            f"{one.all_to_all:.9g}",
-            json.dumps(one.recipe, separators=(",", ":")),
-        )
-        for wanted in sorted(atlas, key=lambda wanted: (wanted.servers, wanted.degree, wanted.links.value))
-        for one in atlas[wanted]
-    ]
-    return csv_text(HEADER, rows)
 
 
 def parsed_atlas(text: str) -> dict[Wanted, list[ScoredTopology]]:
