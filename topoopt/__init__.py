@@ -36,6 +36,7 @@ if _TYPE_CHECKING:
     from topoopt.library.compare import compare
     from topoopt.library.instances import instance_from_dict
     from topoopt.library.models import model, solve_model
+    from topoopt.library.pipelines import pipeline_schedules
     from topoopt.library.problems import (
         allocation_problem,
         hierarchy_problem,
@@ -62,6 +63,7 @@ _NAMES = {
     "topoopt.library.compare": ("compare",),
     "topoopt.library.instances": ("instance_from_dict",),
     "topoopt.library.models": ("model", "solve_model"),
+    "topoopt.library.pipelines": ("pipeline_schedules",),
     "topoopt.library.problems": (
         "allocation_problem",
         "hierarchy_problem",
@@ -104,6 +106,7 @@ __all__ = [
     "job_problem",
     "methods",
     "model",
+    "pipeline_schedules",
     "placement_problem",
     "read_instance",
     "read_solution",

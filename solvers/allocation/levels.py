@@ -35,7 +35,6 @@ PRICE_DUST = 1e-11
 def raise_levels(
     network: SharedCapacities,
     shares: Shares,
-    backend: str,
     stop: Stop,
     keep: Callable[[AllocationResult], None] = lambda _: None,
 ) -> AllocationResult:
@@ -43,7 +42,6 @@ def raise_levels(
 
     Args:
         network, shares: what there is; the bases fit the capacities.
-        backend: name in `SOLVERS` of one that ends at a vertex.
         stop: asked before every program.
         keep: given what there is after each level.
 
@@ -64,12 +62,12 @@ def raise_levels(
         reason = stop.reason()
         if reason is not None:
             break
-        result = _next_level(small, own, floor, gain, backend, stop)
+        result = _next_level(small, own, floor, gain, stop)
         if result.x is None or result.row_dual is None or result.status is not Status.OPTIMAL:
             if result.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED):
                 reason = result.stopped_by
                 break
-            raise TopooptError(f"{backend} fails on level {len(certificates) + 1}: {result.message}")
+            raise TopooptError(f"HiGHS fails on level {len(certificates) + 1}: {result.message}")
         rates = result.x[: len(network.owner)]
         level = max(level, float(result.x[-1]))
         duals = np.maximum(result.row_dual[len(network.capacity) : len(network.capacity) + len(floor)], 0.0)
@@ -80,31 +78,29 @@ def raise_levels(
         floor[held] = np.minimum(own.base[held] + own.gain[held] * level, given)
         gain[held] = 0.0
         so_far = fitted(network, rates * unit)
-        keep(AllocationResult(so_far, tuple(certificates), StopReason.TIME, f"lp ({backend})", len(certificates)))
+        keep(AllocationResult(so_far, tuple(certificates), StopReason.TIME, "lp (highs-simplex)", len(certificates)))
     if rates is None:
         raise LimitError(f"stopped by {reason} before the first level was known")
     found = fitted(network, rates * unit)
     converged = StopReason.CONVERGED if reason is None else reason
-    return AllocationResult(found, tuple(certificates), converged, f"lp ({backend})", len(certificates))
+    return AllocationResult(found, tuple(certificates), converged, "lp (highs-simplex)", len(certificates))
 
 
-def _next_level(
-    network: SharedCapacities, shares: Shares, floor: Floats, gain: Floats, backend: str, stop: Stop
-) -> LpResult:
+def _next_level(network: SharedCapacities, shares: Shares, floor: Floats, gain: Floats, stop: Stop) -> LpResult:
     """The highest common level of what still rises.
 
     The rates of the level before are a solution, but for their rounding: where a tiny part of a transfer makes a solver
     see more than that, held rates are lowered by a little.
     """
     for room in ROOMS:
-        result = _solved(program_of(network, shares, floor=floor * (1.0 - room), gain=gain), backend, stop)
+        result = _solved(program_of(network, shares, floor=floor * (1.0 - room), gain=gain), stop)
         if result.status is not Status.INFEASIBLE:
             break
     return result
 
 
-def _solved(program: BandwidthAllocation, backend: str, stop: Stop) -> LpResult:
-    return SOLVERS[backend](build_arrays(program), SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
+def _solved(program: BandwidthAllocation, stop: Stop) -> LpResult:
+    return SOLVERS["highs-simplex"](build_arrays(program), SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
 
 
 def _certificate(network: SharedCapacities, row_dual: Floats, duals: Floats, held: Ints) -> PriceCertificate:

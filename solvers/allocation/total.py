@@ -16,7 +16,7 @@ from topoopt.core.errors import LimitError, TopooptError
 from topoopt.core.verdict import Status, StopReason
 
 
-def largest_total(network: SharedCapacities, shares: Shares, backend: str, stop: Stop) -> AllocationResult:
+def largest_total(network: SharedCapacities, shares: Shares, stop: Stop) -> AllocationResult:
     """Rates of largest sum of gain times rate, at least base each, with the link prices that prove it.
 
     Raises:
@@ -30,14 +30,14 @@ def largest_total(network: SharedCapacities, shares: Shares, backend: str, stop:
     small = replace(network, capacity=network.capacity / unit)
     own = replace(shares, base=shares.base / unit, ceiling=shares.ceiling / unit)
     program = build_arrays(program_of(small, own, worth=worth))
-    result = SOLVERS[backend](program, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
+    result = SOLVERS["highs-simplex"](program, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
     if result.x is None or result.row_dual is None or result.status is not Status.OPTIMAL:
         if result.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED):
             raise LimitError(f"stopped by {result.stopped_by} before any rates were found")
-        raise TopooptError(f"{backend} fails: {result.message}")
+        raise TopooptError(f"HiGHS fails: {result.message}")
     price = np.maximum(-result.row_dual[: len(network.capacity)], 0.0) * shares.gain.max()
     priced = np.flatnonzero(price > 0)
     every = np.arange(len(shares.base), dtype=np.int64)
     certificate = PriceCertificate(every, network.numbers[priced], price[priced], every, shares.gain)
     rates = fitted(network, result.x[: len(network.owner)] * unit)
-    return AllocationResult(rates, (certificate,), StopReason.CONVERGED, f"lp ({backend})", 1)
+    return AllocationResult(rates, (certificate,), StopReason.CONVERGED, "lp (highs-simplex)", 1)

@@ -53,7 +53,7 @@ def water_fill(network: SharedCapacities, shares: Shares, stop: Stop, keep: Keep
         raise LimitError(f"stopped by {reason} before any rates were found")
     if not network.single_route:
         name = shares.names[int(np.argmax(np.bincount(network.owner) > 1))]
-        allowed = "auto, lp, lp-glop"
+        allowed = "auto, lp"
         text = f"water-filling needs one route, or given shares, for every transfer; {name!r} has a choice"
         raise InputError([Problem(text, path="search.method", value="water-filling", allowed=allowed)])
     transfers, shareds = len(shares.base), len(network.capacity)

@@ -12,9 +12,8 @@ from ortools.sat import sat_parameters_pb2
 from ortools.sat.python import cp_model
 
 from solvers.backends.backend import bad_option
-from solvers.backends.glop import run_glop
+from solvers.backends.highs import run_highs
 from solvers.backends.integer_rows import implied_bounds, whole_numbers, whole_rows
-from solvers.backends.proto_options import field_names
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverTask
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
@@ -36,8 +35,9 @@ _MOST_ACTIVITY = 2**61
 
 @cache
 def option_names() -> frozenset[str]:
-    """Fields of SatParameters."""
-    return frozenset(name for name in field_names(sat_parameters_pb2.SatParameters.DESCRIPTOR) if "." not in name)
+    """Fields of SatParameters that hold one value."""
+    fields = sat_parameters_pb2.SatParameters.DESCRIPTOR.fields
+    return frozenset(field.name for field in fields if not field.is_repeated and field.message_type is None)
 
 
 class _Report(cp_model.CpSolverSolutionCallback):
@@ -81,7 +81,7 @@ def _uncut(claim: Claim, task: SolverTask, low: Floats, high: Floats) -> Claim:
         if (inside[0] >= low).all() and (inside[1] <= high).all():
             return claim  # nothing better lies outside the cut
     limits = replace(task.limits, time_s=task.time_left_s(least=0.01))
-    relaxed = run_glop(SolverTask(replace(program, integer=None), limits, {}))
+    relaxed = run_highs(SolverTask(replace(program, integer=None), limits, {}))
     if relaxed.status is Status.INFEASIBLE:
         return replace(claim, status=Status.INFEASIBLE, bound=None)
     if relaxed.unbounded and claim.x is not None:

@@ -153,7 +153,7 @@ def _feasible(
     left = None if deadline is None else deadline - time.monotonic()
     if left is not None and left <= 0:
         return None
-    judge = SOLVERS["highs" if program.has_integers else "glop"]
+    judge = SOLVERS["highs" if program.has_integers else "highs-simplex"]
     result = judge(restricted(program, members), replace(limits, time_s=left))
     if result.x is not None:
         return True

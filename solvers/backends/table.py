@@ -14,8 +14,6 @@ _HIGHS = Features(
     continuous=True, integer=True, duals=True, warm_start=True, exact=True, streams=True, proves_unbounded=True
 )
 _INEXACT = replace(_HIGHS, integer=False, warm_start=False, exact=False, streams=False)
-_GLOP = replace(_INEXACT, exact=True)
-_PDLP = replace(_INEXACT, warm_start=True)
 _CP_SAT = replace(_HIGHS, continuous=False, duals=False)
 _PYOMO = replace(_HIGHS, warm_start=False, streams=False)
 
@@ -27,24 +25,6 @@ def _highs(algorithm: str | None = None) -> Engine:
 
     run = highs.run_highs if algorithm is None else partial(highs.run_algorithm, algorithm)
     return Engine(run, highs.option_names(), highs.STATUS_MAP, tuple(highspy.HighsModelStatus.__members__))
-
-
-def _glop() -> Engine:
-    from ortools.linear_solver.python import model_builder_helper
-
-    from solvers.backends import glop
-
-    return Engine(
-        glop.run_glop, glop.option_names(), glop.STATUS_MAP, tuple(model_builder_helper.SolveStatus.__members__)
-    )
-
-
-def _pdlp() -> Engine:
-    from ortools.pdlp import solve_log_pb2
-
-    from solvers.backends import pdlp
-
-    return Engine(pdlp.run_pdlp, pdlp.option_names(), pdlp.STATUS_MAP, tuple(solve_log_pb2.TerminationReason.keys()))
 
 
 def _cp_sat() -> Engine:
@@ -74,9 +54,6 @@ SOLVERS: dict[str, Backend] = {
     "highs": Backend("highs", "HiGHS, algorithm by size", _HIGHS, _highs),
     "highs-simplex": Backend("highs-simplex", "HiGHS dual simplex", _HIGHS, partial(_highs, "simplex")),
     "highs-ipx": Backend("highs-ipx", "HiGHS interior point, no crossover", _INEXACT, partial(_highs, "ipx")),
-    "highs-pdlp": Backend("highs-pdlp", "HiGHS primal-dual hybrid gradient", _INEXACT, partial(_highs, "pdlp")),
-    "glop": Backend("glop", "OR-Tools GLOP simplex", _GLOP, _glop),
-    "pdlp": Backend("pdlp", "OR-Tools primal-dual hybrid gradient", _PDLP, _pdlp),
     "cp-sat": Backend("cp-sat", "OR-Tools CP-SAT", _CP_SAT, _cp_sat),
     "pyomo": Backend("pyomo", "Pyomo with HiGHS", _PYOMO, _pyomo),
 }

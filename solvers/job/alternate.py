@@ -18,7 +18,6 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.job.candidate_plan import distinct_strategies, plan_of
-from solvers.job.exchanges.phase import exchange_links
 from solvers.job.loop import Candidate, Keep, LoopLog, LoopResult, LoopSettings, Progress
 from solvers.job.realise import MOST_HOPS
 from solvers.job.search_parts import ExplorePart, PartWork, StartPart, candidates_of
@@ -129,9 +128,6 @@ class Alternation:
         best = self._best(*(self.topology.best_routes(each) for each in distinct))
         self._require_memory(best)
         self.log.step("routes", 0, best.iteration_time_ms)
-        left = min(self.settings.budget - self.log.proposals, self.settings.budget // 16)
-        best, said = exchange_links(self.steps, best, left)
-        self.notes += said
         best = self._schedule_steps(best, finalists)
         return self._result(best, self.stop.reason() or spent)
 

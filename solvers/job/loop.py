@@ -40,8 +40,6 @@ class LoopSettings:
         finalists: candidates they are asked about, the best of the loop first.
         allreduce: what AllReduces run on; strategies are searched on rings whatever it is, and what is kept of them is
             simulated on this.
-        exchanges: exchanges of links that are simulated after the loop.
-        from_circuits: half of them begin with the circuits of the program of kind `dag-topology`.
     """
 
     budget: int
@@ -52,8 +50,6 @@ class LoopSettings:
     programs: tuple[str, ...] = ()
     finalists: int = 1
     allreduce: AllReduceChoice = AllReduceChoice.RINGS
-    exchanges: int = 0
-    from_circuits: bool = False
 
 
 @dataclass(frozen=True, eq=False)

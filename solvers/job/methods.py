@@ -13,20 +13,18 @@ from solvers.processes.crew import Gather
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.search_settings import AllReduceChoice, LinkStart, RobustGoal, SearchSettings
+from topoopt.core.search_settings import AllReduceChoice, RobustGoal, SearchSettings
 from topoopt.core.workload import Workload
 
 
 @dataclass(frozen=True)
 class StrategyMethod:
-    """Which halves of the alternating loop are searched, which mathematical programs are asked, and whether links are
-    exchanged by simulated time afterwards, unless the instance says how often."""
+    """Which halves of the alternating loop are searched, and which mathematical programs are asked."""
 
     summary: str
     search_strategy: bool
     search_topology: bool
     programs: tuple[str, ...] = ()
-    exchanges: bool = False
 
 
 METHODS: Mapping[str, StrategyMethod] = {
@@ -38,9 +36,6 @@ METHODS: Mapping[str, StrategyMethod] = {
     ),
     "exact-topology": StrategyMethod(
         "as alternating, with the joint program of links, rings and routes", True, True, ("exact",)
-    ),
-    "links-by-time": StrategyMethod(
-        "as alternating, then exchanges of links by simulated time", True, True, exchanges=True
     ),
     "robust": StrategyMethod("alternating, then the topology whose worst single link failure is best", True, True),
     "joint": StrategyMethod(
@@ -72,37 +67,6 @@ def default_budget(cluster: Cluster, workload: Workload) -> int:
     return max(500, min(60_000, TASKS_PER_BUDGET // tasks))
 
 
-FEW_SERVERS, LEAST_EXCHANGES, FEW_EXCHANGES = 32, 200, 20
-"""Up to so many servers there are at least so many exchanges, above so many, as far as the budget is as large."""
-
-
-def default_exchanges(cluster: Cluster, budget: int) -> int:
-    """Exchanges of links that are simulated where a search takes them and nobody says how many."""
-    least = LEAST_EXCHANGES if cluster.servers <= FEW_SERVERS else FEW_EXCHANGES
-    return min(budget, max(least, budget // 40))
-
-
-def exchange_problems(search: SearchSettings) -> list[Problem]:
-    """Exchanges of links that are asked for and that nothing makes."""
-    dag = search.topology is LinkStart.DAG
-    if not (search.exchanges or dag):
-        return []
-    problems = []
-    if search.exchanges == 0:
-        text = "circuits of the job's graph are where exchanges of links begin"
-        problems.append(Problem(text, path="search.exchanges", value="0", allowed="1 or more, or null"))
-    path, value = ("search.topology", "dag") if dag else ("search.exchanges", str(search.exchanges))
-    method = METHODS.get(search.method)
-    if method is not None and not method.search_topology:
-        with_links = ", ".join(name for name, line in METHODS.items() if line.search_topology)
-        text = f"method {search.method} keeps its links"
-        problems.append(Problem(text, path=path, value=value, allowed=f"with the methods {with_links}"))
-    if search.allreduce not in (AllReduceChoice.RINGS, AllReduceChoice.BEST):
-        text = f"links are exchanged for AllReduces on rings, not on {search.allreduce.value}"
-        problems.append(Problem(text, path=path, value=value, allowed="with search.allreduce: rings or best"))
-    return problems
-
-
 RINGS_ONLY = ("robust", "joint")
 """Methods whose proofs and repairs are of rings."""
 
@@ -131,8 +95,6 @@ def run_method(
     progress: Progress | None = None,
     robust: RobustGoal | None = None,
     allreduce: AllReduceChoice = AllReduceChoice.RINGS,
-    topology: LinkStart = LinkStart.PLAN,
-    exchanges: int | None = None,
     keep: Keep | None = None,
     jobs: int = 1,
     crew: Gather | None = None,
@@ -141,8 +103,6 @@ def run_method(
 
     Args:
         allreduce: what AllReduces run on; rings alone for `joint` and `robust`.
-        topology: what exchanges of links begin with.
-        exchanges: of links, simulated after the loop; None: as many as the method takes.
         keep: offered the best so far of the alternating loop.
         jobs: processes that share its independent parts; the result is that of one.
         crew: who does them instead; None: such processes. Method `joint` does all itself.
@@ -154,17 +114,13 @@ def run_method(
     """
     if name == "auto" and robust is not None:
         name = "robust"
-    asked = SearchSettings(name, robust=robust, allreduce=allreduce, topology=topology, exchanges=exchanges)
-    problems = [*allreduce_problems(asked, cluster), *exchange_problems(asked)]
+    problems = allreduce_problems(SearchSettings(name, robust=robust, allreduce=allreduce), cluster)
     if problems:
         raise InputError(problems)
     method = METHODS[DEFAULT_METHOD if name == "auto" else name]
     programs = method.programs
     if name == "auto":
         programs = tuple(each for each, most in AUTO_PROGRAMS.items() if cluster.servers <= most)
-    if exchanges is None:
-        taken = method.exchanges or topology is LinkStart.DAG
-        exchanges = default_exchanges(cluster, budget) if taken else 0
     settings = LoopSettings(
         budget=budget,
         topologies=effort_for(cluster.servers).topologies,
@@ -174,8 +130,6 @@ def run_method(
         programs=programs,
         finalists=FINALISTS if method.programs else AUTO_FINALISTS,
         allreduce=allreduce,
-        exchanges=exchanges,
-        from_circuits=topology is LinkStart.DAG,
     )
     if name == "joint":
         from solvers.job.joint_method import run_joint

@@ -25,18 +25,15 @@ WORK = {
     "compare": "solvers.job.search_steps.anneal",
     "collective bound": "topoopt.analyses.collective.bounds.network_bounds",
     "collective find": "topoopt.analyses.collective.find.find_front",
-    "pipeline": "topoopt.analyses.pipeline.best.against_best",
 }
 """What each command spends its time with."""
 
-LEFT = [command for command in WORK if " " not in command and command != "pipeline"]
+LEFT = [command for command in WORK if " " not in command]
 """Commands that take a limit of memory too, and are left at the limits; the others end there by themselves."""
 
 
 def words_of(command: str, folder: Path) -> list[object]:
-    """A run of a small job, network or pipeline."""
-    if command == "pipeline":
-        return [command, "--stages", 2, "--micro-batches", 2, "--best"]
+    """A run of a small job or network."""
     if command == "collective bound":
         return ["collective", "bound", "preset: dgx-a100, boxes: 2"]
     if command == "collective find":

@@ -121,7 +121,7 @@ def _completed(line: str, shell: str = "bash") -> list[str]:
     [
         ("topoopt resi", ["resilience"]),
         ("topoopt solve --bud", ["--budget"]),
-        ("topoopt study re", ["report", "reproduce"]),
+        ("topoopt study re", ["report"]),
         ("topoopt describe hier", ["hierarchical-bandwidth"]),
         ("topoopt examples tiny", ["tiny-4", "tiny-6", "tiny-8"]),
         ("topoopt export s.json --to patch", ["patch-list"]),

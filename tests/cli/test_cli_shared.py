@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -90,9 +91,7 @@ def test_a_study_sees_the_metrics(tmp_path: Path) -> None:
         f"instances: [{{file: '{TRACE}'}}]\nmethods: [fifo, backfill]\nseeds: [0]\n"
     )
     assert run("study", "run", str(study), "--out", str(tmp_path / "out"))[0] == 0
-    columns = '"fabrics.oversubscribed-fat-tree.iteration_ms.p99" as tail, "fabrics.partitioned.utilisation" as used'
-    code, text = run("study", "query", str(tmp_path / "out"), f"select method, {columns} from results", "--json")
-    assert code == 0
-    rows = json.loads(text)["rows"]
-    assert [row[0] for row in rows] == ["fifo", "backfill"]
-    assert all(row[1] > 250.0 and 0 < row[2] <= 1 for row in rows)
+    rows = pq.read_table(tmp_path / "out" / "results.parquet").to_pylist()
+    assert [row["method"] for row in rows] == ["fifo", "backfill"]
+    assert all(row["fabrics.oversubscribed-fat-tree.iteration_ms.p99"] > 250.0 for row in rows)
+    assert all(0 < row["fabrics.partitioned.utilisation"] <= 1 for row in rows)

@@ -111,7 +111,7 @@ def test_small_time_limit_ends_an_endless_search(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "method",
-    ["auto", "alternating", "fixed-topology", "data-parallel", "topology-search", "exact-topology", "links-by-time"],
+    ["auto", "alternating", "fixed-topology", "data-parallel", "topology-search", "exact-topology"],
 )
 def test_every_method_gives_a_checked_plan(tmp_path: Path, method: str) -> None:
     """Each method of the table works from the command line."""
@@ -146,7 +146,7 @@ def test_unknown_method_is_refused(tmp_path: Path) -> None:
     assert refusals(result.json) == [("search.method", "'magic'", "unknown method")]
     problem = result.json["problems"][0]
     assert (problem["file"], problem["line"]) == (str(instance), line)
-    names = "auto, alternating, fixed-topology, data-parallel, topology-search, exact-topology, links-by-time"
+    names = "auto, alternating, fixed-topology, data-parallel, topology-search, exact-topology"
     names += ", robust, joint"
     assert problem["allowed"] == names
     assert run("validate", instance).code == 2

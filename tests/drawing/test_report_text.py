@@ -57,7 +57,6 @@ def test_figures_have_the_keys_and_values_of_the_solution(make_solution: Builder
         "diameter_bound": pytest.approx(8.0),  # 4 * 16^(1/4)
         "initial_ms": solution.initial_ms,
         "link_sharing": "fifo",
-        "exchange_gain_ms": 0,  # the search exchanged no links
         "gpu_memory_gib": {"needed": 0.75, "limit": None},  # a table of 3 GiB a server of 4 GPUs
         "baselines_ms": {line.fabric: line.iteration_time_ms for line in solution.baselines},
         "prices": None,

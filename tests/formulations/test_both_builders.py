@@ -57,8 +57,6 @@ HELPERS = {
     "shard_assignment",  # a moment of a shared cluster, whose data come from solvers: tests of its own
     "shard_assignment_pyomo",
     "shard_classes",
-    "pass_order",  # tiny pipelines, which are not instances: tests of their own, with the readable twin
-    "pass_order_pyomo",
     "stage_graph",  # data of stage_order
     "transfer_costs",
     "stage_order_arrays",

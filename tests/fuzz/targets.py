@@ -20,7 +20,7 @@ from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.library.exports import check_written
-from topoopt.studies.collect import Row, collect_rows, query, write_csv, write_parquet
+from topoopt.studies.collect import Row, collect_rows, write_parquet
 from topoopt.verify.laws.findings import CheckDepth
 
 SMALL = 40_000
@@ -123,14 +123,12 @@ def _study(path: Path) -> None:
 
 
 def _collect(path: Path) -> None:
-    """Collect a store of one run of which a file is damaged; write the table if it is another, and ask it something."""
+    """Collect a store of one run of which a file is damaged; write the table if it is another."""
     root = path.parent / "store"
     rows = _collected(root, path)
     if rows == _true_rows():
         return
-    write_csv(rows, root / "rows.csv")
     write_parquet(rows, root / "results.parquet")
-    query(root, "SELECT * FROM results")
 
 
 def _collected(root: Path, damaged: Path | None) -> list[Row]:

@@ -118,7 +118,7 @@ def test_study(kills: int, tmp_path: Path) -> None:
     completed = 0
 
     def whole() -> None:
-        finished("study", "collect", out)
+        finished("study", "report", out)
         assert rows(out / "results.parquet") == rows(calm / "results.parquet")
         assert not list((out / "unfinished").iterdir())
         assert not leftovers(out)
@@ -129,27 +129,27 @@ def test_study(kills: int, tmp_path: Path) -> None:
         assert all(json.loads(record.read_bytes())["outcome"] == "done" for record in records)
         if len(records) == RUNS:
             if not (calm / "results.parquet").exists():
-                finished("study", "collect", calm)
+                finished("study", "report", calm)
             finished(*words, out)
             whole()
             shutil.rmtree(out)
             completed += 1
 
     killed_at((*words, OUT), calm, out, drawn(kills, 2), look)
-    finished("study", "collect", calm)
+    finished("study", "report", calm)
     whole()
     assert completed or kills < MANY
 
 
 @pytest.mark.parametrize("kills", CALLS)
-def test_collect(kills: int, tmp_path: Path) -> None:
+def test_table(kills: int, tmp_path: Path) -> None:
     """The table is the old one or the new one, never half of one."""
     words, out = a_study(tmp_path), tmp_path / "out"
     finished(*words, out)
-    finished("study", "collect", out)
+    finished("study", "report", out)
     table = out / "results.parquet"
     true = rows(table)
-    killed_at(("study", "collect", OUT), out, out, drawn(kills, 3), lambda: same(rows(table), true))
+    killed_at(("study", "report", OUT), out, out, drawn(kills, 3), lambda: same(rows(table), true))
     same(rows(table), true)
     assert not leftovers(out)
 
@@ -236,21 +236,21 @@ def test_full_disk_of_solve(small_disk: Path) -> None:
         subprocess.run(["umount", "-l", str(small_disk)], check=False, capture_output=True)
 
 
-def test_full_disk_of_collect(small_disk: Path, tmp_path: Path) -> None:
+def test_full_disk_of_the_table(small_disk: Path, tmp_path: Path) -> None:
     """A table that finds no room leaves the old one, or none; with room the same command writes it."""
     ballast, out = small_disk / "ballast", small_disk / "out"
     try:
         subprocess.run(["mount", "-o", "remount,size=1m", str(small_disk)], check=True)
         words, calm = a_study(tmp_path), tmp_path / "calm"
         finished(*words, calm)
-        finished("study", "collect", calm)
+        finished("study", "report", calm)
         true = rows(calm / "results.parquet")
-        shutil.copytree(calm, out, ignore=shutil.ignore_patterns("results.*"))
+        shutil.copytree(calm, out, ignore=shutil.ignore_patterns("results.*", "report.*"))
         for old in (False, True):
             before = sorted(path.name for path in out.iterdir())
             fill(ballast)
             done = subprocess.run(
-                command("study", "collect", out),
+                command("study", "report", out),
                 cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
             )  # fmt: skip
             assert done.returncode == 7, done.stderr
@@ -260,7 +260,7 @@ def test_full_disk_of_collect(small_disk: Path, tmp_path: Path) -> None:
             if old:
                 same(rows(out / "results.parquet"), true)
             ballast.unlink()
-            finished("study", "collect", out)
+            finished("study", "report", out)
             same(rows(out / "results.parquet"), true)
             assert not leftovers(out)
     finally:

@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.support.closed_forms import closed_form_s
 from tests.support.plain_pipeline import NAMES, lanes_of, plain_makespan
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.pipeline import pipeline_time
 from topoopt.simulate.pipeline.bounds import makespan_bound_s
-from topoopt.simulate.pipeline.closed_forms import closed_form_s
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders, schedule_problems
 from topoopt.simulate.pipeline.timeline import TickCosts, most_held

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,13 +14,11 @@ import numpy as np
 import pytest
 
 from tests.support.cli_cases import Run, run
-from topoopt.core.errors import InputError
 from topoopt.core.study import ComparedBy, Figure, Published
 from topoopt.files.shipped import shipped_folder
 from topoopt.studies.collect import collect_rows
 from topoopt.studies.expand import read_study
 from topoopt.studies.heat_figures import matrix_of
-from topoopt.studies.paper_figures import FIGURES, figures_named
 from topoopt.studies.published import agreement, published_points, set_beside
 from topoopt.studies.report_data import pivot, starred
 from topoopt.studies.report_figures import draw
@@ -32,6 +29,14 @@ ROWS = [
     {"run": "b", "d": 4, "batch": 64, "tax": 1.2, "time": 3.0, "hops.1.part": 0.25, "hops.2.part": 1.0},
     {"run": "c", "d": 8, "batch": 64, "tax": 2.0, "time": 2.0, "hops.1.part": 0.5, "hops.2.part": 1.0},
 ]
+
+FOLDER = shipped_folder() / "studies"
+
+STUDIES = {
+    **{file.stem: file for file in sorted((FOLDER / "paper").glob("*.yaml"))},
+    **{name: FOLDER / f"{name}.yaml" for name in ("cost-against-size", "dlrm-batch-128", "shared-load-432")},
+}
+"""Those with published values."""
 
 WITHIN = {"path-length": 5e-5, "bandwidth-tax": 5e-3, "libra": 5e-4, "placement": 1e-5}
 """Figures whose published values follow from counting alone or are proven optima, and how near ours must be.
@@ -152,13 +157,14 @@ def test_a_heat_map_is_the_matrix_of_one_run() -> None:
 
 @pytest.fixture(scope="module")
 def small_form(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Run, Path]]:
-    """What the command says of a figure, asked for by its number where it has one, and the folder it wrote to."""
+    """What `study run` says of a small form, and the folder it wrote to, its page in it."""
 
     @cache
     def made(name: str) -> tuple[Run, Path]:
-        out = tmp_path_factory.mktemp(name)
-        (figure,) = figures_named(name)
-        return run("paper", figure.number or name, "--small", "--out", out, "--jobs", 1, "--json"), out
+        out = tmp_path_factory.mktemp("paper") / "study"
+        told = run("study", "run", STUDIES[name], "--small", "--out", out, "--jobs", 1, "--json")
+        assert run("study", "report", out).code == 0
+        return told, out
 
     return made
 
@@ -171,7 +177,7 @@ def test_the_example_of_figure_1_has_the_bytes_of_its_sizes(
     assert told.code == 0
     tables = 4 * 10**7 * 128
     dense = 7 * (2048**2 + 2048) + (4 * 128 + 2048) * 4096 + 4096 + 14 * (4096**2 + 4096) + 4096 + 1
-    rows = {row["strategy"]: row for row in collect_rows(out / "heat-maps")}
+    rows = {row["strategy"]: row for row in collect_rows(out)}
     pairs = {name: [key for key in row if key.startswith("pair_bytes.")] for name, row in rows.items()}
     ring = {f"pair_bytes.{i}.{(i + 1) % 16}" for i in range(16)}
     assert {key for key in pairs["replicated"] if rows["replicated"][key]} == ring
@@ -189,48 +195,28 @@ def test_settings_in_a_list_are_known_by_their_name() -> None:
     assert cell_of(["a", {"fabric": "fat-tree", "label": "b"}, {"kind": "c"}, {"x": 1}]) == "['a', 'b', 'c', {'x': 1}]"
 
 
-def test_every_figure_has_a_full_and_a_small_form() -> None:
-    """Both expand, every published value has its column, and names and numbers tell them apart."""
-    assert len({figure.name for figure in FIGURES}) == len({figure.place for figure in FIGURES}) == len(FIGURES)
-    for figure in FIGURES:
-        file = shipped_folder() / figure.study
-        full, small = read_study(file), read_study(file, small=True)
-        assert len(small.runs) < len(full.runs)
-        assert full.name == small.name
-        assert small.sha256 != full.sha256
-    assert figures_named("13") == figures_named("bandwidth-tax")
-    for wrong in ("99", ""):
-        with pytest.raises(InputError, match="no such figure"):
-            figures_named(wrong)
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_figure_has_a_full_and_a_small_form(name: str) -> None:
+    """Both expand, and every published value has its column."""
+    full, small = read_study(STUDIES[name]), read_study(STUDIES[name], small=True)
+    assert len(small.runs) < len(full.runs)
+    assert full.name == small.name
+    assert small.sha256 != full.sha256
 
 
-@pytest.mark.parametrize("name", [figure.name for figure in FIGURES])
+@pytest.mark.parametrize("name", STUDIES)
 def test_the_small_form_of_a_figure(name: str, small_form: Callable[[str], tuple[Run, Path]]) -> None:
     """All its runs give a value, the page has its pictures, and what is published exactly is met exactly."""
     told, out = small_form(name)
     assert told.code == 0, told.stderr
-    (made,) = json.loads(told.stdout)["figures"]
-    assert made["done"] == made["runs"] > 0
-    page = Path(made["report"]).read_text()
+    assert told.json["done"] == told.json["total"] > 0
+    page = (out / "report.html").read_text()
     assert "<figcaption>" in page
     assert page.count("<figcaption>") == page.count("</figure>") <= page.count("<svg") + page.count("<canvas")
-    assert made["agreement"] in re.sub("<[^>]+>", "", page)
-    assert len(Path(made["csv"]).read_text().splitlines()) > made["runs"]
-    study = read_study(shipped_folder() / figures_named(name)[0].study, small=True)
-    found = set_beside(study.published, collect_rows(out / name))
+    found = set_beside(read_study(STUDIES[name], small=True).published, collect_rows(out))
+    assert agreement(found) in re.sub("<[^>]+>", "", page)
     if name in WITHIN:
         assert any(each.ours is not None for each in found)
     for each in found:
         if name in WITHIN and each.ours is not None and each.published.why is None:
             assert each.ours == pytest.approx(each.published.value, abs=WITHIN[name]), each.published.what
-
-
-def test_a_time_limit_leaves_the_rest(tmp_path: Path) -> None:
-    """Exit code 4, what was not begun is counted; the list names all figures and runs none."""
-    told = run("paper", "--small", "--out", str(tmp_path), "--time-limit", "0", "--json")
-    assert told.code == 4
-    document = json.loads(told.stdout)
-    assert document["status"] == "time"
-    assert document["missing"] + len(document["figures"]) == len(FIGURES)
-    listed = run("paper", "--list")
-    assert [line.partition(":")[0] for line in listed.stdout.splitlines()] == [figure.name for figure in FIGURES]

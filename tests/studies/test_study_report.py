@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,13 +15,11 @@ from tests.support.study_cases import routing, study
 from topoopt.core.study import ComparedBy, Figure
 from topoopt.drawing.axes import Axis, name_axis, number_axis
 from topoopt.drawing.chart import Point, Series, legend
-from topoopt.studies.diff import study_diff
 from topoopt.studies.expand import read_study
 from topoopt.studies.report import study_report
 from topoopt.studies.report_data import compared, in_order, percentile, performance_profile, pivot
 from topoopt.studies.report_figures import KINDS, draw
 from topoopt.studies.runner import run_study
-from topoopt.studies.store import Store
 
 Written = Callable[..., Path]
 
@@ -167,32 +164,3 @@ def test_report_of_a_real_study(tmp_path: Path, written: Written) -> None:
     assert "unknown method" in page
     # theta of a bidirectional ring with uniform demand: (n^2 - 1)/8 or n^2/8
     assert re.search(r"<td>4</td><td class=\"r\">2.000</td>", page)
-
-
-def test_diff_of_two_studies(tmp_path: Path, written: Written) -> None:
-    """A change of one figure, one outcome and one version is seen; the p-value is that of the signed-rank test."""
-    found = read_study(written(study({"instance": routing(), "seeds": {"count": 6}})))
-    for name in ("a", "b"):
-        run_study(found, tmp_path / name, jobs=2)
-    same = study_diff(tmp_path / "a", tmp_path / "b")
-    assert (same.pairs, same.only_first, same.only_second, same.outcomes, same.largest) == (6, 0, 0, (), ())
-    objective = same.changes[0]
-    assert (objective.column, objective.pairs, objective.same, objective.p_value) == ("objective", 6, 6, None)
-    store = Store(tmp_path / "b")
-    for place, run in enumerate(found.runs):
-        file = store.folder(run.identity) / "run.json"
-        record = json.loads(file.read_text())
-        if place == 5:
-            record["outcome"] = "crashed"
-        record["output"]["objective"]["value"] *= 1.0 - 0.1 * (place + 1)
-        file.write_text(json.dumps(record))
-    plan = tmp_path / "b" / "study.json"
-    plan.write_text(plan.read_text().replace(dict(found.versions)["code"], "0" * 16))
-    changed = study_diff(tmp_path / "a", tmp_path / "b")
-    objective = changed.changes[0]
-    assert (objective.pairs, objective.better, objective.worse) == (5, 5, 0)
-    assert objective.median_ratio == pytest.approx(0.7)
-    assert objective.p_value == pytest.approx(2 / 2**5)  # all of five signs the same, two-sided: exact distribution
-    assert [pair.outcomes for pair in changed.outcomes] == [("done", "crashed")]
-    assert changed.largest[0].ratio == pytest.approx(0.5)
-    assert set(changed.versions) == {"code"}

@@ -20,7 +20,7 @@ from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.study import RunLimits
-from topoopt.studies.collect import collect_rows, column_names, query, write_parquet
+from topoopt.studies.collect import collect_rows, column_names, write_parquet
 from topoopt.studies.executors import default_jobs
 from topoopt.studies.expand import read_study
 from topoopt.studies.process import Worker
@@ -266,17 +266,10 @@ def test_directories_that_are_something_else(tmp_path: Path, written: Written) -
         run_study(found, tmp_path / "out", jobs=1, executor="abacus")
 
 
-def test_queries_and_reproduction(tmp_path: Path, written: Written) -> None:
-    """SQL sees the table and nothing else; a run done again comes out the same."""
+def test_a_run_done_again_comes_out_the_same(tmp_path: Path, written: Written) -> None:
+    """By the beginning of its hash; no other name is taken."""
     found = read_study(written(study({"instance": routing(), "methods": ["simplex", "ipx"]})))
     run_study(found, tmp_path / "out", jobs=1)
-    names, rows = query(tmp_path / "out", "SELECT method, objective FROM results ORDER BY method")
-    assert names == ["method", "objective"]
-    assert [row[0] for row in rows] == ["ipx", "simplex"]
-    assert [row[1] for row in rows] == pytest.approx([2.0, 2.0])
-    for sql in ("SELECT nothing FROM results", "SELECT * FROM read_csv('/etc/passwd')", "nonsense"):
-        with pytest.raises(InputError):
-            query(tmp_path / "out", sql)
     first = found.runs[0].identity
     again = reproduce(tmp_path / "out", first[:10], tmp_path / "scratch")
     assert again.same
@@ -301,12 +294,13 @@ def test_reproduction_sees_a_difference(tmp_path: Path, written: Written) -> Non
 
 def test_a_run_that_its_limit_ended_is_not_comparable(tmp_path: Path, written: Written) -> None:
     """It gets as far as the machine lets it: a difference is shown, and is no failure; another one still is."""
-    found = read_study(written(study({"instance": routing()})))
+    named = written(study({"instance": routing()}))
+    found = read_study(named)
     run_study(found, tmp_path / "out", jobs=1)
     file = Store(tmp_path / "out").folder(found.runs[0].identity) / "run.json"
     record = json.loads(file.read_text())
     record["output"]["objective"]["value"] = 1.5
-    command = ("study", "reproduce", tmp_path / "out", found.runs[0].identity)
+    command = ("study", "run", named, "--out", tmp_path / "out", "--again", found.runs[0].identity)
     for stopped_by, code in (("time", 0), ("memory", 0), ("converged", 6)):
         record["output"]["stopped_by"] = stopped_by
         file.write_text(json.dumps(record))

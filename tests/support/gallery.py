@@ -28,7 +28,6 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "outages": ("resilience", "{training}", "--days", "349", "--spares", "0,1", "--report", "{page}"),
     "traffic": ("topology", "traffic", "{job}", "--plot", "{page}"),
-    "pipeline": ("pipeline", "--stages", "2", "--micro-batches", "3", "--out", "{page}"),
     "collective find": ("collective", "find", "--servers", "8", "--degree", "2", "--report", "{page}"),
 }  # fmt: skip
 """Commands that write a page; `{job}`, `{topology}` and `{training}` are solution files."""
@@ -38,7 +37,6 @@ TEMPLATES: Mapping[str, str] = {
     "analyses/costs/page.html.j2": "cost",
     "analyses/fabrics/page.html.j2": "fabrics",
     "analyses/resilience/outages.html.j2": "outages",
-    "analyses/pipeline/page.html.j2": "pipeline",
     "analyses/reconfiguration/page.html.j2": "reconfigure",
     "analyses/resilience/page.html.j2": "resilience",
     "analyses/traffic/page.html.j2": "traffic",

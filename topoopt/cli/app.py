@@ -132,19 +132,9 @@ COMMANDS: dict[str, Line] = {
     "study": Line(
         "topoopt.studies.command",
         "app",
-        "Batches of runs over instances, methods and seeds: run, resume, collect, report.",
-    ),
-    "paper": Line(
-        "topoopt.studies.paper_command",
-        "paper",
-        "Figures of TopoOpt's evaluation (NSDI'23): ours drawn with the published values, and where they agree.",
+        "Batches of runs over instances, methods and seeds: run, resume, compare, report.",
     ),
     "topology": Line("topoopt.analyses.topologies.command", "app", "Topologies on their own."),
-    "pipeline": Line(
-        "topoopt.analyses.pipeline.command",
-        "pipeline",
-        "Schedules of a pipeline: makespan, bubble and micro-batches in flight, every pass followed in its order.",
-    ),
     "collective": Line(
         "topoopt.analyses.collective.command",
         "app",

@@ -64,7 +64,6 @@ class Argument(StrEnum):
     ALL_PIPELINES = "all-pipelines"
     ALL_SCHEDULES = "all-schedules"
     ASSIGNMENTS_LEFT = "assignments-left"
-    STAGE_RELAXATION = "stage-relaxation"
     STAGE_CP_SAT = "stage-cp-sat"
     STAGE_HIGHS = "stage-highs"
     SCHEDULE_CP_SAT = "schedule-cp-sat"
@@ -146,7 +145,6 @@ PHRASES: Mapping[Argument, str] = {
     Argument.ALL_PIPELINES: "all contiguous pipelines, tried again",
     Argument.ALL_SCHEDULES: "all schedules without contention, tried again",
     Argument.ASSIGNMENTS_LEFT: "enumeration of assignments",
-    Argument.STAGE_RELAXATION: "HiGHS, linear relaxation of the stage-order program",
     Argument.STAGE_CP_SAT: "CP-SAT, stage-order program",
     Argument.STAGE_HIGHS: "HiGHS, stage-order program",
     Argument.SCHEDULE_CP_SAT: "CP-SAT, all placements and schedules",
@@ -184,7 +182,6 @@ CLAIMED: frozenset[Argument] = frozenset(
         Argument.OWN_MODEL,
         Argument.RING_BRANCHING,
         Argument.ASSIGNMENTS_LEFT,
-        Argument.STAGE_RELAXATION,
         Argument.STAGE_CP_SAT,
         Argument.STAGE_HIGHS,
         Argument.SCHEDULE_CP_SAT,

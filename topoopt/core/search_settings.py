@@ -31,13 +31,6 @@ class AllReduceChoice(StrEnum):
     BEST = "best"
 
 
-class LinkStart(StrEnum):
-    """What exchanges of links begin with: the best plan of the search, or also circuits by the graph of its job."""
-
-    PLAN = "plan"
-    DAG = "dag"
-
-
 @dataclass(frozen=True)
 class SearchSettings:
     """How hard to search.
@@ -50,8 +43,6 @@ class SearchSettings:
         robust: asked for by method `robust`; None: any price of robustness.
         allreduce: what the AllReduces of a job may run on.
         bound_programs: linear programs that the proof of a job's bound may take; None: some seconds' worth.
-        topology: what exchanges of a job's links begin with.
-        exchanges: exchanges of a job's links that are simulated after the search; None: as many as the method takes.
         link_sharing: how the plan of a job may have links shared; empty: as the cluster says.
     """
 
@@ -62,8 +53,6 @@ class SearchSettings:
     robust: RobustGoal | None = None
     allreduce: AllReduceChoice = AllReduceChoice.RINGS
     bound_programs: int | None = None
-    topology: LinkStart = LinkStart.PLAN
-    exchanges: int | None = None
     link_sharing: tuple[LinkSharing, ...] = ()
 
     def but(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topoopt.core.search_settings import AllReduceChoice, LinkStart, RobustGoal, SearchSettings
+from topoopt.core.search_settings import AllReduceChoice, RobustGoal, SearchSettings
 from topoopt.files.fields import Seed
 from topoopt.files.file_part import FilePart, NameOf, is_none
 
@@ -22,22 +22,6 @@ AllReduceField = Annotated[
     Field(
         exclude_if=_is_rings,
         description="what AllReduces run on: rings, trees, bfb (breadth-first broadcasts), or the best by size",
-    ),
-]
-
-
-def _is_plan(value: object) -> bool:
-    return value is LinkStart.PLAN
-
-
-# Likewise.
-LinkStartField = Annotated[
-    LinkStart,
-    NameOf(LinkStart),
-    Field(
-        exclude_if=_is_plan,
-        description="what exchanges of links begin with: the best plan of the search, or dag, also circuits that the "
-        "graph of its job asks for",
     ),
 ]
 

@@ -37,7 +37,7 @@ def model(problem: Any, formulation: str | None = None, **options: float) -> Any
 
         model = topoopt.model(problem)                             # joint_topology, for a problem of kind topology
         model.no_link = pyomo.environ.Constraint(expr=model.x[0, 3] == 0)
-        solved = topoopt.solve_model(model, solver="scip")
+        solved = topoopt.solve_model(model, solver="gurobi")
         solved.solution.objective, solved.solution.check.ok
 
     Rules that only break symmetry are left out, as constraints of yours could clash with them.
@@ -67,7 +67,7 @@ def solve_model(
 
     Args:
         model: linear, with whole numbers or without.
-        solver: a name that `topoopt doctor` lists, or `pyomo:NAME`, `ortools:NAME`.
+        solver: a name that `topoopt doctor` lists, or `pyomo:NAME`.
         seed, time_limit_s: None: as the instance says.
 
     Raises:

@@ -11,11 +11,9 @@ from typing import Any
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.extras import extra
 from topoopt.core.study import Scalar
-from topoopt.files.atomic import write_bytes_atomically, write_text_atomically
+from topoopt.files.atomic import write_bytes_atomically
 from topoopt.files.documents import parse_document
-from topoopt.files.faults import value_text
 from topoopt.files.findings import Findings
-from topoopt.files.table_and_plot import csv_text
 from topoopt.studies.kept_files import PlanFile
 from topoopt.studies.rows import TIMES, row_of
 from topoopt.studies.runner import PLAN_LIMITS, STUDY_FILE
@@ -25,9 +23,6 @@ TABLE_FILE = "results.parquet"
 
 TABLES = "tables of studies"
 """What the libraries of the extra are needed for."""
-
-MOST_ROWS = 1_000_000
-"""Of a query."""
 
 Row = dict[str, Scalar]
 
@@ -91,48 +86,3 @@ def _column(values: list[Scalar]) -> Any:
     if all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in present):
         return pa.array(values, pa.int64())
     return pa.array([None if value is None else float(value) for value in values], pa.float64())
-
-
-def write_csv(rows: Sequence[Row], path: str | os.PathLike[str]) -> None:
-    """The table as CSV.
-
-    Raises:
-        WriteError: it cannot be written.
-    """
-    header = list(rows[0]) if rows else column_names([])
-    write_text_atomically(path, csv_text(header, ([row[name] for name in header] for row in rows)))
-
-
-def query(directory: str | os.PathLike[str], sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Column names and rows of an SQL query; the table is called `results`.
-
-    Raises:
-        InputError: no study directory, SQL that duckdb does not take, anything but one query, too many rows.
-    """
-    duckdb, pq = extra("duckdb", TABLES), extra("pyarrow.parquet", TABLES)
-
-    def wrong(message: str, allowed: str | None = None) -> InputError:
-        return InputError([Problem(message, value=value_text(sql), allowed=allowed)])
-
-    file = Path(directory) / TABLE_FILE
-    write_parquet(collect_rows(directory), file)
-    with duckdb.connect(":memory:", config={"threads": 1, "memory_limit": "2GB"}) as connection:
-        connection.register("results", pq.read_table(file))
-        # The table is all a query may see: neither files nor extensions.
-        connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-        try:
-            statements = duckdb.extract_statements(sql)
-            # Statements that set, attach, log or call can end the process; a query cannot.
-            if len(statements) != 1 or statements[0].type not in (
-                duckdb.StatementType.SELECT,
-                duckdb.StatementType.EXPLAIN,
-            ):
-                raise wrong("SQL: not one query", "one SELECT, FROM, WITH, DESCRIBE, SUMMARIZE or EXPLAIN")
-            found = connection.execute(statements[0])
-            names = [column[0] for column in found.description or ()]
-            rows = found.fetchmany(MOST_ROWS + 1)
-        except (duckdb.Error, TypeError, ValueError) as error:  # also text that is no UTF-8
-            raise wrong(f"SQL: {error}") from None
-    if len(rows) > MOST_ROWS:
-        raise wrong("too many rows", f"at most {MOST_ROWS}")
-    return names, rows

@@ -13,14 +13,13 @@ from rich.markup import escape
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError
-from topoopt.studies.ask_command import Directory, query, reproduce
-from topoopt.studies.diff_command import diff
 
 app = typer.Typer(
-    help="Batches of runs over instances, methods and seeds: run, resume, collect, report.", no_args_is_help=True
+    help="Batches of runs over instances, methods and seeds: run, resume, compare, report.", no_args_is_help=True
 )
 
 StudyArgument = Annotated[Path, typer.Argument(help="Study file (YAML or JSON).")]
+Directory = Annotated[Path, typer.Argument(help="Directory of a study, made by `topoopt study run --out`.")]
 
 
 @app.command("validate")
@@ -78,6 +77,9 @@ def run(
         bool, typer.Option("--resume/--fresh", help="Go on with a directory, or insist on a new one.")
     ] = True,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do runs that failed again.")] = False,
+    again: Annotated[
+        str | None, typer.Option(help="Hash of a run that was done, or its beginning: only compare it with itself.")
+    ] = None,
     time_limit: Annotated[
         float | None, typer.Option(min=0.0, help="Seconds for the whole study; what is missing then stays so.")
     ] = None,
@@ -90,11 +92,13 @@ def run(
     """Do the runs that are missing, then make the table. Kill it whenever you like: the same command goes on.
 
     Ctrl-C and the limit ask runs in flight for the best they have, kept until they are done again the next time; a
-    second Ctrl-C drops them. Exit code 4 if it was the limit.
+    second Ctrl-C drops them. Exit code 4 if it was the limit. With --again one run is done once more, apart, and every
+    figure compared; exit code 6 if one differs that should not.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.studies.again_shown import compared_again
         from topoopt.studies.answer import answer
         from topoopt.studies.attended import attend
         from topoopt.studies.collect import TABLE_FILE
@@ -103,7 +107,10 @@ def run(
         from topoopt.studies.expand import read_study
         from topoopt.studies.runner import STUDY_FILE
 
-        expanded, folder = read_study(study, small=small), out or Path("out") / study.stem
+        folder = out or Path("out") / study.stem
+        if again is not None:
+            return compared_again(output, folder, again)
+        expanded = read_study(study, small=small)
         if not resume and (folder / STUDY_FILE).exists():
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
         with ended_early(time_limit) as end:
@@ -140,48 +147,8 @@ def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str,
             table.add_row(*cells, str(row["outcome"]), escape(str(row["reason"])))
         console.print(table)
         if len(bad) > 20:
-            console.print(f'and {len(bad) - 20} more: topoopt study query DIR "SELECT * FROM results"', markup=False)
+            console.print(f"and {len(bad) - 20} more, in the table", markup=False)
     console.print(f"written: {document['table']}", markup=False, soft_wrap=True, highlight=False)
-
-
-@app.command("collect")
-def collect(
-    directory: Directory,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write as well.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
-    """Make the table of results again from the directories of the runs."""
-    output = Output.choose(as_json)
-
-    def command() -> int:
-        from topoopt.drawing.format import counted
-        from topoopt.studies.answer import answer
-        from topoopt.studies.collect import TABLE_FILE, collect_rows, write_csv, write_parquet
-
-        rows = collect_rows(directory)
-        write_parquet(rows, directory / TABLE_FILE)
-        if csv_file is not None:
-            write_csv(rows, csv_file)
-        outcomes = {str(row["outcome"]): 0 for row in rows}
-        for row in rows:
-            outcomes[str(row["outcome"])] += 1
-        document = {
-            "rows": len(rows),
-            "outcomes": outcomes,
-            "table": str(directory / TABLE_FILE),
-            "csv": None if csv_file is None else str(csv_file),
-        }
-
-        def show(console: Console) -> None:
-            counts = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
-            console.print(f"{counted(len(rows), 'row')}: {counts}", markup=False, highlight=False)
-            written = ", ".join(str(name) for name in (document["table"], document["csv"]) if name)
-            console.print(f"written: {written}", markup=False, soft_wrap=True, highlight=False)
-
-        output.result(document, show, answer(rows))
-        return 0
-
-    output.run(command)
 
 
 @app.command("report")
@@ -190,16 +157,24 @@ def report(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file; default: DIR/report.html.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Draw what the study file asks for: one self-contained page, every point linked to its run."""
+    """Make the table again from the directories of the runs, and draw what the study file asks for: one self-contained
+    page, every point linked to its run."""
     output = Output.choose(as_json)
 
     def command() -> int:
         from topoopt.files.atomic import write_text_atomically
+        from topoopt.studies.answer import answer
+        from topoopt.studies.collect import TABLE_FILE, collect_rows, write_parquet
         from topoopt.studies.report import study_report
 
-        file = out or directory / "report.html"
+        rows, table, file = collect_rows(directory), directory / TABLE_FILE, out or directory / "report.html"
+        write_parquet(rows, table)
         write_text_atomically(file, study_report(directory))
-        output.result({"report": str(file)}, lambda console: console.print(f"written: {file}", markup=False))
+
+        def show(console: Console) -> None:
+            console.print(f"written: {file}, {table}", markup=False, soft_wrap=True, highlight=False)
+
+        output.result({"rows": len(rows), "report": str(file), "table": str(table)}, show, answer(rows))
         return 0
 
     output.run(command)
@@ -209,8 +184,3 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-app.command("query")(query)
-app.command("reproduce")(reproduce)
-app.command("diff")(diff)

@@ -9,7 +9,7 @@ from typing import Any
 from topoopt.core.study import Scalar
 
 TIMES = ("solve_wall_s", "wall_s", "cpu_s", "peak_memory_mib", "finished_at")
-"""Columns that differ between two runs of the same thing; they come last, and `diff` and `reproduce` leave them out."""
+"""Columns that differ between two runs of the same thing; they come last, and comparisons leave them out."""
 
 LONGEST_LIST = 16
 """Numbers of a list that get a column each."""

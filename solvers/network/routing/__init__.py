@@ -12,7 +12,6 @@ import numpy as np
 
 from solvers.network.routing.circulant import circulant_classes, route_circulant, shift_invariant
 from solvers.network.routing.class_mixture import ClassMixture
-from solvers.network.routing.column_generation import by_paths, by_trees
 from solvers.network.routing.frank_wolfe import frank_wolfe
 from solvers.network.routing.linear import first_order, ipx, simplex
 from solvers.network.routing.network import RoutingNetwork, network_of
@@ -38,12 +37,10 @@ ROUTING_METHODS: dict[str, Method] = {
     "softmin": softmin,
     "circulant": by_rotation,
     "cayley": by_translation,
-    "column-generation": by_trees,
-    "path-generation": by_paths,
 }
 
 
-CONSTRAINED = ("simplex", "ipx", "pdlp", "path-generation")
+CONSTRAINED = ("simplex", "ipx", "pdlp")
 """Methods that know limits and prices of hops."""
 
 

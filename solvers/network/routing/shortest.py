@@ -65,17 +65,6 @@ def total_distance(first: Ints, head: Ints, length: Floats, demand: Floats, orde
 
 
 @kernel
-def shortest_parents(first: Ints, head: Ints, length: Floats, orders: Ints) -> Ints:
-    """int64[n, n]: the arc into each server on a shortest path from each source, -1 for none."""
-    n = len(orders)
-    parents = np.empty((n, n), dtype=np.int64)
-    place, distance = np.empty(n, dtype=np.int64), np.empty(n)
-    for source in range(n):
-        shortest_tree(first, head, length, source, orders[source], place, distance, parents[source])
-    return parents
-
-
-@kernel
 def tree_flows(first: Ints, tail: Ints, head: Ints, length: Floats, demand: Floats, orders: Ints) -> Floats:
     """float64[sources, m]: all demand of the first sources, as many as `orders` has rows, over shortest trees."""
     n, m = demand.shape[1], len(head)

@@ -88,7 +88,7 @@ def test_guarantees_come_first(method: str) -> None:
     assert rates(full, method) == pytest.approx([60.0, 40.0])
 
 
-@pytest.mark.parametrize("method", ["auto", "lp", "lp-glop"])
+@pytest.mark.parametrize("method", ["auto", "lp"])
 def test_largest_sum(method: str) -> None:
     """The long transfer keeps its guarantee only: each of its units costs one on every link."""
     case = replace(parking_lot(3, min_gbps=10.0), goal=AllocationGoal.MIN_GUARANTEE, surplus=Surplus.SUM)
@@ -118,7 +118,7 @@ def test_completion_time(method: str) -> None:
     assert solution.bound.value == pytest.approx(3.2)
 
 
-@pytest.mark.parametrize("method", ["auto", "lp", "lp-glop"])
+@pytest.mark.parametrize("method", ["auto", "lp"])
 def test_choice_of_paths(method: str) -> None:
     """Two disjoint paths of 100: alone 200; with a competitor on one of them both get 100."""
     net = network(4, [(0, 1), (1, 3), (0, 2), (2, 3)])
@@ -188,7 +188,7 @@ def test_time_limit_keeps_what_was_proven() -> None:
     """After one level of two the rates are feasible, checked, and not called optimal; the objective is proven."""
     net = network(4, [(0, 1), (1, 3), (0, 2), (2, 3)])
     case = problem(net, [along(net, "free", (0, 1, 3), (0, 2, 3)), *(along(net, f"r{k}", (0, 1)) for k in range(3))])
-    result = raise_levels(network_of(case), shares_of(case), "highs-simplex", Impatient())
+    result = raise_levels(network_of(case), shares_of(case), Impatient())
     solution = judged(case, result, Effort(SearchSettings(), Stop()))
     assert (solution.status, solution.stopped_by) == (Status.FEASIBLE, StopReason.TIME)
     assert solution.check.ok, solution.check.violations
@@ -196,7 +196,7 @@ def test_time_limit_keeps_what_was_proven() -> None:
     assert solution.bound.value == pytest.approx(100 / 3)
 
 
-@pytest.mark.parametrize("method", ["auto", "lp", "lp-glop"])
+@pytest.mark.parametrize("method", ["auto", "lp"])
 @pytest.mark.parametrize("part", [1e-8, 1e-10, 1e-12])
 @pytest.mark.parametrize("capacity", [1e-3, 100.0, 1e6])
 def test_tiny_parts_of_a_transfer(part: float, capacity: float, method: str) -> None:

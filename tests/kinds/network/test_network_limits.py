@@ -116,7 +116,7 @@ def test_fields_that_make_no_sense(tmp_path: Path, fields: dict[str, Any], words
     assert words in json.loads(text)["error"]
 
 
-ROUTERS = ("auto", "simplex", "ipx", "pdlp", "frank-wolfe", "softmin", "column-generation", "path-generation")
+ROUTERS = ("auto", "simplex", "ipx", "pdlp", "frank-wolfe", "softmin")
 FINDERS = ("auto", "exact", "milp", "portfolio", "totient", "matching", "kautz", "random", "circulant")
 
 

@@ -172,7 +172,7 @@ def test_every_routing_delivers_small_entries(case: str) -> None:
     assert ran >= 2
 
 
-FREE_ONLY = ("frank-wolfe", "softmin", "column-generation")
+FREE_ONLY = ("frank-wolfe", "softmin")
 """Methods that know no limits or prices of hops."""
 
 

@@ -32,7 +32,7 @@ ROUGH = {"pdlp": 1e-3, "frank-wolfe": 1e-2, "softmin": 1e-2}
 """Methods that end at a gap."""
 
 
-FREE_ONLY = ("frank-wolfe", "softmin", "column-generation")
+FREE_ONLY = ("frank-wolfe", "softmin")
 """Methods that know no limits of hops."""
 
 

@@ -18,7 +18,7 @@ from solvers.placement.throughput_proof import normal_form
 from solvers.stop import Stop
 from tests.support.placement_cases import brute_force, random_problem
 from tests.support.settled import settled
-from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
 from topoopt.core.verdict import Status
 from topoopt.kinds.kind import SolveOptions
@@ -165,26 +165,3 @@ def test_faster_links_inside_servers_bound_the_others() -> None:
     assert solution.check.ok, solution.check.violations
     assert solution.bound.value <= solution.objective.value * (1 + 1e-9)
     assert any("fastest link" in note for note in solution.notes)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("variant", ["1f1b", "gpipe", "interleaved"])
-def test_rounding_is_between_its_bound_and_slicing(variant: str, seed: int) -> None:
-    """The relaxation is below the optimum, its rounding not above what slicing alone finds; both are checked."""
-    problem = random_problem(seed, operators=6, devices=3, memory=seed % 2 == 0, settings=VARIANTS[variant])
-    best = brute_force(problem)
-    if best is None:
-        with pytest.raises(InfeasibleError):
-            solve(problem)
-        return
-    rounded, sliced = (solve(problem, SolveOptions(method=method)) for method in ("rounding", "slices"))
-    assert rounded.check.ok
-    assert rounded.bound.value <= best * (1 + 1e-7)
-    assert best * (1 - 1e-9) <= rounded.objective.value <= sliced.objective.value
-
-
-def test_rounding_needs_an_order_of_stages() -> None:
-    """Free sets are refused, with what is allowed."""
-    problem = random_problem(0, settings=Throughput(stages=StageShape.FREE))
-    with pytest.raises(InputError, match="contiguous or interleaved"):
-        solve(problem, SolveOptions(method="rounding"))

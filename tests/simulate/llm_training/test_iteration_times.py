@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.support.closed_forms import closed_form_s
 from tests.support.llm_cases import strategy, training
 from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -19,7 +20,6 @@ from topoopt.simulate.llm_training.rank_times import rank_times
 from topoopt.simulate.llm_training.step import strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.transfers import GroupRates
-from topoopt.simulate.pipeline.closed_forms import closed_form_s
 
 UNIFORM = LanguageModel("uniform", 32, 4096, 16384, 32, 32, 128, vocabulary=1, gated=False)
 """Embedding and head take next to nothing."""

@@ -175,7 +175,7 @@ def test_any_pyomo_model_becomes_arrays() -> None:
     model.profit = pyo.Objective(expr=3 * model.x + 5 * model.y, sense=pyo.maximize)
     data = arrays_of(model)
     assert data.row_names == ("door", "window", "both_upper", "both_lower")
-    for name in ("highs", "glop", "pdlp", "pyomo"):
+    for name in ("highs", "highs-ipx", "pyomo"):
         assert SOLVERS[name](data).objective == pytest.approx(-36.0, rel=1e-6)
     del model.profit
     with pytest.raises(ValueError, match="one objective"):

@@ -155,7 +155,7 @@ def test_overrun_of_a_real_solver_is_cut_short(monkeypatch: pytest.MonkeyPatch) 
 
 def test_refusals_come_before_the_child() -> None:
     """Unknown solvers and options, and programs beyond the features, are the caller's errors."""
-    for name, options in (("hihgs", {}), ("highs", {"mip_rel_gp": 1.0}), ("glop", {})):
+    for name, options in (("hihgs", {}), ("highs", {"mip_rel_gp": 1.0}), ("highs-ipx", {})):
         with pytest.raises(InputError):
             solve_guarded(name, knapsack(), options=options, command=("/nonexistent",))
 

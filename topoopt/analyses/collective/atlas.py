@@ -1,51 +1,23 @@
-"""The atlas: best known topologies for collectives of common sizes, each with its recipe, and how it is made anew."""
+"""The atlas: best known topologies for collectives of common sizes, each with its recipe."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from importlib.resources import files
 
-from solvers.stop import Stop
-from topoopt.analyses.collective.candidates import found_topologies, well_known
+from topoopt.analyses.collective.candidates import well_known
 from topoopt.analyses.collective.scores import ScoredTopology, Wanted
 from topoopt.core.cluster import LinkDirection
-from topoopt.files.table_and_plot import csv_text
 
 FILE = "atlas.csv"
 HEADER = ("servers", "degree", "links", "steps", "bandwidth", "all_to_all", "recipe")
-DEGREES = range(2, 9)
-SIZES = (
-    *range(3, 65),
-    *(72, 80, 81, 90, 96, 100, 108, 112, 120, 125, 128, 144, 160, 180, 192, 200, 216, 240, 243, 256, 288, 320, 324),
-    *(360, 384, 400, 432, 448, 480, 500, 512, 576, 600, 625, 640, 648, 720, 729, 768, 800, 864, 896, 900, 960, 1000),
-    1024,
-)
-"""All up to 64 servers, and those that racks, powers and products make."""
 
 Atlas = Mapping[Wanted, Sequence[ScoredTopology]]
-
-
-def atlas_text(atlas: Atlas) -> str:
-    """As a table."""
-    rows = [
-        (
-            wanted.servers,
-            wanted.degree,
-            wanted.links.value,
-            one.steps,
-            one.bandwidth,
-            f"{one.all_to_all:.9g}",
-            json.dumps(one.recipe, separators=(",", ":")),
-        )
-        for wanted in sorted(atlas, key=lambda wanted: (wanted.servers, wanted.degree, wanted.links.value))
-        for one in atlas[wanted]
-    ]
-    return csv_text(HEADER, rows)
 
 
 def parsed_atlas(text: str) -> dict[Wanted, list[ScoredTopology]]:
@@ -78,37 +50,3 @@ def known_smaller(known: Atlas) -> Callable[[Wanted], Sequence[ScoredTopology]]:
         return made[wanted]
 
     return smaller
-
-
-def rebuilt(
-    sizes: Iterable[int],
-    degrees: Sequence[int],
-    stop: Stop,
-    *,
-    known: Atlas,
-    visits: int,
-    seed: int,
-    tell: Callable[[str], None],
-) -> dict[Wanted, list[ScoredTopology]]:
-    """An atlas made anew, small sizes first; sizes of which so few links connect too few servers are left out.
-
-    Args:
-        known: what is known already; of these sizes only what is on the front stays.
-        visits: links followed in the search of each size, degree and kind of links.
-        seed: of the searches.
-        tell: told what comes next.
-    """
-    made: dict[Wanted, list[ScoredTopology]] = {wanted: list(entries) for wanted, entries in known.items()}
-    smaller = known_smaller(made)
-    for n in sorted(sizes):
-        for degree in degrees:
-            if degree >= n:
-                continue
-            for links in LinkDirection:
-                if stop.reason() is not None:
-                    return made
-                wanted = Wanted(n, degree, links)
-                tell(f"{n} servers, degree {degree}, {links}")
-                before = made.get(wanted, ())
-                made[wanted] = found_topologies(wanted, smaller, stop, known=before, visits=visits, seed=seed)
-    return made

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from topoopt.analyses.collective.audit_command import RateAttributeOption, audit
 from topoopt.analyses.collective.early_end import early_end
-from topoopt.analyses.collective.find_command import find, rebuild
+from topoopt.analyses.collective.find_command import find
 from topoopt.analyses.collective.job_command import job
 from topoopt.analyses.collective.switch_command import switch
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
@@ -97,5 +97,4 @@ def bound(
 app.command("audit")(audit)
 app.command("job")(job)
 app.command("find")(find)
-app.command("atlas")(rebuild)
 app.command("switch")(switch)

@@ -1,4 +1,4 @@
-"""`topoopt collective find` and `topoopt collective atlas`: topologies made for collectives."""
+"""`topoopt collective find`: topologies made for collectives."""
 
 from __future__ import annotations
 
@@ -166,54 +166,3 @@ def _show(
     lines += [f"written: {file}" for file in written.values() if file is not None]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def rebuild(
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="CSV file to write; default: atlas.csv, if that is new.")
-    ] = None,
-    sizes: Annotated[str | None, typer.Option(help="Numbers of servers, parted by commas; default: all.")] = None,
-    visits: Annotated[int, typer.Option(min=1, max=10**12, help="Links the search of each size follows.")] = 10_000_000,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of the searches.")] = 0,
-    fresh: Annotated[bool, typer.Option(help="Forget what is known; default: improve upon it.")] = False,
-    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
-    """Make the atlas of `topoopt collective find` anew, or better; an early end keeps what was made."""
-    output = Output.choose(as_json)
-
-    def command() -> int:
-        from topoopt.analyses.collective.atlas import DEGREES, SIZES, atlas, atlas_text, rebuilt
-        from topoopt.console.attended import attended
-        from topoopt.files.atomic import write_text_atomically
-        from topoopt.files.existing import new_file
-
-        place = out or new_file("atlas.csv")
-        if place.is_dir() or not place.parent.is_dir():
-            raise InputError(
-                [Problem("cannot be written", path="--out", value=str(place), allowed="a file in a folder")]
-            )
-        chosen = SIZES if sizes is None else _numbers(sizes)
-        known = {} if fresh else atlas()
-        with attended(output, time_limit) as run, output.remarks.status("") as status:
-            run.doing, stop, tell = "topologies", run.timing.stop, status.update
-            made = run.patient(lambda: rebuilt(chosen, DEGREES, stop, known=known, visits=visits, seed=seed, tell=tell))
-            reason = stop.reason()
-        write_text_atomically(place, atlas_text(made))
-        entries = sum(map(len, made.values()))
-        text = f"{len(made)} sizes with {entries} topologies written to {place}"
-        document = {"kind": "collective-atlas", "sizes": len(made), "topologies": entries, "file": str(place)}
-        output.result(
-            {**document, "stopped_by": (reason or StopReason.CONVERGED).value},
-            lambda console: console.print(text, markup=False, highlight=False, soft_wrap=True),
-        )
-        return EXIT_OF_STOP.get(reason, 0) if reason is not None else 0
-
-    output.run(command)
-
-
-def _numbers(text: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and 2 <= int(part) <= MOST_SERVERS for part in parts):
-        raise InputError([Problem("not sizes", path="--sizes", value=text, allowed=f"2 to {MOST_SERVERS}, by commas")])
-    return [int(part) for part in parts]

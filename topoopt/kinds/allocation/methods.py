@@ -32,7 +32,7 @@ def wants_total(problem: AllocationProblem) -> bool:
 
 
 def _programs(
-    problem: AllocationProblem, network: SharedCapacities, shares: Shares, effort: Effort, backend: str
+    problem: AllocationProblem, network: SharedCapacities, shares: Shares, effort: Effort
 ) -> AllocationResult:
     def keep(found: AllocationResult, rough: bool = False) -> None:
         effort.keep(lambda: replace(found, stopped_by=effort.stop.reason() or StopReason.TIME), rough)
@@ -42,8 +42,8 @@ def _programs(
         if first is not None:
             keep(first, rough=True)
     if wants_total(problem):
-        return largest_total(network, shares, backend, effort.stop)
-    return raise_levels(network, shares, backend, effort.stop, keep)
+        return largest_total(network, shares, effort.stop)
+    return raise_levels(network, shares, effort.stop, keep)
 
 
 def _filled(problem: AllocationProblem, network: SharedCapacities, shares: Shares, effort: Effort) -> AllocationResult:
@@ -53,14 +53,14 @@ def _filled(problem: AllocationProblem, network: SharedCapacities, shares: Share
 def _chosen(problem: AllocationProblem, network: SharedCapacities, shares: Shares, effort: Effort) -> AllocationResult:
     if network.single_route and not wants_total(problem):
         return _filled(problem, network, shares, effort)
-    return _programs(problem, network, shares, effort, "highs-simplex")
+    return _programs(problem, network, shares, effort)
 
 
 def _fair_only(problem: AllocationProblem) -> Problem | None:
     if not wants_total(problem):
         return None
     text = "water-filling gives fair rates, not those of the largest sum"
-    return Problem(text, path="search.method", value="water-filling", allowed="auto, lp, lp-glop")
+    return Problem(text, path="search.method", value="water-filling", allowed="auto, lp")
 
 
 def _after_guarantees(step: Step, problem: AllocationProblem, effort: Effort) -> AllocationResult:
@@ -88,6 +88,5 @@ ALLOCATION_METHODS = table(
         partial(_after_guarantees, _filled),
         _fair_only,
     ),
-    _method("lp", "linear programs level by level, HiGHS dual simplex", partial(_programs, backend="highs-simplex")),
-    _method("lp-glop", "the same by OR-Tools GLOP", partial(_programs, backend="glop")),
+    _method("lp", "linear programs level by level, HiGHS dual simplex", _programs),
 )

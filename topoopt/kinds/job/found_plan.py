@@ -65,8 +65,6 @@ def found_plan(name: str, instance: CoOptimisation, effort: Effort) -> FoundPlan
             progress=progress,
             robust=search.robust,
             allreduce=search.allreduce,
-            topology=search.topology,
-            exchanges=search.exchanges,
             keep=keep,
             jobs=effort.options.jobs,
             crew=effort.options.crew,

@@ -6,7 +6,7 @@ from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.errors import Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation
 from topoopt.core.job_solution import JobSolution
-from topoopt.core.search_settings import AllReduceChoice, LinkStart
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.kinds.job.check import check_job
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.job.schema import CoOptimisationFile
@@ -16,11 +16,10 @@ from topoopt.kinds.kind import Kind, KindFiles, at_first_use
 
 def _problems(instance: CoOptimisation) -> list[Problem]:
     problems: list[Problem] = []
-    search = instance.search
-    if search.allreduce is not AllReduceChoice.RINGS or search.exchanges or search.topology is LinkStart.DAG:
-        from solvers.job.methods import allreduce_problems, exchange_problems
+    if instance.search.allreduce is not AllReduceChoice.RINGS:
+        from solvers.job.methods import allreduce_problems
 
-        problems += [*allreduce_problems(search, instance.cluster), *exchange_problems(search)]
+        problems += allreduce_problems(instance.search, instance.cluster)
     if instance.baselines.fabrics != DEFAULT_FABRICS:
         from topoopt.kinds.job.fabric_comparison import fabric_problems
 

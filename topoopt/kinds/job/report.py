@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.exchange_gain import exchange_gain_ms
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.verdict import Status
 from topoopt.drawing.distances import diameter_and_mean_hops
@@ -77,10 +76,8 @@ def topology_facts(solution: JobSolution) -> tuple[tuple[str, str], ...]:
     count = f"{counted(directed // 2, 'fibre pair')} ({directed:,} arcs)" if two_way else counted(directed, "fibre")
     offsets = ", ".join(str(p) for p in topology.offsets)
     far, mean = diameter_and_mean_hops(topology)
-    gain_ms = exchange_gain_ms(solution.convergence)
     return (
         ("made by", topology.origin or "not recorded"),
-        *((("exchanges of links", f"gained {milliseconds(gain_ms)}"),) if gain_ms > 0 else ()),
         ("offsets at every server", offsets or "none (not a circulant)"),
         ("servers, interfaces each", f"{topology.servers}, {topology.degree}"),
         ("links", f"{count}, {topology.links.value}"),

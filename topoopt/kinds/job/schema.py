@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
 from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings
-from topoopt.core.search_settings import AllReduceChoice, LinkStart
+from topoopt.core.search_settings import AllReduceChoice
 from topoopt.files.fabric_section import FabricEntry
 from topoopt.files.fields import (
     MAX_OPERATORS,
@@ -29,7 +29,7 @@ from topoopt.files.fields import (
     Ways,
 )
 from topoopt.files.file_part import FilePart, Listed, NameOf, is_none
-from topoopt.files.search_section import AllReduceField, LinkStartField, RobustSearchFile
+from topoopt.files.search_section import AllReduceField, RobustSearchFile
 from topoopt.workloads.devices import DEVICES
 from topoopt.workloads.models import MODELS
 from topoopt.workloads.parameters import all_parameters
@@ -189,14 +189,6 @@ class JobSearchFile(RobustSearchFile):
         le=100_000,
         exclude_if=is_none,
         description="linear programs that the proof of the bound may take; null: some seconds' worth",
-    )
-    topology: LinkStartField = LinkStart.PLAN
-    exchanges: int | None = Field(
-        default=None,
-        ge=0,
-        le=10**9,
-        exclude_if=is_none,
-        description="exchanges of links simulated after the search; null: as many as the method takes",
     )
     link_sharing: Listed[Annotated[LinkSharing, NameOf(LinkSharing)]] | None = Field(
         default=None,

@@ -11,7 +11,6 @@ from rich.text import Text
 from topoopt.console.tables import TerminalTable
 from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.cluster import LinkSharing
-from topoopt.core.exchange_gain import exchange_gain_ms
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.solution import CUT_OFF
@@ -55,7 +54,6 @@ def figures(problem: CoOptimisation | None, solution: JobSolution) -> dict[str, 
         },
         "link_sharing": solution.cluster.link_sharing.value,
         "bandwidth_tax": _finite(solution.bandwidth_tax),
-        "exchange_gain_ms": _finite(exchange_gain_ms(solution.convergence)),
         "diameter": far,
         "mean_hops": mean,
         "diameter_bound": _finite(solution.diameter_bound),
@@ -145,8 +143,6 @@ def _facts(solution: JobSolution) -> TerminalTable:
     far, mean = diameter_and_mean_hops(topology)
     bound = f"bound {number(solution.diameter_bound)}"
     distances = UNCONNECTED if mean is None else f"diameter {far} ({bound}), {number(mean)} hops on average"
-    gain_ms = exchange_gain_ms(solution.convergence)
-    exchanged = f"; exchanges of links gained {milliseconds(gain_ms)}" if gain_ms > 0 else ""
     sharing, gap = cluster.link_sharing, gap_parts(solution, reached(solution))
     closed = "" if gap is None else f", likelier closed by {gap.likelier}"
     rows = (
@@ -167,7 +163,7 @@ def _facts(solution: JobSolution) -> TerminalTable:
         ("started from", started),
         ("lower bound", f"{milliseconds(solution.bound.value)}, gap {percent(solution.gap)}{closed}"),
         ("proved by", solution.bound.proved_by),
-        ("topology", (topology.origin or "not recorded") + (f"; offsets {offsets}" if offsets else "") + exchanged),
+        ("topology", (topology.origin or "not recorded") + (f"; offsets {offsets}" if offsets else "")),
         ("distances", distances),
         (
             "traffic",

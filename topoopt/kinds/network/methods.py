@@ -165,8 +165,6 @@ ROUTING_METHODS = table(
     _router("pdlp", "linear program, first-order method"),
     _router("softmin", "lengths of links by soft shortest paths and L-BFGS, mixtures of routings"),
     _router("frank-wolfe", "block Frank-Wolfe on a softmax potential"),
-    _router("column-generation", "source trees priced one by one"),
-    _router("path-generation", "paths priced one by one"),
     _router("circulant", "reduction of circulants with shift-invariant demand"),
     _router("cayley", "reduction of Cayley digraphs with a demand that their translations keep"),
 )

@@ -8,8 +8,7 @@ from functools import partial
 
 from solvers.placement.assignments import MOST_DEVICES, enumerate_assignments
 from solvers.placement.stage_numbers import stage_numbers
-from solvers.placement.stage_rounding import round_stages
-from solvers.placement.throughput import Search, polish, program_columns, settings_of, slice_orders
+from solvers.placement.throughput import Search, polish, program_columns, slice_orders
 from solvers.placement.throughput_proof import prove
 from solvers.stop import Stop, at_most, first_part
 from topoopt.core.errors import InfeasibleError, Problem
@@ -69,24 +68,6 @@ def slices(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
     search = _heuristic(problem, effort, effort.stop)
     ran = StopReason.CONVERGED if effort.search.budget is None or search.closed() else StopReason.BUDGET
     return _outcome(search, (), effort.stop.reason() or ran, "slices", effort.stop)
-
-
-def rounding(problem: PlacementProblem, effort: Effort) -> PlacementOutcome:
-    """Order slicing, then the linear relaxation of the stage-order program, rounded; its value is the bound."""
-    stop = at_most(effort.stop, DEFAULT_S)
-    search = _heuristic(problem, effort, stop)
-    if search.closed():
-        return _outcome(search, (), StopReason.CONVERGED, "rounding", stop)
-    bound, stopped_by = round_stages(search, effort.search.seed, stop)
-    return _outcome(search, (Bound(bound, Argument.STAGE_RELAXATION),), stop.reason() or stopped_by, "rounding", stop)
-
-
-def _ordered_only(problem: PlacementProblem) -> Problem | None:
-    if settings_of(problem).stages is not StageShape.FREE:
-        return None
-    text = "this method rounds an order of stages, and free sets have none"
-    allowed = "contiguous or interleaved"
-    return Problem(text, path="throughput.stages", value=StageShape.FREE.value, allowed=allowed)
 
 
 def _programmed(search: Search, backend: str, seed: int, stop: Stop, known: tuple[Bound, ...]) -> PlacementOutcome:
@@ -155,7 +136,6 @@ THROUGHPUT_METHODS = table(
     Method("auto", "cp-sat, assignments where links differ; order slicing alone beyond their reach", auto),
     Method("cp-sat", "stage-order program by CP-SAT, times rounded down", partial(exact, backend="cp-sat")),
     Method("highs", "stage-order program by HiGHS", partial(exact, backend="highs")),
-    Method("rounding", "linear relaxation of the stage-order program, rounded to orders", rounding, _ordered_only),
     Method("assignments", "all assignments to few devices, cut off by bounds", assignments, _few_devices),
     Method("slices", "best slices of several topological orders, local search", slices),
 )

@@ -113,10 +113,10 @@ def problems(draw: st.DrawFn) -> tuple[Topology, Matrix, int]:
 @given(case=problems(), hop_price=st.sampled_from([0.0, 0.3, 7.0]))
 @settings(derandomize=True, max_examples=60, deadline=None)
 def test_methods_reach_the_optimum_over_all_paths(case: tuple[Topology, Matrix, int], hop_price: float) -> None:
-    """Arc formulation by two solvers and path generation agree with all paths listed; flow and bound are proven."""
+    """The arc formulation by two solvers agrees with all paths listed; flow and bound are proven."""
     topology, demand, limit = case
     optimum = least_objective(topology, demand, limit, hop_price)
-    for method in ("simplex", "ipx", "path-generation"):
+    for method in ("simplex", "ipx"):
         found = route(topology, demand, method=method, max_hops=limit, hop_price=hop_price)
         assert found.objective == pytest.approx(optimum, rel=1e-6)
         assert check_flow(topology, demand, found.flow).ok
@@ -179,7 +179,7 @@ def test_methods_without_hops_refuse(method: str) -> None:
     """They name those that can."""
     topology, demand = detour()
     for limit in ({"max_hops": 1}, {"hop_price": 1.0}):
-        with pytest.raises(InputError, match="path-generation"):
+        with pytest.raises(InputError, match="pdlp"):
             route(topology, demand, method=method, **limit)  # type: ignore[arg-type]
 
 

@@ -1,1 +1,0 @@
-"""Links exchanged one by one where the simulated iteration falls, the strategy kept."""
