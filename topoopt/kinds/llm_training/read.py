@@ -71,7 +71,8 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     raw = document.data if isinstance(document.data, dict) else {}
     section = file.model if file else fitting(_MODEL, raw.get("model"))
     folder = FilePath(document.file).parent
-    model, notes = None, ()
+    model: LanguageModel | None = None
+    notes: tuple[str, ...] = ()
     if section is not None:
         read = findings.attempt(lambda: within("model", lambda: model_of(section, folder)), ("model",))
         model, notes = read or (None, ())

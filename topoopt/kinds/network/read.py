@@ -166,7 +166,7 @@ def _pair_faults(file: TopologyFile) -> list[Fault]:
 
 def _single_link_faults(file: TopologyFile, demand: Demand | None) -> list[Fault]:
     """With one fibre pair a server has one peer: no demand may need another one."""
-    if demand is None or file.degree > 1 or file.links != LinkDirection.BIDIRECTIONAL or file.servers == 2:
+    if demand is None or file.degree > 1 or file.links != LinkDirection.BIDIRECTIONAL.value or file.servers == 2:
         return []
     joined = (demand > 0) if demand.ndim == 2 else (demand > 0).any(axis=0)
     peers = (joined | joined.T).sum(axis=1)

@@ -93,7 +93,8 @@ def _check_one(findings: ViolationLog, where: str, one: GroupSchedule, links: In
 def joined(links: Ints) -> Ints:
     """int64[m, 2], tail and head of the links that count, in ascending order."""
     ends = np.argwhere(links > 0).astype(np.int64)
-    return ends[ends[:, 0] != ends[:, 1]]
+    apart: Ints = ends[ends[:, 0] != ends[:, 1]]
+    return apart
 
 
 def executed(findings: ViolationLog, where: str, one: GroupSchedule, links: Ints) -> list[Ints] | None:
