@@ -7,7 +7,6 @@ Guarded rules, of which none is exact: a block leaves no gap for others and is n
 * B5: a chain link (only consumer, only producer) is fused.
 * B6: edges by falling communication are fused if that makes no cycle and does not raise the longest path with
   communication on unlimited devices (edge zeroing, Sarkar 1989).
-* B8: twins, blocks of equal producers, consumers and times, are fused in pairs.
 A guarded merge is refused if the block would have more work than max(longest operator, total / (4 k)), or its joined
 co-located groups more work than total / (3 k) or more memory than half a device: groups glued together leave nothing to
 place (class guard). A bound on the compact graph is no bound on the original one.
@@ -26,7 +25,7 @@ from topoopt.core.placement import GraphOperator, PlacementProblem, Tensor
 from topoopt.simulate.placement.arrays import PlacementArrays, placement_arrays
 
 PASSES = 12
-RULES = ("B5", "B6", "B8")
+RULES = ("B5", "B6")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +57,7 @@ def compacted(problem: PlacementProblem, *, rules: tuple[str, ...] = RULES, targ
     for _ in range(PASSES if rules else 0):
         before = graph.blocks
         graph.refresh()
-        for rule, apply in (("B5", _chains), ("B6", _edges), ("B8", _twins)):
+        for rule, apply in (("B5", _chains), ("B6", _edges)):
             if rule in rules:
                 used[rule] = used.get(rule, 0) + apply(graph, guard, target)
         if graph.blocks == before or graph.blocks <= target:
@@ -107,21 +106,6 @@ def _edges(graph: BlockGraph, guard: Guard, target: int) -> int:
         if graph.path_after_merge(u, v) <= graph.longest * (1 + 1e-12) and not graph.second_path(u, v):
             graph.merge(u, v)
             merged += 1
-    return merged
-
-
-def _twins(graph: BlockGraph, guard: Guard, target: int) -> int:
-    alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
-    for u in graph.in_order():
-        key = (tuple(sorted(graph.before[u])), tuple(sorted(graph.after[u])), graph.time[u].tobytes())
-        if key[0] or key[1]:
-            alike[key].append(u)
-    merged = 0
-    for blocks in alike.values():
-        for u, v in zip(blocks[::2], blocks[1::2], strict=False):
-            if graph.blocks > target and guard.allows(graph, u, v):
-                graph.merge(u, v)
-                merged += 1
     return merged
 
 

@@ -186,7 +186,7 @@ def test_solvers_that_are_installed_agree(solver: str) -> None:
 
 def test_the_time_limit_holds() -> None:
     """No time at all: nothing is found, and that is said."""
-    own = OwnModel(topoopt.model(_problem()), "pyomo:highs")
+    own = OwnModel(topoopt.model(_problem()), "highs")
     with pytest.raises(topoopt.LimitError):
         solve(_problem(), SolveOptions(time_limit_s=0.0, chosen=own.method()))
 

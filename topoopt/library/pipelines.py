@@ -24,7 +24,7 @@ DOUBLED = (PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
 
 
 @dataclass(frozen=True)
-class ScheduleTimes:
+class PipelineTimes:
     """What a schedule comes to.
 
     Attributes:
@@ -56,7 +56,7 @@ def pipeline_schedules(
     weights_ms: Times | None = None,
     transfer_ms: float = 0.0,
     blocking: bool = False,
-) -> dict[str, ScheduleTimes]:
+) -> dict[str, PipelineTimes]:
     """Times of schedules of one pipeline.
 
     Args:
@@ -115,13 +115,13 @@ def _stage_times(path: str, times: Times, shape: PipelineShape) -> Floats:
     return values
 
 
-def _times(schedule: PipelineSchedule, shape: PipelineShape, costs: StageCosts) -> ScheduleTimes:
+def _times(schedule: PipelineSchedule, shape: PipelineShape, costs: StageCosts) -> PipelineTimes:
     memory = PipelineMemory.usual(shape.stages)
     time = pipeline_time(schedule, shape, costs, memory)
     share = np.full(shape.stages, 1.0 / shape.chunks)
     held = most_held(time.orders, share, share * memory.for_weights)
     bound_s = None if schedule in DOUBLED else makespan_bound_s(shape, costs, split=SCHEDULES[schedule].splits)
-    return ScheduleTimes(
+    return PipelineTimes(
         time.makespan_s * 1e3,
         time.longest_span_s * 1e3,
         (time.longest_span_s - _busiest_s(time.orders, costs, shape.micro_batches)) * 1e3,
