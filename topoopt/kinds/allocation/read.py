@@ -176,9 +176,8 @@ def _identity(document: dict[str, Any], topology: Topology, transfers: tuple[Tra
     """
     if document["topology"] is None or "file" in document["topology"]:
         rows = np.column_stack((topology.arcs, topology.multiplicity)).tolist()
-        document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows}
-        if topology.rates is not None:
-            document["topology"]["rates"] = topology.rates.tolist()
+        own = {} if topology.rates is None else {"rates": topology.rates.tolist()}
+        document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows, **own}
     if document["transfers"] is None:
         given = document["transfers_from"]["solution"] is not None
         document["transfers_from"] = [
