@@ -176,8 +176,8 @@ def _identity(document: dict[str, Any], topology: Topology, transfers: tuple[Tra
     """
     if document["topology"] is None or "file" in document["topology"]:
         rows = np.column_stack((topology.arcs, topology.multiplicity)).tolist()
-        rates = {} if topology.rates is None else {"rates": topology.rates.tolist()}
-        document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows, **rates}
+        own = {} if topology.rates is None else {"rates": topology.rates.tolist()}
+        document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows, **own}
     if document["transfers"] is None:
         given = document["transfers_from"]["solution"] is not None
         document["transfers_from"] = [

@@ -38,9 +38,8 @@ def _identity(document: dict[str, Any], topology: Topology | None, demand: Deman
     """Hash of the instance with defaults written out; files count by their content, not by their names."""
     if topology is not None and "file" in document["topology"]:
         rows = np.column_stack((topology.arcs, topology.multiplicity)).tolist()
-        document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows}
-        if topology.rates is not None:
-            document["topology"]["rates"] = topology.rates.tolist()
+        own = {} if topology.rates is None else {"rates": topology.rates.tolist()}
+        document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows, **own}
     for section in [document["demand"] or {}, *(document["demands"] or [])]:
         if "file" in section:
             section["file"] = _content_hash(demand)
@@ -166,7 +165,7 @@ def _pair_faults(file: TopologyFile) -> list[Fault]:
 
 def _single_link_faults(file: TopologyFile, demand: Demand | None) -> list[Fault]:
     """With one fibre pair a server has one peer: no demand may need another one."""
-    if demand is None or file.degree > 1 or file.links != LinkDirection.BIDIRECTIONAL.value or file.servers == 2:
+    if demand is None or file.degree > 1 or file.links != "bidirectional" or file.servers == 2:
         return []
     joined = (demand > 0) if demand.ndim == 2 else (demand > 0).any(axis=0)
     peers = (joined | joined.T).sum(axis=1)
