@@ -75,7 +75,7 @@ def test_the_order_of_fabrics_decides_the_plan_alone() -> None:
         }
         assert found.setdefault("times", times) == times
     ideal, direct = found["times"]["ideal-switch"], found["times"]["direct-connect"]
-    assert ideal[0] == ideal[1]
+    assert ideal[0] == pytest.approx(ideal[1], rel=1e-12)  # sums of other orders
     assert ideal[0] < direct[0]
 
 

@@ -29,7 +29,7 @@ from topoopt.kinds.llm_training.huggingface_fields import EVERY, FIELDS
 
 HALF_PRECISION = ("bfloat16", "float16", "auto")
 
-FAMILIES: Mapping[str, type[LlamaConfig] | type[Gpt2Config]] = {
+FAMILIES: Mapping[str, type[Config]] = {
     "llama": LlamaConfig,
     "mistral": MistralConfig,
     "mixtral": MixtralConfig,
@@ -59,10 +59,10 @@ def read_huggingface(file: Path) -> tuple[LanguageModel, tuple[str, ...]]:
     family: type[LlamaConfig | Gpt2Config] = FAMILIES[name]
     data = document.data
     assert isinstance(data, dict)
-    config = findings.shape(family, document)
+    fitting = findings.shape(family, document)
     findings.add(_refused(name, family, data))
-    findings.add(() if config is None else config.faults())
-    config = findings.settled(document, config)
+    findings.add(() if fitting is None else fitting.faults())
+    config = findings.settled(document, fitting)
     notes = (*config.notes(), *_notes(name, config, data))
     return config.model(name), tuple(f"{file.name}: {note}" for note in notes)
 

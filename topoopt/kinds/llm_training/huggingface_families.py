@@ -26,6 +26,18 @@ class Config(BaseModel):
 
     model_type: str
 
+    def model(self, name: str) -> LanguageModel:
+        """The shape of its layers."""
+        raise NotImplementedError(name)
+
+    def faults(self) -> list[Fault]:
+        """What the shape of a model has no words for."""
+        return []
+
+    def notes(self) -> Iterator[str]:
+        """What was assumed."""
+        yield from ()
+
 
 class LlamaConfig(Config):
     """llama, and what others share with it."""
@@ -84,10 +96,6 @@ class LlamaConfig(Config):
             found.append(Fault(("layer_types",), "not covered", value, allowed))
         return found
 
-    def notes(self) -> Iterator[str]:
-        """What was assumed."""
-        yield from ()
-
 
 class GroupedConfig(LlamaConfig):
     """Heads of keys must be stated, as the default is a number."""
@@ -141,10 +149,6 @@ class Gpt2Config(Config):
     n_inner: Size | None = None
     vocab_size: Size
     tie_word_embeddings: bool = True
-
-    def notes(self) -> Iterator[str]:
-        """None."""
-        yield from ()
 
     def faults(self) -> list[Fault]:
         """Heads of no whole size."""
