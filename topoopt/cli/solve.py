@@ -219,11 +219,8 @@ def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:
         pages.show(console, solution, wall_s)
         show_end(console, solution, files)
 
-    output.result(
-        summary_of(solution, wall_s, figures, files[0], None if page is None else report),
-        show,
-        full_answer(pages.answer(solution), solution.check),
-    )
+    document = summary_of(solution, wall_s, figures, files[0], None if page is None else report)
+    output.result(document, show, full_answer(pages.answer(solution), solution.check))
     code = output.exit_code(solution.check, solution.stopped_by)
     return INTERRUPTED if solution.check.ok and run.timing.stop.interrupted.is_set() else code
 

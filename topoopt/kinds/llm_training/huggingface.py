@@ -56,8 +56,7 @@ def read_huggingface(file: Path) -> tuple[LanguageModel, tuple[str, ...]]:
     if name not in FAMILIES:
         findings.add([Fault(("model_type",), "not covered", value_text(name), f"one of: {', '.join(FAMILIES)}")])
         findings.settled(document, None)
-    family: type[LlamaConfig | Gpt2Config] = FAMILIES[name]
-    data = document.data
+    family, data = FAMILIES[name], document.data
     assert isinstance(data, dict)
     fitting = findings.shape(family, document)
     findings.add(_refused(name, family, data))
