@@ -71,11 +71,10 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     raw = document.data if isinstance(document.data, dict) else {}
     section = file.model if file else fitting(_MODEL, raw.get("model"))
     folder = FilePath(document.file).parent
-    model: LanguageModel | None = None
-    notes: tuple[str, ...] = ()
+    read = None
     if section is not None:
         read = findings.attempt(lambda: within("model", lambda: model_of(section, folder)), ("model",))
-        model, notes = read or (None, ())
+    model, notes = read or (None, ())
     cluster = file.cluster if file else fitting(GpuClusterSection, raw.get("cluster"))
     if cluster is not None:
         findings.add(_cluster_faults(cluster))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.dag_topology_solution import CircuitProof, DagTopologySolution
+from topoopt.core.dag_topology_solution import DagTopologySolution
 from topoopt.core.proofs import Argument
 from topoopt.core.solution import Decides
 from topoopt.core.verdict import Tolerance
@@ -13,6 +11,7 @@ from topoopt.verify.dag_topology.boxes import Box, Boxes
 from topoopt.verify.dag_topology.follow import follow, without_transfers
 from topoopt.verify.dag_topology.forwarding import check_plans, check_route_trees, fastest_of, follow_plan
 from topoopt.verify.dag_topology.means import Means
+from topoopt.verify.dag_topology.padding import padding
 from topoopt.verify.dag_topology.tree import SLACK_ROUNDING, BeyondDepthError, TreeWalk
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import (
@@ -125,9 +124,10 @@ def _check_bounds(
     total = solution.circuits_total
     if not 0 <= proof.circuits_bound <= total:
         findings.add("bound", f"{total} circuits are fewer than the {proof.circuits_bound} said to be needed")
-    padding = list(_padding(solution.proof))
-    if padding:
-        findings.add_each("bound", range(len(padding)), padding.__getitem__)
+    trees = {"makespan_tree": proof.makespan_tree, "circuits_tree": proof.circuits_tree}
+    needless = list(padding(trees, proof.paths, proof.means))
+    if needless:
+        findings.add_each("bound", range(len(needless)), needless.__getitem__)
         return
     try:
         if problem.forwarding:
@@ -136,28 +136,6 @@ def _check_bounds(
             _check_trees(findings, problem, solution, depth.events)
     except BeyondDepthError as error:
         findings.leave_out("bound, proof.circuits_bound", str(error), Decides.BOUND)
-
-
-def _padding(proof: CircuitProof) -> Iterator[str]:
-    """What no box of a tree needs: it would only make the check longer, until it is left out."""
-    for name, tree in (("makespan_tree", proof.makespan_tree), ("circuits_tree", proof.circuits_tree)):
-        closed = sum(pair < 0 for pair, _ in tree)
-        if len(tree) != max(2 * closed - 1, 0):
-            yield f"{name} closes {closed} boxes of {len(tree)}, which is no tree"
-    used = {
-        count - 1 for tree in (proof.makespan_tree, proof.circuits_tree) for pair, count in tree if pair < 0 < count
-    }
-    needless = set(range(len(proof.means))) - used
-    if needless:
-        yield f"mean {min(needless)} closes no box"
-    weighted = {path for mean in proof.means for path, _ in mean.weights}
-    if set(range(len(proof.paths))) - weighted:
-        yield f"path {min(set(range(len(proof.paths))) - weighted)} is in no mean"
-    if len(set(proof.paths)) < len(proof.paths) or len(set(proof.means)) < len(proof.means):
-        yield "a path or a mean stands twice"
-    for number, mean in enumerate(proof.means):
-        if len({path for path, _ in mean.weights}) < len(mean.weights):
-            yield f"mean {number} has a path twice"
 
 
 def _check_trees(
