@@ -24,7 +24,7 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "glpk": ("pyomo:glpk",),
     "gurobi": ("pyomo:gurobi_direct", "pyomo:gurobi"),
     "cplex": ("pyomo:cplex_direct", "pyomo:cplex"),
-    "xpress": ("pyomo:xpress_direct"),
+    "xpress": ("pyomo:xpress_direct",),
     "mosek": ("pyomo:mosek_direct",),
     "copt": ("pyomo:copt_direct", "pyomo:copt"),
 }
