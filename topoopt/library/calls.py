@@ -2,7 +2,7 @@
 
 problem = topoopt.read_instance("instances/tiny-6.yaml")
 solution = topoopt.solve(problem, budget=500, seed=1)
-assert topoopt.check(problem, solution).ok
+assert topoopt.check(problem, solution).holds
 topoopt.write_solution(solution, "solution.json")
 """
 
