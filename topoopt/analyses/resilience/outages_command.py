@@ -49,8 +49,8 @@ def answer_outages(
         "rows": [asdict(row) for row in study.rows],
     }
     said = _answer(document)
-    document["written"] = _written(study, said, csv, report)
-    output.result(document, lambda console: _show(console, study, document["written"]), said)
+    written = _written(study, said, csv, report)
+    output.result({**document, "written": written}, lambda console: _show(console, study, written), said)
     return 0
 
 
