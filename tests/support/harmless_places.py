@@ -59,7 +59,7 @@ SHARED = (
 FLOWS = (
     *SHARED,
     Harmless("plans.*.alone_ms", "named as not recomputed: flows of jobs are not simulated again"),
-    Harmless("draws.*.times_ms.*", "the same"),
+    Harmless("draws.*.times_ms*", "the same"),
 )
 PLACED = (
     *PROVENANCE,

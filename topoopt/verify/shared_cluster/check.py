@@ -1,8 +1,8 @@
 """The checker of shared clusters: recomputes everything from what is recorded and the instance.
 
 Draws of random jobs are made again from the seed, and so are the decisions of schedulers that leave nothing open. The
-times of planned classes, and of jobs whose flows are simulated, are taken as they stand: that no bound is beaten is
-checked, and the check says what it left out.
+times of planned classes, and of jobs whose flows are simulated, are only claimed: the check holds them against what is
+proven of every plan, on which all bounds rest, and says that the value rests on them.
 """
 
 from __future__ import annotations
