@@ -9,6 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.documents import parse_document
+from topoopt.files.reader_fields import notes_of
+from topoopt.formats.calculon.fields import EXECUTION_FIELDS, MODEL_FIELDS, SYSTEM_FIELDS
 from topoopt.formats.calculon.read import (
     ApplicationJson,
     ExecutionJson,
@@ -51,7 +54,11 @@ def import_execution(
     }
     figures = {"gpus": run.num_procs, "layers": application.num_blocks}
     line = f"{figures['layers']} layers on {figures['gpus']} GPUs"
-    notes = (f"a vocabulary of {VOCABULARY} is assumed: it counts in model flops, not in times",)
+    files = ((model, MODEL_FIELDS), (system, SYSTEM_FIELDS), (execution, EXECUTION_FIELDS))
+    notes = (
+        f"a vocabulary of {VOCABULARY} is assumed: it counts in model flops, not in times",
+        *(f"{file.name}: {note}" for file, table in files for note in notes_of(parse_document(file), table)),
+    )
     return Imported(document, line, figures, notes)
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.checked_file import read_checked
 from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.formats.calculon.fields import COVERED
 
 ELEMENT_BYTES = {"float8": 1, "float16": 2, "bfloat16": 2, "float32": 4}
 Count = Annotated[int, Field(ge=1, le=2**40)]
@@ -18,7 +19,7 @@ Rows = list[Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2, m
 
 
 class CalculonModel(BaseModel):
-    """Part of a file of Calculon; keys it does not use are let through, as Calculon does."""
+    """Part of a file of Calculon; the tables of fields name keys that it does not use."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False, frozen=True, hide_input_in_errors=True)
 
@@ -99,21 +100,10 @@ class ExecutionJson(CalculonModel):
     training: bool
 
 
-COVERED: tuple[tuple[str, object], ...] = (
-    ("attention_type", "multihead"),
-    ("tensor_par_overlap", "none"),
-    ("weight_offload", False),
-    ("activations_offload", False),
-    ("optimizer_offload", False),
-    ("training", True),
-)
-"""Keys of an execution with the one value that is covered."""
-
-
 def _execution_faults(execution: ExecutionJson) -> list[Fault]:
     found = [
         Fault((key,), "not covered", value_text(getattr(execution, key)), value_text(value))
-        for key, value in COVERED
+        for key, value in COVERED.items()
         if getattr(execution, key) != value
     ]
     if execution.datatype not in ELEMENT_BYTES:
