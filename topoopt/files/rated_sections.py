@@ -124,8 +124,9 @@ def network_of(
         rate_attribute=section.rate_attribute,
         latency_us=latency_us or None,
     )
-    for text in graph.notes if note is not None else ():
-        note(text)
+    if note is not None:
+        for text in graph.notes:
+            note(text)
     return _of_file(graph, FilePath(section.file).name, latency_us)
 
 
