@@ -88,6 +88,16 @@ def test_what_graphml_may_hold_and_is_not_read_is_refused(tmp_path: Path, body: 
     assert words in refused(graphml(tmp_path, NODES + edge("a", "c") + edge("b", "c") + body, keys))
 
 
+def test_a_key_has_one_default_for_what_is_known(tmp_path: Path) -> None:
+    """Of a key with two, or for a misspelt kind of element, a default would be lost."""
+    body = NODES + edge("a", "b")
+    twice = key("multiplicity", "2").replace("</key>", "<default>3</default></key>")
+    assert "a default more than once (value: 'multiplicity')" in refused(graphml(tmp_path, body, twice))
+    assert "did you mean edge?" in refused(graphml(tmp_path, body, key("multiplicity", "2", "Edge")))
+    found = notes(read_graph(graphml(tmp_path, body, key("multiplicity", "2", "link"))))
+    assert "value of for in <key> 'link' of net.graphml is not understood and was not read" in found
+
+
 def test_the_direction_must_be_stated(tmp_path: Path) -> None:
     assert "edgedefault" in refused(graphml(tmp_path, NODES + edge("a", "b"), graph=""))
 
@@ -140,6 +150,14 @@ def test_speeds_with_a_column_of_units(tmp_path: Path) -> None:
     assert [link.rate for link in graph.links] == [10, Fraction("0.155")]
     text = refused(table(tmp_path, "source,target,LinkSpeed,LinkSpeedUnits\n0,1,10,G\n1,0,155,\n"))
     assert "links without a proper LinkSpeed: 1 -> 0" in text
+
+
+def test_units_of_speeds_without_speeds(tmp_path: Path) -> None:
+    """They would say nothing; beside another attribute that is asked for they are noted."""
+    text = "source,target,capacity,LinkSpeedUnits\n0,1,10,G\n"
+    assert "LinkSpeedUnits, and no LinkSpeed" in refused(table(tmp_path, text))
+    graph = read_graph(table(tmp_path, text), rate_attribute="capacity")
+    assert "'LinkSpeedUnits' of net.csv was not read: rate_attribute names 'capacity'" in notes(graph)
 
 
 def test_two_candidates_are_one_only_where_they_agree(tmp_path: Path) -> None:
@@ -217,6 +235,7 @@ def test_keys_of_node_link_graphs(tmp_path: Path) -> None:
     """Both lists of links and hyperedges are refused, attributes of the graph and unknown keys noted."""
     text = refused(node_link(tmp_path, edges=[{"source": 1, "target": 0}], hyperedges=[[0, 1]]))
     assert "both links and edges" in text
+    assert "graph is no mapping (value: 'x')" in refused(node_link(tmp_path, graph="x"))
     assert "'hyperedges' cannot be read" in text
     graph = read_graph(node_link(tmp_path, multigraph=True, graph={"name": "x"}, colour=1))
     assert "key of the graph 'colour' of net.json is not understood" in notes(graph)

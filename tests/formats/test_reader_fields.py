@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.all_reader_cases import CASES
+from tests.support.pair_cases import PAIR_CASES
 from tests.support.reader_cases import changed
 from topoopt.core.errors import InputError
 from topoopt.formats.schedules.table import SCHEDULES
@@ -25,6 +26,7 @@ FORMATS = {
     "flexnet-profile": {"FlexNet: measured profile"},
     "flexnet-taskgraph": {"FlexNet: task graph"},
     "chakra": {"Chakra: traces of a job", "Chakra: process groups", "ASTRA-sim: custom collective (Chakra)"},
+    "calculon": {"Calculon: model", "Calculon: system", "Calculon: execution"},
     "astrasim-network": {"ASTRA-sim: analytical network"},
     "astrasim-collective": {"ASTRA-sim: custom collective (Chakra)"},
     "libra": {"LIBRA: communicator", "LIBRA: cost model", "LIBRA: network", "LIBRA: workload"},
@@ -46,7 +48,7 @@ def test_every_format_has_a_table() -> None:
 
 def test_every_reader_has_a_case() -> None:
     """And every row says one of three words."""
-    assert set(READERS) == set(CASES) | OTHERS
+    assert set(READERS) == set(CASES) | set(PAIR_CASES) | OTHERS
     for table in READERS.values():
         assert {use for use, _ in table.values()} <= {"used", "noted", "refused"}
         assert all(meaning for _, meaning in table.values())

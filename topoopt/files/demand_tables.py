@@ -14,7 +14,9 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 from topoopt.files.faults import value_text
 from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.known_fields import used
 from topoopt.files.link_tables import SOURCES, TARGETS, Row, column_of, is_header, table_rows
+from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import refusal
 
 MAX_TEXT = 256 * MIB
@@ -23,6 +25,13 @@ MAX_PAIRS = 1_000_000
 
 AMOUNTS = ("demand", "value", "amount", "traffic", "volume")
 """Names of the column of amounts in a table of pairs."""
+
+FIELDS: FieldTable = {
+    **dict.fromkeys(SOURCES, used("server that sends")),
+    **dict.fromkeys(TARGETS, used("server that receives")),
+    **dict.fromkeys(AMOUNTS, used("demand of the pair")),
+}
+"""Columns of a table of pairs: one of each."""
 
 
 @dataclass

@@ -20,7 +20,11 @@ MAX_ELEMENTS = 600_000
 
 GRAPH = "attribute of the graph"
 
+_XSI = "{http://www.w3.org/2001/XMLSchema-instance}"
+_FOR = "value of for in <key>"
+
 _DESC = noted("a description")
+_FORMAL_NAME = used("a name: formal, without effect")
 _PORT = refused("links that end at nodes; ports are not known here")
 
 GRAPHML_FIELDS: Fields = {
@@ -35,7 +39,7 @@ GRAPHML_FIELDS: Fields = {
         "node": used("a server or switch"),
         "edge": used("a link"),
         "hyperedge": refused("links of two ends; join the nodes by a switch, or by a link each"),
-        "data": used("an attribute of the graph"),
+        "data": used("an attribute of the graph: formal, for its name is noted"),
         "desc": _DESC,
         "locator": refused("a graph that stands in the file itself"),
     },
@@ -51,23 +55,31 @@ GRAPHML_FIELDS: Fields = {
         "graph": refused("one level of nodes; graphs inside links are not known here"),
         "desc": _DESC,
     },
+    "field of <graphml>": {"xsi:schemaLocation": used("where the schema of GraphML is: formal, without effect")},
     "field of <key>": {
         "id": used("what <data> refers to"),
         "for": used("node, edge, graph or all"),
         "attr.name": used("name of the attribute"),
-        "attr.type": used("type of the attribute; values are read as they are written"),
+        "attr.type": used("type of the attribute: formal, for values are read as they are written"),
     },
+    _FOR: {
+        **{name: used(f"the attribute is one of {what}") for name, what in (("node", "nodes"), ("edge", "links"))},
+        "graph": used("the attribute is one of the graph"),
+        "all": used("the attribute is one of nodes, links and the graph; the default"),
+        **{name: noted("nothing that is read has it") for name in ("port", "endpoint", "hyperedge", "graphml")},
+    },
+    "field of <data>": {"key": used("id of the attribute"), "id": _FORMAL_NAME},
     "field of <graph>": {
         "edgedefault": used("directed or undirected"),
-        "id": used("a name, without effect"),
+        "id": _FORMAL_NAME,
         **{
-            f"parse.{name}": used("sizes for parsers, without effect")
+            f"parse.{name}": used("sizes for parsers: formal, without effect")
             for name in ("nodes", "edges", "nodeids", "edgeids", "order", "maxindegree", "maxoutdegree")
         },
     },
     "field of <node>": {"id": used("name of the node")},
     "field of <edge>": {
-        "id": used("a name, without effect"),
+        "id": _FORMAL_NAME,
         "source": used("tail"),
         "target": used("head"),
         "directed": used("true or false, which must be as edgedefault says"),
@@ -117,6 +129,7 @@ def read_graphml(path: str, log: FieldLog) -> RawGraph:
         root = fromstring(text.encode())
         if _tag(root) != "graphml":
             raise ValueError(f"the root is {_tag(root)}")
+    _meet_fields(root, log)
     _meet_children(root, log)
     graphs = [child for child in root if _tag(child) == "graph"]
     if len(graphs) != 1:
@@ -136,7 +149,7 @@ def _meet_children(element: Element, log: FieldLog) -> None:
 
 def _meet_fields(element: Element, log: FieldLog) -> None:
     for name in element.attrib:
-        log.meet(f"field of <{_tag(element)}>", name.rpartition("}")[2])
+        log.meet(f"field of <{_tag(element)}>", name.replace(_XSI, "xsi:"))
 
 
 def _keys(root: Element, log: FieldLog) -> dict[str, _Key]:
@@ -150,7 +163,14 @@ def _keys(root: Element, log: FieldLog) -> dict[str, _Key]:
         identity = element.get("id", "")
         if identity in keys:
             log.refuse("a key more than once", value=identity)
-        default = next((child.text or "" for child in element if _tag(child) == "default"), None)
+        defaults = [child for child in element if _tag(child) == "default"]
+        for child in defaults:
+            _meet_fields(child, log)
+            _meet_children(child, log)
+        if len(defaults) > 1:
+            log.refuse("a default more than once", value=identity)
+        default = defaults[0].text or "" if defaults else None
+        log.meet(_FOR, element.get("for", "all"))
         of = levels.get(element.get("for", "all"), ())
         keys[identity] = _Key(element.get("attr.name", identity), of, default)
     return keys
@@ -165,6 +185,8 @@ def _data(element: Element, level: str, keys: Mapping[str, _Key], log: FieldLog)
     for child in element:
         if _tag(child) != "data":
             continue
+        _meet_fields(child, log)
+        _meet_children(child, log)
         key = keys.get(child.get("key", ""))
         if key is None:
             log.refuse("data of a key that is not declared", value=child.get("key", ""), allowed=", ".join(keys))

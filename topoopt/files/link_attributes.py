@@ -89,7 +89,8 @@ def fields_of(use: NetworkUse, rate_attribute: str | None) -> dict[str, FieldTab
     links = dict(LINK_FIELDS[use])
     if rate_attribute is not None:
         links[rate_attribute] = used("rate of a link, as rate_attribute says")
-        for name in RATE_NAMES:
+        unit = () if rate_attribute == "LinkSpeed" else ("LinkSpeedUnits",)
+        for name in (*RATE_NAMES, *unit):
             if name != rate_attribute:
                 links[name] = noted(f"rate_attribute names {value_text(rate_attribute)}")
     return {LINK: links, NODE: dict(NODE_FIELDS[use])}
@@ -161,6 +162,8 @@ def link_rates(
             allowed = ", ".join(sorted(map(value_text, present))[:20]) or "links with attributes"
             raise refusal("no link has this attribute", log.file, value=rate_attribute, allowed=allowed)
         return _read(rate_attribute, links, log.file, use)
+    if "LinkSpeedUnits" in present and "LinkSpeed" not in present:
+        raise refusal("LinkSpeedUnits, and no LinkSpeed", log.file, allowed="both, or neither")
     candidates = [name for name in RATE_NAMES if name in present]
     read: list[LinkRates] = []
     first: InputError | None = None

@@ -10,7 +10,7 @@ from topoopt.files.known_fields import FieldLog, Fields, refused, used
 from topoopt.files.link_attributes import LINK, NODE
 from topoopt.files.untrusted import refusal
 
-KEY = "key of the graph"
+KEY, NODE_KEY, LINK_KEY = "key of the graph", "key of a node", "key of a link"
 
 NODE_LINK_FIELDS: Fields = {
     KEY: {
@@ -18,15 +18,21 @@ NODE_LINK_FIELDS: Fields = {
         "links": used("links with `source` and `target`"),
         "edges": used("the same by another name"),
         "directed": used("true or false; default: the links are directed"),
-        "multigraph": used("whether a pair may have several links, without effect: they add up"),
-        "graph": used("attributes of the graph"),
+        "multigraph": used("whether a pair may have several links: formal, for they add up"),
+        "graph": used("attributes of the graph: formal, for their names are noted"),
         "hyperedges": refused("links of two ends; join the nodes by a switch, or by a link each"),
-    }
+    },
+    NODE_KEY: {"id": used("name of the node")},
+    LINK_KEY: {
+        "source": used("tail"),
+        "target": used("head"),
+        "key": used("tells parallel links apart: formal, for they add up"),
+    },
 }
 """What becomes of the keys of a file; attributes of nodes and links are in `link_attributes`."""
 
-_IDENTITY = {NODE: {"id"}, LINK: {"source", "target", "key"}}
-"""Keys of entries that are no attributes; `key` tells parallel links apart, and they add up."""
+_IDENTITY = {NODE: NODE_LINK_FIELDS[NODE_KEY], LINK: NODE_LINK_FIELDS[LINK_KEY]}
+"""Keys of entries that are no attributes."""
 
 
 def read_node_link(path: str, log: FieldLog) -> RawGraph:
@@ -44,7 +50,10 @@ def read_node_link(path: str, log: FieldLog) -> RawGraph:
         raise refusal("not a node-link graph", path, value=data, allowed="a mapping with nodes and links (or edges)")
     for key in data:
         log.meet(KEY, key)
-    for name in data["graph"] if isinstance(data.get("graph"), dict) else ():
+    whole = data.get("graph")
+    if whole is not None and not isinstance(whole, dict):
+        log.refuse("graph is no mapping", value=whole, allowed="attributes of the graph by name")
+    for name in whole if isinstance(whole, dict) else ():
         log.meet(GRAPH, name)
     if len(given) > 1:
         log.refuse("both links and edges", line=document.line(("edges",)), allowed="one of them")

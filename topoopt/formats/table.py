@@ -51,8 +51,13 @@ READERS: Mapping[str, FieldTable] = PlugIns(
     {
         "ASTRA-sim: analytical network": "topoopt.formats.astrasim.read:FIELDS",
         "ASTRA-sim: custom collective (Chakra)": "topoopt.formats.chakra.fields:COLLECTIVE_FIELDS",
+        "Calculon: execution": "topoopt.formats.calculon.fields:EXECUTION_FIELDS",
+        "Calculon: model": "topoopt.formats.calculon.fields:MODEL_FIELDS",
+        "Calculon: system": "topoopt.formats.calculon.fields:SYSTEM_FIELDS",
+        "Calibration: measured runs": "topoopt.analyses.calibrate.runs:FIELDS",
         "Chakra: traces of a job": "topoopt.formats.chakra.fields:FIELDS",
         "Chakra: process groups": "topoopt.formats.chakra.groups:FIELDS",
+        "Demand: table of pairs": "topoopt.files.demand_tables:FIELDS",
         "dnn-partitioning: graph": "topoopt.formats.dnn_partitioning.read:FIELDS",
         "dnn-partitioning: split of an expert": "topoopt.formats.dnn_partitioning.read:SPLIT_FIELDS",
         "FlexNet: measured profile": "topoopt.files.profile_file:FIELDS",
@@ -73,6 +78,7 @@ READERS: Mapping[str, FieldTable] = PlugIns(
         "SCCL: algorithm, imported": "topoopt.formats.sccl.importer:ALGORITHM_FIELDS",
         "SCCL: algorithm, audited": "topoopt.formats.sccl.read:FIELDS",
         "SCCL: topology": "topoopt.formats.sccl.importer:TOPOLOGY_FIELDS",
+        "Shared cluster: trace of jobs": "topoopt.kinds.shared_cluster.trace:FIELDS",
         "TE-CCL: input": "topoopt.formats.teccl.importer:FIELDS",
         "TE-CCL: schedule": "topoopt.formats.teccl.read:FIELDS",
     }

@@ -203,11 +203,12 @@ def test_keys_that_say_nothing_are_let_through(tmp_path: Path) -> None:
         "moe_layer_freq": 1,
     }
     found, notes = read_huggingface(_file(tmp_path, {**LLAMA3_8B, **harmless, "torch_dtype": "bfloat16"}))
-    assert (parameters(found), notes) == (8_030_261_248, ())
+    assert parameters(found) == 8_030_261_248
+    assert notes == ("config.json: keys that change no size, not used: rope_theta, torch_dtype",)
 
 
 def test_what_is_noted(tmp_path: Path) -> None:
-    """How a checkpoint is stored, keys that nobody knows, defaults that a file leaves out."""
+    """How a checkpoint is stored, keys of no size, keys that nobody knows, defaults that a file leaves out."""
     more = {
         "torch_dtype": "float32",
         "quantization_config": {"quant_method": "fp8"},
@@ -219,7 +220,8 @@ def test_what_is_noted(tmp_path: Path) -> None:
         "config.json: left out, and taken as the default of mistral: sliding_window 4096",
         "config.json: torch_dtype 'float32', quantization_config 'fp8': how the checkpoint is stored; formats says "
         "what is trained",
+        "config.json: keys that change no size, not used: rope_theta, rope_scaling",
         "config.json: keys that were not read: xyz_size",
     )
     _, notes = read_huggingface(_file(tmp_path, KIMI_K2))
-    assert notes == ()
+    assert notes == ("config.json: keys that change no size, not used: rope_theta",)

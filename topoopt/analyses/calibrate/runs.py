@@ -24,6 +24,8 @@ from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.units import MIB
 from topoopt.files.faults import nearest_text, value_text
+from topoopt.files.known_fields import used
+from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_text
 from topoopt.simulate.llm_training.rules import strategy_problems
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
@@ -123,6 +125,12 @@ OTHERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "hidden_pipeline": (_flag, "0, 1"),
 }
 """All other columns."""
+
+FIELDS: FieldTable = {
+    **{name: used(allowed) for name, (_, allowed) in OTHERS.items()},
+    **{name: used(f"{allowed}; several, parted by bars: the fastest") for name, (_, allowed) in STRATEGY.items()},
+}
+"""What a column may hold; an empty cell is as the instance says."""
 
 NEEDED = ("source", "run", "seconds")
 

@@ -10,6 +10,7 @@ from topoopt.core.language_model import LanguageModel
 from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, key_text, value_text
 from topoopt.files.findings import Findings
+from topoopt.files.reader_fields import named
 from topoopt.kinds.llm_training.huggingface_experts import (
     DeepSeekConfig,
     MixtralConfig,
@@ -90,6 +91,9 @@ def _notes(name: str, config: Config, data: Mapping[str, Any]) -> Iterator[str]:
         stored.append(f"quantization_config {value_text(method)}")
     if stored:
         yield f"{', '.join(stored)}: how the checkpoint is stored; formats says what is trained"
+    told = {text.partition(" ")[0] for text in stored}
+    known = [key for key in data if key in FIELDS and FIELDS[key][0] == "noted" and key not in told]
+    yield from named("keys that change no size, not used", known)
     unknown = [key_text(key) for key in data if key not in FIELDS]
     if unknown:
         more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""

@@ -13,11 +13,22 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.shared_cluster_jobs import JobClass, TracedJob
 from topoopt.core.units import MIB
 from topoopt.files.faults import MAX_LISTED, nearest_text, value_text
+from topoopt.files.known_fields import used
+from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_text
 from topoopt.kinds.shared_cluster.schema import MAX_ITERATIONS, MAX_JOBS, MAX_SECONDS
 
 REQUIRED = ("job", "arrival_s", "class")
 OPTIONAL = ("servers", "iterations")
+FIELDS: FieldTable = {
+    "job": used("name"),
+    "arrival_s": used("seconds; lines are sorted by it"),
+    "class": used("a class of the instance"),
+    "servers": used("must be those of the class; empty: they are"),
+    "iterations": used("of the job; empty: those of the class"),
+}
+"""Columns."""
+
 MAX_TRACE_BYTES = 64 * MIB
 LABEL = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}")
 
