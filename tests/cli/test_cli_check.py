@@ -120,7 +120,7 @@ def test_changed_solution_is_rejected(solved: Path, tmp_path: Path, spoil: Calla
     assert result.json["violations"]
     count = len(result.json["violations"])
     said = f"The independent check rejects this result ({count} violation{'s' if count > 1 else ''}): its figures"
-    assert result.json["answer"] == f"{said} prove nothing."
+    assert result.json["answer"].startswith(f"{said} prove nothing.")
     text = " ".join(run("check", solved / "case.json", tmp_path / "solution.json").stdout.split())
     assert text.startswith(said)
     assert "check FAILED" in text

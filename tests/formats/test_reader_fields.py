@@ -26,7 +26,6 @@ FORMATS = {
     "flexnet-profile": {"FlexNet: measured profile"},
     "flexnet-taskgraph": {"FlexNet: task graph"},
     "chakra": {"Chakra: traces of a job", "Chakra: process groups", "ASTRA-sim: custom collective (Chakra)"},
-    "calculon": {"Calculon: model", "Calculon: system", "Calculon: execution"},
     "astrasim-network": {"ASTRA-sim: analytical network"},
     "astrasim-collective": {"ASTRA-sim: custom collective (Chakra)"},
     "libra": {"LIBRA: communicator", "LIBRA: cost model", "LIBRA: network", "LIBRA: workload"},

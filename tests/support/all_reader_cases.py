@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 from tests.fuzz.foreign import LIBRA
 from tests.support import written_schedules as written
-from tests.support.calculon_reader_cases import CALCULON_CASES
 from tests.support.reader_cases import MSCCLPP, Read, ReaderCase, auditing, importing, libra, plain
 from topoopt.files.profile_file import read_profile
 from topoopt.formats.chakra.groups import read_comm_groups
@@ -88,7 +87,6 @@ CASES: Mapping[str, ReaderCase] = {
             "bandwidth[]": (["bandwidth"], [25.0]),
         },
     ),
-    **CALCULON_CASES,
     "Chakra: process groups": ReaderCase(
         {"1": [0, 1], "2": [2, 3]},
         _silent(lambda path: read_comm_groups(path, 4)),

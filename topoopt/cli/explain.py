@@ -97,7 +97,8 @@ def _explained(path: Path, instance: Path | None, question: Question) -> tuple[A
     if problem is not None and problem.kind not in akin:
         text = "not an instance of this solution"
         raise InputError([Problem(text, str(instance), None, "kind", problem.kind, ", ".join(akin))])
-    found = _checked(found, path, problem)
+    if problem is None or problem.kind == found.kind:  # else its explanation refuses it
+        found = _checked(found, path, problem)
     return found, kind.explain()(problem, found, question)
 
 

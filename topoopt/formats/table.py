@@ -51,9 +51,6 @@ READERS: Mapping[str, FieldTable] = PlugIns(
     {
         "ASTRA-sim: analytical network": "topoopt.formats.astrasim.read:FIELDS",
         "ASTRA-sim: custom collective (Chakra)": "topoopt.formats.chakra.fields:COLLECTIVE_FIELDS",
-        "Calculon: execution": "topoopt.formats.calculon.fields:EXECUTION_FIELDS",
-        "Calculon: model": "topoopt.formats.calculon.fields:MODEL_FIELDS",
-        "Calculon: system": "topoopt.formats.calculon.fields:SYSTEM_FIELDS",
         "Calibration: measured runs": "topoopt.analyses.calibrate.runs:FIELDS",
         "Chakra: traces of a job": "topoopt.formats.chakra.fields:FIELDS",
         "Chakra: process groups": "topoopt.formats.chakra.groups:FIELDS",
