@@ -20,7 +20,7 @@ from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.price_book import PriceBook
 from topoopt.core.solution import CheckResult, Decides, LeftOut, SolutionHead
 from topoopt.drawing.format import counted, precise
-from topoopt.drawing.sentences import claims, objective_text, passed, quantity, rejection
+from topoopt.drawing.sentences import claims, objective_text, quantity, rejection
 from topoopt.files.solution_head import bound_document
 from topoopt.kinds import kind_of
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings
@@ -171,7 +171,7 @@ def _show(console: Console, checked: SolutionHead, findings: CheckFindings) -> N
     for each in findings.not_recomputed:
         console.print(f"not recomputed: {each.figure}: {each.reason}", markup=False, soft_wrap=True)
     failed = f"check FAILED: {counted(len(findings.violations), 'violation')}"
-    console.print(f"check {passed(checked.check)}" if findings.ok else failed)
+    console.print(f"check {checked.check.outcome}" if findings.ok else failed)
 
 
 def _whose(problem: Any, *, alone: bool) -> str:

@@ -10,7 +10,6 @@ from rich.markup import escape
 
 from topoopt.console.tables import TerminalTable
 from topoopt.core.solution import CUT_OFF, SolutionHead
-from topoopt.drawing.sentences import passed
 
 
 def verdict_of(solution: SolutionHead) -> str:
@@ -20,7 +19,7 @@ def verdict_of(solution: SolutionHead) -> str:
         return f"not made: {CUT_OFF.reason}"
     left_out = f"; not recomputed: {', '.join(one.figure for one in check.not_recomputed)}"
     count = len(check.violations)
-    verdict = passed(check) if check.ok else f"FAILED: {count} violation{'' if count == 1 else 's'}"
+    verdict = check.outcome if check.ok else f"FAILED: {count} violation{'' if count == 1 else 's'}"
     return verdict + (left_out if check.not_recomputed else "")
 
 

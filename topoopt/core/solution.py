@@ -74,6 +74,11 @@ class CheckResult(Shown):
         """Whether nothing is wrong, and all that the value and the bound rest on was recomputed."""
         return self.ok and not self.claimed
 
+    @property
+    def outcome(self) -> str:
+        """The verdict, for people."""
+        return "passed" if self.holds else "passed as far as looked at" if self.ok else "failed"
+
 
 CUT_OFF = LeftOut("all figures", "the run ended before its check; `topoopt check` does it", Decides.BOTH)
 """What a check that was cut off did not recompute."""
@@ -153,8 +158,7 @@ class SolutionHead(Displayed):
         return tables
 
     def __repr__(self) -> str:
-        verdict = "passed" if self.check.holds else "passed as far as looked at" if self.check.ok else "FAILED"
-        objective = self.objective
+        objective, verdict = self.objective, self.check.outcome if self.check.ok else "FAILED"
         return (
             f"<{type(self).__name__} {self.name!r}: {self.status}, {objective.name} {objective.value:.6g} "
             f"{objective.unit}, bound {self.bound.value:.6g}, check {verdict}>"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from topoopt.core.solution import CUT_OFF, CheckResult, SolutionHead
 from topoopt.drawing.finish import finished
 from topoopt.drawing.format import counted
-from topoopt.drawing.sentences import full_answer, objective_text, passed, quantity
+from topoopt.drawing.sentences import full_answer, objective_text, quantity
 from topoopt.drawing.utilisation import use_style
 
 if TYPE_CHECKING:
@@ -34,9 +34,8 @@ def check_card(check: CheckResult) -> Card:
         return Card("independent check", "not made", CUT_OFF.reason, "claimed")
     found = "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below"
     left_out = f"; not recomputed: {counted(len(check.not_recomputed), 'figure')}" if check.not_recomputed else ""
-    if not check.ok:
-        return Card("independent check", "failed", found + left_out, "bad")
-    return Card("independent check", passed(check), found + left_out, "good" if check.holds else "claimed")
+    css = "good" if check.holds else "claimed" if check.ok else "bad"
+    return Card("independent check", check.outcome, found + left_out, css)
 
 
 def closing_cards(solution: SolutionHead) -> tuple[Card, ...]:

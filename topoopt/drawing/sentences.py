@@ -107,11 +107,6 @@ def rejection(check: CheckResult) -> str:
     return f"The independent check rejects this result ({counted(count, 'violation')}): its figures prove nothing."
 
 
-def passed(check: CheckResult) -> str:
-    """The verdict on what is not rejected."""
-    return "passed" if check.holds else "passed as far as looked at"
-
-
 def claims(check: CheckResult) -> str:
     """What is said behind an answer that rests on figures which the check left out; empty where it rests on none."""
     if not check.ok or not check.claimed:

@@ -15,7 +15,7 @@ from topoopt.core.shown import Displayed, short
 from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
 from topoopt.drawing.format import number, percent
-from topoopt.drawing.sentences import full_answer, objective_text, passed
+from topoopt.drawing.sentences import full_answer, objective_text
 from topoopt.drawing.svg import element, joined
 from topoopt.drawing.topology_picture import find_links, topology_svg
 from topoopt.drawing.utilisation import plain_style
@@ -71,7 +71,7 @@ def html_of(shown: Displayed) -> str:
 def _headline(solution: SolutionHead) -> list[tuple[str, str]]:
     objective, bound = solution.objective, solution.bound
     failed = f"FAILED: {len(solution.check.violations)} violations"
-    verdict = passed(solution.check) if solution.check.ok else failed
+    verdict = solution.check.outcome if solution.check.ok else failed
     return [
         (solution.name, f"{solution.kind}, {solution.status}"),
         ("answer", full_answer(kind_of(solution).pages().answer(solution), solution.check)),

@@ -17,7 +17,7 @@ from topoopt.core.solution import CUT_OFF
 from topoopt.core.units import GIB
 from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, ratio, shortened
-from topoopt.drawing.sentences import compared, objective_text, passed
+from topoopt.drawing.sentences import compared, objective_text
 from topoopt.kinds.job.answer import answer
 from topoopt.kinds.job.gap import gap_parts, reached
 from topoopt.kinds.job.report import UNCONNECTED, render_html
@@ -197,7 +197,7 @@ def show(console: Console, solution: JobSolution, wall_s: float) -> None:
         console.print(Text(f"not checked: {CUT_OFF.reason}", style="yellow"), soft_wrap=True)
     elif solution.check.ok:
         style = "green" if solution.check.holds else "yellow"
-        console.print(Text(f"independent check {passed(solution.check)}", style=style))
+        console.print(Text(f"independent check {solution.check.outcome}", style=style))
         left_out = ", ".join(each.figure for each in solution.check.not_recomputed)
         if left_out:
             console.print(Text(f"not recomputed: {left_out}", style="dim"), soft_wrap=True)

@@ -91,6 +91,10 @@ class SettingPart(FilePart):
 
     core = TrainingSetting
 
+    time_model: Literal["roofline"] = Field(
+        default="roofline", exclude=True, description="of files that name the one there is; not written"
+    )
+
     model: Text
     layers: Annotated[int, Field(ge=1, le=MOST_LAYERS)]
     servers: Parts
