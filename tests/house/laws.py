@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import networkx as nx
 
+from tests.house.ceilings import CEILINGS, sizes
 from tests.house.tree import Module, Tree, imports_anywhere, imports_at_load, named_in_texts
 
 MOST_LINES_OF_MODULE = 300
@@ -177,6 +178,15 @@ def _opens(function: ast.expr) -> bool:
     return function.attr in OPENS or (owner, function.attr) in OPENS_BY_NAME
 
 
+def below_ceilings(tree: Tree) -> Iterator[str]:
+    """No package grows unseen."""
+    for package, size in sizes(tree).items():
+        ceiling = CEILINGS.get(package, size)
+        for name, amount, most in zip(size._fields, size, ceiling, strict=True):
+            if amount > most:
+                yield f"{package}: {amount} {name}, at most {most}"
+
+
 LAWS: Mapping[str, Law] = {
     "short modules": short_modules,
     "short functions": short_functions,
@@ -185,6 +195,7 @@ LAWS: Mapping[str, Law] = {
     "no plug-in without a line": all_plugins_named,
     "one class a name": one_class_a_name,
     "one opener of files": one_opener,
+    "below ceilings": below_ceilings,
 }
 
 

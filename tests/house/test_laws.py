@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.ceilings import CEILINGS, Size, sizes
 from tests.house.laws import LAWS, breaches
 from tests.house.tree import PACKAGES, Tree, read_tree
 
@@ -38,6 +39,12 @@ def told_of(root: Path, files: dict[str, str]) -> dict[str, list[str]]:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     return breaches(read_tree(root))
+
+
+@pytest.fixture(scope="module")
+def house() -> Tree:
+    """The product."""
+    return read_tree(ROOT)
 
 
 def test_a_good_tree(tmp_path: Path) -> None:
@@ -93,6 +100,21 @@ def test_no_breach(tmp_path: Path, files: dict[str, str]) -> None:
     assert told_of(tmp_path, {**GOOD, **files}) == {}
 
 
+def test_a_package_above_its_ceiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its sizes is told; modules at the top of `topoopt` belong to none."""
+    monkeypatch.setitem(CEILINGS, "topoopt.kinds", Size(1, 2, 0))
+    found = told_of(tmp_path, {**GOOD, "topoopt/kinds/a.py": GOOD["topoopt/kinds/a.py"] + "class A: ...\n"})
+    told = ["topoopt.kinds: 3 lines, at most 1", "topoopt.kinds: 1 classes, at most 0"]
+    assert found == {"below ceilings": told}
+
+
+def test_ceilings_are_what_stands(house: Tree) -> None:
+    """A package that became smaller, by a part of a hundred, has a lower ceiling from then on."""
+    standing = sizes(house)
+    assert set(standing) == set(CEILINGS)
+    assert [name for name, ceiling in CEILINGS.items() if standing[name].lines < 0.99 * ceiling.lines] == []
+
+
 def test_the_program_speaks_and_fails(tmp_path: Path) -> None:
     """It prints the breach and ends with 1; with 0 on a good tree."""
     told_of(tmp_path, GOOD)
@@ -102,12 +124,6 @@ def test_the_program_speaks_and_fails(tmp_path: Path) -> None:
     told = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
     assert told.returncode == 1
     assert "topoopt/lost.py: nothing imports it and no table names it" in told.stdout
-
-
-@pytest.fixture(scope="module")
-def house() -> Tree:
-    """The product."""
-    return read_tree(ROOT)
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -1,0 +1,61 @@
+"""How large each package may be, so that the tree does not grow unseen.
+
+A ceiling is what stands. A change that makes a package smaller lowers it; one that raises it says why in a comment
+beside the row. `python -m tests.house.ceilings` prints the table as it stands.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.house.tree import Tree, read_tree
+
+
+class Size(NamedTuple):
+    """Lines, modules and classes of a package."""
+
+    lines: int
+    modules: int
+    classes: int
+
+
+CEILINGS: dict[str, Size] = {
+    "formulations": Size(8440, 72, 55),
+    "solvers": Size(38795, 319, 267),
+    "topoopt.analyses": Size(9287, 90, 50),
+    "topoopt.cli": Size(2925, 25, 12),
+    "topoopt.console": Size(648, 11, 6),
+    "topoopt.core": Size(10235, 91, 319),
+    "topoopt.costs": Size(820, 11, 8),
+    "topoopt.drawing": Size(2642, 24, 14),
+    "topoopt.files": Size(6133, 50, 76),
+    "topoopt.formats": Size(13282, 130, 88),
+    "topoopt.kinds": Size(23064, 219, 248),
+    "topoopt.library": Size(1650, 13, 6),
+    "topoopt.simulate": Size(15870, 139, 124),
+    "topoopt.studies": Size(4115, 36, 41),
+    "topoopt.verify": Size(23913, 199, 125),
+    "topoopt.workloads": Size(2701, 29, 24),
+}
+
+
+def sizes(tree: Tree) -> dict[str, Size]:
+    """What stands, by package: the folders of `topoopt`, and the two beside it; without `topoopt/__init__.py`."""
+    found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for module in tree.values():
+        top, *rest = module.file.parts
+        package = f"{top}.{rest[0]}" if top == "topoopt" else top
+        if len(rest) == 1 and top == "topoopt":
+            continue
+        classes = sum(isinstance(node, ast.ClassDef) for node in module.nodes)
+        for place, amount in enumerate((len(module.text.splitlines()), 1, classes)):
+            found[package][place] += amount
+    return {package: Size(*amounts) for package, amounts in sorted(found.items())}
+
+
+if __name__ == "__main__":
+    for name, size in sizes(read_tree(Path(__file__).parents[2])).items():
+        print(f'    "{name}": Size({size.lines}, {size.modules}, {size.classes}),')
