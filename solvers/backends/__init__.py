@@ -43,6 +43,7 @@ def self_test(table: Mapping[str, Backend] = SOLVERS) -> dict[str, str | None]:
 
 def _fault(solve: Backend, program: LpArrays) -> str | None:
     try:
+        solve.load()  # on a busy machine a library takes seconds to load, which are not the solver's
         result = solve(program, SolverLimits(time_s=10.0))
     except Exception as error:  # a broken installation may fail in any way; the caller reports it
         return f"{type(error).__name__}: {error}"
