@@ -12,8 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from solvers.llm_training.shapes import divisors
-from topoopt.core.arrays import Bools
+from topoopt.core.arrays import Bools, divisors
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, StrategyShape
 from topoopt.core.parallelism import (

@@ -7,14 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from topoopt.core.arrays import divisors
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.llm_training_plan import StrategyShape
-
-
-def divisors(number: int) -> list[int]:
-    """All of them, ascending."""
-    low = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
-    return sorted({*low, *(number // one for one in low)})
 
 
 def strategy_shapes(problem: LlmTrainingProblem) -> list[StrategyShape]:

@@ -47,7 +47,7 @@ def published() -> dict[str, HierarchicalProblem]:
     problems = {}
     for model in ("GPT_3", "MSFT_1T", "ResNet_50"):
         for shape in ("3d", "4d"):
-            document = libra_document(
+            document, _ = libra_document(
                 SHARED / "network" / f"{shape}_network.yml",
                 SHARED / "cost_model" / f"{shape}_cost_model.yml",
                 SHARED / "workload" / f"{model}.txt",

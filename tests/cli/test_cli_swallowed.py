@@ -28,7 +28,7 @@ TINY, NETWORK = INSTANCES / "tiny-4.yaml", INSTANCES / "networks" / "uniform-5-2
 TRAINING = INSTANCES / "llm-training"
 MODEL = TRAINING / "small-16.yaml"
 
-NO_FILES = {"describe", "examples", "init", "doctor", "pipeline"}
+NO_FILES = {"describe", "examples", "init", "doctor"}
 """Commands that read and write nothing through pydantic."""
 
 ALONE = {"cost": "--servers 128 --degree 4 --rate 100", "schema": "", "validate": f"{MODEL} --json"}
@@ -49,14 +49,11 @@ CALLED = {
     "fabrics": f"{TINY} --fabrics fat-tree,ideal-switch --budget 50",
     "replay": f"{INSTANCES}/measured/candle-16-fixed-100gbps.yaml --fabric ideal-switch",
     "resilience": "@/network/solution.json --csv OUT/failures.csv",
-    "outages": "@/model/solution.json --spares 0,1",
     "reconfigure": f"{TINY} --delays 10us,1ms --budget 50",
-    "pod-circuits": f"{TRAINING}/pods-16.yaml --pod-gpus 4 --out OUT/pods",
     "import job": f"{TINY} --objective throughput -o OUT/placement.yaml",
     "import msccl": "@/ring.xml --link-gbytes-per-s 10 -o OUT/ring.yaml",
     "study validate": f"{INSTANCES}/studies/llm-small.yaml",
     "study run": f"{INSTANCES}/studies/llm-small.yaml -o OUT/runs",
-    "paper": "--small -o OUT/paper",
     "topology traffic": "@/tiny/solution.json",
     "collective bound": f"{INSTANCES}/collectives/ring-5.yaml",
     "collective job": f"{TINY} @/tiny/solution.json",
@@ -66,7 +63,7 @@ CALLED = {
 TWICE = {"import msccl", "dump-model"}
 """Commands that pydantic calls back no more than twice."""
 
-KEEPING = {"solve", "compare", "pod-circuits"}
+KEEPING = {"solve", "compare"}
 """Commands that write what was found by then."""
 
 CASES = [(name, which) for name in CALLED for which in (1, 3) if which == 1 or name not in TWICE]

@@ -43,7 +43,6 @@ def test_a_bound_says_whether_it_is_verified() -> None:
         {"proved_by": ""},
         {"proved_by": "node cut"},  # the phrase for people is no name
         {"proved_by": "topology-branching"},  # claimed, yet called verified
-        {"verified": False},
         {"iterations": 0},
         {"note": "trust me"},
     ],

@@ -54,8 +54,10 @@ def test_pods_of_a_pipeline() -> None:
     assert volumes(job, "errors") == pytest.approx({ends[::-1]: size for ends, size in sent.items()})
     model = training("gpt3-175b", 64, 32, 2048).model
     layer, (embedding, head) = layer_weights(model, expert_layer=False), end_weights(model)
-    of_layer = (layer.attention + layer.dense) / 8 + layer.small
-    stages = [48 * of_layer + embedding / 8, 48 * of_layer + (head + model.vocabulary * model.hidden) / 8]
+    whole = layer.small - layer.split_biases + layer.whole  # norms, and biases behind a sum
+    of_layer = (layer.attention + layer.dense - layer.whole + layer.split_biases) / 8 + whole
+    vocabulary = model.vocabulary * model.hidden  # learned positions and the last norm stand on every rank, too
+    stages = [48 * of_layer + vocabulary / 8 + (embedding - vocabulary), 48 * of_layer + vocabulary / 8 + head]
     gradients = {(0, 1): 0, (1, 0): 0, (2, 3): 1, (3, 2): 1}
     expected = {ends: 8 * 4 * stages[stage] for ends, stage in gradients.items()}
     assert volumes(job, "gradients") == pytest.approx(expected, rel=1e-6)

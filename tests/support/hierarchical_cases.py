@@ -38,7 +38,7 @@ def published(model: str, shape: str, **fields: Any) -> dict[str, Any]:
     """The document of one of the published problems, or skip."""
     if not SHARED.exists():
         pytest.skip(f"shared data absent: {SHARED}")
-    document = libra_document(
+    document, _ = libra_document(
         SHARED / "network" / f"{shape}_network.yml",
         SHARED / "cost_model" / f"{shape}_cost_model.yml",
         SHARED / "workload" / f"{model}.txt",

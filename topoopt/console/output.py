@@ -161,15 +161,14 @@ class Output:
     def exit_code(self, check: CheckResult, stopped_by: StopReason, *, searched: bool = True) -> int:
         """The exit code of a run that found something; says what the checker rejects, where it `searched` itself.
 
-        What is only claimed counts before a limit that ended the search.
+        A limit that ended the search counts before what is only claimed.
         """
         if not check.ok:
             for line in ("the checker rejects the solution:", *check.violations) if searched else ():
                 self.say_error(line)
             return CheckError.exit_code
-        if check.claimed:
-            return CLAIMED
-        return EXIT_OF_STOP.get(stopped_by, 0) if searched else 0
+        ended = EXIT_OF_STOP.get(stopped_by, 0) if searched else 0
+        return ended or (CLAIMED if check.claimed else 0)
 
     def say_error(self, line: str) -> None:
         """One line of an error for people; lost where standard error takes nothing either."""

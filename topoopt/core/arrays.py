@@ -33,3 +33,9 @@ def stable_order(values: Floats) -> Ints:
         return np.argsort(values, kind="stable")
     order[rows] = order[rows][np.lexsort((order[rows], ordered[rows]))]
     return order
+
+
+def divisors(number: int) -> list[int]:
+    """All of them, ascending."""
+    low = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
+    return sorted({*low, *(number // one for one in low)})

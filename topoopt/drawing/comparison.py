@@ -110,6 +110,9 @@ def _best_methods(rows: Sequence[Comparison]) -> str:
         return f"No method finds anything for {name} that the checker accepts."
     found = [row for row in rows if row.run.checked and row.gap_to_best is not None and row.gap_to_best <= LEVEL]
     methods = list(dict.fromkeys(row.run.method for row in found))
+    if not found:  # no bound is verified that the gap could be to
+        values = [row.run for row in rows if row.run.checked and row.run.value == best.value]
+        methods, found = list(dict.fromkeys(run.method for run in values)), [row for row in rows if row.run in values]
     first = min(found, key=lambda row: row.run.wall_s).run
     count = len({row.run.method for row in rows})
     unit = f" {first.unit}" if first.unit in {"ms", "s", "us", "Gbit/s", "GB/s"} else ""

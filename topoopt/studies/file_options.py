@@ -19,7 +19,7 @@ FILE_OPTIONS = ("prices", "solution")
 """Options that name a file."""
 
 
-WRITTEN_OPTIONS = ("csv", "out", "plot")
+WRITTEN_OPTIONS = ("csv", "plot")
 """Options that name a file or a folder to write."""
 
 _KEPT = ("run.json", "output.json", "log.txt", "instance.json")

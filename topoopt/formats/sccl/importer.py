@@ -58,7 +58,7 @@ def import_topology(
     collective, more = CollectiveOp.ALLGATHER, dict[str, Any]()
     tables = {"topology": TOPOLOGY_FIELDS, "algorithm": ALGORITHM_FIELDS}
     kind = document.get("msccl_type")
-    if kind not in tables:
+    if not isinstance(kind, str) or kind not in tables:
         raise refusal(f"not {WHAT}", str(file), value=kind, allowed="topology, algorithm")
     notes = notes_of(lines, tables[kind])
     with parsing(str(file), WHAT):

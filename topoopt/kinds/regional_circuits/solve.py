@@ -56,7 +56,7 @@ def assemble(problem: RegionalCircuitsProblem, found: FoundRegional, effort: Eff
             for row in number
         ),
         steps=tuple(steps),
-        proofs=found.proofs,
+        proofs=tuple(proof for proof in found.proofs if proof.bound_s > 0.0),  # else it says nothing
     )
 
 
