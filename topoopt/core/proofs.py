@@ -94,7 +94,6 @@ class Argument(StrEnum):
     POD_CIRCUITS = "pod-circuits"
     # dag-topology
     CIRCUIT_BRANCHING = "circuit-branching"
-    ROUTE_BRANCHING = "route-branching"
     # regional-circuits
     CIRCUIT_PRICES = "circuit-prices"
 
