@@ -378,7 +378,7 @@ def test_pods_that_forward_are_gone(tmp_path: Path, hops: int) -> None:
     said = run("solve", file, "--out", tmp_path / "out")
     assert said.code == 2
     assert "pods do not forward; every pair that transfers has circuits of its own" in said.stderr
-    assert f"forwarding.yaml:{line}: max_hops" in said.stderr
+    assert f"forwarding.yaml:{line} max_hops" in said.stderr
     assert "allowed: left out" in said.stderr
     assert not (tmp_path / "out").exists()
 
