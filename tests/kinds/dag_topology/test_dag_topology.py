@@ -397,7 +397,7 @@ def test_solution_files_that_say_that_no_pod_forwards(tmp_path: Path) -> None:
     assert "max_hops" not in document
     for hops, code in ((1, 0), (2, 2)):
         file.write_text(json.dumps({**document, "max_hops": hops}))
-        assert run("check", file, "--instance", EXAMPLE).code == code
+        assert run("check", EXAMPLE, file).code == code
 
 
 def test_the_report_of_circuits_that_are_gone() -> None:
