@@ -39,7 +39,6 @@ from dataclasses import dataclass
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows
 from topoopt.core.dag_topology import DagTopologyProblem, Pair
-from topoopt.core.errors import InputError, Problem
 
 INF = math.inf
 
@@ -192,12 +191,5 @@ def contracted(problem: DagTopologyProblem, intervals: int) -> DagTopologyProgra
 
 
 def from_dag_topology(problem: DagTopologyProblem, options: Mapping[str, float]) -> LpArrays:
-    """The program of an instance.
-
-    Raises:
-        InputError: its pods forward, which the program does not.
-    """
-    if problem.forwarding:
-        text = "this program has circuits of their own for all pairs, and forwards nothing"
-        raise InputError([Problem(text, path="max_hops", value=str(problem.max_hops), allowed="1")])
+    """The program of an instance."""
     return build_arrays(contracted(problem, int(options["intervals"])))

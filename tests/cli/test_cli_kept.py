@@ -46,8 +46,6 @@ CASES: dict[str, dict[str, Any]] = {
     "regional circuits": regional(8, 4),
     "collective": shipped("collectives/ring-5.yaml"),
     "front": shipped("hierarchical/gpt3-3d.yaml", pareto_points=5),
-    "forwarded": shipped("dag-topology/two-stages.yaml", max_hops=2),
-    "too few ports for all pairs": shipped("dag-topology/two-stages.yaml", max_hops=3, ports=[1, 2, 2, 1]),
 }
 
 

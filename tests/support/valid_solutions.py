@@ -132,11 +132,6 @@ SLACK = (
     "{name: a, source: 0, target: 1, volume: 4}, {name: b, source: 1, target: 2, volume: 2, after: [a]}], "
     "tasks: [{name: c, duration: 0.5, after: [b]}]}"
 )
-ROUTED = (
-    HEAD + "dag-topology, pods: 3, ports: [3, 4, 2], circuit_rate: 1, slack_percent: 60, max_hops: 2, transfers: ["
-    "{name: a, source: 0, target: 1, volume: 8}, {name: b, source: 0, target: 2, volume: 2, after: [a]}], "
-    "tasks: [{name: c, duration: 0.5, after: [b]}]}"
-)
 SPLIT = (
     HEAD + "regional-circuits, servers: 4, ports: 2, circuit_gbps: 100, electrical_gbps: 50, split: true, "
     "demands: [{family: hot-experts, steps: 2, seed: 1, law: dirichlet, skew: 0.4, scale: 1.0e+8}]}"
@@ -190,7 +185,6 @@ CASES = {
     "llm-training, pods": Valid(partial(written, PODS), harmless.PODS, together.PODS, most=60),
     "llm-training, rails": Valid(partial(written, RAILS), harmless.TRAINING, together.TRAINING, most=50),
     "dag-topology, slack": Valid(partial(written, SLACK), harmless.CIRCUITS, together.CIRCUITS),
-    "dag-topology, forwarding": Valid(partial(written, ROUTED), harmless.CIRCUITS, together.CIRCUITS),
     "regional-circuits, split": Valid(partial(written, SPLIT), harmless.REGION, together.REGION),
     "dag-topology": Valid(shipped("dag-topology/two-stages"), harmless.CIRCUITS, together.CIRCUITS),
     "regional-circuits": Valid(shipped("regional-circuits/hot-experts-8"), harmless.REGION, together.REGION),

@@ -55,8 +55,8 @@ class DagTopologyProblem(Stated):
     """How many circuits shall join each pair of pods, so that the graph of a job is done first.
 
     A step is a transfer or a task; steps are numbered, transfers first. A circuit carries `rate` in each direction at
-    the same time. Transfers under way at once between the same two pods in the same direction share the circuits
-    equally.
+    the same time. Every pair that something is transferred between has circuits of its own. Transfers under way at once
+    between the same two pods in the same direction share them equally.
 
     Attributes:
         name: of the instance.
@@ -65,9 +65,6 @@ class DagTopologyProblem(Stated):
         rate: volume that a circuit carries in a unit of time, in each direction.
         transfers, tasks: at least one transfer; without circles.
         slack_percent: how much longer than the least makespan the job may take, where that saves circuits.
-        max_hops: circuits that a transfer may take one after the other. 1: every pair that something is transferred
-            between has circuits of its own. More: pods forward, circuits may join any pods, and all transfers from one
-            pod to another take the same route.
         volume_unit, time_unit: for people: `bytes` and `s`, or empty.
     """
 
@@ -78,7 +75,6 @@ class DagTopologyProblem(Stated):
     transfers: tuple[DagTransfer, ...]
     tasks: tuple[DagTask, ...]
     slack_percent: float = 0.0
-    max_hops: int = 1
     volume_unit: str = ""
     time_unit: str = ""
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -91,16 +87,6 @@ class DagTopologyProblem(Stated):
     def pairs(self) -> tuple[Pair, ...]:
         """The pairs that something is transferred between, ascending."""
         return tuple(sorted({(min(m.source, m.target), max(m.source, m.target)) for m in self.transfers}))
-
-    @property
-    def forwarding(self) -> bool:
-        """Whether pods may forward what is for others."""
-        return self.max_hops > 1
-
-    @cached_property
-    def directions(self) -> tuple[Pair, ...]:
-        """(source, target) of all transfers, each once, ascending."""
-        return tuple(sorted({(m.source, m.target) for m in self.transfers}))
 
     @cached_property
     def pair_of(self) -> Ints:

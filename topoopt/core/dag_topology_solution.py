@@ -10,14 +10,7 @@ from topoopt.core.solution import SolutionHead
 
 Split = tuple[int, int]
 """(pair, count): boxes with at most so many circuits of that pair follow first, then the others; (-1, k): closed, by
-windows of time for k = 0, else by the mean of paths number k - 1.
-
-Where pods forward, pairs are all of the pods, ascending, and behind them come the directions that something is
-transferred in: (pairs + direction, route) sends boxes in which it takes that route first, then the others.
-"""
-
-Route = tuple[int, ...]
-"""Pods on the way from a source to a target, both included."""
+windows of time for k = 0, else by the mean of paths number k - 1."""
 
 StepPath = tuple[tuple[int, ...], ...]
 """Groups of steps, all of each before all of the next: a step, or transfers of one direction of a pair."""
@@ -48,19 +41,6 @@ class PairCircuits:
     one: int
     other: int
     count: int
-
-
-@dataclass(frozen=True)
-class ForwardedPlan:
-    """Circuits and the ways over them.
-
-    Attributes:
-        circuits: of pairs that have any, ascending.
-        routes: of what other pods forward, ascending; all else takes the circuits of its own pair.
-    """
-
-    circuits: tuple[PairCircuits, ...]
-    routes: tuple[Route, ...]
 
 
 @dataclass(frozen=True)
@@ -107,13 +87,10 @@ class DagTopologySolution(SolutionHead):
         objective: `makespan`, in the unit of time of the instance.
         pods, ports, slack_percent: of the instance.
         compute_time: the job if transfers took no time, in the unit of time of the instance.
-        circuits: by pair, ascending; where pods forward, of pairs that have any.
+        circuits: by pair, ascending.
         fastest: counts of a plan that is done earlier, in the order of `circuits`; None: none is known.
         steps: transfers first, in the order of the instance.
         proof: what limits any circuits.
-        max_hops: of the instance.
-        routes: of what other pods forward, ascending.
-        fastest_forwarded: a plan that is done earlier, where pods may forward; None: none is known.
     """
 
     pods: int
@@ -124,9 +101,6 @@ class DagTopologySolution(SolutionHead):
     fastest: tuple[int, ...] | None
     steps: tuple[StepSpan, ...]
     proof: CircuitProof
-    max_hops: int = 1
-    routes: tuple[Route, ...] = ()
-    fastest_forwarded: ForwardedPlan | None = None
 
     kind: str = field(default="dag-topology", init=False)
 
@@ -137,9 +111,7 @@ class DagTopologySolution(SolutionHead):
 
     @property
     def fastest_circuits(self) -> tuple[int, ...]:
-        """Counts of the plan known that is done first, where pods forward in the order of its own circuits."""
-        if self.fastest_forwarded is not None:
-            return tuple(each.count for each in self.fastest_forwarded.circuits)
+        """Counts of the plan known that is done first."""
         return tuple(each.count for each in self.circuits) if self.fastest is None else self.fastest
 
     @property

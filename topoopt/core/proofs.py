@@ -94,7 +94,6 @@ class Argument(StrEnum):
     POD_CIRCUITS = "pod-circuits"
     # dag-topology
     CIRCUIT_BRANCHING = "circuit-branching"
-    ROUTE_BRANCHING = "route-branching"
     # regional-circuits
     CIRCUIT_PRICES = "circuit-prices"
 
@@ -170,7 +169,6 @@ PHRASES: Mapping[Argument, str] = {
     Argument.ALL_SHAPES: "bounds of all ways to divide the GPUs, or of all their strategies, those left open followed",
     Argument.POD_CIRCUITS: "bounds of all strategies in pods, branch and bound over the circuits of those left open",
     Argument.CIRCUIT_BRANCHING: "branch and bound over circuits, windows of time and longest paths for every box",
-    Argument.ROUTE_BRANCHING: "branch and bound over circuits and routes, windows of time for every box",
     Argument.CIRCUIT_PRICES: "branch and bound over circuits, prices of ports and interfaces for every box",
 }
 """The arguments for people."""

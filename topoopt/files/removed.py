@@ -10,6 +10,9 @@ from topoopt.files.faults import Fault, path_text
 REMOVED: Mapping[tuple[str, str, str | None], str] = {
     ("llm-training", "time_model", None): "removed: the roofline model is the only one",
     ("llm-training", "calculon", None): "removed with time_model: calculon; the roofline model is the only one",
+    ("dag-topology", "max_hops", None): (
+        "removed: pods do not forward; every pair that transfers has circuits of its own"
+    ),
 }
 """Messages by kind, path in the file, and value (None: the field itself)."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.dag_topology.dag_topology import build_arrays, contracted, from_dag_topology
+from formulations.dag_topology.dag_topology import build_arrays, contracted
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.dag_topology.box import BoxLaws
 from solvers.dag_topology.path_means import PathPool, PathProgram
@@ -21,9 +22,10 @@ from tests.support.dag_jobs import choices, drawn, pipeline, problem
 from tests.support.paths import INSTANCES
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.dag_topology_solution import DagTopologySolution, PathMean
-from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.errors import InfeasibleError
 from topoopt.core.verdict import Status
 from topoopt.kinds.dag_topology.report import render_dag_topology
+from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.dag.shared_circuits import StepGraph, followed
@@ -352,7 +354,6 @@ def test_bad_input(tmp_path: Path) -> None:
         ("ports: 1", "ports: 0"),
         ("circuit_rate: 1", "circuit_rate: 0"),
         ("circuit_rate: 1", "circuit_rate: 1\nslack_percent: -1"),
-        ("circuit_rate: 1", "circuit_rate: 1\nmax_hops: 0"),
     ],
 )
 def test_numbers_out_of_range(tmp_path: Path, field: str, value: str) -> None:
@@ -368,10 +369,35 @@ def test_numbers_out_of_range(tmp_path: Path, field: str, value: str) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_the_program_forwards_nothing() -> None:
-    """It has circuits of their own for all pairs: pods that forward are refused."""
-    with pytest.raises(InputError, match="forwards nothing"):
-        from_dag_topology(replace(pipeline(2, 2, 2, 4, 4), max_hops=2), {"intervals": 4})
+@pytest.mark.parametrize("hops", [1, 2])
+def test_pods_that_forward_are_gone(tmp_path: Path, hops: int) -> None:
+    """A file that asks for it is told what stands in its place, with the line, the value and what to do."""
+    file = tmp_path / "forwarding.yaml"
+    file.write_text(f"{EXAMPLE.read_text()}max_hops: {hops}\n")
+    line = len(file.read_text().splitlines())
+    said = run("solve", file, "--out", tmp_path / "out")
+    assert said.code == 2
+    assert "pods do not forward; every pair that transfers has circuits of its own" in said.stderr
+    assert f"forwarding.yaml:{line} max_hops" in said.stderr
+    assert "allowed: left out" in said.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_hashes_stay_where_a_field_is_gone() -> None:
+    """The instance has the hash that it had when pods could forward."""
+    known = "049c31603a9e737b47e65e237de3443e5e8c4c0de9a3802d6579f65f4f06016f"
+    assert read_instance(EXAMPLE).sha256 == known
+
+
+def test_solution_files_that_say_that_no_pod_forwards(tmp_path: Path) -> None:
+    """They are read; `max_hops` above 1 is refused, and it is not written."""
+    assert run("solve", EXAMPLE, "--out", tmp_path).code == 0
+    file = tmp_path / "solution.json"
+    document = json.loads(file.read_text())
+    assert "max_hops" not in document
+    for hops, code in ((1, 0), (2, 2)):
+        file.write_text(json.dumps({**document, "max_hops": hops}))
+        assert run("check", EXAMPLE, file).code == code
 
 
 def test_the_report_of_circuits_that_are_gone() -> None:

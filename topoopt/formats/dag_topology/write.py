@@ -24,7 +24,6 @@ def dag_document(problem: DagTopologyProblem) -> dict[str, Any]:
         "pods": problem.pods,
         "ports": list(problem.ports),
         "circuit_gbps": problem.rate / (BYTES_PER_MS_PER_GBPS * 1e3),
-        **({} if problem.max_hops == 1 else {"max_hops": problem.max_hops}),
         "transfers": [
             {"name": m.name, "source": m.source, "target": m.target, "volume": m.volume}
             | ({"after": [names[step] for step in m.after]} if m.after else {})

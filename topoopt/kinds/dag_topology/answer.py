@@ -10,14 +10,11 @@ from topoopt.drawing.sentences import quantity, rejection, room
 def answer(solution: DagTopologySolution) -> str:
     """Makespan, circuits, ports left, and what is proven of all circuits."""
     total, saved = solution.circuits_total, solution.ports_saved
-    what = "choice of circuits" if solution.max_hops == 1 else "choice of circuits and routes"
-    best = room(solution, what, "faster")
+    best = room(solution, "choice of circuits", "faster")
     least = solution.proof.circuits_bound
-    ways = solution.routes
-    sent = f" ({counted(len(ways), 'direction')} forwarded by other pods)" if ways else ""
     few = "none fewer do it in that time (proven)" if least == total else f"at least {least} are needed (proven)"
     return rejection(solution.check) or (
         f"The job takes {quantity(solution.objective.value, solution.objective.unit)} over "
-        f"{counted(total, 'circuit')}{sent}, which leaves {counted(saved, 'port')} of {sum(solution.ports)} free: "
+        f"{counted(total, 'circuit')}, which leaves {counted(saved, 'port')} of {sum(solution.ports)} free: "
         f"{best}; {few}."
     )

@@ -9,8 +9,7 @@ import numpy as np
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.dag_topology_solution import DagTopologySolution
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.drawing.format import counted
-from topoopt.kinds.dag_topology.words import route_rows, time_text
+from topoopt.kinds.dag_topology.words import time_text
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.pipeline import solve
 
@@ -41,7 +40,6 @@ def explain(problem: DagTopologyProblem | None, solution: DagTopologySolution, q
         f"The path: {' → '.join(names[:10])}{' → …' if len(names) > 10 else ''}.",
         f"Without any transfer time the job would take {time_text(solution, compute)}: "
         f"{time_text(solution, solution.communication_time)} are communication.",
-        *_forwarded(solution),
         *(
             f"With one port more at {where}: {time_text(solution, value)}"
             + (", no gain." if value >= makespan * (1 - SAME) else f", {1 - value / makespan:.1%} less.")
@@ -55,17 +53,9 @@ def explain(problem: DagTopologyProblem | None, solution: DagTopologySolution, q
         "critical_path": names,
         "critical_path_transfers": spent["transfers"],
         "critical_path_tasks": spent["tasks"],
-        "routes": [list(route) for route in solution.routes],
         "one_port_more": [{"where": where, "makespan": value} for where, value in gains.items()],
     }
     return Explanation(tuple(words), figures, solution.notes, late)
-
-
-def _forwarded(solution: DagTopologySolution) -> list[str]:
-    """What other pods forward, in a sentence."""
-    rows = route_rows(solution)
-    ways = ", ".join(f"{way} ({counted(transfers, 'transfer')})" for _, way, transfers in rows[:10])
-    return [f"Forwarded by other pods: {ways}{' and more' if len(rows) > 10 else ''}."] if rows else []
 
 
 def critical_path(problem: DagTopologyProblem, solution: DagTopologySolution) -> list[int]:

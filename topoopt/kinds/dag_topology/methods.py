@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from solvers.dag_topology.box import crowded, refuse_crowded
-from solvers.dag_topology.forwarding import FoundRoutes, forwarded, without_forwarding
+from solvers.dag_topology.box import refuse_crowded
 from solvers.dag_topology.matrices import MATRIX_METHODS, by_matrix
 from solvers.dag_topology.search import FoundCircuits, search
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.errors import LimitError
 from topoopt.kinds.kind import Effort, Method, table
 
 
-def _branching(problem: DagTopologyProblem, effort: Effort) -> FoundCircuits | FoundRoutes:
-    if problem.forwarding:
-        return forwarded(problem, effort.stop, effort.tell, effort.keep)
+def _branching(problem: DagTopologyProblem, effort: Effort) -> FoundCircuits:
     refuse_crowded(problem)
     return search(problem, effort.stop, effort.tell, effort.keep)
 
 
-def _by_matrix(name: str) -> Callable[[DagTopologyProblem, Effort], FoundCircuits | FoundRoutes]:
-    def run(problem: DagTopologyProblem, effort: Effort) -> FoundCircuits | FoundRoutes:
-        if problem.forwarding:
-            if crowded(problem):
-                raise LimitError(f"method {name} gives every pair circuits of its own, for which ports are too few")
-            return without_forwarding(problem, by_matrix(name, problem, effort.stop).circuits, effort.stop)
+def _by_matrix(name: str) -> Callable[[DagTopologyProblem, Effort], FoundCircuits]:
+    def run(problem: DagTopologyProblem, effort: Effort) -> FoundCircuits:
         refuse_crowded(problem)
         return by_matrix(name, problem, effort.stop)
 
@@ -33,11 +25,7 @@ def _by_matrix(name: str) -> Callable[[DagTopologyProblem, Effort], FoundCircuit
 
 
 DAG_TOPOLOGY_METHODS = table(
-    Method(
-        "auto",
-        "branch and bound on circuits (and routes, where pods forward): least makespan, then fewest circuits",
-        _branching,
-    ),
+    Method("auto", "branch and bound on circuits: least makespan, then fewest circuits", _branching),
     Method("branching", "the same", _branching),
     *(
         Method(name, f"circuits {words}; the bound of the root", _by_matrix(name))

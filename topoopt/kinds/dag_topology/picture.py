@@ -9,7 +9,7 @@ from topoopt.drawing.circuits_picture import DrawnCircuits, circle_of_circuits
 from topoopt.drawing.format import counted, percent, shortened
 from topoopt.drawing.lanes import HEAD, LANE, WIDTH_PX
 from topoopt.drawing.svg import element, joined, percentage, picture, tick_text, ticks
-from topoopt.kinds.dag_topology.words import in_use, route_of, time_text, transfers_by_channel
+from topoopt.kinds.dag_topology.words import in_use, time_text, transfers_by_channel
 
 MOST_LANES = 40
 MOST_BARS = 3000
@@ -43,10 +43,8 @@ def timeline(solution: DagTopologySolution) -> tuple[Markup, Markup, str]:
     hidden = sum(len(steps) for channel, steps in channels.items() if channel not in lanes)
     for lane, channel in enumerate(lanes):
         y = HEAD + LANE * lane
-        over = route_of(solution, channel)[1:-1]
         circuits = count.get((min(channel), max(channel)), 0)
-        what = f" by {', '.join(map(str, over))}" if over else f" ×{circuits}"
-        names.append(element("text", f"{channel[0]} → {channel[1]}{what}", x=0, y=y + 14))
+        names.append(element("text", f"{channel[0]} → {channel[1]} ×{circuits}", x=0, y=y + 14))
         shapes.append(element("rect", x=0, width="100%", y=y, height=LANE - 4, class_="lane"))
         for step in channels[channel]:
             if left == 0:

@@ -16,6 +16,9 @@ from topoopt.kinds.dag_topology.schema import DagTaskFile, DagTopologyFile, DagT
 Step = DagTransferFile | DagTaskFile
 Place = tuple[str, int]
 
+ONCE = {"max_hops": 1}
+"""What fields that are gone held by default: hashes stay those of instances that were written with them."""
+
 
 def read_dag_topology(document: Document) -> DagTopologyProblem:
     """Check and build.
@@ -56,11 +59,10 @@ def read_dag_topology(document: Document) -> DagTopologyProblem:
         ),
         tasks=tuple(DagTask(c.name, c.duration, tuple(number[name] for name in c.after)) for c in file.tasks),
         slack_percent=file.slack_percent,
-        max_hops=file.max_hops,
         volume_unit="" if gbps is None else "bytes",
         time_unit="" if gbps is None else "s",
         search=file.search.build(),
-        sha256=canonical_sha256(file.model_dump(mode="json")),
+        sha256=canonical_sha256({**file.model_dump(mode="json"), **ONCE}),
     )
 
 

@@ -10,7 +10,7 @@ from topoopt.drawing.sentences import bound_text
 from topoopt.drawing.utilisation import utilisation_legend
 from topoopt.kinds.dag_topology.answer import answer
 from topoopt.kinds.dag_topology.picture import circuits_picture, timeline
-from topoopt.kinds.dag_topology.words import circuit_rows, route_rows, time_text
+from topoopt.kinds.dag_topology.words import circuit_rows, time_text
 
 TEMPLATE = "kinds/dag_topology/page.html.j2"
 SHOWN_PAIRS = 40
@@ -40,7 +40,6 @@ def render_dag_topology(solution: DagTopologySolution) -> str:
     rows = circuit_rows(solution)
     names, bars, note = timeline(solution)
     transfers = sum(step.source >= 0 for step in solution.steps)
-    ways = route_rows(solution)
     used = [f"{count} of {ports}" for count, ports in zip(solution.ports_used, solution.ports, strict=True)]
     return render_page(
         TEMPLATE,
@@ -55,8 +54,6 @@ def render_dag_topology(solution: DagTopologySolution) -> str:
         uses=utilisation_legend(),
         rows=[(pair, count, percent(one), percent(other)) for pair, count, one, other in rows[:SHOWN_PAIRS]],
         hidden_rows=max(0, len(rows) - SHOWN_PAIRS),
-        routes=ways[:SHOWN_PAIRS],
-        hidden_routes=max(0, len(ways) - SHOWN_PAIRS),
         ports=used[:SHOWN_PAIRS],
         hidden_ports=max(0, len(used) - SHOWN_PAIRS),
         names=names,

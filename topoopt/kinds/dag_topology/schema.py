@@ -13,7 +13,6 @@ from topoopt.files.search_section import SearchFile
 MAX_PODS = 1024
 MAX_STEPS = 200_000
 MAX_PORTS = 4096
-MAX_HOPS = 4
 
 Pod = Annotated[int, Field(ge=0, lt=MAX_PODS)]
 Ports = Annotated[int, Field(ge=1, le=MAX_PORTS)]
@@ -59,12 +58,5 @@ class DagTopologyFile(FileModel):
     objective: Literal["makespan"] = Field(default="makespan", description="when the last step ends")
     slack_percent: float = Field(
         default=0.0, ge=0, le=1000, description="how much longer the job may take where that saves circuits"
-    )
-    max_hops: int = Field(
-        default=1,
-        ge=1,
-        le=MAX_HOPS,
-        description="circuits that a transfer may take one after the other; above 1 pods forward what is for others, "
-        "and not every pair needs circuits of its own",
     )
     search: SearchFile = SearchFile()

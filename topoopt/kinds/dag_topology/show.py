@@ -11,7 +11,7 @@ from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.dag_topology_solution import DagTopologySolution
 from topoopt.kinds.dag_topology.answer import answer
 from topoopt.kinds.dag_topology.report import render_dag_topology
-from topoopt.kinds.dag_topology.words import route_rows, time_text
+from topoopt.kinds.dag_topology.words import time_text
 from topoopt.kinds.kind import Pages
 
 SHOWN_PAIRS = 12
@@ -29,8 +29,6 @@ def figures(problem: DagTopologyProblem | None, solution: DagTopologySolution) -
         "ports_used": list(solution.ports_used),
         "ports_saved": solution.ports_saved,
         "fastest_circuits": list(solution.fastest_circuits),
-        "max_hops": solution.max_hops,
-        "routes": [list(route) for route in solution.routes],
     }
 
 
@@ -45,18 +43,10 @@ def show(console: Console, solution: DagTopologySolution, wall_s: float) -> None
         ("communication", f"{time_text(solution, solution.communication_time)} of it, beyond the tasks alone"),
         ("circuits", f"{solution.circuits_total}, at least {solution.proof.circuits_bound} are needed"),
         ("by pair", ", ".join(pairs[:SHOWN_PAIRS]) + more),
-        *(() if solution.max_hops == 1 else (("forwarded", _routes(solution)),)),
         ("ports used, free", f"{sum(solution.ports_used)}, {solution.ports_saved}"),
         ("transfers, tasks", f"{transfers}, {len(solution.steps) - transfers}"),
     )
     show_figures(console, solution, wall_s, rows)
-
-
-def _routes(solution: DagTopologySolution) -> str:
-    """What pods forward, in words."""
-    ways = [way for _, way, _ in route_rows(solution)]
-    more = f", and {len(ways) - SHOWN_PAIRS} more" if len(ways) > SHOWN_PAIRS else ""
-    return ", ".join(ways[:SHOWN_PAIRS]) + more if ways else "nothing"
 
 
 PAGES = Pages(report=render_dag_topology, figures=figures, show=show, answer=answer)

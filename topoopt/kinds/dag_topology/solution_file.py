@@ -9,25 +9,24 @@ from pydantic import Field, Strict
 from topoopt.core.dag_topology_solution import (
     CircuitProof,
     DagTopologySolution,
-    ForwardedPlan,
     PairCircuits,
     PathMean,
     StepSpan,
 )
 from topoopt.files.faults import Fault
 from topoopt.files.fields import Label
-from topoopt.files.file_part import FilePart, Listed, RowOf, is_empty, is_none
+from topoopt.files.file_part import FilePart, Listed, RowOf, is_none
 from topoopt.files.solution_format import SolutionFormat
 from topoopt.files.solution_head import Amount, Notes, Sha256, SolutionHeadFile, Versions
-from topoopt.kinds.dag_topology.schema import MAX_HOPS, MAX_PODS, MAX_PORTS, MAX_STEPS, Pod, Ports
+from topoopt.kinds.dag_topology.schema import MAX_PODS, MAX_PORTS, MAX_STEPS, Pod, Ports
 
 MOST_PAIRS = MAX_PODS * (MAX_PODS - 1) // 2
 MOST_SPLITS = 1_000_000
 Count = Annotated[int, Field(ge=1, le=MAX_PORTS)]
 NoPod = Annotated[int, Field(ge=-1, lt=MAX_PODS)]
 Split = Annotated[
-    tuple[Annotated[int, Field(ge=-1, lt=3 * MOST_PAIRS)], Annotated[int, Field(ge=0, lt=MOST_SPLITS)]], Strict(False)
-]  # pair, count; behind all pairs direction, route; -1: closed, by a mean from 1 on
+    tuple[Annotated[int, Field(ge=-1, lt=MOST_PAIRS)], Annotated[int, Field(ge=0, lt=MOST_SPLITS)]], Strict(False)
+]  # pair, count; -1: closed, by a mean from 1 on
 Tree = Annotated[Listed[Split], Field(min_length=1, max_length=MOST_SPLITS)]
 
 
@@ -58,17 +57,6 @@ Circuits = Annotated[
     Listed[Annotated[PairCircuits, RowOf(PairCircuits, tuple[Pod, Pod, Count])]],
     Field(min_length=1, max_length=MOST_PAIRS),
 ]  # one, other, count
-RoutePart = Annotated[Listed[Pod], Field(min_length=3, max_length=MAX_HOPS + 1)]
-Routes = Annotated[Listed[RoutePart], Field(max_length=2 * MOST_PAIRS)]
-
-
-class ForwardedPlanPart(FilePart):
-    """Circuits, and routes over several of them."""
-
-    core = ForwardedPlan
-
-    circuits: Circuits
-    routes: Routes
 
 
 class DagTopologySolutionFile(SolutionHeadFile):
@@ -84,12 +72,10 @@ class DagTopologySolutionFile(SolutionHeadFile):
     ports: Annotated[Listed[Ports], Field(max_length=MAX_PODS)]
     slack_percent: Annotated[float, Field(ge=0, le=1000)]
     compute_time: Amount
-    max_hops: int = Field(default=1, ge=1, le=MAX_HOPS)
-    circuits: Circuits
-    routes: Routes = Field(default=(), exclude_if=is_empty, description="pods on the way of what others forward")
-    fastest_forwarded: ForwardedPlanPart | None = Field(
-        default=None, exclude_if=is_none, description="a plan that is done earlier, where pods may forward"
+    max_hops: Literal[1] = Field(
+        default=1, exclude=True, description="of files that say that no pod forwards; not written"
     )
+    circuits: Circuits
     fastest: Annotated[Listed[Count], Field(min_length=1, max_length=MOST_PAIRS)] | None = Field(
         default=None, exclude_if=is_none, description="counts of a plan that is done earlier, by pair"
     )
@@ -105,13 +91,9 @@ def _faults(file: DagTopologySolutionFile) -> list[Fault]:
     faults = []
     if len(file.ports) != file.pods:
         faults.append(Fault(("ports",), "wrong number of entries", str(len(file.ports)), f"{file.pods}"))
-    other = () if file.fastest_forwarded is None else file.fastest_forwarded.circuits
-    if any(not each.one < each.other < file.pods for each in (*file.circuits, *other)):
+    if any(not each.one < each.other < file.pods for each in file.circuits):
         allowed = f"0 to {file.pods - 1}, the smaller one first"
         faults.append(Fault(("circuits",), "between pods that do not exist, or not in order", allowed=allowed))
-    routes = (*file.routes, *(() if file.fastest_forwarded is None else file.fastest_forwarded.routes))
-    if any(max(route) >= file.pods for route in routes):
-        faults.append(Fault(("routes",), "a pod that does not exist", allowed=f"0 to {file.pods - 1}"))
     if file.fastest is not None and len(file.fastest) != len(file.circuits):
         faults.append(Fault(("fastest",), "wrong number", str(len(file.fastest)), f"{len(file.circuits)}"))
     if any(max(each.source, each.target) >= file.pods for each in file.steps):

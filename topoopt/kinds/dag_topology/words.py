@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-
-from topoopt.core.dag_topology_solution import DagTopologySolution, Route, StepSpan
+from topoopt.core.dag_topology_solution import DagTopologySolution, StepSpan
 from topoopt.drawing.sentences import quantity
 
 Channel = tuple[int, int]
@@ -27,36 +25,11 @@ def transfers_by_channel(solution: DagTopologySolution) -> dict[Channel, list[St
     }
 
 
-def route_of(solution: DagTopologySolution, channel: Channel) -> Route:
-    """Pods on the way of what is transferred in a direction."""
-    return {(route[0], route[-1]): route for route in solution.routes}.get(channel, channel)
-
-
-def route_rows(solution: DagTopologySolution) -> tuple[tuple[str, str, int], ...]:
-    """(direction, way, transfers) of what pods forward."""
-    by_channel = transfers_by_channel(solution)
-    return tuple(
-        (
-            f"{route[0]} → {route[-1]}",
-            " → ".join(map(str, route)),
-            len(by_channel.get((route[0], route[-1]), [])),
-        )
-        for route in solution.routes
-    )
-
-
 def in_use(solution: DagTopologySolution) -> dict[Channel, float]:
     """Part of the makespan in which something is transferred, by the circuits of a pair in one direction."""
     makespan = solution.objective.value
-    ways = {(route[0], route[-1]): route for route in solution.routes}
-    crossing: dict[Channel, list[StepSpan]] = {}
-    for channel, own in transfers_by_channel(solution).items():
-        way = ways.get(channel, channel)
-        for arc in itertools.pairwise(way):
-            crossing.setdefault(arc, []).extend(own)
     shares = {}
-    for channel, steps in crossing.items():
-        steps.sort(key=lambda step: step.start)
+    for channel, steps in transfers_by_channel(solution).items():
         busy, until = 0.0, 0.0
         for step in steps:
             busy += max(0.0, step.end - max(step.start, until))

@@ -122,7 +122,7 @@ class Boxes:
             possible = self._by_pod(most)
             for pod, members in self._sides:
                 speed = problem.rate * min(problem.ports[pod], possible[pod])
-                if self.done(members, head, tail, speed) >= self.late:
+                if self._done(members, head, tail, speed) >= self.late:
                     return None
             raised = [self._needed(p, least[p], most[p], head, tail) for p in range(len(least))]
             if any(count > top for count, top in zip(raised, most, strict=True)):
@@ -145,10 +145,10 @@ class Boxes:
         for k, members in enumerate(self._channels):
             for m in members:
                 length[m] = problem.transfers[m].volume / (problem.rate * most[k // 2])
-        head, tail = self.around(length)
+        head, tail = self._around(length)
         return head, length, tail
 
-    def around(self, length: Sequence[float]) -> tuple[list[float], list[float]]:
+    def _around(self, length: Sequence[float]) -> tuple[list[float], list[float]]:
         """Before each step, and after it, the longest path."""
         head, tail = [0.0] * len(length), [0.0] * len(length)
         for step in self._order:
@@ -161,11 +161,11 @@ class Boxes:
     def _needed(self, pair: int, least: int, most: int, head: list[float], tail: list[float]) -> int:
         """Circuits without which one direction of a pair is done too late; more than `most`: no number does."""
         for members in self._channels[2 * pair : 2 * pair + 2]:
-            while least <= most and members and self.done(members, head, tail, self.problem.rate * least) >= self.late:
+            while least <= most and members and self._done(members, head, tail, self.problem.rate * least) >= self.late:
                 least += 1
         return least
 
-    def done(self, members: list[int], head: list[float], tail: list[float], speed: float) -> float:
+    def _done(self, members: list[int], head: list[float], tail: list[float], speed: float) -> float:
         """When one machine of that speed is done with all of them, tails included."""
         waiting = sorted(members, key=lambda m: head[m], reverse=True)
         queue: list[tuple[float, int]] = []

@@ -9,7 +9,6 @@ from topoopt.core.solution import Decides
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.dag_topology.boxes import Box, Boxes
 from topoopt.verify.dag_topology.follow import follow, without_transfers
-from topoopt.verify.dag_topology.forwarding import check_plans, check_route_trees, fastest_of, follow_plan
 from topoopt.verify.dag_topology.means import Means
 from topoopt.verify.dag_topology.padding import padding
 from topoopt.verify.dag_topology.tree import SLACK_ROUNDING, BeyondDepthError, TreeWalk
@@ -45,7 +44,7 @@ def check_dag_topology(problem: DagTopologyProblem, solution: DagTopologySolutio
 
 
 def _check_identity(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
-    names = ("pods", "ports", "slack_percent", "max_hops")
+    names = ("pods", "ports", "slack_percent")
     rows = ((name, getattr(solution, name), getattr(problem, name)) for name in names)
     check_identity(findings, problem, solution, *rows)
     objective = solution.objective
@@ -53,11 +52,6 @@ def _check_identity(findings: ViolationLog, problem: DagTopologyProblem, solutio
 
 
 def _check_circuits(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
-    if problem.forwarding:
-        check_plans(findings, problem, solution)
-        return
-    if solution.routes or solution.fastest_forwarded is not None:
-        findings.add("circuits", "routes over other pods, where none forwards (max_hops is 1)")
     joined = tuple((each.one, each.other) for each in solution.circuits)
     if joined != problem.pairs:
         findings.add("circuits", "not once every pair that something is transferred between, in ascending order")
@@ -79,10 +73,7 @@ def _check_circuits(findings: ViolationLog, problem: DagTopologyProblem, solutio
 
 
 def _check_steps(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
-    if problem.forwarding:
-        start, end = follow_plan(problem, solution.circuits, solution.routes)
-    else:
-        start, end = follow(problem, [each.count for each in solution.circuits])
+    start, end = follow(problem, [each.count for each in solution.circuits])
     makespan = max(end)
     alone = without_transfers(problem)
     if differs(solution.compute_time, alone, RELATIVE):
@@ -101,16 +92,9 @@ def _check_steps(findings: ViolationLog, problem: DagTopologyProblem, solution: 
         if not (abs(each.start - start[k]) <= noise and abs(each.end - end[k]) <= noise)
     ]
     findings.add_each("steps", wrong, lambda k: f"{problem.names[k]!r} runs from {start[k]!r} to {end[k]!r}")
-    fastest = _fastest(problem, solution)
+    fastest = max(follow(problem, solution.fastest_circuits)[1])
     if makespan > fastest * (1 + problem.slack_percent / 100) * (1 + RELATIVE):
         findings.add("slack", f"the job takes {makespan!r}, the fastest plan {fastest!r}")
-
-
-def _fastest(problem: DagTopologyProblem, solution: DagTopologySolution) -> float:
-    """What the fastest plan of the file takes."""
-    if problem.forwarding:
-        return fastest_of(problem, solution)
-    return max(follow(problem, solution.fastest_circuits)[1])
 
 
 def _check_bounds(
@@ -130,10 +114,7 @@ def _check_bounds(
         findings.add_each("bound", range(len(needless)), needless.__getitem__)
         return
     try:
-        if problem.forwarding:
-            check_route_trees(findings, problem, solution, depth.events)
-        else:
-            _check_trees(findings, problem, solution, depth.events)
+        _check_trees(findings, problem, solution, depth.events)
     except BeyondDepthError as error:
         findings.leave_out("bound, proof.circuits_bound", str(error), Decides.BOUND)
 
@@ -159,7 +140,7 @@ def _check_trees(
         return bound.value
 
     check_stated(findings, bound, {Argument.CIRCUIT_BRANCHING: makespan_bound}, solution.objective.value)
-    limit = _fastest(problem, solution) * (1 + problem.slack_percent / 100)
+    limit = max(follow(problem, solution.fastest_circuits)[1]) * (1 + problem.slack_percent / 100)
     later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
 
     def enough(box: Box) -> bool:

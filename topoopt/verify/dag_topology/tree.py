@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, Self, TypeVar
 
 from topoopt.core.dag_topology_solution import Split
+from topoopt.verify.dag_topology.boxes import Box, Boxes
 
 EVENTS_PER_STEP = 20
 """What narrowing a box takes for each step of the graph, beside an event of a simulation."""
@@ -13,39 +13,6 @@ EVENTS_PER_STEP = 20
 
 SLACK_ROUNDING = 6e-9
 """Part of the time allowed by which a plan may be later: rounding."""
-
-
-class TreeBox(Protocol):
-    """What a tree splits."""
-
-    @property
-    def least(self) -> tuple[int, ...]:
-        """Circuits of each pair at least."""
-
-    @property
-    def most(self) -> tuple[int, ...]:
-        """Circuits of each pair at most."""
-
-    def split(self, pair: int, count: int) -> tuple[Self, Self]:
-        """The two parts.
-
-        Raises:
-            ValueError: there are none.
-        """
-
-
-B = TypeVar("B", bound=TreeBox)
-
-
-class TreeBoxes(Protocol[B]):
-    """All boxes of a problem, and a time that the job is to be done before."""
-
-    @property
-    def whole(self) -> B:
-        """All that may be chosen."""
-
-    def narrowed(self, box: B) -> B | None:
-        """What of a box is left; None: nothing."""
 
 
 class BeyondDepthError(Exception):
@@ -60,10 +27,10 @@ class TreeWalk:
 
     def __call__(
         self,
-        boxes: TreeBoxes[B],
+        boxes: Boxes,
         tree: Sequence[Split],
-        closes: Callable[[B], bool],
-        by_mean: Callable[[int, B], bool],
+        closes: Callable[[Box], bool],
+        by_mean: Callable[[int, Box], bool],
     ) -> None:
         """Go through a tree.
 
