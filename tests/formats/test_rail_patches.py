@@ -186,10 +186,10 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     solution = tmp_path / "out" / "solution.json"
     result = run("export", solution, "--to", "patch-list", "-o", tmp_path / "patches", "--json")
     assert result.code == 0, result.stderr
-    found = read_timetable(tmp_path / "patches")
+    _, phases = read_timetable(tmp_path / "patches")
     due = run("check", solution, "--json").json
     assert due["ok"]
-    assert found.phases[-1].end_ns == pytest.approx(1e9 * result_time(solution), abs=1)
+    assert phases[-1].end_ns == pytest.approx(1e9 * result_time(solution), abs=1)
     for words in (("--previous", solution), ("--fabric", "ideal-switch")):
         assert run("export", solution, "--to", "patch-list", "-o", tmp_path / "none", *words).code == 2
 
