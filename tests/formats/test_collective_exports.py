@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from solvers.stop import Stop
+from tests.support.read_back.exports import check_written, programs_of, write_files
 from topoopt.analyses.collective.audit import audit
 from topoopt.analyses.collective.audit_speed import AuditSettings
 from topoopt.core.chunk_program import StatedFigures
@@ -25,7 +26,6 @@ from topoopt.formats.table import EXPORTERS
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.library.exports import check_written
 
 OPTIONS = ExportOptions()
 TARGETS = ("msccl", "mscclpp", "astrasim-collective")
@@ -72,11 +72,8 @@ def solved(collective: str, method: str, network: str, size: int = 1_000_000) ->
 
 def read_program(target: str, export: Export, solution: CollectiveSolution, folder: Path) -> Any:
     """The program that stands in the files of an export."""
-    for name, data in export.files:
-        (folder / name).write_bytes(data)
-    programs = EXPORTERS[target].programs
-    assert programs is not None
-    (program,) = programs(folder, solution)
+    write_files(export, folder)
+    (program,) = programs_of(target, folder, solution)
     return program
 
 
@@ -90,7 +87,7 @@ def test_what_is_written_is_valid(target: str, collective: str, method: str, net
             EXPORTERS[target].build(solution, OPTIONS)
         return
     export = EXPORTERS[target].build(solution, OPTIONS)
-    check_written(EXPORTERS[target], export, solution)
+    check_written(target, export, solution)
     program = read_program(target, export, solution, tmp_path)
     settings = AuditSettings(
         relaying=True, stated=StatedFigures(vector_bytes=float(solution.vector_bytes)), root=solution.root
@@ -108,7 +105,7 @@ def test_fused_steps_do_the_same(collective: str, method: str, network: str, tmp
     solution = solved(collective, method, network)
     plain = EXPORTERS["msccl"].build(solution, OPTIONS)
     export = EXPORTERS["msccl"].build(solution, replace(OPTIONS, fused=True))
-    check_written(EXPORTERS["msccl"], export, solution)
+    check_written("msccl", export, solution)
     assert export.content == plain.content
     program = read_program("msccl", export, solution, tmp_path)
     settings = AuditSettings(
@@ -154,7 +151,7 @@ def test_thirteen_trees_of_a_root_are_exported(fused: bool, tmp_path: Path) -> N
     solution = solve(read_instance(tmp_path / "x.json"), SolveOptions(method="forest"))
     assert isinstance(solution, CollectiveSolution)
     export = EXPORTERS["msccl"].build(solution, replace(OPTIONS, fused=fused))
-    check_written(EXPORTERS["msccl"], export, solution)
+    check_written("msccl", export, solution)
     assert solution.busy_us == pytest.approx(3_000)
     program = read_program("msccl", export, solution, tmp_path)
     found = audit(program, solution.network, AuditSettings(), Stop())
@@ -179,7 +176,7 @@ def test_neighbouring_pieces_are_joined() -> None:
         ("mscclpp", "plan.json", '"re"', '"copy"'),
     ],
 )
-def test_an_export_that_is_wrong_is_not_written(target: str, file: str, old: str, new: str) -> None:
+def test_an_export_that_is_wrong_is_found(target: str, file: str, old: str, new: str) -> None:
     """The same bytes between the same ranks, but not the sum: found because it is executed."""
     solution = solved("allreduce", "bfb", "ring")
     export = EXPORTERS[target].build(solution, OPTIONS)
@@ -189,7 +186,7 @@ def test_an_export_that_is_wrong_is_not_written(target: str, file: str, old: str
     )
     assert files != export.files
     with pytest.raises(CheckError, match="does not do what it should"):
-        check_written(EXPORTERS[target], replace(export, files=files), solution)
+        check_written(target, replace(export, files=files), solution)
 
 
 def test_limits_of_targets_are_kept() -> None:

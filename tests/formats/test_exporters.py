@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.dag_jobs import pipeline
 from tests.support.make_solution import circulant, make_solution
+from tests.support.read_back.exports import check_export
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.taskgraph import TaskGraph
@@ -24,7 +25,7 @@ from topoopt.formats.astrasim.system import algorithms
 from topoopt.formats.chakra.read import read_chakra
 from topoopt.formats.chakra.traffic import traffic_matrix
 from topoopt.formats.chakra.write import build as build_chakra
-from topoopt.formats.exporter import Export, ExportOptions, check_export, plain_name
+from topoopt.formats.exporter import Export, ExportOptions, plain_name
 from topoopt.formats.graphml.write import build as build_graphml
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds import KINDS
@@ -65,11 +66,11 @@ def test_reads_back(target: str, n: int) -> None:
     """Solutions of many sizes read back as themselves; equal solutions give equal bytes."""
     solution = make_solution(n, (1,) if n < 4 else (1, 3))
     export = EXPORTERS[target].build(solution, OPTIONS)
-    check_export(EXPORTERS[target], export)
+    check_export(target, export)
     assert EXPORTERS[target].build(solution, OPTIONS).files == export.files
     spoilt = replace(export, content=("something", "else"))
     with pytest.raises(CheckError, match="reads back as something else"):
-        check_export(EXPORTERS[target], spoilt)
+        check_export(target, spoilt)
 
 
 def test_traces_carry_the_demand(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_one_way_links() -> None:
     solution = replace(solution, plan=replace(solution.plan, topology=one_way()))
     with pytest.raises(InputError, match=r"one-way links.*links from server 0 to 1: 1, back: 0"):
         EXPORTERS["astrasim"].build(solution, OPTIONS)
-    check_export(EXPORTERS["graphml"], build_graphml(solution, OPTIONS))
+    check_export("graphml", build_graphml(solution, OPTIONS))
 
 
 def test_rate_of_the_solution() -> None:
@@ -196,7 +197,7 @@ def test_hierarchical_design(tmp_path: Path) -> None:
         bandwidth_gbytes_per_s=(397.55295, 89.99270, 12.45435),
     )
     export = EXPORTERS["astrasim"].build(optimum, OPTIONS)
-    check_export(EXPORTERS["astrasim"], export)
+    check_export("astrasim", export)
     network = read_network(place(export, tmp_path) / "network.yml")
     assert network.bandwidth_gib_per_s == pytest.approx((370.2500, 11.9732, 11.5990), abs=5e-5)
     assert network.latency_ns == (500.0, 500.0, 500.0)

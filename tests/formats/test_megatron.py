@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.read_back.exports import check_export
 from tests.support.smallest import solution_of
 from topoopt.core.errors import InputError
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
-from topoopt.formats.exporter import Export, ExportOptions, check_export
+from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.table import EXPORTERS
 
 
@@ -36,7 +37,7 @@ def test_arguments_and_ranks() -> None:
         tensor=2, sequence=True, context=2, data=2, pipeline=2, chunks=3, zero=1, micro_batch=2,
         schedule=PipelineSchedule.INTERLEAVED, recompute=Recompute.FULL, stage_layers=(4,) * 6,
     )  # fmt: skip
-    check_export(EXPORTERS["megatron"], export)
+    check_export("megatron", export)
     arguments = text(export, "arguments.txt").splitlines()
     for line in (
         "--num-layers 24", "--tensor-model-parallel-size 2", "--context-parallel-size 2", "--sequence-parallel",
@@ -67,7 +68,7 @@ def test_orders_of_ranks() -> None:
     """The order with stages before replicas has a flag; others Megatron-LM does not know."""
     tensor, context, data, pipeline = RANK_ORDER
     export = exported(data=4, pipeline=4, stage_layers=(6,) * 4, order=(tensor, context, pipeline, data))
-    check_export(EXPORTERS["megatron"], export)
+    check_export("megatron", export)
     assert "--use-tp-pp-dp-mapping" in text(export, "arguments.txt").splitlines()
     assert text(export, "ranks.csv").splitlines()[1 + 5] == "5,server-1,1,0,0,1,1"
     with pytest.raises(InputError, match="no such order of ranks"):
@@ -83,7 +84,7 @@ def test_dimensions_of_one_rank_stand_anywhere_in_the_order() -> None:
     )
     for order, parts in cases:
         export = exported(order=order, **parts)
-        check_export(EXPORTERS["megatron"], export)
+        check_export("megatron", export)
         assert "mapping" not in text(export, "arguments.txt")
 
 

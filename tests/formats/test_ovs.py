@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.host_cases import GBIT, applied, placed, text, worked_example
+from tests.support.read_back.exports import check_export
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.host_rates import Host, HostLink, HostRates, HostSetting, LinkRate, LinkSetting
-from topoopt.formats.exporter import ExportOptions, check_export
+from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.hosts.policy_routing import weights
 from topoopt.formats.ovs.write import build, host_export
-from topoopt.formats.table import EXPORTERS
 
 OPTIONS = ExportOptions()
 
@@ -22,7 +22,7 @@ OPTIONS = ExportOptions()
 def test_worked_example() -> None:
     """Three servers with two links: rates of links, queues by destination, next hops in the ratio 4 to 10."""
     export = build(worked_example(), OPTIONS)
-    check_export(EXPORTERS["ovs"], export)
+    check_export("ovs", export)
     promised = {
         ("A", "eth1", "B"): 4,
         ("A", "eth1", "C"): 6,
@@ -52,7 +52,7 @@ def test_guarantees_and_limits() -> None:
     """The limit of a queue is the link, with --strict its share; both are always stated, as whole numbers."""
     for strict in (False, True):
         export = build(worked_example(), ExportOptions(strict=strict))
-        check_export(EXPORTERS["ovs"], export)
+        check_export("ovs", export)
         for name in "ABC":
             script = text(export, f"{name}.ovs.sh")
             queues = re.findall(
@@ -69,7 +69,7 @@ def test_two_hosts(links: int) -> None:
     """Two hosts, one way only: the way back is a route without a guarantee, for the answers."""
     ends = {f"eth{k + 1}": 1.0 for k in range(links)}
     export = build(placed({"a": ends, "b": ends}, {("a", "b", k): 0.25 for k in range(links)}), OPTIONS)
-    check_export(EXPORTERS["ovs"], export)
+    check_export("ovs", export)
     assert isinstance(export.content, dict)
     assert export.content["ovs"] == {("a", f"eth{k + 1}", "b"): GBIT // 4 for k in range(links)}
     assert any("10.200.0.1/32 table 7100" in line for line in applied(export, "b.ovs.sh"))
@@ -114,7 +114,7 @@ def test_rounding_of_a_solver() -> None:
     links = {name: {"eth1": 10.0} for name in "ABC"}
     shares = {("A", "B", 0): 10.0 + 1e-7, ("C", "B", 0): 1e-9, ("C", "A", 0): 0.1 + 0.2}
     export = build(placed(links, shares), OPTIONS)
-    check_export(EXPORTERS["ovs"], export)
+    check_export("ovs", export)
     assert isinstance(export.content, dict)
     assert export.content["tc"] == {("A", "eth1", "B"): 9_990_000_000, ("C", "eth1", "A"): 300_000_000}
 
@@ -136,7 +136,7 @@ def test_too_many_queues() -> None:
     """Queue numbers end below 61440, one of them is the default queue."""
     with pytest.raises(InputError, match=r"queue numbers end below 61440.*61440.*at most 61439"):
         host_export(many(61_440), strict=False)
-    check_export(EXPORTERS["ovs"], host_export(many(300), strict=False))
+    check_export("ovs", host_export(many(300), strict=False))
 
 
 def test_old_rates_warn() -> None:
@@ -179,7 +179,7 @@ def test_any_rates_read_back(n: int, links: int, parts: list[float], gbps: float
     drawn = iter(parts)
     shares = {(a, b, k): next(drawn) * gbps / (n - 1) for a in names for b in names if a != b for k in range(links)}
     export = build(placed(dict.fromkeys(names, ends), {**shares, ("h0", "h1", 0): gbps / (n - 1)}), OPTIONS)
-    check_export(EXPORTERS["ovs"], export)
+    check_export("ovs", export)
     for name in names:
         script = text(export, f"{name}.tc.sh")
         for link in ends:
@@ -214,7 +214,7 @@ def test_settings() -> None:
     """Names, interfaces, bridges and addresses as the user has them."""
     links = (LinkSetting("ens1f0", "data0", "10.1.0.77/24"), LinkSetting())
     export = build(worked_example(), ExportOptions(hosts=(HostSetting("A", "node-a", "10.9.0.1", links),)))
-    check_export(EXPORTERS["ovs"], export)
+    check_export("ovs", export)
     assert "bridge data0 ens1f0" in applied(export, "node-a.ovs.sh")
     assert "address 10.1.0.77/24 data0" in applied(export, "node-a.ovs.sh")
     assert any("nw_dst=10.1.0.77,actions=set_queue:1" in line for line in applied(export, "B.ovs.sh"))

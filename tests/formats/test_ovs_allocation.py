@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from tests.support.host_cases import GBIT, allocated
 from tests.support.paths import INSTANCES
+from tests.support.read_back.exports import check_export
 from topoopt.cli.app import app
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.formats.exporter import Export, ExportOptions, check_export
+from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.ovs.write import build
-from topoopt.formats.table import EXPORTERS
 
 LINE = [(0, 1), (1, 0), (1, 2), (2, 1)]
 RING = [*LINE, (2, 0), (0, 2)]
@@ -25,7 +25,7 @@ NETWORKS = INSTANCES / "networks"
 def made(*arguments: object) -> Export:
     """An export that was read back."""
     export = build(allocated(*arguments), ExportOptions())  # type: ignore[arg-type]
-    check_export(EXPORTERS["ovs"], export)
+    check_export("ovs", export)
     return export
 
 

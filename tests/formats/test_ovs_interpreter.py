@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.support.host_cases import worked_example
+from tests.support.read_back.exports import check_export
 from topoopt.core.errors import CheckError
-from topoopt.formats.exporter import Export, ExportOptions, check_export
+from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.ovs.write import build
-from topoopt.formats.table import EXPORTERS
 
 
 def changed(name: str, change: Callable[[str], str]) -> Export:
@@ -50,7 +50,7 @@ def changed(name: str, change: Callable[[str], str]) -> Export:
 def test_changes_are_found(name: str, old: str, new: str, message: str) -> None:
     """A rate, a queue, a route or a command that was changed does not pass."""
     with pytest.raises(CheckError, match=message):
-        check_export(EXPORTERS["ovs"], changed(name, lambda script: script.replace(old, new)))
+        check_export("ovs", changed(name, lambda script: script.replace(old, new)))
 
 
 def test_incast_is_found() -> None:
@@ -58,7 +58,7 @@ def test_incast_is_found() -> None:
     old, new = "rate 3000000000bit", "rate 9000000000bit"
     export = changed("B.tc.sh", lambda script: script.replace(old, new))
     with pytest.raises(CheckError, match=r"A: eth1 is promised 11000000000 of 10000000000"):
-        check_export(EXPORTERS["ovs"], export)
+        check_export("ovs", export)
 
 
 @pytest.mark.parametrize("file", ["A.ovs.sh", "C.tc.sh"])
@@ -66,4 +66,4 @@ def test_missing_scripts_are_found(file: str) -> None:
     """All hosts must be there."""
     export = build(worked_example(), ExportOptions())
     with pytest.raises(CheckError, match="no host"):
-        check_export(EXPORTERS["ovs"], replace(export, files=tuple(one for one in export.files if one[0] != file)))
+        check_export("ovs", replace(export, files=tuple(one for one in export.files if one[0] != file)))

@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.host_cases import applied, placed, worked_example
+from tests.support.read_back.exports import check_export
 from topoopt.core.errors import InputError
 from topoopt.core.host_rates import HostSetting, LinkSetting
-from topoopt.formats.exporter import Export, ExportOptions, check_export
+from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.ovs.write import build
-from topoopt.formats.table import EXPORTERS
 
 OPTIONS = ExportOptions()
 HOSTILE = (
@@ -90,13 +90,13 @@ def test_any_word(tmp_path: Path, place: str, word: str) -> None:
         export = build(solution, options)
     except InputError:
         return
-    check_export(EXPORTERS["ovs"], export)
+    check_export("ovs", export)
     assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*\.(ovs|tc)\.sh|NOTES\.txt", name) for name, _ in export.files)
 
 
 def harmless(export: Export, folder: Path) -> None:
     """Scripts that parse, whose dry runs succeed without touching a file."""
-    check_export(EXPORTERS["ovs"], export)
+    check_export("ovs", export)
     for name, data in export.files:
         if name.endswith(".sh"):
             file = folder / name

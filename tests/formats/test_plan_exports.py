@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from solvers.network.constructions import circulant_topology
 from tests.support.make_solution import circulant, make_solution
+from tests.support.read_back.exports import READERS, check_export, check_written
 from tests.support.smallest import problem_of
 from topoopt.core.cluster import LinkDirection, LinkSharing
 from topoopt.core.errors import CheckError, InputError
@@ -26,13 +27,12 @@ from topoopt.core.host_rates import HostSetting, LinkSetting
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
-from topoopt.formats.exporter import Export, ExportOptions, check_export
+from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.hosts.planned_paths import planned_paths, with_answers
 from topoopt.formats.msccl.write import algorithm, parts_of, ring_steps
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.library.exports import check_written
 from topoopt.library.training_exports import training_topology
 
 OPTIONS = ExportOptions()
@@ -73,7 +73,7 @@ def test_reads_back(target: str, n: int) -> None:
     """Plans of many sizes read back as themselves; equal plans give equal bytes."""
     solution = make_solution(n, (1,) if n < 4 else (1, 3) if n > 5 else (1, 2))
     export = EXPORTERS[target].build(solution, OPTIONS)
-    check_export(EXPORTERS[target], export)
+    check_export(target, export)
     assert EXPORTERS[target].build(solution, OPTIONS).files == export.files
 
 
@@ -112,7 +112,7 @@ def test_changes_only() -> None:
     """From strides {1} + {3} to {1} + {2} on eight servers: 16 circuits go, 16 come, 16 stay."""
     before, after = circulant(8, (1, 3)), circulant(8, (1, 2))
     export = EXPORTERS["patch-list"].build(rewired(make_solution(8, (1, 3)), after), replace(OPTIONS, previous=before))
-    check_export(EXPORTERS["patch-list"], export)
+    check_export("patch-list", export)
     count = {name: len(text(export, f"{name}.csv").splitlines()) - 1 for name in ("circuits", "disconnect", "connect")}
     assert count == {"circuits": 32, "disconnect": 16, "connect": 16}
     assert all(line.split(",")[0] in "34" for line in text(export, "connect.csv").splitlines()[1:])
@@ -134,7 +134,7 @@ def test_patch_lists_that_are_wrong(tmp_path: Path, name: str, change: Callable[
     """The reader refuses a list that contradicts itself."""
     spoil(EXPORTERS["patch-list"].build(make_solution(4, (1,)), OPTIONS), tmp_path, name, change)
     with pytest.raises(InputError, match=message):
-        EXPORTERS["patch-list"].read_back(tmp_path)
+        READERS["patch-list"](tmp_path)
 
 
 @pytest.mark.parametrize("target", ["patch-list", "linux-forwarding", "nccl-topology"])
@@ -146,7 +146,7 @@ def test_names_from_users(target: str) -> None:
     export = EXPORTERS[target].build(solution, replace(OPTIONS, hosts=named))
     assert any(b"rack-3" in data for _, data in export.files)
     assert any(b"ib1" in data for _, data in export.files)
-    check_export(EXPORTERS[target], export)
+    check_export(target, export)
     for bad in ("a b", "$(reboot)", "../x", ""):
         hosts = (HostSetting("server1", name=bad),)
         with pytest.raises(InputError, match="not a host name"):
@@ -182,7 +182,7 @@ def test_any_rings_reduce(data: st.DataObject) -> None:
     rings = tuple(Ring(tuple(o), w / sum(weights), ()) for o, w in zip(orders, weights, strict=True))
     solution = make_solution(4, (1,))
     solution = replace(solution, plan=replace(solution.plan, rings=(GroupRings(members, rings),)))
-    check_written(EXPORTERS["msccl"], EXPORTERS["msccl"].build(solution, OPTIONS), solution)
+    check_written("msccl", EXPORTERS["msccl"].build(solution, OPTIONS), solution)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_algorithms_that_are_wrong(change: Callable[[str], str], message: str) -
         (name, change(data.decode()).encode() if name.endswith("xml") else data) for name, data in export.files
     )
     with pytest.raises(CheckError, match=message):
-        check_written(EXPORTERS["msccl"], replace(export, files=files), solution)
+        check_written("msccl", replace(export, files=files), solution)
 
 
 def test_a_group_of_two_makes_three_steps() -> None:
@@ -251,7 +251,7 @@ def test_two_classes_of_traffic_for_nccl(tmp_path: Path) -> None:
     for wrong in ("NCCL_IB_TC=256", "NCCL_IB_SL=3", "NCCL_IB_TC="):
         (tmp_path / "nccl.conf").write_text(wrong)
         with pytest.raises(InputError, match="no traffic class"):
-            EXPORTERS["nccl-topology"].read_back(tmp_path)
+            READERS["nccl-topology"](tmp_path)
 
 
 def read_nccl_back(export: Export) -> dict:
@@ -261,7 +261,7 @@ def read_nccl_back(export: Export) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         for name, data in export.files:
             (Path(folder) / name).write_bytes(data)
-        found = EXPORTERS["nccl-topology"].read_back(Path(folder))
+        found = READERS["nccl-topology"](Path(folder))
     assert isinstance(found, dict)
     return found
 
@@ -315,7 +315,7 @@ def test_forwarding_that_is_wrong(tmp_path: Path, name: str, change: Callable[[s
     """The interpreter finds packets that are lost or go astray, and commands that do more than they say."""
     spoil(EXPORTERS["linux-forwarding"].build(make_solution(8, (1, 3)), OPTIONS), tmp_path, name, change)
     with pytest.raises(InputError, match=message):
-        EXPORTERS["linux-forwarding"].read_back(tmp_path)
+        READERS["linux-forwarding"](tmp_path)
 
 
 def test_forwarding_refuses() -> None:
@@ -354,7 +354,7 @@ def test_links_of_training_are_patched(target: str) -> None:
     solution, fabric = training_solution(), "direct-connect"
     options = replace(OPTIONS, fabric=fabric, topology=training_topology(solution, fabric))
     made = EXPORTERS[target].build(solution, options)
-    check_export(EXPORTERS[target], made)
+    check_export(target, made)
     (plan,) = [one.plan for one in solution.fabrics if one.plan.network.fabric == "direct-connect"]
     due = {(tail + 1, head + 1): count for tail, head, count in plan.network.links}
     assert due

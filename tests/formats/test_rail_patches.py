@@ -13,6 +13,8 @@ from solvers.stop import Stop
 from solvers.switching.rail_steps import RailSteps
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
+from tests.support.read_back.exports import check_export
+from tests.support.read_back.rails import read_timetable
 from topoopt.core.errors import InputError
 from topoopt.core.language_model import Experts
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -21,10 +23,8 @@ from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.rail_circuits import RailCircuit, RailPhase, RailTimetable
 from topoopt.core.switched_step import SwitchedStep, SwitchMode
 from topoopt.core.switching import PortUse, SwitchSettings
-from topoopt.formats.exporter import ExportOptions, check_export
+from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list.rails import rails_export
-from topoopt.formats.patch_list.rails_read import read_timetable
-from topoopt.formats.patch_list.write import EXPORTER
 from topoopt.kinds.instance_file import read_instance
 from topoopt.simulate.switching.circuits import rail_timetable
 from topoopt.verify.llm_training.switching.timetable import check_timetable
@@ -101,7 +101,7 @@ def test_all_that_a_step_sends_has_its_circuits(name: str) -> None:
     assert check_timetable(steps.problem, steps.strategy, step.plan, timetable).ok
     switched = any(one.what == "switch" for one in step.events)
     assert switched == (len(timetable.phases) > 1)
-    check_export(EXPORTER, rails_export(timetable, ExportOptions()))
+    check_export("patch-list", rails_export(timetable, ExportOptions()))
 
 
 def _moved(timetable: RailTimetable, place: int, by_ns: int) -> RailTimetable:
@@ -186,10 +186,10 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     solution = tmp_path / "out" / "solution.json"
     result = run("export", solution, "--to", "patch-list", "-o", tmp_path / "patches", "--json")
     assert result.code == 0, result.stderr
-    found = read_timetable(tmp_path / "patches")
+    _, phases = read_timetable(tmp_path / "patches")
     due = run("check", solution, "--json").json
     assert due["ok"]
-    assert found.phases[-1].end_ns == pytest.approx(1e9 * result_time(solution), abs=1)
+    assert phases[-1].end_ns == pytest.approx(1e9 * result_time(solution), abs=1)
     for words in (("--previous", solution), ("--fabric", "ideal-switch")):
         assert run("export", solution, "--to", "patch-list", "-o", tmp_path / "none", *words).code == 2
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli_cases import run
+from tests.support.read_back.exports import READERS, check_export
 from topoopt.core.errors import InputError
 from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
 from topoopt.core.step_circuits import StepCircuits, SwitchedSteps
-from topoopt.formats.exporter import ExportOptions, check_export
+from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list.steps import switched_steps
 from topoopt.formats.patch_list.write import EXPORTER
 from topoopt.kinds.instance_file import read_instance
@@ -62,7 +63,7 @@ def test_ports_by_hand(tmp_path: Path) -> None:
         StepCircuits(1_000_000, 9_000_000, (0, 4, 5), (1, 2, 3), (4, 5)),
     )
     export = EXPORTER.build(solution, ExportOptions())
-    check_export(EXPORTER, export)
+    check_export("patch-list", export)
     text = dict(export.files)["patch-list.txt"].decode()
     assert "Step 1: 3 circuits; before it 3 to disconnect, 2 to connect" in text
     assert "  connect       4 -    7    server1 eth2 - server3 eth1" in text
@@ -107,7 +108,7 @@ def test_files_that_contradict_themselves(message: str, tmp_path: Path) -> None:
         assert name != SPOILT[message][0] or spoilt != text
         (tmp_path / name).write_text(spoilt)
     with pytest.raises(InputError, match=message):
-        EXPORTER.read_back(tmp_path)
+        READERS["patch-list"](tmp_path)
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:

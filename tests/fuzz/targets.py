@@ -11,15 +11,15 @@ from pathlib import Path
 
 from tests.fuzz import foreign, schedules, small_files
 from tests.support.paths import INSTANCES
+from tests.support.read_back.exports import check_written
 from tests.support.smallest import SMALLEST, problem_of, solution_of
 from tests.support.study_cases import routing, study
-from topoopt.formats.exporter import Exporter, ExportOptions
+from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds import kind_named
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.library.exports import check_written
 from topoopt.studies.collect import Row, collect_rows, write_parquet
 from topoopt.verify.laws.findings import CheckDepth
 
@@ -92,13 +92,13 @@ def _use_solution(path: Path) -> None:
     solution = kind.files.solutions.read(path)
     kind.check(problem_of(case), solution, CheckDepth(events=20_000))
     kind.pages().report(solution)
-    for exporter in EXPORTERS.values():
+    for target, exporter in EXPORTERS.items():
         if kind.name in exporter.kinds:
-            foreign.attempt(lambda exporter=exporter: _export(exporter, solution))
+            foreign.attempt(lambda target=target: _export(target, solution))
 
 
-def _export(exporter: Exporter, solution: object) -> None:
-    check_written(exporter, exporter.build(solution, ExportOptions()), solution)
+def _export(target: str, solution: object) -> None:
+    check_written(target, EXPORTERS[target].build(solution, ExportOptions()), solution)
 
 
 SOLVED = ("networks/k4-4.yaml", "networks/uniform-5-2.yaml", "networks/parking-lot-5.yaml", "placement/branches-3.yaml",

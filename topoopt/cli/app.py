@@ -94,7 +94,7 @@ COMMANDS: dict[str, Line] = {
     "export": Line(
         "topoopt.cli.export",
         "export",
-        "Write a solution for another tool; it is read back and compared before anything is written.",
+        "Write a solution for another tool, with notes of what that tool cannot express.",
     ),
     "evaluate": Line(
         "topoopt.analyses.evaluate.command",

@@ -124,14 +124,14 @@ def export(
     circuit_gbps: Annotated[float | None, typer.Option(help="Rate of a circuit; else of an interface.")] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Write a solution for another tool; it is read back and compared before anything is written."""
+    """Write a solution for another tool, with notes of what that tool cannot express."""
     output = Output.choose(as_json)
 
     def command() -> int:
         if listed:
             return _list(output)
         from topoopt.formats.exporter import ExportOptions
-        from topoopt.library.exports import check_written
+        from topoopt.library.exports import check_choices
 
         require_positive("--link-gbps", link_gbps)
         require_positive("--circuit-gbps", circuit_gbps)
@@ -153,7 +153,7 @@ def export(
             **from_instance(str(to), exporter.told, instance, found, solved, fabric, pod_gpus, pod_ports, circuit_gbps),
         )
         made = exporter.build(found, options)
-        check_written(exporter, made, found)
+        check_choices(made, found)
         place = out or solved.with_name(str(to) if exporter.folder else made.files[0][0])  # beside the solution
         files = _write(exporter.folder, made, place, force)
 

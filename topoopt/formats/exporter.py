@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
-from topoopt.core.chunk_program import ChunkProgram
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import HostSetting
 from topoopt.core.pod_circuits import PodPlan
 from topoopt.core.rail_circuits import RailTimetable
@@ -69,7 +66,7 @@ class Export:
 
     Attributes:
         files: name and content; one file if the exporter makes a single one.
-        content: what the reader of the target gives for these files, compared with `==` before they are written.
+        content: the same as values: what a reader of the files must find, compared with `==`.
         notes: what the target cannot express, and what was assumed.
     """
 
@@ -88,10 +85,7 @@ class Exporter:
         limits: what it cannot express, in words.
         folder: whether it writes a folder, or a single file.
         build: (solution, options) -> files. Raises InputError when this solution cannot be expressed.
-        read_back: folder with the files of an export -> its `content`, read as another program would.
-            Raises InputError.
         told: kinds whose solved instance it is told of, as it writes more than their solutions state.
-        programs: (folder, solution) -> schedules of collectives in the export, which are executed before it is written.
     """
 
     kinds: tuple[str, ...]
@@ -99,26 +93,7 @@ class Exporter:
     limits: tuple[str, ...]
     folder: bool
     build: Callable[[Any, ExportOptions], Export]
-    read_back: Callable[[Path], object]
     told: tuple[str, ...] = ()
-    programs: Callable[[Path, Any], tuple[ChunkProgram, ...]] | None = None
-
-
-def check_export(exporter: Exporter, export: Export) -> None:
-    """Read the files of an export back, and compare.
-
-    Raises:
-        CheckError: they do not say what the solution says.
-    """
-    with tempfile.TemporaryDirectory(prefix="topoopt-export-") as folder:
-        for name, data in export.files:
-            (Path(folder) / name).write_bytes(data)
-        try:
-            same = exporter.read_back(Path(folder)) == export.content
-        except InputError as error:
-            raise CheckError(f"the export cannot be read back: {str(error).replace(folder, '.')}") from error
-    if not same:
-        raise CheckError("the export reads back as something else")
 
 
 def refuse(message: str, *, path: str | None = None, value: object = None, allowed: str | None = None) -> InputError:

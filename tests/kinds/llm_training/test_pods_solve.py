@@ -19,6 +19,7 @@ from solvers.dag_topology.pod_search import best_in_pods
 from solvers.llm_training.search import search
 from solvers.stop import Stop
 from tests.support.cli_cases import run
+from tests.support.read_back.exports import check_export
 from tests.support.valid_solutions import PODS, written
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
@@ -27,6 +28,8 @@ from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pod_circuits import PodPlan, PodVerdict
 from topoopt.core.verdict import Status, StopReason
+from topoopt.formats.exporter import ExportOptions
+from topoopt.formats.patch_list.pods import pods_export
 from topoopt.kinds.llm_training.answer import answer
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.dag.by_name import ordered_by_name
@@ -374,6 +377,7 @@ def test_exports(tmp_path: Path) -> None:
     ends = [(row[pod], row[port]) for row in rows for pod, port in (("pod", "port"), ("peer_pod", "peer_port"))]
     assert len(set(ends)) == len(ends) == 2 * plan.circuits_total
     assert all(1 <= int(port) <= plan.settings.ports for _, port in ends)
+    check_export("patch-list", pods_export(plan, ExportOptions()))
     graph = tmp_path / "graph.json"
     made = run("export", out / "solution.json", "--to", "dag", "--instance", file, "-o", graph, "--json")
     assert made.code == 0, made.stderr

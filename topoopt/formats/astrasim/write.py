@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from topoopt.formats.astrasim.graph import GRAPH_NOTES, graph_export
 from topoopt.formats.astrasim.hierarchy import HIERARCHY_NOTES, hierarchy_export
-from topoopt.formats.astrasim.read import read_network
-from topoopt.formats.astrasim.read_ns3 import read_ns3_topology
 from topoopt.formats.exporter import Export, Exporter, ExportOptions
 
 
@@ -19,17 +16,10 @@ def build(solution: Any, options: ExportOptions) -> Export:
     return graph_export(solution, options)
 
 
-def read_back(folder: Path) -> object:
-    """The network of either kind of export."""
-    graph = folder / "topology.txt"
-    return read_ns3_topology(graph) if graph.exists() else read_network(folder / "network.yml")
-
-
 EXPORTER = Exporter(
     kinds=("co-optimisation", "routing", "topology", "hierarchical-bandwidth"),
     makes="hierarchical: network.yml, system.json; others: topology.txt (ns-3), logical_topology.json, system.json",
     limits=(*HIERARCHY_NOTES, *GRAPH_NOTES),
     folder=True,
     build=build,
-    read_back=read_back,
 )

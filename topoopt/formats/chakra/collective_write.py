@@ -6,14 +6,11 @@ Nodes carry which chunks they are about besides, which ASTRA-sim does not read, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from topoopt.core.chunk_program import ChunkProgram
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.formats.astrasim.system import system_document
-from topoopt.formats.chakra.collective_read import read_schedule
 from topoopt.formats.chakra.content import Metadata, NodeType, frame
 from topoopt.formats.chakra.nodes import VERSION, message_node, node
 from topoopt.formats.exporter import (
@@ -32,10 +29,8 @@ from topoopt.formats.schedules.placed_blocks import (
     PlacedBlock,
     RankSchedule,
     placed_schedule,
-    read_traffic,
     traffic_of,
 )
-from topoopt.formats.schedules.reader import ScheduleOptions
 
 MOST_HOPS = 1_000_000
 KEYS = {
@@ -146,16 +141,6 @@ def build(solution: CollectiveSolution, options: ExportOptions) -> Export:
     return Export((*files, *rest), traffic_of(schedule), EXPORTER.limits)
 
 
-def programs(folder: Path, solution: Any) -> tuple[ChunkProgram, ...]:
-    """The traces as they are executed."""
-    return (read_schedule(folder, ScheduleOptions()),)
-
-
-def read_back(folder: Path) -> object:
-    """What every rank sends each other one."""
-    return read_traffic(read_schedule(folder, ScheduleOptions()))
-
-
 EXPORTER = Exporter(
     kinds=("collective",),
     makes="a Chakra trace a rank (PREFIX.RANK.et) and system.json that names them as custom implementation",
@@ -163,10 +148,8 @@ EXPORTER = Exporter(
         "sizes and the number of ranks stand in the traces: a workload's own sizes are not used, and ASTRA-sim takes "
         "one custom collective for groups of any size",
         "links and switches are not part of a trace: export a topology with --to astrasim",
-        "executed by this project before it is written",
+        "ASTRA-sim has not run it here; `topoopt collective audit` executes it",
     ),
     folder=True,
     build=build,
-    read_back=read_back,
-    programs=programs,
 )

@@ -6,17 +6,25 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.rank_program import CollectiveStep, ComputeStep, RankStep
-from topoopt.formats.chakra.content import NodeType
+from topoopt.formats.chakra.content import CommType, NodeType
 from topoopt.formats.chakra.nodes import MAX_NODES, collective_node, message_node, node, trace_bytes
-from topoopt.formats.chakra.training_read import COMM_TYPES, GROUPS_FILE, LAYOUT_FILE
 from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, json_bytes, notes_bytes, plain_name, refuse
 from topoopt.formats.training_plans import plan_on
 
+GROUPS_FILE, LAYOUT_FILE = "comm_groups.json", "layout.json"
 STAGES, ALL = "stages", "all"
 RANKS = re.compile(r"\d{1,9}(-\d{1,9})?")
+
+COMM_TYPES = {
+    Collective.ALL_REDUCE: CommType.ALL_REDUCE,
+    Collective.ALL_GATHER: CommType.ALL_GATHER,
+    Collective.REDUCE_SCATTER: CommType.REDUCE_SCATTER,
+    Collective.ALL_TO_ALL: CommType.ALL_TO_ALL,
+}
 
 LIMITS = (
     "training: transfers of a pass follow its computing, those of its layers added up; what is hidden behind computing "

@@ -7,7 +7,6 @@ and takes part in the AllReduces of its groups.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,7 @@ from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.formats.chakra import training_write
 from topoopt.formats.chakra.content import CommType, NodeType
 from topoopt.formats.chakra.nodes import MAX_NODES, collective_node, message_node, node, trace_bytes
-from topoopt.formats.chakra.read import read_chakra
 from topoopt.formats.chakra.trace_content import CollectiveUse, TraceContent
-from topoopt.formats.chakra.training_read import is_training, read_training
 from topoopt.formats.exporter import (
     NOTES_FILE,
     Export,
@@ -124,19 +121,11 @@ def build(solution: JobSolution | LlmTrainingSolution, options: ExportOptions) -
     return Export(files, content.comparable(), LIMITS)
 
 
-def read_back(folder: Path) -> object:
-    """What the traces of a folder say of each rank."""
-    if is_training(folder):
-        return read_training(folder)
-    return read_chakra(folder, comm_groups=folder / "comm_groups.json").comparable()
-
-
 EXPORTER = Exporter(
     kinds=("co-optimisation", "llm-training"),
     makes="one trace a server, of training a rank (PREFIX.RANK.et; --ranks), and comm_groups.json",
     limits=(*LIMITS, *training_write.LIMITS),
     folder=True,
     build=build,
-    read_back=read_back,
     told=("llm-training",),
 )

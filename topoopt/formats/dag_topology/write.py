@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
-from topoopt.files.untrusted import read_text
 from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name, refuse
-
-MOST_BYTES = 1 << 28
 
 
 def dag_document(problem: DagTopologyProblem) -> dict[str, Any]:
@@ -52,11 +48,6 @@ def build(solution: Any, options: ExportOptions) -> Export:
     return Export(((name, f"{head},\n{lists}}}\n".encode()),), document, (*options.job_graph.notes, *EXPORTER.limits))
 
 
-def read_back(folder: Path) -> object:
-    """The document of the one file of a folder."""
-    return json.loads(read_text(next(folder.iterdir()), MOST_BYTES))
-
-
 EXPORTER = Exporter(
     kinds=("co-optimisation", "llm-training"),
     makes="one iteration as an instance of kind dag-topology: which circuits let it end first",
@@ -68,6 +59,5 @@ EXPORTER = Exporter(
     ),
     folder=False,
     build=build,
-    read_back=read_back,
     told=("co-optimisation", "llm-training"),
 )

@@ -6,8 +6,6 @@ AllReduces name their servers in place of successors, rings are jumps that all m
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from topoopt.core.cluster import LinkDirection, LinkSharing
@@ -23,7 +21,7 @@ from topoopt.formats.flexnet.numbering import (
     renumbered_path,
     renumbered_topology,
 )
-from topoopt.formats.flexnet.read_taskgraph import MAX_TASK_BYTES, read_flexnet_taskgraph
+from topoopt.formats.flexnet.read_taskgraph import MAX_TASK_BYTES
 from topoopt.formats.hosts.planned_paths import planned_paths
 
 MAX_SERVERS = 1024
@@ -102,20 +100,6 @@ def comparable(
     }
 
 
-def read_back(folder: Path) -> object:
-    """Tasks, topology, rings and the path of every pair, of the one file of a folder; None: not all are there."""
-    file = read_flexnet_taskgraph(next(folder.iterdir()))
-    if file.topology is None or file.routes is None or (file.graph.kind > TaskKind.ALLREDUCE).any():
-        return None
-    routes = file.routes
-    first = {
-        (int(source), int(target)): routes.path(int(routes.pair_ptr[pair]))
-        for pair, (source, target) in enumerate(zip(routes.source, routes.target, strict=True))
-        if source != target
-    }
-    return comparable(file.graph, file.topology, file.ring_jumps, first)
-
-
 EXPORTER = Exporter(
     kinds=("co-optimisation",),
     makes="one .fbuf file: tasks, topology, routes and rings",
@@ -127,6 +111,5 @@ EXPORTER = Exporter(
     ),
     folder=False,
     build=build,
-    read_back=read_back,
     told=("co-optimisation",),
 )

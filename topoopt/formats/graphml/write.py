@@ -5,14 +5,11 @@ Where links have rates of their own, the attribute `capacity` is that of one lin
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import networkx as nx
 
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.network_solution import NetworkSolution
-from topoopt.files.graph_files import read_graph
 from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name
 from topoopt.formats.graphml.graphs import written_topology
 
@@ -38,18 +35,10 @@ def build(solution: JobSolution | NetworkSolution | LlmTrainingSolution, options
     return Export(((name, text.encode()),), (topology.servers, tuple(links), True), EXPORTER.limits)
 
 
-def read_back(folder: Path) -> object:
-    """Servers, links and whether they have a direction, of the one file of a folder."""
-    graph = read_graph(next(folder.iterdir()))
-    links = ((*link[:3], None if link.rate is None else float(link.rate)) for link in graph.links)
-    return graph.servers, tuple(sorted(links)), graph.directed
-
-
 EXPORTER = Exporter(
     kinds=("co-optimisation", "llm-training", "routing", "topology"),
     makes="one GraphML file: the topology",
     limits=("links only: no rates but those of a routing's own links, no switch settings, no routes",),
     folder=False,
     build=build,
-    read_back=read_back,
 )

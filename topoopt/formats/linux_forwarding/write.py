@@ -19,7 +19,6 @@ from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.planned_paths import PlannedPath, planned_paths, with_answers
 from topoopt.formats.hosts.server_names import named_servers
-from topoopt.formats.linux_forwarding.read import interpret_forwarding
 from topoopt.formats.linux_forwarding.scripts import Hop, HostPlan, flower_script, ip_script
 from topoopt.formats.patch_list.write import circuits_csv, circuits_of
 from topoopt.formats.traffic_classes import class_notes
@@ -151,9 +150,8 @@ EXPORTER = Exporter(
         "(teardown gives them back)",
         "a pair with several paths is split by whoever opens its connections, as the shares in paths.csv say",
         "HOST.flower.sh leaves it to the driver whether a rule runs in the card; RoCE needs the addresses on its own "
-        "device as well. It is read back here, not tried: the kernel at hand has no flower classifier",
+        "device as well. No kernel has run it here: the one at hand has no flower classifier",
     ),
     folder=True,
     build=build,
-    read_back=interpret_forwarding,
 )

@@ -13,7 +13,7 @@ from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes
-from topoopt.formats.megatron.read import ARGUMENTS_FILE, HOST_FILE, RANKS_FILE, read_megatron
+from topoopt.formats.megatron.read import ARGUMENTS_FILE, HOST_FILE, RANKS_FILE
 from topoopt.formats.training_plans import plan_on
 
 HEAD = ("rank", "host", "gpu", "tensor", "context", "data", "pipeline")
@@ -167,5 +167,4 @@ EXPORTER = Exporter(
     ),
     folder=True,
     build=build,
-    read_back=read_megatron,
 )

@@ -33,7 +33,7 @@ NOTES = (
     "one rank a compute node, in their order; ranks.csv names them",
     "pieces of blocks that go the same ways are one: the runtime divides large vectors itself",
     "routes through switches are not part of an algorithm",
-    "executed by this project before it is written; no GPU has run it here",
+    "no GPU has run it here; `topoopt collective audit` executes it",
 )
 
 

@@ -8,24 +8,21 @@ numbers of chunks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from topoopt.core.chunk_program import ChunkProgram
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.routing import GroupRings
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, plain_name, refuse
 from topoopt.formats.msccl.collective_write import MAX_BYTES, algorithm_of, build_collective
-from topoopt.formats.msccl.read import SCHEDULED, read_msccl
-from topoopt.formats.msccl.schedule import read_schedule
 from topoopt.formats.schedules.placed_blocks import placed, traffic_of
-from topoopt.formats.schedules.reader import ScheduleOptions
 from topoopt.formats.traffic_classes import class_notes
+
+SCHEDULED = ".schedule"
+"""In names of files for schedules of a job."""
 
 MAX_STEPS = 2_000_000
 MAX_PARTS = 64
@@ -150,22 +147,14 @@ def _of_job(solution: JobSolution, *, fused: bool) -> Export:
     return Export(tuple(files), content, tuple(notes))
 
 
-def programs(folder: Path, solution: Any) -> tuple[ChunkProgram, ...]:
-    """The algorithms as they are executed."""
-    options = ScheduleOptions(root=getattr(solution, "root", 0))
-    return tuple(read_schedule(file, options) for file in sorted(folder.glob("*.xml")))
-
-
 EXPORTER = Exporter(
     kinds=("co-optimisation", "collective"),
     makes="MSCCL algorithms (XML): of a collective, or for the AllReduce of each group of a job; and ranks.csv",
     limits=(
         "one rank a server: the AllReduce inside a server is another communicator's",
         "an algorithm says which rank sends to which, not by which interface: routes do (--to linux-forwarding)",
-        "read back by an interpreter of this project; no GPU has run it here",
+        "no GPU has run it here; `topoopt collective audit` executes it",
     ),
     folder=True,
     build=build,
-    read_back=read_msccl,
-    programs=programs,
 )

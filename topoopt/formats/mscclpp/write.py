@@ -7,10 +7,8 @@ nothing but signals orders anything. What is added comes to a place of its own i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from topoopt.core.chunk_program import ChunkProgram
 from topoopt.core.collective_solution import CollectiveSolution
 from topoopt.formats.exporter import (
     NOTES_FILE,
@@ -23,16 +21,14 @@ from topoopt.formats.exporter import (
     refuse,
 )
 from topoopt.formats.msccl.collective_write import FEWER, NAMES, rank_table
-from topoopt.formats.mscclpp.read import MOST_CHANNELS, MOST_OPERATIONS, read_schedule
+from topoopt.formats.mscclpp.read import MOST_CHANNELS, MOST_OPERATIONS
 from topoopt.formats.schedules.memory import ChunkMemory
 from topoopt.formats.schedules.placed_blocks import (
     Hop,
     RankSchedule,
     placed_schedule,
-    read_traffic,
     traffic_of,
 )
-from topoopt.formats.schedules.reader import ScheduleOptions
 
 MOST_BLOCKS = 1024
 
@@ -206,16 +202,6 @@ def build(solution: CollectiveSolution, options: ExportOptions) -> Export:
     return Export(files, traffic_of(schedule), notes)
 
 
-def programs(folder: Path, solution: Any) -> tuple[ChunkProgram, ...]:
-    """The plan as it is executed."""
-    return (read_schedule(folder / "plan.json", ScheduleOptions(root=solution.root)),)
-
-
-def read_back(folder: Path) -> object:
-    """What every rank sends each other one."""
-    return read_traffic(read_schedule(folder / "plan.json", ScheduleOptions()))
-
-
 EXPORTER = Exporter(
     kinds=("collective",),
     makes="an MSCCL++ execution plan (plan.json) and ranks.csv",
@@ -224,10 +210,8 @@ EXPORTER = Exporter(
         "of one block of the vector are refused",
         "channels of memory only: ranks reach each other's memory",
         "routes through switches are not part of a plan",
-        "executed by this project before it is written; no GPU has run it here",
+        "no GPU has run it here; `topoopt collective audit` executes it",
     ),
     folder=True,
     build=build,
-    read_back=read_back,
-    programs=programs,
 )

@@ -14,7 +14,6 @@ from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.server_names import named_servers
-from topoopt.formats.nccl.read import read_nccl
 from topoopt.formats.traffic_classes import class_notes
 
 RING_PATTERN = 4
@@ -158,5 +157,4 @@ EXPORTER = Exporter(
     ),
     folder=True,
     build=build,
-    read_back=read_nccl,
 )

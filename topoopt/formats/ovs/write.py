@@ -13,7 +13,6 @@ from topoopt.formats.hosts.policy_routing import traffic_of_hosts
 from topoopt.formats.hosts.settings import MAX_RATES
 from topoopt.formats.ovs.allocation_hosts import hosts_of_allocation
 from topoopt.formats.ovs.placement_hosts import hosts_of_placement
-from topoopt.formats.ovs.read import interpret
 from topoopt.formats.ovs.script import ovs_script
 from topoopt.formats.ovs.tc_script import tc_script
 
@@ -106,5 +105,4 @@ EXPORTER = Exporter(
     limits=LIMITS,
     folder=True,
     build=build,
-    read_back=interpret,
 )

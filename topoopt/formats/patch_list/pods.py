@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
-from pathlib import Path
 
-from topoopt.core.errors import InputError, Problem
 from topoopt.core.pod_circuits import PodPlan
-from topoopt.core.units import MIB
 from topoopt.files.table_and_plot import csv_text
-from topoopt.files.untrusted import parsing, read_text
 from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, notes_bytes, refuse
 
 PODS_FILE = "pod-circuits.csv"
 HEAD = ("switch_port", "peer_switch_port", "pod", "port", "peer_pod", "peer_port")
-MAX_BYTES = 256 * MIB
 
 PodCircuit = tuple[int, int, int, int, int, int]
 """Ports of the switch, then pod and port of either end; ports count from 1, pods from 0."""
@@ -41,7 +35,7 @@ def pods_export(plan: PodPlan, options: ExportOptions) -> Export:
     )
     files = (
         (PODS_FILE, csv_text(HEAD, circuits).encode()),
-        ("patch-list.txt", "".join(f"{line}\n" for line in _lines(circuits)).encode()),
+        ("patch-list.txt", "".join(f"{line}\n" for line in pod_lines(circuits)).encode()),
         (NOTES_FILE, notes_bytes(f"Circuits between {plan.pods} pods", notes)),
     )
     return Export(files, frozenset(circuits), notes)
@@ -61,29 +55,8 @@ def pod_circuits(plan: PodPlan) -> list[PodCircuit]:
     return found
 
 
-def _lines(circuits: list[PodCircuit]) -> Iterable[str]:
+def pod_lines(circuits: list[PodCircuit]) -> Iterable[str]:
+    """Circuits for people."""
     yield f"Circuits: {len(circuits)}"
     for one, other, pod, port, peer, peer_port in circuits:
         yield f"  {one:>5} - {other:>5}    pod {pod} port {port} - pod {peer} port {peer_port}"
-
-
-def read_pod_circuits(folder: Path) -> frozenset[PodCircuit]:
-    """Circuits as the table has them.
-
-    Raises:
-        InputError: a port used twice, other columns, a row that is none, or a text that says something else.
-    """
-    first, *rows = list(csv.reader(read_text(folder / PODS_FILE, MAX_BYTES).splitlines())) or [[]]
-    if tuple(first) != HEAD:
-        raise InputError([Problem("not the columns of this file", file=PODS_FILE, allowed=",".join(HEAD))])
-    with parsing(PODS_FILE, "a list of circuits"):
-        found: list[PodCircuit] = []
-        for row in rows:
-            one, other, pod, port, peer, peer_port = map(int, row)
-            found.append((one, other, pod, port, peer, peer_port))
-    ends = [end for circuit in found for end in circuit[:2]]
-    if len(set(ends)) < len(ends):
-        raise InputError([Problem("a port of the switch is used twice", file=PODS_FILE)])
-    if read_text(folder / "patch-list.txt", MAX_BYTES).splitlines() != list(_lines(found)):
-        raise InputError([Problem("the text says something else", file=PODS_FILE)])
-    return frozenset(found)

@@ -9,7 +9,10 @@ from topoopt.core.rail_circuits import CircuitGroup, RailTimetable
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.server_names import numbered_servers
-from topoopt.formats.patch_list.rails_read import GROUP_HEAD, GROUPS_FILE, PHASE_HEAD, PHASES_FILE, PhasedCircuits
+
+GROUPS_FILE, PHASES_FILE = "circuits.csv", "phases.csv"
+GROUP_HEAD = ("group", "use", "rail", "port", "peer_port", "from_host", "from_interface", "to_host", "to_interface")
+PHASE_HEAD = ("begin_ns", "end_ns", "lit", "being_set")
 
 
 def rails_export(timetable: RailTimetable, options: ExportOptions) -> Export:
@@ -38,7 +41,7 @@ def rails_export(timetable: RailTimetable, options: ExportOptions) -> Export:
         ("patch-list.txt", "".join(f"{line}\n" for line in _lines(timetable, hosts)).encode()),
         (NOTES_FILE, notes_bytes(f"Circuits of {timetable.rails} rails", notes)),
     )
-    content = PhasedCircuits(tuple((one.use, frozenset(one.circuits)) for one in timetable.groups), timetable.phases)
+    content = tuple((one.use, frozenset(one.circuits)) for one in timetable.groups), timetable.phases
     return Export(files, content, notes)
 
 

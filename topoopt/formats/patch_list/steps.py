@@ -14,7 +14,10 @@ from topoopt.drawing.format import counted
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.server_names import numbered_servers
-from topoopt.formats.patch_list.steps_read import CIRCUIT_HEAD, CIRCUITS_FILE, STEP_HEAD, STEPS_FILE
+
+CIRCUITS_FILE, STEPS_FILE = "circuits.csv", "steps.csv"
+CIRCUIT_HEAD = ("circuit", "port", "peer_port", "from_host", "from_interface", "to_host", "to_interface")
+STEP_HEAD = ("step", "stall_ns", "transfer_ns", "lit", "disconnect", "connect")
 
 Servers = tuple[int, int]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 
@@ -18,12 +17,9 @@ from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.graphml.graphs import written_topology
 from topoopt.formats.hosts.server_names import named_servers
-from topoopt.formats.patch_list.pods import PODS_FILE, pods_export, read_pod_circuits
+from topoopt.formats.patch_list.pods import pods_export
 from topoopt.formats.patch_list.rails import rails_export
-from topoopt.formats.patch_list.rails_read import PHASES_FILE, read_timetable
-from topoopt.formats.patch_list.read import read_patch_list
 from topoopt.formats.patch_list.steps import steps_export
-from topoopt.formats.patch_list.steps_read import STEPS_FILE, read_steps
 
 Circuit = tuple[int, int, int]
 """Optical switch, input port, output port; all count from 1."""
@@ -123,19 +119,6 @@ def _why_apart(topology: Topology) -> str:
     return f"{why}; with {spare} more at each server, on as many more switches, duplex cords do"
 
 
-def read_either(folder: Path) -> object:
-    """Circuits that stay, those between pods, those of a region by step, or those of rails by phase.
-
-    Raises:
-        InputError: they contradict themselves.
-    """
-    if (folder / PODS_FILE).exists():
-        return read_pod_circuits(folder)
-    if (folder / STEPS_FILE).exists():
-        return read_steps(folder)
-    return read_timetable(folder) if (folder / PHASES_FILE).exists() else read_patch_list(folder)
-
-
 LIMITS = (
     "optical switch j takes interface j of every server: the transmit fibre of the server with number p at input "
     "p + 1, the receive fibre at output p + 1",
@@ -158,5 +141,4 @@ EXPORTER = Exporter(
     ),
     folder=True,
     build=build,
-    read_back=read_either,
 )

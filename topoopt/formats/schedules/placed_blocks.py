@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.chunk_program import ChunkProgram
 from topoopt.core.collective import CollectiveOp, CollectiveSchedule
 from topoopt.core.collective_solution import CollectiveSolution
 
@@ -115,21 +114,8 @@ def traffic_of(schedule: RankSchedule) -> Traffic:
     for block in schedule.blocks:
         for _, tail, head, _ in block.hops:
             sent[tail, head] = sent.get((tail, head), 0) + block.count
-    return _traffic(schedule.collective, schedule.ranks, sent, schedule.chunks)
-
-
-def read_traffic(program: ChunkProgram) -> Traffic:
-    """The same of a file that was read."""
-    sent: dict[tuple[int, int], int] = {}
-    messages = program.messages
-    for tail, head, units in zip(messages.tail.tolist(), messages.head.tolist(), messages.units.tolist(), strict=True):
-        sent[tail, head] = sent.get((tail, head), 0) + units
-    return _traffic(program.collective, len(program.ranks), sent, program.vector_units)
-
-
-def _traffic(collective: CollectiveOp, ranks: int, sent: dict[tuple[int, int], int], whole: int) -> Traffic:
-    rows = tuple((*pair, Fraction(units, whole)) for pair, units in sorted(sent.items()))
-    return collective.value, ranks, rows
+    rows = tuple((*pair, Fraction(units, schedule.chunks)) for pair, units in sorted(sent.items()))
+    return schedule.collective.value, schedule.ranks, rows
 
 
 def cut_to(blocks: Sequence[PlacedBlock], most: int) -> list[PlacedBlock]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.read_back.traffic import read_traffic
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 from topoopt.files.untrusted import parsing, read_text
 from topoopt.formats.msccl.algorithm import WHAT, MscclAlgorithm, MscclBlock, parsed
 from topoopt.formats.msccl.schedule import program_of
-from topoopt.formats.schedules.placed_blocks import read_traffic
+from topoopt.formats.msccl.write import SCHEDULED
 from topoopt.formats.schedules.reader import ScheduleOptions
-
-SCHEDULED = ".schedule"
-"""In names of files for schedules of a job."""
 
 Rings = tuple[tuple[tuple[int, ...], int], ...]
 

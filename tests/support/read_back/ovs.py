@@ -12,7 +12,7 @@ from collections import defaultdict
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from topoopt.formats.hosts.commands import Machine, read_machine, refused
+from tests.support.read_back.commands import Machine, read_machine, refused
 
 Rates = dict[tuple[str, str, str], int]
 Owners = dict[IPv4Address, tuple[Machine, str]]

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.read_back.commands import commands_of, refused
 from topoopt.core.units import MIB
 from topoopt.files.untrusted import read_csv_rows
-from topoopt.formats.hosts.commands import commands_of, refused
 
 MAX_BYTES = 256 * MIB
 

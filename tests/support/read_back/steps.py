@@ -10,10 +10,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.step_circuits import StepCircuits, SwitchedSteps
 from topoopt.core.units import MIB
 from topoopt.files.untrusted import parsing, read_text
-
-CIRCUITS_FILE, STEPS_FILE = "circuits.csv", "steps.csv"
-CIRCUIT_HEAD = ("circuit", "port", "peer_port", "from_host", "from_interface", "to_host", "to_interface")
-STEP_HEAD = ("step", "stall_ns", "transfer_ns", "lit", "disconnect", "connect")
+from topoopt.formats.patch_list.steps import CIRCUIT_HEAD, CIRCUITS_FILE, STEP_HEAD, STEPS_FILE
 
 MAX_BYTES = 256 * MIB
 

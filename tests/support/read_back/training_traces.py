@@ -12,26 +12,13 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.rank_program import RankTotals
 from topoopt.files.untrusted import parsing, read_text
-from topoopt.formats.chakra.content import CommType, NodeType
+from topoopt.formats.chakra.content import NodeType
 from topoopt.formats.chakra.groups import read_comm_groups
 from topoopt.formats.chakra.rank import read_rank
 from topoopt.formats.chakra.stream import read_trace
+from topoopt.formats.chakra.training_write import COMM_TYPES, GROUPS_FILE, LAYOUT_FILE
 
-GROUPS_FILE, LAYOUT_FILE = "comm_groups.json", "layout.json"
 MOST_BYTES = 1 << 26
-
-
-COMM_TYPES = {
-    Collective.ALL_REDUCE: CommType.ALL_REDUCE,
-    Collective.ALL_GATHER: CommType.ALL_GATHER,
-    Collective.REDUCE_SCATTER: CommType.REDUCE_SCATTER,
-    Collective.ALL_TO_ALL: CommType.ALL_TO_ALL,
-}
-
-
-def is_training(folder: Path) -> bool:
-    """Whether a folder has traces of a training iteration."""
-    return (folder / LAYOUT_FILE).is_file()
 
 
 def read_training(folder: Path) -> object:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
+from tests.support.read_back.words import Words, whole
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.units import MIB
 from topoopt.files.untrusted import read_text
-from topoopt.formats.hosts.words import Words, whole
 
 MAX_BYTES = 64 * MIB
 

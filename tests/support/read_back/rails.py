@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from topoopt.core.errors import InputError, Problem
@@ -12,25 +11,13 @@ from topoopt.core.rail_circuits import RailCircuit, RailPhase
 from topoopt.core.switching import PortUse
 from topoopt.core.units import MIB
 from topoopt.files.untrusted import parsing, read_text
-
-GROUPS_FILE, PHASES_FILE = "circuits.csv", "phases.csv"
-GROUP_HEAD = ("group", "use", "rail", "port", "peer_port", "from_host", "from_interface", "to_host", "to_interface")
-PHASE_HEAD = ("begin_ns", "end_ns", "lit", "being_set")
+from topoopt.formats.patch_list.rails import GROUP_HEAD, GROUPS_FILE, PHASE_HEAD, PHASES_FILE
 
 MAX_BYTES = 256 * MIB
 
 
-@dataclass(frozen=True)
-class PhasedCircuits:
-    """What the files say.
-
-    Attributes:
-        groups: what each carries, and its circuits, by number from 0.
-        phases: in their order.
-    """
-
-    groups: tuple[tuple[PortUse, frozenset[RailCircuit]], ...]
-    phases: tuple[RailPhase, ...]
+PhasedCircuits = tuple[tuple[tuple[PortUse, frozenset[RailCircuit]], ...], tuple[RailPhase, ...]]
+"""Groups by number from 0, what each carries and its circuits; and the phases in their order."""
 
 
 def read_timetable(folder: Path) -> PhasedCircuits:
@@ -55,7 +42,7 @@ def read_timetable(folder: Path) -> PhasedCircuits:
             for begin, end, *both in _rows(folder / PHASES_FILE, PHASE_HEAD)
         )
     _refuse(circuits, phases)
-    return PhasedCircuits(tuple((use, one) for (_, use), one in zip(uses, circuits, strict=True)), phases)
+    return tuple((use, one) for (_, use), one in zip(uses, circuits, strict=True)), phases
 
 
 def _rows(file: Path, head: tuple[str, ...]) -> Iterator[list[str]]:
