@@ -119,8 +119,8 @@ class _Limits:
     def _late(self, end_s: float) -> bool:
         return self._memory.look() or time.monotonic() >= end_s
 
-    def _reason(self) -> str:
-        if self._memory.exceeded.is_set():
+    def _reason(self, error: BaseException) -> str:
+        if isinstance(error, MemoryError) or self._memory.exceeded.is_set():
             return "it takes more memory than the check may"
         return f"the time limit of {self.seconds:g} s came"
 
@@ -134,8 +134,8 @@ class _Limits:
         try:
             with self._memory.refused():
                 return step(lambda: _read(*files), partial(self._late, self._read_by_s))
-        except (LateError, MemoryError):
-            raise LimitError(f"{files[-1]}: not read: {self._reason()}") from None
+        except (LateError, MemoryError) as error:
+            raise LimitError(f"{files[-1]}: not read: {self._reason(error)}") from None
 
     def checking(self, problem: Any, solution: SolutionHead, depth: CheckDepth) -> CheckFindings:
         """What the checker finds within the limits; what there was no time or memory for is left out."""
@@ -144,8 +144,8 @@ class _Limits:
         try:
             with self._memory.refused():
                 return step(lambda: check_whole(problem, solution, depth), partial(self._late, self._end_s), GRACE_S)
-        except (LateError, MemoryError):
-            return CheckFindings((), (LeftOut("all figures", self._reason(), Decides.BOTH),))
+        except (LateError, MemoryError) as error:
+            return CheckFindings((), (LeftOut("all figures", self._reason(error), Decides.BOTH),))
 
 
 def _read(first: Path, second: Path | None = None) -> tuple[Any, SolutionHead]:

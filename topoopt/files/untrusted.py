@@ -123,11 +123,13 @@ def read_bytes(path: PathName, max_bytes: int, allowed: str | None = None) -> by
     Raises:
         InputError: as `opened`; also when it grew beyond `max_bytes` meanwhile.
     """
+    content = bytearray()  # piece by piece: a buffer of `max_bytes` would be laid out at once
     with opened(path, max_bytes, allowed) as stream:
-        content = stream.read(max_bytes + 1)
+        while len(content) <= max_bytes and (piece := stream.read(1 << 20)):
+            content += piece
     if len(content) > max_bytes:
         raise refusal("the file is too large", os.fspath(path), allowed=_at_most(max_bytes))
-    return content
+    return bytes(content)
 
 
 def read_text(path: PathName, max_bytes: int, allowed: str | None = None) -> str:
