@@ -131,7 +131,7 @@ class Output:
         """
         try:
             return command()
-        except Exception:
+        except Exception:  # any: compiled code makes what it likes of an interrupt; raised again if none is pending
             if is_pending():
                 raise KeyboardInterrupt from None
             raise

@@ -51,6 +51,11 @@ class LeftOut:
     decides: Decides = Decides.NOTHING
 
 
+def deciding(left_out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+    """Those that the value or the bound rests on."""
+    return tuple(one for one in left_out if one.decides is not Decides.NOTHING)
+
+
 @dataclass(frozen=True, repr=False)
 class CheckResult(Shown):
     """Verdict of the independent checker: whether it holds, what is wrong, and what was not recomputed."""
@@ -67,7 +72,7 @@ class CheckResult(Shown):
     @property
     def claimed(self) -> tuple[LeftOut, ...]:
         """What the value or the bound rests on and was not recomputed."""
-        return tuple(one for one in self.not_recomputed if one.decides is not Decides.NOTHING)
+        return deciding(self.not_recomputed)
 
     @property
     def holds(self) -> bool:

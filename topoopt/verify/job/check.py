@@ -11,6 +11,7 @@ import numpy as np
 from topoopt.core.job import CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.proofs import Bound
+from topoopt.core.solution import Decides
 from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.critical_path import check_critical_path
 from topoopt.verify.job.fabrics.baselines import check_baselines
@@ -53,14 +54,14 @@ def check_solution(
     Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution
     itself is not looked at. `bounds` saves working out `instance_bounds` of this instance again.
     """
-    findings = ViolationLog()
+    findings, side = ViolationLog(), Decides.NOTHING
     instance = _as_shared(instance, solution)
     cluster, workload = instance.cluster, instance.workload
     findings.guard("identity", "the identity of the solution", lambda: _check_identity(findings, instance, solution))
     findings.guard("objective", "the objective", lambda: _check_time(findings, solution))
     findings.guard("critical-path", "the critical path", lambda: check_critical_path(findings, instance, solution))
     findings.guard("unit", "the units", lambda: check_units(findings, solution))
-    findings.guard("convergence", "the convergence", lambda: check_history(findings, instance, solution))
+    findings.guard("convergence", "the convergence", lambda: check_history(findings, instance, solution), side)
     budget, book = EventBudget.of(depth), book_at_hand(solution, depth.book)
     seen, broken = Inspection(), sum(findings.counts.values())
 
@@ -96,10 +97,10 @@ def check_solution(
         tighter += bounds_of(cluster, workload, parts, traffic, seen.links if sound else None, on_rings=on_rings)
     findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, proven, tighter))
     findings.guard("joint", "the joint bound", lambda: check_joint(findings, instance, solution))
-    findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution))
+    findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution), side)
     baselines = partial(check_baselines, findings, instance, solution, book, budget)
-    findings.guard("baseline", "the baselines", baselines)
-    findings.guard("prices", "the prices", lambda: check_prices(findings, instance, solution, book))
+    findings.guard("baseline", "the baselines", baselines, side)
+    findings.guard("prices", "the prices", lambda: check_prices(findings, instance, solution, book), side)
     return findings.findings()
 
 

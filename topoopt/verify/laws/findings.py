@@ -13,7 +13,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.leaving import Left, end_if_left
 from topoopt.core.price_book import PriceBook
-from topoopt.core.solution import UNCHECKED, Decides, LeftOut, SolutionHead
+from topoopt.core.solution import UNCHECKED, Decides, LeftOut, SolutionHead, deciding
 from topoopt.core.verdict import Status, StopReason, Tolerance, meets
 
 REPEATS_SHOWN = 20
@@ -51,7 +51,7 @@ class CheckFindings:
     @property
     def claimed(self) -> tuple[LeftOut, ...]:
         """What the value or the bound rests on and was not recomputed."""
-        return tuple(one for one in self.not_recomputed if one.decides is not Decides.NOTHING)
+        return deciding(self.not_recomputed)
 
     @property
     def holds(self) -> bool:
