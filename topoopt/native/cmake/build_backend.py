@@ -1,0 +1,84 @@
+"""How pip builds topoopt: scikit-build-core, with a compiler from a wheel where the machine has none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from scikit_build_core import build as scikit
+
+NAMES = ("c++", "g++", "clang++")
+COMPILER_WHEEL = "ziglang>=0.13"
+NO_HEADERS = (
+    "Python.h is missing, the header of Python's C interface. Install python3-dev (Debian, Ubuntu), python3-devel (Fedora), "
+    "or take Python from python.org or Homebrew (macOS)."
+)
+
+build_sdist = scikit.build_sdist
+get_requires_for_build_sdist = scikit.get_requires_for_build_sdist
+prepare_metadata_for_build_wheel = scikit.prepare_metadata_for_build_wheel
+prepare_metadata_for_build_editable = scikit.prepare_metadata_for_build_editable
+
+
+def needs_compiler() -> bool:
+    """Whether no C++ compiler is at hand."""
+    named = os.environ.get("CXX")
+    return shutil.which(named.split()[0]) is None if named else not any(map(shutil.which, NAMES))
+
+
+def get_requires_for_build_wheel(settings: dict[str, Any] | None = None) -> list[str]:
+    """What pip installs in the environment of the build."""
+    return [*scikit.get_requires_for_build_wheel(settings), *_compiler()]
+
+
+def get_requires_for_build_editable(settings: dict[str, Any] | None = None) -> list[str]:
+    """What pip installs in the environment of the build."""
+    return [*scikit.get_requires_for_build_editable(settings), *_compiler()]
+
+
+def build_wheel(
+    folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None
+) -> str:
+    """Build a wheel into the folder; its name."""
+    _prepare()
+    return str(scikit.build_wheel(folder, settings, metadata))
+
+
+def build_editable(
+    folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None
+) -> str:
+    """Build the module beside its sources, and a wheel that points to the tree; its name."""
+    _prepare()
+    return str(scikit.build_editable(folder, settings, metadata))
+
+
+def _compiler() -> list[str]:
+    return [COMPILER_WHEEL] if needs_compiler() else []
+
+
+def _prepare() -> None:
+    """See to headers and a compiler.
+
+    Raises:
+        SystemExit: the headers of Python are missing.
+    """
+    if not any(Path(sysconfig.get_path(name), "Python.h").exists() for name in ("include", "platinclude")):
+        raise SystemExit(NO_HEADERS)
+    if not needs_compiler():
+        return
+    print("No C++ compiler is at hand: the ziglang wheel compiles the native module.", file=sys.stderr, flush=True)
+    tools = Path(tempfile.mkdtemp(prefix="topoopt-compiler-"))
+    for name in ("c++", "ar", "ranlib"):
+        tool = tools / name
+        checks = " -fno-sanitize=undefined" if name == "c++" else ""
+        tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang {name}{checks} "$@"\n')
+        tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    os.environ["CXX"] = str(tools / "c++")
+    given = os.environ.get("CMAKE_ARGS", "")
+    os.environ["CMAKE_ARGS"] = f"{given} -DCMAKE_AR={tools / 'ar'} -DCMAKE_RANLIB={tools / 'ranlib'}".strip()
