@@ -4,20 +4,24 @@ INSTANCE ?= instances/candle-16.yaml
 NAME = $(basename $(notdir $(INSTANCE)))
 VENV = .venv
 MUTANTS = 1000000
+CALLS = 1000000
+NATIVE = $(wildcard topoopt/native/src/* topoopt/native/cmake/CMakeLists.txt)
 BIN = $(VENV)/bin
 
 # `run` installs what running needs; everything else installs the tools of development as well.
-.PHONY: run test test-heavy fuzz check types kernels layers laws style docs bench format clean
+.PHONY: run test test-heavy test-native fuzz fuzz-native native wheel check types layers laws style docs bench format clean
 
-$(VENV)/.runs: pyproject.toml
+$(VENV)/.runs: pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'python3 lacks its venv module: apt-get install python3-venv' >&2; exit 1; }
+	@command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null || \
+		echo 'no C++ compiler here: the ziglang wheel (100 MB) compiles the native module, which takes some minutes'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.runs
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev --group docs
 	touch $@
 
 run: $(VENV)/.runs
@@ -32,19 +36,32 @@ test-heavy: $(VENV)/.installed
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz --mutants $(MUTANTS)
 
-# Two at a time, the longest first: none needs another. Kernels are compiled meanwhile, once for all processes of `test`.
+# After an edit of the native module: compiles what changed.
+native: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	touch $(VENV)/.runs $(VENV)/.installed
+
+# The native module with sanitizers and checked views: its tests, and calls with damaged arguments.
+test-native: $(VENV)/.installed
+	$(BIN)/python -m tests.native.checked pytest tests/native
+
+fuzz-native: $(VENV)/.installed
+	$(BIN)/python -m tests.native.checked fuzz --calls $(CALLS)
+
+wheel: $(VENV)/.installed
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+# Two at a time, the longest first: none needs another.
 check: $(VENV)/.installed
-	$(MAKE) --jobs=2 --output-sync=target types kernels docs layers laws style
+	$(MAKE) --jobs=2 --output-sync=target types docs layers laws style
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-kernels: $(VENV)/.installed
-	$(BIN)/topoopt doctor --compile
-
 style: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror topoopt/native/src/*
 
 layers: $(VENV)/.installed
 	PYTHONPATH=. $(BIN)/lint-imports --no-cache
@@ -61,6 +78,7 @@ bench: $(VENV)/.installed
 format: $(VENV)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i topoopt/native/src/*
 
 clean:
 	rm -rf $(VENV) out

@@ -1,10 +1,10 @@
 """Steps of a run that can be left behind: each works in a thread of its own while the caller looks at the clock.
 
-Searches look at their `Stop` themselves. What they cannot leave, because it is one call of a solver, of a compiled
-kernel or of a checker, is left here: the caller goes on with what there is, and the step ends when it next looks
+Searches look at their `Stop` themselves. What they cannot leave, because it is one call of a solver, of the
+native module or of a checker, is left here: the caller goes on with what there is, and the step ends when it next looks
 (`end_if_left`), which every look at a `Stop` and every report of progress does too. Nothing is raised into it from
-outside: an error in the middle of a library that calls back from C, or loads a kernel, would bring down the process.
-Kernels release the interpreter, so that the caller is never kept waiting by one.
+outside: an error in the middle of a library that calls back from C would bring down the process. Native calls release
+the interpreter, so that the caller is never kept waiting by one, and end once the flag of their step is set.
 
 A process that ends by itself waits for the steps it left behind; the command line does not.
 """
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from topoopt.core.leaving import LEFT, Left, end_if_left
+from topoopt.native import StopFlag, Stopped
 
 Result = TypeVar("Result")
 
@@ -32,16 +33,22 @@ class _Step(threading.Thread, Generic[Result]):
     def __init__(self, work: Callable[[], Result]) -> None:
         super().__init__(name="topoopt step", daemon=False)
         self._work, self._context = work, contextvars.copy_context()
-        self.done, self.left = threading.Event(), threading.Event()
+        self.done, self.left, self._flag = threading.Event(), threading.Event(), StopFlag()
         self._context.run(LEFT.set, self.left)
         self.results: list[Result] = []
         self.error: BaseException | None = None
 
+    def leave(self) -> None:
+        """Nobody waits for it any more."""
+        self.left.set()
+        self._flag.set()
+
     def run(self) -> None:
+        self._flag.watch()
         try:
             self._context.run(end_if_left)
             self.results.append(self._context.run(self._work))
-        except Left:
+        except (Left, Stopped):
             pass
         except BaseException as error:  # raised again by the caller
             self.error = error
@@ -68,11 +75,11 @@ def step(work: Callable[[], Result], late: Callable[[], bool], grace_s: float = 
         while not thread.done.wait(LOOK_S):
             end_if_left()  # a step inside a step ends with it
             if late() and not thread.done.is_set():
-                thread.left.set()
+                thread.leave()
                 if not thread.done.wait(grace_s) or not (thread.results or thread.error):
                     raise LateError
     except BaseException:
-        thread.left.set()
+        thread.leave()
         raise
     if thread.error is not None:
         raise thread.error

@@ -16,50 +16,20 @@ from topoopt.core.leaving import end_if_left
 from topoopt.core.verdict import StopReason
 
 
-class Clock:
-    """Seconds that count against a limit: those of `time.monotonic()`, but for the times in which it is halted."""
-
-    def __init__(self) -> None:
-        self._halted_s = 0.0
-        self._since: float | None = None
-
-    @property
-    def halted_s(self) -> float:
-        """Seconds in which it stood still so far."""
-        since = self._since
-        return self._halted_s + (0.0 if since is None else time.monotonic() - since)
-
-    def now(self) -> float:
-        """`time.monotonic()` without the seconds halted."""
-        return time.monotonic() - self.halted_s
-
-    def halt(self) -> None:
-        """Stand still from now on: what goes on is not the fault of the search."""
-        if self._since is None:
-            self._since = time.monotonic()
-
-    def go_on(self) -> None:
-        """Count again."""
-        if self._since is not None:
-            self._halted_s, self._since = self.halted_s, None
-
-
 @dataclass
 class Stop:
     """Shared by everything that works on one solve.
 
     Attributes:
-        deadline: value of `clock.now()` after which to stop; None for no limit.
+        deadline: value of `time.monotonic()` after which to stop; None for no limit.
         interrupted: set by the first Ctrl-C, SIGTERM or SIGHUP: end soon with the best so far.
         hurry: set by the second: end now with what is there.
-        clock: of the deadline.
         memory: what the run may hold.
     """
 
     deadline: float | None = None
     interrupted: threading.Event = field(default_factory=threading.Event)
     hurry: threading.Event = field(default_factory=threading.Event)
-    clock: Clock = field(default_factory=Clock)
     memory: Memory = field(default_factory=Memory)
 
     def reason(self) -> StopReason | None:
@@ -69,7 +39,7 @@ class Stop:
             return StopReason.INTERRUPTED
         if self.memory.exceeded.is_set():
             return StopReason.MEMORY
-        if self.deadline is not None and self.clock.now() >= self.deadline:
+        if self.deadline is not None and time.monotonic() >= self.deadline:
             return StopReason.TIME
         return None
 
@@ -77,27 +47,27 @@ class Stop:
         """The same interrupt, with a deadline no later than so many seconds from now; None: the same."""
         if seconds is None:
             return self
-        deadline = self.clock.now() + seconds
+        deadline = time.monotonic() + seconds
         return replace(self, deadline=deadline if self.deadline is None else min(deadline, self.deadline))
 
     def until(self, deadline: float | None) -> Stop:
-        """The same interrupt and clock with another deadline."""
+        """The same interrupt with another deadline."""
         return replace(self, deadline=deadline)
 
     def remaining_s(self) -> float | None:
         """Seconds left, None without a limit."""
-        return None if self.deadline is None else max(0.0, self.deadline - self.clock.now())
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
 
 def first_part(stop: Stop, share: float, most_s: float) -> Stop:
     """The same interrupt; the deadline after that part of the time left, and after `most_s` seconds in any case."""
     left = stop.remaining_s()
-    return stop.until(stop.clock.now() + (most_s if left is None else min(most_s, share * left)))
+    return stop.until(time.monotonic() + (most_s if left is None else min(most_s, share * left)))
 
 
 def at_most(stop: Stop, seconds: float) -> Stop:
     """The same, with a deadline after so many seconds where there is none."""
-    return stop if stop.deadline is not None else stop.until(stop.clock.now() + seconds)
+    return stop if stop.deadline is not None else stop.until(time.monotonic() + seconds)
 
 
 @contextmanager

@@ -83,7 +83,7 @@ class Timing:
 
     def for_search(self, share: float) -> Stop:
         """Deadline of the search, which begins: that part of the time left, the rest is for what comes after it."""
-        self._search_at, left = self.stop.clock.now(), self.stop.remaining_s()
+        self._search_at, left = time.monotonic(), self.stop.remaining_s()
         return self.stop.until(None if left is None else self._search_at + share * left)
 
     def keep(self, found: Callable[[], Any], search: Stop, rough: bool = False) -> None:
@@ -101,7 +101,7 @@ class Timing:
         self.kept = found
         if self.stop.deadline is None or search.deadline is None or self.limit_s is None:
             return
-        began = self.stop.clock.now()
+        began = time.monotonic()
         latest = search.deadline
         if not (rough or self._whole):
             self._whole = True
@@ -113,9 +113,9 @@ class Timing:
             and self._measuring_s <= MEASURING * searched_s
         ):
             figures_s, self.file_s = self.measure(found())
-            self._measuring_s += self.stop.clock.now() - began
+            self._measuring_s += time.monotonic() - began
             latest = min(latest, self.stop.deadline + SPARE_S - figures_s - self.file_s)
-        search.deadline = min(search.deadline, max(self.stop.clock.now(), latest))
+        search.deadline = min(search.deadline, max(time.monotonic(), latest))
 
     def before_check(self) -> Stop:
         """Deadline of what a solution can do without: the check is not what there is no time for."""
@@ -211,19 +211,19 @@ class Timing:
         if not self.stop.interrupted.is_set():
             return False
         if self._signal_at is None:
-            self._signal_at = self.stop.clock.now()
-        return self.stop.clock.now() - self._signal_at > AFTER_SIGNAL_S
+            self._signal_at = time.monotonic()
+        return time.monotonic() - self._signal_at > AFTER_SIGNAL_S
 
     def _late(self, seconds: float, share: float) -> bool:
         """Whether the limit is over by so much, also by the time that the processor gave this process: a machine that
         is busy with other things costs neither a first plan nor a verdict, unless it takes several times the limit."""
         if self.limit_s is None or not self._past(self.stop.deadline, seconds, share):
             return False
-        had_s = time.process_time() - self.cpu_began_s - self.stop.clock.halted_s
+        had_s = time.process_time() - self.cpu_began_s
         enough = had_s >= (1.0 + share) * self.limit_s + seconds or bool(self.stop.memory.children)
         return enough or self._past(self.stop.deadline, STARVED, STARVED)
 
     def _past(self, deadline: float | None, seconds: float, share: float) -> bool:
         if deadline is None or self.limit_s is None:
             return False
-        return self.stop.clock.now() > deadline + seconds + share * self.limit_s
+        return time.monotonic() > deadline + seconds + share * self.limit_s

@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.native.loaded import load_checked
+
 if TYPE_CHECKING:
     from topoopt.core.job_solution import JobSolution
+
+load_checked()
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)

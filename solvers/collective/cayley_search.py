@@ -6,17 +6,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
-from solvers.collective.cayley_kernels import climb
 from solvers.stop import Stop
 from topoopt.core.cayley import SemidirectGroup, semidirect_groups
 from topoopt.core.cluster import LinkDirection
+from topoopt.native import graph
 
 MOST_DEGREE = 10
 """Generators up to which all sets of them are looked at."""
 PATIENCE = 100
-UNMET = 1 << 60
 MOST_AT_ONCE = 50_000_000
 """Links followed between two looks at the limits."""
 
@@ -57,11 +54,8 @@ def search_cayley(
         seed: of the draws.
     """
     parts = math.lcm(*range(1, degree + 1))
-    load = np.full(most_steps + 1, UNMET, dtype=np.int64)
-    far = np.full(most_steps + 1, UNMET, dtype=np.int64)
-    generators = np.zeros((most_steps + 1, degree), dtype=np.int64)
+    search = graph.CayleySearch(degree, most_steps, parts, seed)
     owner: dict[int, SemidirectGroup] = {}
-    state = np.array([seed], dtype=np.uint64)
     groups = semidirect_groups(servers)
     rounds = max(len(groups) - 1, 0).bit_length() + 1
     # Each draw follows all links of one search, and sums over the sets of generators for a few steps.
@@ -74,12 +68,10 @@ def search_cayley(
             least, left = -1, max(share // len(groups), 1)
             sizes = group.modulus, group.order, group.powers, links is LinkDirection.BIDIRECTIONAL
             while left > 0 and stop.reason() is None:
-                before = load.copy(), far.copy()
-                reached = climb(*sizes, min(left, at_once), PATIENCE, parts, state, load, far, generators)
+                reached, improved = search.climb(*sizes, min(left, at_once), PATIENCE)
                 left -= at_once
                 least = reached if least < 0 or 0 <= reached < least else least
-                for steps in np.flatnonzero((load != before[0]) | (far != before[1])).tolist():
-                    owner[steps] = group
+                owner |= dict.fromkeys(improved.tolist(), group)
             if least >= 0:
                 met.append((least, place))
         if len(groups) == 1 or stop.reason() is not None or not met:
@@ -88,10 +80,10 @@ def search_cayley(
     return [
         CayleyDigraph(
             owner[steps],
-            tuple(generators[steps].tolist()),
+            tuple(search.generators[steps].tolist()),
             steps,
-            Fraction(degree * int(load[steps]), parts * servers),
-            int(far[steps]),
+            Fraction(degree * int(search.load[steps]), parts * servers),
+            int(search.far[steps]),
         )
         for steps in sorted(owner)
     ]

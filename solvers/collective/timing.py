@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.collective import CollectiveProblem, CollectiveSchedule
 from topoopt.core.collective_solution import bytes_per_unit
-from topoopt.simulate.jit import kernel
+from topoopt.native import graph
 
 MOST_PIECES = 4096
 
@@ -83,7 +83,7 @@ def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> LinkU
 def timing(problem: CollectiveProblem, schedule: CollectiveSchedule) -> ScheduleTimes:
     """Times of a schedule for this problem."""
     sends, uses = schedule.sends, link_uses(problem, schedule)
-    return ScheduleTimes(*_times(
+    return ScheduleTimes(*graph.schedule_times(
         sends.block, sends.tail, sends.head, sends.step, sends.reduce, schedule.blocks.units, schedule.blocks.owner,
         uses.start, uses.arc, uses.once, us_of_unit(problem, schedule), uses.slow, problem.network.nodes,
     ))  # fmt: skip
@@ -123,52 +123,6 @@ def pipelined_parts(loads: Floats, latency: Floats, pieces: int) -> tuple[float,
     alike = max(pieces - steps, 0)
     bytes_us = fullest.sum() + alike * before[-1].max(initial=0.0) / pieces
     return float(bytes_us), float(slowest.sum() + alike * latency.max(initial=0.0))
-
-
-@kernel
-def _times(
-    block: Int32s, tail: Int32s, head: Int32s, step: Int32s, reduce: Bools, units: Ints, owner: Int32s,
-    start: Ints, arcs: Ints, once: Ints, us_per_unit: Floats, slow: Floats, nodes: int,
-) -> tuple[float, float, float]:  # fmt: skip
-    """Times of sends sorted by step; a sum waits for all that its sender adds, a copy for what its sender gets."""
-    load = np.zeros(len(us_per_unit))
-    whole = np.zeros(len(us_per_unit))
-    free = np.zeros(len(us_per_unit))
-    left = np.zeros(len(arcs))  # when the bytes of an entry begin to pass its link
-    done = np.zeros(len(arcs))
-    summed = np.zeros((len(units), nodes))  # all that was added there has come
-    copied = np.full((len(units), nodes), np.inf)  # the first copy has come
-    total, latest, latency, fullest, begin = 0.0, 0.0, 0.0, 0.0, 0
-    for k in range(len(block)):
-        if step[k] != step[begin]:
-            total += latency + fullest
-            latency, fullest = 0.0, 0.0
-            load[:] = 0.0
-            begin = k
-        latency = max(latency, slow[k])
-        own = reduce[k] or tail[k] == owner[block[k]]
-        leave = summed[block[k], tail[k]] if own else copied[block[k], tail[k]]
-        end = leave
-        for place in range(start[k], start[k + 1]):
-            if once[place] == place:
-                arc = arcs[place]
-                lasts = units[block[k]] * us_per_unit[arc]
-                load[arc] += lasts
-                whole[arc] += lasts
-                fullest = max(fullest, load[arc])
-                left[place] = max(leave, free[arc])  # switches pass on while they receive
-                done[place] = free[arc] = left[place] + lasts
-            leave = left[once[place]]
-            end = max(end, done[once[place]])
-        arrival = end + slow[k]
-        if reduce[k]:
-            summed[block[k], head[k]] = max(summed[block[k], head[k]], arrival)
-        else:
-            copied[block[k], head[k]] = min(copied[block[k], head[k]], arrival)
-        latest = max(latest, arrival)
-    if len(block):
-        total += latency + fullest
-    return total, latest, whole.max()
 
 
 def best_pieces(time_of: Callable[[int], float], most: int = MOST_PIECES) -> int:

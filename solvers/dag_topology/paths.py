@@ -8,14 +8,15 @@ volumes over circuits.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.dag_topology_solution import StepPath
+from topoopt.native import placement
 from topoopt.simulate.dag.shared_circuits import StepGraph, in_order
-from topoopt.simulate.jit import kernel
 
 SOURCE, SINK = -1, -2
 
@@ -74,6 +75,10 @@ class PathGraph:
         order = in_order(first, successor, np.bincount(head, minlength=nodes).astype(np.int64))
         return PathGraph(first, successor, order, fixed, moved, pair, of_run)
 
+    @cached_property
+    def _steps(self) -> placement.Steps:
+        return placement.Steps(self.first, self.successor, self.order)
+
     def longest(self, slowness: Floats) -> tuple[float, StepPath]:
         """The longest path.
 
@@ -81,7 +86,7 @@ class PathGraph:
             slowness: float64[pairs], one over circuits.
         """
         length = self.fixed + self.moved * np.append(slowness, 0.0)[self.pair]
-        end, nodes = _longest(self.first, self.successor, self.order, length)
+        end, nodes = self._steps.longest_path(length)
         path: list[tuple[int, ...]] = []
         before = -1
         for node in nodes.tolist():
@@ -130,29 +135,3 @@ def _runs(problem: DagTopologyProblem, graph: StepGraph) -> list[Run]:
             run.append((gate, transfer, user))
         found.append(run)
     return [run for run in found if len(run) > 1]
-
-
-@kernel
-def _longest(
-    first: Ints, successor: Ints, order: Ints, length: Floats
-) -> tuple[float, Ints]:  # pragma: no cover - compiled
-    n = len(order)
-    head, parent = np.zeros(n), np.full(n, -1, dtype=np.int64)
-    best, last = -1.0, 0
-    for at in range(n):
-        node = order[at]
-        end = head[node] + length[node]
-        if end > best:
-            best, last = end, node
-        for k in range(first[node], first[node + 1]):
-            if end > head[successor[k]] or parent[successor[k]] < 0:
-                head[successor[k]], parent[successor[k]] = max(end, head[successor[k]]), node
-    count, node = 0, last
-    while node >= 0:
-        count += 1
-        node = parent[node]
-    path, node = np.empty(count, dtype=np.int64), last
-    for k in range(count - 1, -1, -1):
-        path[k] = node
-        node = parent[node]
-    return best, path

@@ -22,10 +22,10 @@ from topoopt.core.errors import InfeasibleError
 from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
+from topoopt.native import jobs
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.lower import GraphArrays, graph_arrays
 from topoopt.simulate.network import network_arrays
-from topoopt.simulate.time_models.arrival import iteration_time
 
 REBALANCE_SERVERS = 32
 """Up to here all routes are balanced anew as well, not only the broken ones."""
@@ -90,7 +90,7 @@ class JobEvaluator(RepairMemory[Repair]):
         network = direct_connect_network(self.cluster, topology, plan.routes, plan.rings)
         if self._arrays is None:
             self._arrays = graph_arrays(self._graph, network)
-        return float(iteration_time(self._arrays, network_arrays(network), True, np.inf))
+        return float(jobs.simulate(self._arrays, network_arrays(network), True)[0])
 
     def _repaired(self, failure: Failure) -> Repair:
         far = reach(after(self.topology, failure), failure.servers)

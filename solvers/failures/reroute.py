@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.failures.surviving import Surviving
-from solvers.network.constructions.route_kernels import route_kernel
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.routing import PathTable
+from topoopt.native import routing
 
 DUST = 1e-6
 """Bytes of a demand without traffic, against the largest one: it is spread, too, but never decides."""
@@ -46,9 +46,9 @@ def least_loaded(surviving: Surviving, source: Ints, target: Ints, amount: Float
         if len(chosen) == 0:
             continue
         graph = surviving.graph(int(target[chosen[0]]))
-        route_kernel(
-            chosen, source, target, heavy, graph.ptr, graph.head, graph.tail, graph.hops_to, graph.inverse_capacity,
-            load, ptr, arcs, False,
+        routing.route_demands(
+            chosen, source, target, heavy, graph.ptr, graph.head, graph.hops_to, graph.inverse_capacity, load, ptr,
+            arcs, False,
         )  # fmt: skip
     return ArcPaths(ptr, arcs)
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from solvers.failures.listing import links_left
 from solvers.network.constructions.graph import ArcGraph, row_ptr
+from topoopt import native
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.failures import Failure
 from topoopt.core.topology import Topology
-from topoopt.simulate.hops import hop_distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def _graph(topology: Topology, left: Int32s) -> ArcGraph:
     tail = topology.arcs[:, 0].astype(np.int64)
     head = np.where(left > 0, topology.arcs[:, 1], topology.arcs[:, 0]).astype(np.int64)
     by_head = np.argsort(head, kind="stable")
-    hops_to = hop_distances(row_ptr(head, n), np.ascontiguousarray(tail[by_head]), n).astype(np.int32)
+    hops_to = native.graph.hop_distances(row_ptr(head, n), np.ascontiguousarray(tail[by_head]), n).astype(np.int32)
     capacity = left.astype(np.float64)
     inverse = np.divide(1.0, capacity, out=np.zeros_like(capacity), where=capacity > 0)
     return ArcGraph(row_ptr(tail, n), tail, head, inverse, hops_to)

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from solvers.job.sizes import effort_for
-from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
-from solvers.job.strategy.anneal_kernel import quick_bounds
-from solvers.job.strategy.moves import GraphShape, graph_shape
+from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity, overflow_bytes
+from solvers.job.strategy.graph_shape import GraphShape, graph_shape
 from solvers.job.strategy.screening import FAR_ON_FABRICS, promising
 from solvers.job.strategy.starts import starting_strategies
 from solvers.stop import Stop
@@ -17,7 +16,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Strategy
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.workload import Workload
-from topoopt.simulate.lower import build_task_graph, strategy_arrays
+from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network, network_arrays
 from topoopt.simulate.time_models.arrival import rounds_within
 from topoopt.simulate.time_models.evaluate import simulate
@@ -51,7 +50,7 @@ def fabric_job(cluster: Cluster, workload: Workload, found: Sequence[Strategy]) 
     arrays, capacity = workload_arrays(cluster, workload), memory_capacity(cluster)
 
     def fits(strategy: Strategy) -> bool:
-        return bool(quick_bounds(arrays, *strategy_arrays(strategy), capacity)[1] == 0)
+        return overflow_bytes(arrays, strategy, capacity) == 0
 
     starts = starting_strategies(cluster, workload)
     within = [start for start in starts if fits(start.strategy)]

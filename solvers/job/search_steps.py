@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from solvers.job.loop import Candidate, LoopSettings, Progress
 from solvers.job.realise import Realisation, extends, realise, too_long, with_rings_for, with_schedules
-from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
-from solvers.job.strategy.anneal_kernel import quick_bounds
-from solvers.job.strategy.moves import graph_shape
+from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity, overflow_bytes
+from solvers.job.strategy.graph_shape import graph_shape
 from solvers.job.strategy.starts import Start
 from solvers.job.topology_step import TopologyStep
 from solvers.stop import Stop
@@ -16,7 +15,6 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.workload import Workload
-from topoopt.simulate.lower import strategy_arrays
 from topoopt.simulate.network import network_arrays
 from topoopt.simulate.workload_arrays import workload_arrays
 
@@ -52,7 +50,7 @@ class SearchSteps:
 
     def overflow(self, strategy: Strategy) -> float:
         """Bytes in all by which servers have too little memory."""
-        return float(quick_bounds(self.arrays, *strategy_arrays(strategy), self.capacity)[1])
+        return overflow_bytes(self.arrays, strategy, self.capacity)
 
     def on_topologies(self, start: Start, topologies: int, at_most_ms: float) -> Candidate:
         """A start on the best of so many topologies; its time may be infinite where it exceeds `at_most_ms`."""

@@ -15,8 +15,9 @@ from solvers.backends.highs import highs_model
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.placement_solution import TensorTransfer
+from topoopt.native import placement
 from topoopt.simulate.placement.arrays import PlacementArrays
-from topoopt.simulate.placement.rates import rates_by_volume, volumes, within_links
+from topoopt.simulate.placement.rates import within_links
 from topoopt.simulate.placement.schedule import PlacedSchedule, simulated
 
 ROUNDS = 60
@@ -189,11 +190,11 @@ def _best_rates(a: PlacementArrays, schedule: PlacedSchedule, stop: Stop) -> Flo
     problem, unit = rate_problem(a, schedule)
     if not problem.pairs:
         return np.zeros_like(schedule.rates)
-    closed = rates_by_volume(a, volumes(a, schedule.device), 0.5)
+    closed = placement.rates_by_volume(a, schedule.device, 0.5)
     found = optimal_rates(problem, {pair: float(closed[pair]) / unit for pair in problem.pairs}, stop)
     if found is None:
         return None
     rates = np.zeros_like(schedule.rates)
     for pair, rate in found[0].items():
         rates[pair] = rate * unit
-    return np.asarray(within_links(a, rates))
+    return within_links(a, rates)

@@ -19,8 +19,9 @@ from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
+from topoopt.native import placement
 from topoopt.simulate.placement.arrays import ALONE, STATIC, PlacementArrays, placement_arrays
-from topoopt.simulate.placement.rates import rates_by_volume, uniform_rates, volumes
+from topoopt.simulate.placement.rates import uniform_rates
 from topoopt.simulate.placement.schedule import PlacedSchedule, ordered, simulated
 
 CLOSE = 1e-9
@@ -85,8 +86,8 @@ class LatencySearch:
         """Static rates worth trying for a placement, in closed form; one unused table for other kinds of sharing."""
         if not self.allocate:
             return [uniform_rates(self.a)]
-        volume = volumes(self.a, device_of(self.a, place))
-        tables = [rates_by_volume(self.a, volume, power) for power in (0.5, 1.0)]
+        device = device_of(self.a, place)
+        tables = [placement.rates_by_volume(self.a, device, power) for power in (0.5, 1.0)]
         return tables if self.best is None else [*tables, self.best.rates]
 
     def offer_place(self, place: Placement, start_ms: Floats | None = None) -> bool:

@@ -23,7 +23,6 @@ from solvers.processes.start import ChildProcess, ended, started
 from solvers.processes.team_child import STOP
 from solvers.stop import Stop
 from topoopt.core.errors import MachineError
-from topoopt.simulate.compilation import LISTENERS
 
 LOOK_S = 0.05
 """How often limits are looked at."""
@@ -52,7 +51,6 @@ class Team:
         self._said: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._members: list[tuple[ChildProcess, threading.Thread]] = []
         self._counted = ExitStack()
-        self._compiling: set[int] = set()
         self._told_stop = False
         try:
             for place in range(count):
@@ -77,7 +75,6 @@ class Team:
         for child, listener in self._members:
             ended(child, listener)
         self._members = []
-        self._compiled()
         self._counted.close()
 
     def in_order(self, tasks: Sequence[Any], told: Tell) -> Iterator[Any]:
@@ -122,25 +119,11 @@ class Team:
         kind, content = message
         if kind == "told":
             told(*content)
-        elif kind == "compiling":
-            if content:
-                self._compiling.add(place)
-                for listener in LISTENERS if len(self._compiling) == 1 else ():
-                    listener.began()
-            else:
-                self._compiled(place)
         else:
             with suppress(subprocess.TimeoutExpired):
                 self._members[place][0].process.wait(LAST_S)
             code = self._members[place][0].process.poll()
             raise MachineError(f"a process of the search died (exit code {code})")
-
-    def _compiled(self, *places: int) -> None:
-        """These members compile no more; without any, none does."""
-        before = len(self._compiling)
-        self._compiling -= set(places or tuple(self._compiling))
-        for listener in LISTENERS if before and not self._compiling else ():
-            listener.ended()
 
     def _send(self, place: int, request: Any) -> None:
         with suppress(BrokenPipeError):  # it died, as its listener says

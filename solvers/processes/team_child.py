@@ -6,12 +6,12 @@ import os
 import queue
 import sys
 import threading
+import time
 import traceback
 from typing import Any
 
 from solvers.processes.pipe import receive, send
 from solvers.stop import Stop
-from topoopt.simulate.compilation import heard
 
 
 def serve() -> None:
@@ -20,23 +20,18 @@ def serve() -> None:
     os.dup2(2, 1)  # what a library prints must not mix with the messages
     stop, tasks = Stop(), queue.SimpleQueue[tuple[int, Any, float | None]]()
 
-    def compiling(now: bool) -> None:
-        (stop.clock.halt if now else stop.clock.go_on)()
-        send(out, ("compiling", now))
-
     begin, arguments = receive(sys.stdin.buffer)
     threading.Thread(target=_listen, args=(stop, tasks), daemon=True).start()
-    with heard(lambda: compiling(True), lambda: compiling(False)):
-        work = begin(stop, *arguments)
-        while True:
-            number, task, left_s = tasks.get()
-            stop.deadline = None if left_s is None else stop.clock.now() + left_s
-            try:
-                answer = ("done", number, work(task, lambda *said: send(out, ("told", said))))
-            except Exception as error:
-                error.add_note(traceback.format_exc())
-                answer = ("failed", number, error)
-            send(out, answer)
+    work = begin(stop, *arguments)
+    while True:
+        number, task, left_s = tasks.get()
+        stop.deadline = None if left_s is None else time.monotonic() + left_s
+        try:
+            answer = ("done", number, work(task, lambda *said: send(out, ("told", said))))
+        except Exception as error:
+            error.add_note(traceback.format_exc())
+            answer = ("failed", number, error)
+        send(out, answer)
 
 
 def _listen(stop: Stop, tasks: queue.SimpleQueue[tuple[int, Any, float | None]]) -> None:

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from formulations.shards.shard_classes import LayerClasses, ShapeParts
-from solvers.shards.backtrack_kernels import EXHAUSTED, FOUND, seat
 from topoopt.core.arrays import Bools, Ints
+from topoopt.native import pipeline
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +51,12 @@ def seat_ranks(bench: Bench, taken: Ints, preference: Ints, nodes: int) -> tuple
     begin = np.cumsum([0, *(len(sizes) for sizes in wide[:-1])])
     rows = lines.component[groups]
     component = np.where(rows >= 0, rows + begin[:, None], -1)
-    seated = np.zeros(len(lines.atom), dtype=np.int64)
-    status = seat(
-        bench.layer.switch[owners], component, np.concatenate(wide), bench.counts.copy(), bench.room[owners],
-        lines.alike, preference, nodes, seated,
+    seated, complete = pipeline.seat_ranks(
+        bench.layer.switch[owners], component, np.concatenate(wide), bench.counts, bench.room[owners],
+        lines.alike, preference, nodes,
     )  # fmt: skip
-    if status != FOUND:
-        return None, status == EXHAUSTED
+    if seated is None:
+        return None, complete
     table = np.zeros((len(bench.parts.atoms), bench.layer.classes), dtype=np.int64)
     np.add.at(table, (lines.atom, seated), 1)
     return table, True

@@ -26,7 +26,7 @@ def test_a_limit_holds(tmp_path: Path, name: str) -> None:
     instance = write(tmp_path, document)
     result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", 1, "--json")
     assert result.code in (0, 4, 5), result.stderr
-    assert result.json["wall_s"] < SLOWER * 2.05 + 300.0 * ("kernels compiled" in result.stderr)
+    assert result.json["wall_s"] < SLOWER * 2.05
     if result.code != 5:
         assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
 
@@ -54,15 +54,12 @@ def byte_code() -> None:
 @pytest.mark.parametrize("limit_s", [0.1, 1.0, 5.0, 30.0])
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
 def test_a_limit_holds_exactly(tmp_path: Path, name: str, limit_s: float) -> None:
-    """On a machine with nothing else to do, after `topoopt doctor --compile`: limit + 1 s + 5 %, start to end."""
+    """On a machine with nothing else to do: limit + 1 s + 5 %, start to end."""
     document: dict[str, Any] = {"schema_version": 1, "name": "case", **{**SMALL, **LARGE}[name]}
     instance = write(tmp_path, document)
-    for attempt in range(2):  # a kernel that is compiled the first time does not count
-        began = time.monotonic()
-        result = run_apart("solve", instance, "--out", tmp_path / f"out{attempt}", "--time-limit", limit_s)
-        wall_s = time.monotonic() - began
-        if "kernels compiled" not in result.stderr:
-            break
+    began = time.monotonic()
+    result = run_apart("solve", instance, "--out", tmp_path / "out", "--time-limit", limit_s)
+    wall_s = time.monotonic() - began
     print(f"{name}: limit {limit_s} s, {wall_s:.2f} s, exit code {result.code}")
     assert result.code in (0, 4, 5), result.stderr
     assert wall_s <= limit_s * 1.05 + 1.0

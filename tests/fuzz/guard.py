@@ -14,7 +14,7 @@ from types import FrameType
 from topoopt.core.errors import TopooptError
 
 SECONDS = 10.0
-"""Of the processor for one file, in a process that has its kernels compiled; how busy the machine is says nothing."""
+"""Of the processor for one file; how busy the machine is says nothing."""
 
 HUNG_S = 120.0
 """After which a call that takes no signal is ended with the whole process, its stack printed."""

@@ -185,7 +185,7 @@ def test_a_child_that_ignores_sigterm(tmp_path: Path) -> None:
 
 
 def test_read_only_installation(tmp_path: Path) -> None:
-    """Where nothing can be written but the folder asked for, kernels are compiled all the same."""
+    """Where nothing can be written but the folder asked for, an instance is solved all the same."""
     probe = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)
     if probe.returncode:
         pytest.skip("no mount namespaces here")

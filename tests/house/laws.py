@@ -14,13 +14,11 @@ from tests.house.tree import Module, Tree, imports_anywhere, imports_at_load, na
 MOST_LINES_OF_MODULE = 300
 MOST_LINES_OF_FUNCTION = 80
 
-KERNELS = frozenset({"kernel", "summing_kernel", "piece"})
-"""Decorators of compiled functions, which may be long."""
-
 ROOTS = (
     "topoopt",
     "topoopt.cli.main",
     "solvers.backends.guard_child",
+    "topoopt.native.cmake.build_backend",
     "topoopt.formats.nccl.read",
     "topoopt.formats.patch_list.read",
 )
@@ -43,21 +41,11 @@ def short_modules(tree: Tree) -> Iterator[str]:
             yield f"{module.file}: {lines} lines, at most {MOST_LINES_OF_MODULE}"
 
 
-def _is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    names = {
-        node.attr if isinstance(node, ast.Attribute) else node.id
-        for decorator in function.decorator_list
-        for node in [decorator.func if isinstance(decorator, ast.Call) else decorator]
-        if isinstance(node, ast.Attribute | ast.Name)
-    }
-    return bool(names & KERNELS)
-
-
 def short_functions(tree: Tree) -> Iterator[str]:
-    """A function is seen on one screen; compiled kernels are exempt."""
+    """A function is seen on one screen."""
     for module in tree.values():
         for node in module.nodes:
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _is_kernel(node):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > MOST_LINES_OF_FUNCTION:
@@ -143,7 +131,6 @@ OWN_FILES: Mapping[str, str] = {
     "topoopt.drawing.glossary": "a table of the package",
     "topoopt.drawing.svg": "a style sheet of the package",
     "topoopt.formats.hosts.script": "parts of scripts of the package",
-    "topoopt.simulate.jit": "sources of the package",
     "topoopt.studies.identity": "sources of the package",
     "topoopt.studies.executors": "/proc/meminfo",
     "solvers.memory": "/proc/PID/statm",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.ceilings import CEILINGS, Size, sizes
+from tests.house.ceilings import CEILINGS, SOURCES, Size, native_size, sizes
 from tests.house.laws import LAWS, breaches
 from tests.house.tree import PACKAGES, Tree, read_tree
 
@@ -87,8 +87,6 @@ def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) ->
 @pytest.mark.parametrize(
     "files",
     [
-        {"solvers/search.py": f"@kernel\ndef f():\n{LINES}"},
-        {"solvers/search.py": f"@summing_kernel(signature)\ndef f():\n{LINES}"},
         {"topoopt/table.py": TABLE + "def f():\n    import topoopt.kinds.a\n"},
         {"topoopt/kinds/a.py": GOOD["topoopt/kinds/a.py"] + "if TYPE_CHECKING:\n    import topoopt.table\n"},
         {"solvers/search.py": "x = read_text(name, 5)\ny = torch.load(name)\n"},
@@ -96,7 +94,7 @@ def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) ->
     ],
 )
 def test_no_breach(tmp_path: Path, files: dict[str, str]) -> None:
-    """Kernels may be long, functions may import late, types may be imported for checking, private names repeat."""
+    """Functions may import late, types may be imported for checking, private names repeat."""
     assert told_of(tmp_path, {**GOOD, **files}) == {}
 
 
@@ -113,6 +111,13 @@ def test_ceilings_are_what_stands(house: Tree) -> None:
     standing = sizes(house)
     assert set(standing) == set(CEILINGS)
     assert [name for name, ceiling in CEILINGS.items() if standing[name].lines < 0.99 * ceiling.lines] == []
+
+
+def test_the_native_sources_are_below_theirs() -> None:
+    """C++ counts as well."""
+    standing = native_size(ROOT)
+    assert all(amount <= most for amount, most in zip(standing, SOURCES, strict=True))
+    assert standing.lines >= 0.99 * SOURCES.lines
 
 
 def test_the_program_speaks_and_fails(tmp_path: Path) -> None:

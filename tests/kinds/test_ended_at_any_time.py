@@ -81,7 +81,6 @@ def test_what_a_cut_search_returns_passes_the_check(tmp_path: Path, name: str) -
     asks = [4, 40] if name in SLOW else [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144]
     for ask in asks:
         effort = Effort(problem.search, CountedStop(last=ask))
-        solver.prepare(problem)
         try:
             choice = solver.methods(problem)[problem.search.method].run(problem, effort)
         except LimitError:

@@ -1,11 +1,10 @@
-"""Circuits that change during an iteration: assignment, conservation, closed forms, dark time, stages."""
+"""Circuits that change during an iteration: conservation, closed forms, dark time, stages."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +15,7 @@ from tests.support.simulated import times
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.native import circuits
 from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
     CircuitTiming,
@@ -25,7 +25,6 @@ from topoopt.simulate.circuits import (
     simulate_circuits,
     simulate_stages,
 )
-from topoopt.simulate.circuits.assign import greedy_circuits, random_circuits, scheduled_circuits
 from topoopt.simulate.circuits.work import pair_chunks
 
 FORWARD, BACKWARD, TRANSFER, ALLREDUCE = TaskKind.FORWARD, TaskKind.BACKWARD, TaskKind.TRANSFER, TaskKind.ALLREDUCE
@@ -42,82 +41,6 @@ def cluster(n: int, d: int, hop_us: float = 0.0) -> Cluster:
 def transfers(n: int, pairs: dict[tuple[int, int], int]) -> TaskGraph:
     """Transfers that all begin at once."""
     return cases.graph_of(n, [(TRANSFER, i, j, -1, 0.0, size) for (i, j), size in pairs.items()], set())
-
-
-def dice(seed: int) -> np.ndarray:
-    """State of the random numbers."""
-    return np.array([seed], dtype=np.uint64)
-
-
-@given(n=st.integers(2, 9), d=st.integers(1, 5), seed=st.integers(0, 10**6), directed=st.booleans())
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_circuits_follow_the_greedy_rule(n: int, d: int, seed: int, directed: bool) -> None:
-    """Against the rule in plain Python: largest remaining demand first, halved after each circuit, caps kept."""
-    draw = np.random.default_rng(seed)
-    demand = draw.random((n, n)) * (draw.random((n, n)) < 0.6)
-    np.fill_diagonal(demand, 0.0)
-    left = {
-        (i, j): demand[i, j] if directed else max(demand[i, j], demand[j, i])
-        for i in range(n)
-        for j in range(n)
-        if i != j and (directed or i < j)
-    }
-    out, into, expected = [0] * n, [0] * n, np.zeros((n, n), dtype=int)
-    while True:
-        open_pairs = [
-            pair
-            for pair, amount in left.items()
-            if amount > 0 and out[pair[0]] < d and (into[pair[1]] < d if directed else out[pair[1]] < d)
-        ]
-        if not open_pairs:
-            break
-        i, j = max(open_pairs, key=lambda pair: left[pair])
-        left[i, j] /= 2
-        expected[i, j] += 1
-        out[i] += 1
-        if directed:
-            into[j] += 1
-        else:
-            expected[j, i] += 1
-            out[j] += 1
-    assert (greedy_circuits(demand, d, directed, dice(seed)) == expected).all()
-
-
-@given(
-    n=st.integers(2, 14), d=st.integers(2, 5), seed=st.integers(0, 10**6), share=st.sampled_from([0.0, 0.05, 0.3, 1.0])
-)
-@settings(max_examples=120, deadline=None, derandomize=True)
-def test_forwarding_circuits_join_all_servers(n: int, d: int, seed: int, share: float) -> None:
-    """Fibre pairs within the degree, connected whatever the demand; at most one server keeps free interfaces."""
-    draw = np.random.default_rng(seed)
-    demand = draw.random((n, n)) * (draw.random((n, n)) < share)
-    np.fill_diagonal(demand, 0.0)
-    links = scheduled_circuits(demand, d, False, True, dice(seed))
-    assert (links == links.T).all()
-    assert not links.diagonal().any()
-    assert links.sum(axis=1).max() <= d
-    assert nx.is_connected(nx.from_numpy_array(links))
-
-
-@given(n=st.integers(2, 9), d=st.integers(1, 12), seed=st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None, derandomize=True)
-def test_first_circuits_are_regular(n: int, d: int, seed: int) -> None:
-    """Every server sends and receives over d circuits, none to itself, parallel ones only above n - 1."""
-    links = random_circuits(n, d, dice(seed))
-    assert (links.sum(axis=0) == d).all()
-    assert (links.sum(axis=1) == d).all()
-    assert not links.diagonal().any()
-    assert links.max() <= -(-d // (n - 1))
-
-
-def test_pairs_of_islands_are_joined() -> None:
-    """Demand of pairs only, which takes every interface: links are given up until all servers are joined (degree 2)."""
-    demand = np.zeros((8, 8))
-    for i in range(0, 8, 2):
-        demand[i, i + 1] = 1.0 + i
-    links = scheduled_circuits(demand, 2, False, True, dice(3))
-    assert nx.is_connected(nx.from_numpy_array(links))
-    assert (links.sum(axis=1) <= 2).all()
 
 
 @given(
@@ -203,7 +126,7 @@ def test_iterations_go_on_with_the_circuits_of_the_last() -> None:
     """After the first iteration the circuits fit, so the second of a permutation needs no change."""
     n, size = 9, int(2 * B)
     pairs = [(i, (i + 4) % n) for i in range(n)]
-    seed = next(seed for seed in range(99) if not any(random_circuits(n, 1, dice(seed))[pair] for pair in pairs))
+    seed = next(seed for seed in range(99) if not any(circuits.random_circuits(n, 1, seed)[pair] for pair in pairs))
     graph = transfers(n, dict.fromkeys(pairs, size))
     run = simulate_circuits(graph, cluster(n, 1), SIP, CircuitTiming(1.0, 5.0), seed=seed, iterations=2)
     assert run.times_ms == pytest.approx((8.0, 2.0), rel=1e-9), "5 ms of other circuits, 1 dark, 2 of sending; 2"

@@ -15,18 +15,16 @@ from tests.support.simulated import times
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.taskgraph import TaskKind
-from topoopt.simulate.engine.max_min import max_min_rates
+from topoopt.native import flows as native
 
 TRANSFER, ALLREDUCE = TaskKind.TRANSFER, TaskKind.ALLREDUCE
 
 
 def rates_of(flows: list[list[int]], capacity: list[float]) -> list[float]:
     """Rates of flows given as lists of links."""
-    ptr = np.cumsum([0] + [len(links) for links in flows]).astype(np.int64)
-    rate = np.zeros(len(flows))
-    flat = np.array([link for links in flows for link in links], dtype=np.int32)
-    max_min_rates(np.arange(len(flows)), ptr[:-1].copy(), ptr[1:].copy(), flat, np.array(capacity), rate)
-    return rate.tolist()
+    first = np.cumsum([0] + [len(links) for links in flows]).astype(np.int64)
+    link = np.array([link for links in flows for link in links], dtype=np.int32)
+    return native.max_min_rates(first, link, np.array(capacity), np.ones(len(flows), dtype=np.int64)).tolist()
 
 
 def test_a_flow_bottlenecked_elsewhere_leaves_the_rest() -> None:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.support.placed_graphs import problem
+from topoopt.native import placement
 from topoopt.simulate.placement.arrays import placement_arrays
-from topoopt.simulate.placement.events import makespan
-from topoopt.simulate.placement.rates import rates_by_volume, uniform_rates, volumes, within_links
+from topoopt.simulate.placement.rates import uniform_rates, within_links
 from topoopt.simulate.placement.schedule import ordered, simulated
 
 
@@ -63,10 +63,10 @@ def test_static_rates_and_their_closed_forms():
     """Volumes 4 and 1 at once: proportional rates end both at 5 ms; square roots give 2 : 1."""
     fork = problem([0, 0, 0], [(0, [1], 4), (0, [2], 1)], [1, 1, 1], sharing="static")
     a = placement_arrays(fork)
-    volume = volumes(a, np.array([0, 1, 2]))
-    even = rates_by_volume(a, volume, 1.0)
+    device = np.array([0, 1, 2])
+    even = placement.rates_by_volume(a, device, 1.0)
     assert even[0, 1:] / 125_000 == pytest.approx([0.8, 0.2])
-    assert rates_by_volume(a, volume, 0.5)[0, 1:] / 125_000 == pytest.approx([2 / 3, 1 / 3])
+    assert placement.rates_by_volume(a, device, 0.5)[0, 1:] / 125_000 == pytest.approx([2 / 3, 1 / 3])
     assert span(fork, [0, 1, 2], rates=even / 125_000) == pytest.approx(5.0)
     assert span(fork, [0, 1, 2]) == pytest.approx(8.0)  # uniform: half each
     assert (within_links(a, 3 * even).sum(axis=1) <= a.network * (1 + 1e-12)).all()
@@ -96,8 +96,8 @@ def test_giving_up_early_never_hides_a_better_value():
     """The limited makespan is the makespan if that is within the limit, else inf."""
     fork = problem([1, 4, 3], [(0, [1], 2), (0, [2], 2)], [1, 1, 1])
     a, device = placement_arrays(fork), np.array([0, 1, 2])
-    assert makespan(a, device, uniform_rates(a), 9.0) == 9.0
-    assert makespan(a, device, uniform_rates(a), 8.9) == np.inf
+    assert placement.makespan(a, device, uniform_rates(a), False, 9.0) == 9.0
+    assert placement.makespan(a, device, uniform_rates(a), False, 8.9) == np.inf
 
 
 def test_a_given_order_is_kept_even_if_it_waits():

@@ -11,19 +11,17 @@ from hypothesis import strategies as st
 
 from tests.support.shared_cases import fat_tree, step_by_step
 from topoopt.core.shared_cluster_jobs import JobClass
+from topoopt.native import jobs
 from topoopt.simulate.cluster.loads import job_loads, shared_links
-from topoopt.simulate.cluster.rates import fair_rates
 
 
 def rates(parts: np.ndarray, capacity: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """`fair_rates` of a dense table of loads."""
+    """`jobs.fair_rates` of a dense table of loads."""
     rows, links = np.nonzero(parts)
     high = np.searchsorted(rows, np.arange(len(limit)), side="right")
     low = np.searchsorted(rows, np.arange(len(limit)), side="left")
-    rate = np.zeros(len(limit))
     order = np.arange(len(limit))
-    fair_rates(order, low, high, links.astype(np.int64), parts[rows, links], capacity, limit, rate)
-    return rate
+    return jobs.fair_rates(order, low, high, links.astype(np.int64), parts[rows, links], capacity, limit)
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)

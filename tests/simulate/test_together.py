@@ -25,10 +25,9 @@ from topoopt.simulate.cluster.together import (
 )
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.fabrics.options import Group
-from topoopt.simulate.lower import graph_arrays
-from topoopt.simulate.network import Network, network_arrays
+from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.fluid import simulate_fluid
+from topoopt.simulate.time_models.fluid import outcome
 
 TRANSFER, ALLREDUCE, FORWARD = TaskKind.TRANSFER, TaskKind.ALLREDUCE, TaskKind.FORWARD
 CLUSTER = Cluster(servers=54, gpus_per_server=1, degree=4, link_gbps=100.0)
@@ -78,9 +77,9 @@ def test_without_restarts_the_long_job_ends_alone() -> None:
     cluster = replace(CLUSTER, servers=6)
     graph, job_ptr = merge_jobs(two_jobs(1000, 3000), 6)
     network = shared_network(graph, cluster, dumbbell, FabricOptions())
-    outcome = simulate_fluid(graph_arrays(graph, network), network_arrays(network), job_ptr, False)
-    assert outcome.first_end.tolist() == pytest.approx([200.0, 400.0])
-    assert outcome.carried.tolist() == pytest.approx([1000.0, 3000.0, 4000.0, 1000.0, 3000.0])
+    done = outcome(graph, network, job_ptr, restart=False)
+    assert done.first_end.tolist() == pytest.approx([200.0, 400.0])
+    assert done.carried.tolist() == pytest.approx([1000.0, 3000.0, 4000.0, 1000.0, 3000.0])
 
 
 def test_fifo_rounds_share_a_bottleneck_too() -> None:

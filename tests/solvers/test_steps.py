@@ -1,4 +1,4 @@
-"""Steps that are left behind, clocks that stand still, and memory: what a run does when it has to end."""
+"""Steps that are left behind, limits, and memory: what a run does when it has to end."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from solvers.memory import Memory, resident_bytes
 from solvers.steps import LateError, step
-from solvers.stop import Clock, Stop, first_part
+from solvers.stop import Stop
 from solvers.timing import Timing
 from topoopt.core.leaving import end_if_left
 from topoopt.core.units import bytes_of
 from topoopt.core.verdict import StopReason
+from topoopt.native import graph
 from topoopt.verify.laws.findings import ViolationLog
 
 
@@ -111,21 +113,23 @@ def test_a_step_inside_a_step_is_left_with_it() -> None:
     assert sorted(stops) == ["inner", "outer"]
 
 
-def test_a_halted_clock_moves_no_deadline_nearer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten minutes of compiling leave the 5 seconds that were left, for a stop and for all that were made of it."""
-    now = [1000.0]
-    monkeypatch.setattr("solvers.stop.time.monotonic", lambda: now[0])
-    stop = Stop(1005.0)
-    half = first_part(stop, 0.5, 100.0)
-    stop.clock.halt()
-    now[0] += 600.0
-    assert (stop.remaining_s(), half.remaining_s()) == (5.0, 2.5)
-    stop.clock.go_on()
-    now[0] += 3.0
-    assert (stop.remaining_s(), half.reason()) == (2.0, StopReason.TIME)
-    assert stop.reason() is None
-    assert stop.clock.halted_s == 600.0
-    assert Clock().halted_s == 0.0
+def test_a_native_call_ends_when_its_step_is_left() -> None:
+    """It looks at the flag of its step; calls outside any step go on."""
+    first, head = np.arange(0, 4 * 60 + 1, 4, dtype=np.int64), np.arange(240, dtype=np.int64) % 60
+    begun, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        try:
+            while True:
+                graph.hop_distances(first, head, 60)
+        finally:
+            ended.set()
+
+    with pytest.raises(LateError):
+        step(work, begun.is_set)
+    assert ended.wait(60.0)
+    assert graph.hop_distances(first, head, 60).shape == (60, 60)
 
 
 def test_the_first_plan_shows_what_comes_after(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +210,7 @@ def test_when_a_check_is_left(
     """Two seconds were given: past the limit both by the clock and by the time of the processor."""
     timing = Timing(Stop(0.0), 2.0, cpu_began_s=50.0)
     timing.stop.memory.children |= set(children)
-    monkeypatch.setattr(Clock, "now", lambda _: past_s + 0.02 * 2.0)
+    monkeypatch.setattr("solvers.timing.time.monotonic", lambda: past_s + 0.02 * 2.0)
     monkeypatch.setattr("solvers.timing.time.process_time", lambda: 50.0 + cpu_s)
     assert timing.check_late() == late
     timing.file_s = 20.0
@@ -217,7 +221,7 @@ def test_what_cannot_be_written_in_time_is_not(monkeypatch: pytest.MonkeyPatch) 
     """A file of 20 s is begun 20 s before the limit and a second at the latest; after Ctrl-C at any time."""
     timing = Timing(Stop(100.0), 100.0, cpu_began_s=0.0, file_s=20.0)
     now = [85.0]
-    monkeypatch.setattr(Clock, "now", lambda _: now[0])
+    monkeypatch.setattr("solvers.timing.time.monotonic", lambda: now[0])
     monkeypatch.setattr("solvers.timing.time.process_time", lambda: now[0])
     assert timing.unwritable() is None
     now[0] = 87.0

@@ -279,6 +279,6 @@ def make_solution(
             ConvergencePoint(9000, "final", total),
         ),
         instance_sha256="3f7a" * 16,
-        versions=(("topoopt", "0.1.0"), ("python", "3.11.7"), ("numpy", "2.3.1"), ("numba", "0.62.0")),
+        versions=(("topoopt", "0.1.0"), ("python", "3.11.7"), ("numpy", "2.3.1")),
         notes=("operator times: analytic A100 model", "4-byte activations <b>everywhere</b>"),
     )

@@ -62,9 +62,11 @@ def two_layer_multipliers(
         l7 += ahead
         l7 -= (half * ahead_y)[:, :, None]
         np.maximum(l7, 0.0, out=l7)
+        l7 *= distinct
         l8 += ahead
         l8 -= (half * ahead_y)[None, :, :]
         np.maximum(l8, 0.0, out=l8)
+        l8 *= distinct
     weight = np.minimum(l4, c) * free
     l7 += l5[:, :, None]
     np.minimum(l7, weight[:, None, :], out=l7)

@@ -7,20 +7,15 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
-from topoopt.cli.compile_kernels import compile_kernels
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
 
-LIBRARIES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortools", "pyomo", "pydantic")
+LIBRARIES = ("topoopt", "numpy", "scipy", "networkx", "highspy", "ortools", "pyomo", "pydantic")
 
 
 def doctor(
-    compile_now: Annotated[
-        bool, typer.Option("--compile", help="Compile the kernels of every kind: once after installation, minutes.")
-    ] = False,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
     """Print versions and solve a tiny problem with every solver found; exit code 1 if something is broken."""
@@ -29,15 +24,13 @@ def doctor(
     def command() -> int:
         libraries = {name: _version(name) for name in LIBRARIES}
         solvers, absent = _try_solvers()
-        kinds = compile_kernels(lambda line: output.remarks.print(line, highlight=False)) if compile_now else {}
         document: dict[str, Any] = {
             "python": sys.version.split()[0],
             "platform": platform.platform(),
             "libraries": libraries,
             "solvers": solvers,
             "solvers_absent": absent,
-            "kinds": kinds,
-            "ok": None not in libraries.values() and all(entry["ok"] for entry in (*solvers.values(), *kinds.values())),
+            "ok": None not in libraries.values() and all(entry["ok"] for entry in solvers.values()),
         }
 
         def show(console: Console) -> None:
@@ -50,9 +43,6 @@ def doctor(
                     f"solver {name}", "", f"ok, {entry['by']}" if entry["ok"] else f"broken: {entry['reason']}"
                 )
             table.add_row("not found", "", ", ".join(absent))
-            for name, entry in kinds.items():
-                state = f"ok, {entry['wall_s']:.1f} s" if entry["ok"] else f"broken: {entry['reason']}"
-                table.add_row(f"kernels of {name}", "", state)
             console.print(table)
 
         output.result(document, show)

@@ -36,9 +36,7 @@ def solve(
         typer.Option("--out", "-o", help="Directory for solution.json and report.html; default: out/NAME of the file."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Seed; default: of the instance.")] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(min=0.0, help="Seconds of the whole run; compiling kernels does not count.")
-    ] = None,
+    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds of the whole run.")] = None,
     memory_limit: Annotated[
         str | None,
         typer.Option(

@@ -48,7 +48,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "topoopt resilience out/llama3-70b-64/solution.json --days 349 --spares 0,2,4",
     ),
     "reconfigure": ("topoopt reconfigure candle-16.yaml --delays 10us,1ms,10ms",),
-    "doctor": ("topoopt doctor", "topoopt doctor --compile"),
+    "doctor": ("topoopt doctor",),
     "import flexnet-profile": ("topoopt import flexnet-profile profile.json --model dlrm -o job.yaml",),
     "import flexnet-taskgraph": ("topoopt import flexnet-taskgraph graph.fbuf -o job.yaml",),
     "import chakra": ("topoopt import chakra traces/ --as co-optimisation --peak-tflops 312 -o job.yaml",),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from solvers.timing import Timing
 from topoopt.console.began import Moment, began
 from topoopt.console.output import Output
 from topoopt.core.errors import LimitError
-from topoopt.simulate.compilation import heard
 
 Result = TypeVar("Result")
 
@@ -109,15 +107,14 @@ class AttendedRun:
 def attended(
     output: Output, time_limit_s: float | None, memory_limit_bytes: int | None = None
 ) -> Iterator[AttendedRun]:
-    """Look after signals and say so at once on standard error; say when kernels are compiled.
+    """Look after signals and say so at once on standard error.
 
     Args:
         output: of the command.
-        time_limit_s: of the run from the start of the program, without the time of the compiler; None for none.
+        time_limit_s: of the run from the start of the program; None for none.
         memory_limit_bytes: of the run and its solvers; None for none.
     """
     run = AttendedRun()
-    compiling: list[float] = []
 
     def told(signals: int) -> None:
         if run.doing is None:
@@ -126,17 +123,8 @@ def attended(
         text = f"finishing: {doing}; Ctrl-C again to stop with what is there" if signals == 1 else "stopping"
         os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
 
-    def compiler_began() -> None:
-        if not compiling:
-            output.remarks.print("compiling kernels, once: up to a minute or two", highlight=False)
-        compiling.append(time.monotonic())
-
     with stop_on_signals(None, hurries=True, told=told) as stop:
         run.timing.stop, run.timing.cpu_began_s = stop, run.began.cpu_s
         run.limit(time_limit_s)
         stop.memory.limit_bytes = memory_limit_bytes
-        with heard(compiler_began, lambda: None):
-            yield run
-    if compiling:
-        text = f"kernels compiled in {stop.clock.halted_s:.1f} s, which do not count against the time limit"
-        output.remarks.print(text, highlight=False)
+        yield run

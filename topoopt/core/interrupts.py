@@ -18,7 +18,7 @@ from types import FrameType
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """What asks a run to end; SIGHUP where the system knows it."""
 
-DEAF = ("pydantic", "llvmlite")
+DEAF = ("pydantic",)
 """Packages whose compiled part calls functions of Python, and goes on when these raise."""
 
 _AGAIN_S = 0.01

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.metadata import version
 
-PACKAGES = ("topoopt", "numpy", "scipy", "numba", "networkx", "highspy", "ortools")
+PACKAGES = ("topoopt", "numpy", "scipy", "networkx", "highspy", "ortools")
 
 
 def versions() -> tuple[tuple[str, str], ...]:

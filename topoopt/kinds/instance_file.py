@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -20,7 +21,6 @@ from topoopt.files.atomic import write_text_atomically
 from topoopt.files.canonical import canonical_json
 from topoopt.files.documents import Document, Limits, parse_document
 from topoopt.files.faults import Fault, nearest_text, value_text
-from topoopt.files.price_book_schema import PriceBookFile
 from topoopt.files.untrusted import files_seen
 from topoopt.kinds import KINDS, kind_named
 
@@ -29,7 +29,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MOST_BYTES = 1_000_000
 """Canonical JSON of a document that is kept with its problem."""
 
-OTHER_FILES: dict[str, type[BaseModel]] = {"price-book": PriceBookFile}
+OTHER_FILES = {"price-book": ("topoopt.files.price_book_schema", "PriceBookFile")}
 """Files that are no instances."""
 
 
@@ -182,7 +182,8 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
         references, shared = models_json_schema(models)
         return {"$schema": DIALECT, "oneOf": [references[one] for one in models], **shared}
     if kind in OTHER_FILES:
-        return {"$schema": DIALECT, **OTHER_FILES[kind].model_json_schema()}
+        module, model = OTHER_FILES[kind]
+        return {"$schema": DIALECT, **getattr(importlib.import_module(module), model).model_json_schema()}
     if kind not in KINDS:
         allowed = nearest_text(kind, (*KINDS, *OTHER_FILES))
         raise InputError([Problem("no such kind of instance", path="kind", value=value_text(kind), allowed=allowed)])

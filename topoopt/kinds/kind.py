@@ -1,7 +1,7 @@
 """What a kind of problem is to the command line, the library and studies: one frozen record.
 
-The module of a kind has the constant `RECORDS`; what reads, writes and checks its files is loaded with it, its solvers,
-pages and explanations on first use, so that `topoopt check` of one kind loads neither solvers nor other kinds.
+The module of a kind has the constant `RECORDS`; what reads its instance files is loaded with it, its checker,
+solvers, pages and explanations on first use, so that `topoopt check` of one kind loads neither solvers nor other kinds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from topoopt.core.leaving import end_if_left
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import SolutionHead
 from topoopt.files.documents import Document
-from topoopt.files.solution_format import SolutionFormat
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from solvers.stop import Stop
     from solvers.timing import Timing
     from topoopt.core.price_book import PriceBook
+    from topoopt.files.solution_format import SolutionFormat
     from topoopt.kinds.explanation import Explanation, Question
     from topoopt.kinds.plan_model import PlanModel
     from topoopt.verify.laws.findings import CheckDepth, CheckFindings
@@ -171,7 +171,6 @@ class Solver:
             computed from the plan, not checked yet.
         check: (problem, what a method found, solution) -> findings, where what was found holds hints that the
             checker would otherwise search for again; None: as the kind checks any solution.
-        prepare: called with the problem before a method runs: compiles or loads kernels.
         search_share: part of a time limit that a search may take, where what comes after it takes long.
         models: problem -> formulations whose solutions are plans of it, by name; the first is the one meant without a
             name.
@@ -182,7 +181,6 @@ class Solver:
     assemble: Callable[[Any, Any, Effort], SolutionHead]
     tables: Callable[[str], MethodTables]
     check: Callable[[Any, Any, Any], CheckFindings] | None = None
-    prepare: Callable[[Any], None] = lambda _: None
     search_share: float = 1.0
     models: Callable[[Any], Mapping[str, PlanModel]] = lambda _: {}
     excerpt: Callable[[Any], tuple[Any, int]] | None = None
@@ -214,6 +212,15 @@ def at_first_use(module: str, constant: str) -> Callable[[], Any]:
     return lambda: getattr(importlib.import_module(module), constant)
 
 
+def called_later(module: str, function: str) -> Callable[..., Any]:
+    """What loads the module when it is called, and calls its function."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(importlib.import_module(module), function)(*arguments)
+
+    return call
+
+
 def at_any_depth(check: Callable[[Any, Any], CheckFindings]) -> Callable[[Any, Any, CheckDepth], CheckFindings]:
     """For a checker that always does all it can."""
     return lambda problem, solution, depth: check(problem, solution)
@@ -231,12 +238,18 @@ class KindFiles:
     Attributes:
         schema: model of instance files.
         read: document of an instance file -> problem. Raises InputError.
-        solutions: reads and writes solution files.
+        solution_module: has the constant `SOLUTION_FILE`, and is loaded at its first use.
     """
 
     schema: type[BaseModel]
     read: Callable[[Document], Any]
-    solutions: SolutionFormat[Any]
+    solution_module: str
+
+    @property
+    def solutions(self) -> SolutionFormat[Any]:
+        """What reads and writes solution files."""
+        solutions: SolutionFormat[Any] = importlib.import_module(self.solution_module).SOLUTION_FILE
+        return solutions
 
 
 @dataclass(frozen=True, kw_only=True)

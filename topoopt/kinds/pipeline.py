@@ -17,9 +17,7 @@ from topoopt.core.search_settings import SearchSettings
 from topoopt.core.solution import CUT_OFF
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds import kind_of
-from topoopt.kinds.embedded import document_to_embed
 from topoopt.kinds.kind import AS_STATED, Effort, Instance, Kind, Method, SolveOptions, Solver
-from topoopt.simulate.compilation import heard
 from topoopt.verify.laws.findings import BRIEF, CheckFindings
 
 AUTO = "auto"
@@ -144,7 +142,6 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
             own = stack.enter_context(stop_on_signals(search.time_limit_s, hurries=True))
             timing = Timing(own, search.time_limit_s)
         stop = timing.stop
-        stack.enter_context(heard(stop.clock.halt, stop.clock.go_on))
         if options.memory_bytes is not None:
             stop.memory.limit_bytes = options.memory_bytes
         effort = Effort(search, timing.for_search(solver.search_share), options, timing)
@@ -161,7 +158,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         late = timing.unwritable()
         if late is not None:
             raise LimitError(late)
-        document = timing.closing(lambda: document_to_embed(problem))
+        document = timing.closing(lambda: _to_embed(problem))
     solution = replace(solution, instance=document)
     if document is None and timing.past_the_end():
         solution = replace(solution, notes=(*solution.notes, INSTANCE_LEFT))
@@ -170,25 +167,30 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
     return solution
 
 
+def _to_embed(problem: Any) -> Any:
+    from topoopt.kinds.embedded import document_to_embed
+
+    return document_to_embed(problem)
+
+
 def _afterwards_s(problem: Any, effort: Effort, found: Any) -> tuple[float, float]:
     """Seconds that the figures of what was found take, and its file."""
-    clock = effort.stop.clock
-    began = clock.now()
+    began = time.monotonic()
     solution = kind_of(problem).solver().assemble(problem, found, effort)
-    figures_s = clock.now() - began
+    figures_s = time.monotonic() - began
     return figures_s, _file_s(kind_of(problem), solution, effort)
 
 
 def _file_s(kind: Kind, solution: Any, effort: Effort) -> float:
     """Seconds that its file takes: a part of it is written to memory."""
-    excerpt, clock = kind.solver().excerpt, effort.stop.clock
+    excerpt = kind.solver().excerpt
     if excerpt is None:
         return 0.0
     part, longer = excerpt(solution)
     kind.files.solutions.text(part)  # loads what it needs
-    began = clock.now()
+    began = time.monotonic()
     kind.files.solutions.text(part)
-    return longer * (clock.now() - began)
+    return longer * (time.monotonic() - began)
 
 
 def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: Timing) -> Any:
@@ -199,7 +201,6 @@ def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: T
     """
 
     def work() -> Any:
-        solver.prepare(asked)
         return method.run(asked, effort)
 
     if timing.stop.memory.look():

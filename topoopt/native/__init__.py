@@ -6,19 +6,18 @@ the interpreter's lock, and end with `Stopped` once the flag that their thread w
 
 from __future__ import annotations
 
-from topoopt.native._native import (
-    StopFlag,
-    Stopped,
-    circuits,
-    exact,
-    flows,
-    graph,
-    jobs,
-    pipeline,
-    placement,
-    routing,
-    search,
-)
+from . import _native
+
+StopFlag, Stopped = _native.StopFlag, _native.Stopped
+circuits = _native.circuits
+exact = _native.exact
+flows = _native.flows
+graph = _native.graph
+jobs = _native.jobs
+pipeline = _native.pipeline
+placement = _native.placement
+routing = _native.routing
+search = _native.search
 
 __all__ = [
     "StopFlag",

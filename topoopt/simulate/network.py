@@ -79,7 +79,7 @@ class Network:
 
 
 class NetworkArrays(NamedTuple):
-    """A network as kernels see it; fields as in `Network`; `cut`: segments of transfers go between
+    """A network as simulations see it; fields as in `Network`; `cut`: segments of transfers go between
     the pieces of what AllReduces send at once; `turns`: after a turn of each of these."""
 
     servers: int
@@ -102,7 +102,7 @@ class NetworkArrays(NamedTuple):
 
 
 def network_arrays(network: Network) -> NetworkArrays:
-    """The arrays of a network, checked for the ranges the kernels rely on."""
+    """The arrays of a network, checked for the ranges that simulations rely on."""
     longest = int(np.diff(network.path_ptr).max(initial=0))
     longest = max(longest, int(np.diff(network.member_ptr).max(initial=0)))
     longest = max(longest, int(np.diff(network.schedules.hop_ptr).max(initial=0)))

@@ -1,4 +1,4 @@
-"""Schedules of AllReduces as kernels see them: what every step puts on the links, hop by hop.
+"""Schedules of AllReduces as simulations see them: what every step puts on the links, hop by hop.
 
 A schedule of whole blocks in p pieces has p - 1 steps more: the pieces follow each other a step behind, so that step t
 holds 1/p of what the steps t - p + 1 to t of the whole blocks hold. What messages of one step carry over the same link
@@ -15,7 +15,6 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.group_schedule import GroupSchedule
-from topoopt.simulate.jit import piece
 
 UNLIMITED = np.iinfo(np.int64).max
 
@@ -104,12 +103,3 @@ def _units(one: GroupSchedule, link_id: Int32s) -> Ints:
 
 def _starts(lengths: Sequence[int]) -> Ints:
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64)
-
-
-@piece
-def schedule_of(x: ScheduleArrays, group: int, payload: int) -> int:
-    """The schedule of an AllReduce; -1: it runs on rings."""
-    for s in range(x.group_ptr[group], x.group_ptr[group + 1]):
-        if x.from_bytes[s] <= payload < x.below_bytes[s]:
-            return s
-    return -1

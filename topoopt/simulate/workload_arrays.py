@@ -1,4 +1,4 @@
-"""A workload as arrays, from which kernels lower strategies to task graphs."""
+"""A workload as arrays, from which strategies are lowered to task graphs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WorkloadArrays(NamedTuple):
 
 
 def workload_arrays(cluster: Cluster, workload: Workload) -> WorkloadArrays:
-    """Flatten a workload for the kernels.
+    """Flatten a workload.
 
     `pinned` holds the offset of operators that may not move, -1 for the others. `local_ms` is laid out per operator as
     splits x weights: entry (split, w) is the time of the AllReduce inside a server of the part's shard of weight w.

@@ -50,15 +50,6 @@ def load(program: str) -> Callable[[list[str]], int]:
     return loaded
 
 
-def _load_compiler() -> None:
-    """Numba's tables of what it can compile, which it builds at the first call of a compiled function."""
-    with suppress(ImportError, AttributeError):
-        from numba.core.registry import cpu_target
-
-        cpu_target.target_context.refresh()
-        cpu_target.typing_context.refresh()
-
-
 def serve(program: str) -> None:
     """Answer requests until standard input ends."""
     die_with_parent()
@@ -67,7 +58,6 @@ def serve(program: str) -> None:
     for name in PRELOADED:
         with suppress(ImportError):
             importlib.import_module(name)
-    _load_compiler()
     entry = load(program)
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)

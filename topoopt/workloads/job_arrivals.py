@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s
+from topoopt.core.draws import Draws
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobTable, TracedJob
 
 MS = 1e-3
@@ -17,11 +18,11 @@ def job_table(jobs: Sequence[TracedJob] | DrawnJobs, classes: Sequence[JobClass]
 
     The same seed gives the same jobs.
     """
-    rng = np.random.default_rng(seed)
+    draws = Draws(seed)
     if isinstance(jobs, DrawnJobs):
-        return _drawn(jobs, classes, servers, rng)
+        return _drawn(jobs, classes, servers, draws)
     index = np.array([job.class_index for job in jobs], dtype=np.int32)
-    times = _iteration_ms(index, classes, rng)
+    times = _iteration_ms(index, classes, draws)
     usual = _usual_iterations(index, times, classes)
     given = np.array([0 if job.iterations is None else job.iterations for job in jobs], dtype=np.int64)
     iterations = np.where(given > 0, given, np.maximum(1, np.rint(usual))).astype(np.int64)
@@ -29,15 +30,15 @@ def job_table(jobs: Sequence[TracedJob] | DrawnJobs, classes: Sequence[JobClass]
     return JobTable(tuple(job.name for job in jobs), arrival, index, iterations, times)
 
 
-def _drawn(jobs: DrawnJobs, classes: Sequence[JobClass], servers: int, rng: np.random.Generator) -> JobTable:
+def _drawn(jobs: DrawnJobs, classes: Sequence[JobClass], servers: int, draws: Draws) -> JobTable:
     chosen = np.array([index for index, _ in jobs.mix], dtype=np.int32)
     weight = np.array([weight for _, weight in jobs.mix])
     weight = weight / weight.sum()
-    index = chosen[rng.choice(len(chosen), jobs.count, p=weight)]
-    times = _iteration_ms(index, classes, rng)
+    index = chosen[draws.weighted(weight, jobs.count)]
+    times = _iteration_ms(index, classes, draws)
     usual = _usual_iterations(index, times, classes)
     if jobs.spread == "exponential":
-        usual = usual * rng.exponential(1.0, jobs.count)
+        usual = usual * draws.exponential(jobs.count)
     iterations = np.maximum(1, np.rint(usual)).astype(np.int64)
     names = tuple(f"job-{number}" for number in range(jobs.count))
     if jobs.rate_per_s is None and jobs.load is None:
@@ -46,7 +47,7 @@ def _drawn(jobs: DrawnJobs, classes: Sequence[JobClass], servers: int, rng: np.r
     if rate is None:
         work = [classes[c].servers * _mean_seconds(classes[c]) for c in chosen]
         rate = (jobs.load or 0.0) * servers / float(weight @ np.array(work))
-    return JobTable(names, np.cumsum(rng.exponential(1.0 / rate, jobs.count)), index, iterations, times)
+    return JobTable(names, np.cumsum(draws.exponential(jobs.count)) / rate, index, iterations, times)
 
 
 def _mean_seconds(one: JobClass) -> float:
@@ -56,13 +57,13 @@ def _mean_seconds(one: JobClass) -> float:
     return (one.iterations or 0) * float(np.mean(one.iteration_ms)) * MS
 
 
-def _iteration_ms(index: Int32s, classes: Sequence[JobClass], rng: np.random.Generator) -> Floats:
+def _iteration_ms(index: Int32s, classes: Sequence[JobClass], draws: Draws) -> Floats:
     """One of the times of its class for each job; classes with one time leave the generator alone."""
     times = np.empty(len(index))
     for c, one in enumerate(classes):
         own = np.flatnonzero(index == c)
         samples = np.array(one.iteration_ms)
-        times[own] = samples[0] if len(samples) == 1 else rng.choice(samples, len(own))
+        times[own] = samples[0] if len(samples) == 1 else samples[draws.below(len(samples), len(own))]
     return times
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from topoopt.core.draws import Draws
 from topoopt.core.shared_cluster_jobs import JobClass, JobPlacement, JobsAtOnce, RankOrder
 
 
@@ -27,20 +28,18 @@ class Draw:
     routes_seed: int
 
 
-def server_order(jobs: JobsAtOnce, servers: int, draw: np.random.Generator) -> list[int]:
+def server_order(jobs: JobsAtOnce, servers: int, draws: Draws) -> list[int]:
     """All servers in the order in which jobs take them."""
     if jobs.placement is JobPlacement.RANDOM:
-        return [int(server) for server in draw.permutation(servers)]
+        return [int(server) for server in draws.permutation(servers)]
     rack = jobs.rack_servers
     racks = [range(first, min(first + rack, servers)) for first in range(0, servers, rack)]
-    return [server for place in draw.permutation(len(racks)) for server in racks[int(place)]]
+    return [server for place in draws.permutation(len(racks)) for server in racks[int(place)]]
 
 
-def place_jobs(
-    jobs: JobsAtOnce, sizes: Sequence[int], servers: int, draw: np.random.Generator
-) -> tuple[tuple[int, ...], ...]:
+def place_jobs(jobs: JobsAtOnce, sizes: Sequence[int], servers: int, draws: Draws) -> tuple[tuple[int, ...], ...]:
     """Servers of jobs of the given sizes, all different."""
-    order = server_order(jobs, servers, draw)
+    order = server_order(jobs, servers, draws)
     placed, first = [], 0
     for size in sizes:
         own = order[first : first + size]
@@ -53,13 +52,13 @@ def draw_jobs(
     jobs: JobsAtOnce, classes: Sequence[JobClass], servers: int, load: int, repetition: int, seed: int
 ) -> Draw:
     """`load` jobs, each of a class drawn by its weight (another load or repetition does not change them)."""
-    draw = np.random.default_rng([seed, load, repetition])
+    draws = Draws(seed, load, repetition)
     weights = np.array([weight for _, weight in jobs.mix])
-    chosen = draw.choice(len(weights), size=load, p=weights / weights.sum())
+    chosen = draws.weighted(weights, load)
     index = tuple(jobs.mix[int(place)][0] for place in chosen)
-    sample = tuple(float(value) for value in draw.random(load))
-    routes_seed = int(draw.integers(2**31))
-    placed = place_jobs(jobs, [classes[c].servers for c in index], servers, draw)
+    sample = tuple(float(value) for value in draws.uniform(load))
+    routes_seed = int(draws.below(2**31, 1)[0])
+    placed = place_jobs(jobs, [classes[c].servers for c in index], servers, draws)
     return Draw(index, placed, sample, routes_seed)
 
 

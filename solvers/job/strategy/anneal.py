@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
-from solvers.job.strategy.anneal_kernel import (
-    ACCEPTED,
-    BEST,
-    FIGURE,
-    OVERLOADED,
-    PROPOSALS,
-    PRUNED,
-    SIMULATED,
-    Walker,
-    anneal_batch,
-    quick_bounds,
-    score,
-)
-from solvers.job.strategy.moves import GraphShape
+from solvers.job.sizes import annealing_threads, most_tasks
+from solvers.job.strategy.graph_shape import GraphShape
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.verdict import StopReason
+from topoopt.native import jobs
 from topoopt.simulate.lower import strategy_arrays
 from topoopt.simulate.network import NetworkArrays
 from topoopt.simulate.workload_arrays import WorkloadArrays
@@ -40,6 +28,7 @@ class AnnealSettings:
         start_temperature, end_temperature: relative to the current cost; cooled geometrically.
         batch: proposals between two looks at the clock.
         scored_by_rounds: score every proposal by `rounds` (slower, exact in the model of the figures).
+        threads: that score proposals ahead; None: as many as suit the cluster. They change nothing in the result.
     """
 
     proposals: int
@@ -47,6 +36,7 @@ class AnnealSettings:
     end_temperature: float = 0.0005
     batch: int = 100
     scored_by_rounds: bool = False
+    threads: int | None = None
 
 
 @dataclass(frozen=True)
@@ -81,23 +71,9 @@ def memory_capacity(cluster: Cluster) -> float:
     return float("inf") if cluster.server_memory_bytes is None else float(cluster.server_memory_bytes)
 
 
-def _walker(
-    workload: WorkloadArrays, network: NetworkArrays, start: Strategy, capacity: float, seed: int, figure: float | None
-) -> Walker:
-    split, offset = strategy_arrays(start)
-    _, overflow = quick_bounds(workload, split, offset, capacity)
-    cost = score(workload, network, split, offset, False, np.inf)
-    if figure is None:
-        figure = score(workload, network, split, offset, True, np.inf)
-    return Walker(
-        split=split,
-        offset=offset,
-        figure_split=split.copy(),
-        figure_offset=offset.copy(),
-        value=np.array([cost, overflow, cost, overflow, figure]),
-        counts=np.zeros(5, dtype=np.int64),
-        rng=np.array([seed % 2**64], dtype=np.uint64),
-    )
+def overflow_bytes(workload: WorkloadArrays, strategy: Strategy, capacity: float) -> float:
+    """Bytes in all by which servers have too little memory."""
+    return jobs.quick_bounds(workload, *strategy_arrays(strategy), capacity)[1]
 
 
 def anneal(
@@ -127,29 +103,37 @@ def anneal(
         progress: called after every batch with (proposals of the batch, best ms so far).
         start_ms: time of the start by `rounds`, if it is known.
     """
-    walker = _walker(workload, network, start, capacity, seed, start_ms)
-    if settings.scored_by_rounds:
-        walker.value[0] = walker.value[BEST] = walker.value[FIGURE]
+    run = jobs.Annealing(
+        workload,
+        network,
+        shape,
+        *strategy_arrays(start),
+        capacity=capacity,
+        seed=seed % 2**64,
+        rounds=settings.scored_by_rounds,
+        most_tasks=most_tasks(workload.servers),
+        start_ms=math.nan if start_ms is None else start_ms,
+        threads=annealing_threads(workload.servers) if settings.threads is None else settings.threads,
+    )
     cooling = 1.0
     if settings.proposals > 0:
         cooling = (settings.end_temperature / settings.start_temperature) ** (1.0 / settings.proposals)
-    reason = stop.reason()
-    while reason is None and walker.counts[PROPOSALS] < settings.proposals:
-        done = int(walker.counts[PROPOSALS])
-        batch = min(settings.batch, settings.proposals - done)
-        temperature = settings.start_temperature * cooling**done
-        anneal_batch(workload, network, shape, walker, batch, temperature, cooling, settings.scored_by_rounds, capacity)
+    reason, made = stop.reason(), 0
+    while reason is None and made < settings.proposals:
+        batch = min(settings.batch, settings.proposals - made)
+        run.run(batch, settings.start_temperature * cooling**made, cooling)
+        made += batch
         if progress is not None:
-            progress(batch, float(walker.value[FIGURE]))
+            progress(batch, run.best_ms)
         reason = stop.reason()
-    best, best_ms = to_strategy(walker.figure_split, walker.figure_offset), float(walker.value[FIGURE])
+    proposals, simulated, accepted, pruned, overloaded = run.counts.tolist()
     return StrategyAnnealResult(
-        strategy=best,
-        iteration_time_ms=best_ms,
-        proposals=int(walker.counts[PROPOSALS]),
-        simulated=int(walker.counts[SIMULATED]),
-        accepted=int(walker.counts[ACCEPTED]),
-        pruned=int(walker.counts[PRUNED]),
-        overloaded=int(walker.counts[OVERLOADED]),
+        strategy=to_strategy(*run.best),
+        iteration_time_ms=run.best_ms,
+        proposals=proposals,
+        simulated=simulated,
+        accepted=accepted,
+        pruned=pruned,
+        overloaded=overloaded,
         stopped_by=reason,
     )

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solvers.job.grouped_topologies import grouped_ms
-from solvers.job.sizes import effort_for
-from solvers.job.strategy.anneal_kernel import quick_bounds, too_many_tasks
+from solvers.job.sizes import ANY_TASKS, effort_for, most_tasks
 from solvers.job.strategy.starts import Start
 from solvers.network.constructions.estimate import BusyEstimate
 from solvers.network.constructions.selection import Selection
@@ -16,9 +15,10 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.leaving import end_if_left
 from topoopt.core.strategy import Strategy
 from topoopt.core.workload import Workload
+from topoopt.native import jobs
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph, strategy_arrays
-from topoopt.simulate.workload_arrays import workload_arrays
+from topoopt.simulate.workload_arrays import WorkloadArrays, workload_arrays
 
 KEPT = 3
 """Starts that the loop goes on with, where all is annealed."""
@@ -38,9 +38,7 @@ def promising(cluster: Cluster, workload: Workload, starts: Sequence[Start], *, 
             not times simulated before, so that starts simulated at once are those simulated in turn.
     """
     most, arrays = effort_for(cluster.servers).starts, workload_arrays(cluster, workload)
-    others = [
-        place for place in range(1, len(starts)) if not too_many_tasks(arrays, *strategy_arrays(starts[place].strategy))
-    ]
+    others = [place for place in range(1, len(starts)) if not too_many_tasks(arrays, starts[place].strategy)]
     if len(others) < min(most, KEPT):
         return [*starts[:1], *(starts[place] for place in others)]
     estimates = {place: estimated_ms(cluster, workload, starts[place].strategy) for place in (0, *others)}
@@ -49,12 +47,18 @@ def promising(cluster: Cluster, workload: Workload, starts: Sequence[Start], *, 
     return [starts[place] for place in sorted([0, *(place for _, place in ranked[: most - 1])])]
 
 
+def too_many_tasks(arrays: WorkloadArrays, strategy: Strategy) -> bool:
+    """Whether the graph of a strategy is too large to be looked at."""
+    most = most_tasks(arrays.servers)
+    return most < ANY_TASKS and jobs.task_count(arrays, *strategy_arrays(strategy)) > most
+
+
 def estimated_ms(cluster: Cluster, workload: Workload, strategy: Strategy) -> float:
     """Compute of the busiest server or the longest chain, then the time that links are busy, ms: those of TotientPerms
     or those of random graphs of groups, whichever is less."""
     end_if_left()
     arrays = workload_arrays(cluster, workload)
-    compute, _ = quick_bounds(arrays, *strategy_arrays(strategy), float("inf"))
+    compute, _ = jobs.quick_bounds(arrays, *strategy_arrays(strategy), float("inf"))
     demand = demand_of(build_task_graph(cluster, workload, strategy))
     distances = select_offsets(cluster.servers, cluster.degree, cluster.links, Selection.FLEXNET)
-    return float(compute) + min(BusyEstimate(cluster, demand)(distances), grouped_ms(cluster, demand))
+    return compute + min(BusyEstimate(cluster, demand)(distances), grouped_ms(cluster, demand))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.network.routing.circulant import route_circulant
-from solvers.network.routing.cyclic import cyclic_distances
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.routing import PathTable
+from topoopt.native import routing
 from topoopt.simulate.llm_training.network.routing import path_table
 
 ACCURACY = 1e-6
@@ -32,10 +32,11 @@ def circulant_routes(servers: int, offsets: Ints, capacity: Floats) -> PathTable
     weight[0] = 0.0
     found = route_circulant(offsets.tolist(), weight, capacity=capacity.tolist(), accuracy=ACCURACY)
     words: dict[tuple[int, ...], float] = {}
-    distance, steps = np.empty(n), np.empty((len(offsets), n), dtype=np.int32)
+    paths = routing.CirculantPaths(offsets, n)
     kept = found.share >= LEAST
     for share, lengths in zip(found.share[kept] / found.share[kept].sum(), found.routing_lengths[kept], strict=True):
-        cyclic_distances(offsets, lengths, distance, steps)
+        paths.distances(lengths)
+        steps = paths.steps()
         for displacement in range(1, n):
             word = _word(offsets, steps, displacement)
             words[word] = words.get(word, 0.0) + float(share)
@@ -49,7 +50,7 @@ def circulant_routes(servers: int, offsets: Ints, capacity: Floats) -> PathTable
 
 
 def _word(offsets: Ints, steps: Int32s, displacement: int) -> tuple[int, ...]:
-    """Offsets of a shortest way, class by class."""
+    """Offsets of a shortest path, class by class."""
     n, left, word = steps.shape[1], displacement, []
     for own, counts in zip(offsets[::-1].tolist(), steps[::-1], strict=True):
         count = int(counts[left])

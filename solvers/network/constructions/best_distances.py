@@ -14,10 +14,10 @@ from math import comb
 
 import numpy as np
 
-from solvers.network.constructions.circulant_kernels import score_sets_kernel
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.leaving import end_if_left
+from topoopt.native import graph
 
 EXHAUSTIVE_STEPS = 60_000_000
 LOCAL_STEPS = 300_000_000
@@ -68,10 +68,9 @@ class _DistanceSearch:
 
     def scores(self, rows: Ints) -> Floats:
         """float64[rows]: diameter + (sum of hops) / n^2, which orders like diameter, then mean hops."""
-        out = np.empty((len(rows), 2), dtype=np.int64)
         ones = np.ones((len(rows), 1), dtype=np.int64)
-        score_sets_kernel(self.n, self.coins(np.hstack((ones, rows))), out)
-        return np.asarray(out[:, 0] + out[:, 1] / float(self.n) ** 2, dtype=np.float64)
+        diameter, total = graph.circulant_scores(self.n, self.coins(np.hstack((ones, rows)))).T
+        return np.asarray(diameter + total / float(self.n) ** 2, dtype=np.float64)
 
     def exhaustive(self, others: Ints, count: int) -> tuple[int, ...]:
         """Best of all sets, the first in lexicographic order on a tie."""

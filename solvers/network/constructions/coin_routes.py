@@ -13,16 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.network.constructions.circulant_kernels import (
-    balance_kernel,
-    decompose_kernel,
-    expand_kernel,
-    order_kernel,
-)
 from solvers.network.constructions.totient_perms import hop_table
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.routing import PathTable
+from topoopt.native import graph
 
 MOST_DECOMPOSITIONS = 48
 MOVES = 60_000
@@ -80,9 +75,7 @@ def circulant_routes(
     pair_ptr = np.concatenate(([0], np.cumsum(np.diff(table.path_of)[displacement]))).astype(np.int64)
     pair_of_path = np.repeat(np.arange(len(source)), np.diff(pair_ptr))
     path = table.path_of[displacement][pair_of_path] + np.arange(len(pair_of_path)) - pair_ptr[pair_of_path]
-    path_ptr = np.concatenate(([0], np.cumsum(np.diff(table.ptr)[path] + 1))).astype(np.int64)
-    node = np.empty(int(path_ptr[-1]), dtype=np.int32)
-    expand_kernel(n, source[pair_of_path], path, table.ptr, table.jump, path_ptr, node)
+    path_ptr, node = graph.circulant_paths(n, source[pair_of_path], path, table.ptr, table.jump)
     return PathTable(n, source, target, pair_ptr, table.share[path], path_ptr, node)
 
 
@@ -107,18 +100,13 @@ def coin_table(
     parcel_of = np.repeat(np.arange(1, n, dtype=np.int64), paths_per_pair)
     parcel = amount[parcel_of] / paths_per_pair
     order = _heaviest_first(n, parcel_of, parcel * hops[parcel_of])
-    row_ptr = decompose_kernel(n, coins, hops, MOST_DECOMPOSITIONS, np.zeros((0, len(coins)), dtype=np.int64))
-    rows = np.zeros((int(row_ptr[-1]), len(coins)), dtype=np.int64)
-    decompose_kernel(n, coins, hops, MOST_DECOMPOSITIONS, rows)
-    choice = np.empty(len(parcel), dtype=np.int64)
-    balance_kernel(row_ptr, rows, parcel_of[order], parcel[order], inverse, MOVES, seed, choice)
+    row_ptr, rows = graph.coin_decompositions(n, coins, MOST_DECOMPOSITIONS)
     counts = np.empty((len(parcel), len(coins)), dtype=np.int64)
-    counts[order] = rows[choice]
+    counts[order] = rows[graph.balance_coins(row_ptr, rows, parcel_of[order], parcel[order], inverse, MOVES, seed)]
     counts, parcel_of, shares = _merged(n, parcel_of, counts)
-    ptr = np.concatenate(([0], np.cumsum(counts.sum(axis=1)))).astype(np.int64)
-    jump = np.empty(int(ptr[-1]), dtype=np.int64)
     load = amount[parcel_of] * shares
-    order_kernel(coins, load, inverse, _heaviest_first(n, parcel_of, load * hops[parcel_of]), counts, ptr, jump)
+    order = _heaviest_first(n, parcel_of, load * hops[parcel_of])
+    ptr, jump = graph.order_coins(coins, load, inverse, order, counts)
     path_of = np.searchsorted(parcel_of, np.arange(n + 1)).astype(np.int64)
     return CoinTable(path_of, shares, ptr, jump)
 

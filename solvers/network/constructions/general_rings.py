@@ -10,9 +10,9 @@ import numpy as np
 from formulations.job.path_split import PathSplit, build_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
 from solvers.network.constructions.graph import ArcGraph
-from solvers.network.constructions.route_kernels import route_kernel
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.routing import Ring
+from topoopt.native import routing
 
 ARITHMETIC_ORDERS = 4
 ORDERS_TRIED = 6
@@ -59,8 +59,8 @@ def _route(graph: ArcGraph, order: tuple[int, ...], load: Floats) -> tuple[Ints,
     target = np.roll(source, -1)
     ptr = np.concatenate(([0], np.cumsum(graph.hops_to[target, source], dtype=np.int64)))
     arcs = np.empty(int(ptr[-1]), dtype=np.int64)
-    route_kernel(
-        np.arange(len(order), dtype=np.int64), source, target, np.ones(len(order)), graph.ptr, graph.head, graph.tail,
+    routing.route_demands(
+        np.arange(len(order), dtype=np.int64), source, target, np.ones(len(order)), graph.ptr, graph.head,
         graph.hops_to, graph.inverse_capacity, load, ptr, arcs, False,
     )  # fmt: skip
     return ptr, arcs

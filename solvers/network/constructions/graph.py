@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from topoopt import native
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.topology import Topology
-from topoopt.simulate.hops import hop_distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ def arc_graph(topology: Topology) -> ArcGraph:
     head = topology.arcs[:, 1].astype(np.int64)
     # Hops towards t are hops from t over reversed arcs.
     by_head = np.argsort(head, kind="stable")
-    hops_to = hop_distances(row_ptr(head, n), np.ascontiguousarray(tail[by_head]), n).astype(np.int32)
+    hops_to = native.graph.hop_distances(row_ptr(head, n), np.ascontiguousarray(tail[by_head]), n).astype(np.int32)
     if (hops_to < 0).any():
         t, s = np.argwhere(hops_to < 0)[0]
         raise InfeasibleError(f"no route from server {s} to server {t}: the topology is not connected")

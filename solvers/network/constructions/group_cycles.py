@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.network.constructions.cycles import hamiltonian_cycles
 from topoopt.core.arrays import Int32s
 from topoopt.core.topology import Topology
+from topoopt.native import graph
 
 
 def cycles_inside(
@@ -31,8 +31,8 @@ def cycles_inside(
     if inside.min() < 2 or inside.min() != inside.max() or inside[0] > limit:
         return ()
     if inside[0] % 2 == 0:
-        found = hamiltonian_cycles(counts, (), seed=seed) or ()
-        return tuple(tuple(members[each] for each in order) for order in found)
+        orders = graph.hamiltonian_cycles(counts, seed % 2**64).tolist()
+        return tuple(tuple(members[member] for member in order) for order in orders)
     rows = topology.switches[:, list(members)]
     matched = topology.switches[(place[rows] >= 0).all(axis=1) & (rows >= 0).all(axis=1)]
     if len(matched) != inside[0]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from topoopt import native
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.simulate.jit import kernel
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -49,9 +49,8 @@ def best_matching(weights: Floats, allowed: Bools) -> list[tuple[int, int]]:
         )
         for i, j in sorted(tuple(sorted(pair)) for pair in nx.max_weight_matching(graph)):
             partner[i], partner[j] = j, i
-    _match_greedily(inner, partner)
-    _exchange_kernel(inner, partner)
-    return [(int(servers[i]), int(servers[partner[i]])) for i in range(len(servers)) if i < partner[i]]
+    matched = native.graph.complete_matching(inner, partner).tolist()
+    return [(int(servers[i]), int(servers[j])) for i, j in enumerate(matched) if i < j]
 
 
 def best_permutation(weights: Floats) -> Ints:
@@ -62,56 +61,3 @@ def best_permutation(weights: Floats) -> Ints:
     cost = -weights.copy()
     np.fill_diagonal(cost, float(np.abs(weights).sum()) + n)
     return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
-
-
-def _match_greedily(weights: Floats, partner: Ints) -> None:
-    """Match what is still free, heaviest pair first; among equal ones the pair farthest apart in number.
-
-    Pairs without weight come last and need no table: of thousands of servers there are millions.
-    """
-    n = len(partner)
-    rows, columns = np.nonzero(np.triu(weights, 1))
-    free = (partner[rows] < 0) & (partner[columns] < 0)
-    rows, columns = rows[free], columns[free]
-    gap = np.minimum(columns - rows, n - columns + rows)
-    order = np.lexsort((-gap, -weights[rows, columns]))
-    _take_kernel(rows[order], columns[order], partner)
-    _take_far_kernel(partner)
-
-
-@kernel
-def _take_kernel(rows: Ints, columns: Ints, partner: Ints) -> None:  # pragma: no cover - compiled
-    for k in range(len(rows)):
-        i, j = rows[k], columns[k]
-        if partner[i] < 0 and partner[j] < 0:
-            partner[i], partner[j] = j, i
-
-
-@kernel
-def _take_far_kernel(partner: Ints) -> None:  # pragma: no cover - compiled
-    """Match all that are free, those farthest apart in number first."""
-    n = len(partner)
-    for gap in range(n // 2, 0, -1):
-        for i in range(n - gap):
-            for j in (i + gap, i + n - gap):
-                if j < n and partner[i] < 0 and partner[j] < 0:
-                    partner[i], partner[j] = j, i
-
-
-@kernel
-def _exchange_kernel(weights: Floats, partner: Ints) -> None:  # pragma: no cover - compiled
-    """Re-pair two matched pairs while that gains weight."""
-    n = len(partner)
-    gained = True
-    while gained:
-        gained = False
-        for a in range(n):
-            for c in range(n):
-                b, d = partner[a], partner[c]
-                if b < 0 or d < 0 or c in (a, b):
-                    continue
-                old = weights[a, b] + weights[c, d]
-                if weights[a, c] + weights[b, d] > old * (1.0 + 1e-9):
-                    partner[a], partner[c] = c, a
-                    partner[b], partner[d] = d, b
-                    gained = True

@@ -6,18 +6,13 @@ import numpy as np
 
 from solvers.network.constructions.assemble import common_offsets
 from solvers.network.constructions.coin_routes import circulant_routes
-from solvers.network.constructions.displacement_paths import displacement_kernel, displacement_paths
 from solvers.network.constructions.graph import ArcGraph, arc_graph
-from solvers.network.constructions.route_kernels import (
-    route_kernel,
-    tree_loads_kernel,
-    tree_paths_kernel,
-)
+from topoopt import native
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, stable_order
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
-from topoopt.simulate.hops import breadth_first_trees
+from topoopt.native import routing
 
 PASSES_SMALL = 5
 PASSES_LARGE = 1
@@ -101,7 +96,7 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
     passes = PASSES_SMALL if len(parcels) <= LARGE_PAIRS else PASSES_LARGE
     paths = None
     if passes == PASSES_LARGE and topology.offsets and len(set(graph.inverse_capacity.tolist())) == 1:
-        paths, passes = displacement_paths(graph), PASSES_ALIKE
+        paths, passes = routing.DisplacementPaths(graph.tail, graph.head, n), PASSES_ALIKE
 
     def peak() -> float:
         """Largest load of the traffic itself, without the dust that spreads pairs without any."""
@@ -113,13 +108,11 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
         for turn in turns:
             if paths is not None:
                 part = order if turn == 0 else order[: len(order) // HEAVY]
-                displacement_kernel(
-                    parcels[part] // n, parcels[part] % n, bytes_each[part], path_ptr[part], paths, load, arcs, turn > 0
-                )
+                paths.route(source[part], target[part], bytes_each[part], path_ptr[part], load, arcs, turn > 0)
             else:
-                route_kernel(
-                    order, source, target, bytes_each, graph.ptr, graph.head, graph.tail, graph.hops_to,
-                    graph.inverse_capacity, load, path_ptr, arcs, turn > 0,
+                routing.route_demands(
+                    order, source, target, bytes_each, graph.ptr, graph.head, graph.hops_to, graph.inverse_capacity,
+                    load, path_ptr, arcs, turn > 0,
                 )  # fmt: skip
             value = peak()
             if value < best_value * (1.0 - ROUNDING):
@@ -127,8 +120,8 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
 
     improve(range(passes))
     if plain_peak(graph, amount) < best_value * (1.0 - ROUNDING):
-        _, via = breadth_first_trees(graph.ptr, graph.head, graph.servers)
-        tree_paths_kernel(order, source, target, graph.tail, via, path_ptr, arcs)
+        _, via = native.graph.breadth_first_trees(graph.ptr, graph.head, graph.servers)
+        _fill_tree_paths(arcs, path_ptr, source, target, graph, via)
         load[:] = _loads_of(arcs, path_ptr, bytes_each, graph) / graph.inverse_capacity
         best_value, best_arcs = peak(), arcs.copy()
         improve(range(1, passes + 1))
@@ -141,11 +134,20 @@ def _loads_of(arcs: Ints, path_ptr: Ints, amounts: Floats, graph: ArcGraph) -> F
     return np.asarray(load * graph.inverse_capacity, dtype=np.float64)
 
 
+def _fill_tree_paths(arcs: Ints, path_ptr: Ints, source: Ints, target: Ints, graph: ArcGraph, via: Ints) -> None:
+    """Set the arcs of all parcels to those of breadth-first trees, last hops first."""
+    start, index, server = path_ptr[:-1], path_ptr[1:] - 1, target
+    while len(source):
+        arcs[index] = via[source, server]
+        further = index > start
+        server = graph.tail[arcs[index]][further]
+        source, start, index = source[further], start[further], index[further] - 1
+
+
 def plain_peak(graph: ArcGraph, amount: Floats) -> float:
     """Largest load per link when every pair takes its first shortest path in breadth-first order."""
-    found, via = breadth_first_trees(graph.ptr, graph.head, graph.servers)
-    load = np.zeros(len(graph.head))
-    tree_loads_kernel(graph.tail, via, found, amount, load)
+    order, via = native.graph.breadth_first_trees(graph.ptr, graph.head, graph.servers)
+    load = routing.tree_loads(graph.tail, order, via, amount)
     return float((load * graph.inverse_capacity).max(initial=0.0))
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.network.constructions.duplex import matchings
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.errors import InputError, Problem
+from topoopt.native import graph
 
 
 def _colour(tails: Ints, heads: Ints, first: int, out: Int32s, into: Int32s) -> None:
@@ -92,19 +92,20 @@ def _paired(n: int, degree: int, arcs: Int32s, multiplicity: Int32s) -> Int32s:
     """The same for links in opposite pairs: a matching a switch, as far as that is found."""
     ends = np.repeat(arcs, multiplicity, axis=0).astype(np.int64)
     ends = ends[ends[:, 0] < ends[:, 1]]
-    out, done = matchings(n, degree, ends)
-    if done.all():
+    out, left = graph.duplex_matchings(n, degree, ends)
+    if not len(left):
         return out
+    ends = ends[left]
     # Each server with links left has as many switches it does not use: these carry them with the links they have.
     apart = np.zeros(degree, dtype=np.bool_)
-    for server, links in zip(*np.unique(ends[~done], return_counts=True), strict=True):
+    for server, links in zip(*np.unique(ends, return_counts=True), strict=True):
         free = out[:, server] < 0
         needed = np.flatnonzero(free & ~apart)[: max(0, links - int((free & apart).sum()))]
         apart[needed] = True
     rows = np.flatnonzero(apart)
     switch, tail = np.nonzero(out[rows] >= 0)
-    tails = np.concatenate((tail, ends[~done].T.ravel()))
-    heads = np.concatenate((out[rows][switch, tail], ends[~done][:, ::-1].T.ravel())).astype(np.int64)
+    tails = np.concatenate((tail, ends.T.ravel()))
+    heads = np.concatenate((out[rows][switch, tail], ends[:, ::-1].T.ravel())).astype(np.int64)
     fresh, into = np.full((2, len(rows), n), -1, dtype=np.int32)
     _colour(tails, heads, 0, fresh, into)
     out[rows] = fresh

@@ -16,11 +16,11 @@ from math import gcd
 
 import numpy as np
 
-from solvers.network.constructions.circulant_kernels import hops_kernel
 from solvers.network.constructions.selection import Selection, coins_of, select_distances
 from topoopt.core.arrays import Int32s
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.native import graph
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,7 @@ def hop_table(n: int, offsets: Sequence[int]) -> Int32s:
 
     `offsets` are the displacements of one hop (for bidirectional links both p and n - p).
     """
-    dist = np.empty(n, dtype=np.int32)
-    coins = np.array(sorted({p % n for p in offsets} - {0}), dtype=np.int64)
-    hops_kernel(n, coins, dist, np.empty(n, dtype=np.int32))
-    return dist
+    return graph.circulant_hops(n, np.array(sorted({p % n for p in offsets} - {0}), dtype=np.int64))
 
 
 def select_offsets(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.network.exact.all_networks_kernels import maximal_tables
 from solvers.network.exact.routed import Counts
 from solvers.network.exact.space import Space
 from topoopt.core.errors import InputError, Problem
+from topoopt.native import exact
 
 MOST_SERVERS = 5
 MOST_NETWORKS = 400_000
@@ -24,10 +24,9 @@ def maximal_networks(space: Space) -> Counts:
         InputError: there are more than `MOST_NETWORKS`.
     """
     n = space.problem.servers
-    tails, heads = np.nonzero(np.triu(space.allowed) if space.bidirectional else space.allowed)
-    found = np.empty((MOST_NETWORKS, n, n), dtype=np.int8)
+    tails, heads = np.argwhere(np.triu(space.allowed) if space.bidirectional else space.allowed).T.copy()
     degree = space.problem.degree
-    number = maximal_tables(n, degree, space.most_links, space.bidirectional, tails, heads, found)
-    if number > MOST_NETWORKS:
+    found = exact.maximal_networks(n, degree, space.most_links, space.bidirectional, tails, heads, MOST_NETWORKS)
+    if len(found) > MOST_NETWORKS:
         raise InputError([Problem("too many topologies to be listed", allowed=f"<= {MOST_NETWORKS}")])
-    return found[:number].astype(np.int64)
+    return found.reshape(-1, n, n)

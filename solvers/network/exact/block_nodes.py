@@ -12,7 +12,15 @@ from topoopt.core.block_tree import BlockTree
 
 @dataclass(frozen=True, eq=False)
 class BlockNode:
-    """`rows` and `into` as in `block_kernels`, the parent's number, heads that it chose, prices to begin with."""
+    """A node of the tree.
+
+    Attributes:
+        rows: int64[n, 2], heads of the links of every server, -1 where it has not chosen.
+        into: int64[n, 2], tails of the links chosen that lead to every server, -1 where fewer are known.
+        parent: its number; -1 of the root.
+        heads: of the links that made it of its parent.
+        state: float64[3, n, n], prices, reliefs and shifts to begin with.
+    """
 
     rows: Ints
     into: Ints

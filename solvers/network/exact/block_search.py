@@ -1,7 +1,7 @@
 """Branch and bound over the links out of one server after another, with the bound by relay blocks at every node.
 
 For directed links, degree 2 and no other constraint. Every node has prices of its own, found by subgradient ascent from
-those of its parent (`block_ascent`). Where they do not close it, it is divided by the links of the server for which
+those of its parent (`exact.ascend`). Where they do not close it, it is divided by the links of the server for which
 they leave least open; children that the same prices close need nothing of their own. All links of a node known, the
 linear program of its routing gives the prices. A network better than the best known is improved by exchanges, and the
 search begins anew, as a lower theta closes nodes earlier; so it does after a longer search where the tree is large.
@@ -17,18 +17,16 @@ from math import exp, inf
 
 import numpy as np
 
-from solvers.network.exact.block_ascent import ascend
-from solvers.network.exact.block_children import children
-from solvers.network.exact.block_kernels import choices, far_lengths, longest_of
 from solvers.network.exact.block_nodes import BlockNode, Written
 from solvers.network.exact.local import local_search
 from solvers.network.exact.routed import Counts, distances, relaxed_theta, route
 from solvers.network.exact.space import Space
 from solvers.network.search import search_topology
 from solvers.stop import Stop
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.block_tree import DEGREE, LARGEST, BlockTree
 from topoopt.core.verdict import StopReason
+from topoopt.native import exact
 
 LEAST_SERVERS, MOST_SERVERS = 8, 10
 """With fewer servers a tree whose nodes share their lengths is found as soon; with more this one is too large."""
@@ -128,7 +126,7 @@ class _Walk:
         self.n = space.problem.servers
         self.theta, self.most_nodes = theta, most_nodes
         self._unit = float(space.demand.sum()) / (self.n * (self.n - 1))
-        self.demand, self.aim = space.demand / self._unit, theta / self._unit
+        self.demand, self.aim = np.ascontiguousarray(space.demand / self._unit), theta / self._unit
         self.written = Written()
         self.visited = 0
         self.better: Counts | None = None
@@ -156,17 +154,14 @@ class _Walk:
         """Close a node, or divide it; the children, the most promising last."""
         state = node.state.copy()
         iterations = _ITERATIONS if node.parent >= 0 else _FIRST_ITERATIONS
-        if ascend(self.demand, state, self.aim, node.rows, node.into, iterations) > 0.0:
+        price, relief, shift = state
+        if exact.ascend(self.demand, price, relief, shift, self.aim, node.rows, node.into, iterations) > 0.0:
             for bits in _DIGITS:
                 bar, whole = self._rounded(node, state, bits)
-                proven, total = children(self.demand, whole.astype(np.float64), bar, self.aim, node.rows, node.into)[:2]
-                if proven > SURE * total:
-                    self.written.add(node, -1, bar, whole)
+                if self._closed(node, bar, whole):
                     return []
         bar, whole = self._rounded(node, state, _DIVIDING_DIGITS)
-        _, total, heads, many, values = children(
-            self.demand, whole.astype(np.float64), bar, self.aim, node.rows, node.into
-        )
+        _, total, heads, many, values = self._children(node, bar, whole)
         left = values <= SURE * total  # of servers that have chosen already, all are infinite
         cost = np.array([
             sum(exp(max(-700.0, value / 2**_DIVIDING_DIGITS / 3.0)) for value in values[s, left[s]].tolist())
@@ -177,7 +172,8 @@ class _Walk:
         number = self.written.add(node, server, bar, whole)
         open_choices = np.flatnonzero(left[server, : many[server]])
         open_choices = open_choices[np.argsort(-values[server, open_choices], kind="stable")]
-        return [self._child(node, number, server, heads[server, q], state) for q in open_choices.tolist()]
+        first = server * values.shape[1]
+        return [self._child(node, number, server, heads[first + q], state) for q in open_choices.tolist()]
 
     def _child(self, node: BlockNode, number: int, server: int, heads: Ints, state: Floats) -> BlockNode:
         rows, into = node.rows.copy(), node.into.copy()
@@ -188,10 +184,23 @@ class _Walk:
 
     def _rounded(self, node: BlockNode, state: Floats, bits: int) -> tuple[int, Ints]:
         """Bar and int64[3, n, n]; 0 where no network of the node has a link."""
-        absent = choices(node.rows, node.into)[4]
+        absent = _absent(node)
         whole = np.rint(np.clip(state * 2.0**bits, -LARGEST, LARGEST)).astype(np.int64)
         whole[0, absent] = whole[2, absent] = 0
-        return int(np.rint(2.0**bits * self.n * longest_of(state[0], absent))), whole
+        return int(np.rint(2.0**bits * self.n * float(state[0, ~absent].max(initial=0.0)))), whole
+
+    def _children(self, node: BlockNode, bar: int, whole: Ints) -> tuple[float, float, Ints, Ints, Floats]:
+        """What prices prove of a node, and of those that some choice of one server's links makes of it."""
+        price, relief, shift = whole.astype(np.float64)
+        return exact.children(self.demand, price, relief, shift, bar, self.aim, node.rows, node.into)
+
+    def _closed(self, node: BlockNode, bar: int, whole: Ints) -> bool:
+        """Whether prices close a node; they are written down if they do."""
+        proven, total = self._children(node, bar, whole)[:2]
+        if proven > SURE * total:
+            self.written.add(node, -1, bar, whole)
+            return True
+        return False
 
     def _routed(self, node: BlockNode) -> bool:
         """Close a network by the lengths of its links; False if they prove too little. A better one is kept."""
@@ -210,12 +219,16 @@ class _Walk:
                 bar = int(self.n * price.max())
             lengths = np.where(here, price, float(bar))
             np.fill_diagonal(lengths, 0.0)
-            far = np.empty((self.n, self.n))
-            far_lengths(lengths, far, np.zeros((self.n, self.n), dtype=np.int64))
-            relief = np.maximum(far - distances(lengths), 0.0)
+            relief = np.maximum(exact.far_lengths(lengths) - distances(lengths), 0.0)
             whole = np.array((price * here, relief, np.zeros((self.n, self.n)))).astype(np.int64)
-            proven, total = children(self.demand, whole.astype(np.float64), bar, self.aim, node.rows, node.into)[:2]
-            if proven > SURE * total:
-                self.written.add(node, -1, bar, whole)
+            if self._closed(node, bar, whole):
                 return True
         return False
+
+
+def _absent(node: BlockNode) -> Bools:
+    """bool[n, n]: links that no network of the node has."""
+    servers = np.arange(len(node.rows))
+    linked = (node.rows[:, :, None] == servers).any(axis=1)
+    absent = np.where(node.rows[:, :1] >= 0, ~linked, node.into[:, 1] >= 0)
+    return np.asarray(absent | (servers[:, None] == servers), dtype=np.bool_)

@@ -19,8 +19,6 @@ from math import comb, gcd
 
 import numpy as np
 
-from solvers.network.constructions.circulant_kernels import score_sets_kernel
-from solvers.network.exact.circulant_kernels import shortest_loads, tree_flow
 from solvers.network.exact.result import ExactLimits, TopologyResult
 from solvers.network.exact.routed import (
     Counts,
@@ -38,6 +36,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
+from topoopt.native import graph, routing
 
 MOST_SETS = 3_000_000
 
@@ -139,9 +138,8 @@ def _floors(space: Space, sets: Ints, weights: Floats | None) -> tuple[list[int]
     off = space.demand[~np.eye(n, dtype=np.bool_)]
     floors = np.empty(len(sets))
     if (off == off[0]).all():
-        scores = np.empty((len(sets), 2), dtype=np.int64)
-        score_sets_kernel(n, sets, scores)
-        floors = np.where(scores[:, 1] >= n * n, np.inf, scores[:, 1] * off[0] / size)
+        total = graph.circulant_scores(n, sets)[:, 1]
+        floors = np.where(total >= n * n, np.inf, total * off[0] / size)
     else:
         for k, coins in enumerate(sets):
             far = hop_distances(circulant_counts(n, coins))
@@ -184,9 +182,8 @@ def _invariant(demand: Floats, weights: Floats, coins: Ints, cutoff: float) -> R
     trees: list[Ints] = []
     lower, best_lengths = 0.0, lengths
     for _ in range(500):
-        loads = np.zeros(classes)
-        tree = np.empty(n, dtype=np.int64)
-        if not shortest_loads(n, coins, lengths, weights, loads, tree):
+        reached, tree, loads = routing.circulant_tree(coins, lengths, weights)
+        if not reached:
             return None
         value = float(loads @ lengths)
         if value > lower:
@@ -209,12 +206,12 @@ def _invariant(demand: Floats, weights: Floats, coins: Ints, cutoff: float) -> R
     counts = circulant_counts(n, coins)
     arcs = np.argwhere(counts > 0)
     shift = (arcs[:, 1] - arcs[:, 0]) % n
-    one = np.zeros((n, classes))
+    leaving = np.zeros((n, classes))
     for part, tree in zip(share, trees, strict=True):
         if part > 0.0:
-            tree_flow(n, coins, tree, weights * part, one)
+            routing.add_circulant_tree(coins, tree, weights * part, leaving)
     coin_of = np.full(n, -1)
     coin_of[coins] = np.arange(classes)
-    flow = np.array([one[(arcs[:, 0] - s) % n, coin_of[shift]] for s in range(n)])
+    flow = np.array([leaving[(arcs[:, 0] - s) % n, coin_of[shift]] for s in range(n)])
     flow = flow if n > 40 else repaired(demand, arcs, flow)
     return Routed(arcs, flow, checked_theta(demand, counts, flow), best_lengths[coin_of[shift]], lower)

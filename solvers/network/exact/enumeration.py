@@ -21,7 +21,6 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from solvers.network.exact.bounds import layer_sizes
-from solvers.network.exact.enumeration_kernels import enumerate_rows
 from solvers.network.exact.result import ExactLimits, TopologyResult
 from solvers.network.exact.routed import Counts, length_bound, relaxed_theta, route
 from solvers.network.exact.space import Space, finish, open_space
@@ -31,6 +30,7 @@ from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import EnumerationProof, TopologyProblem
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import StopReason
+from topoopt.native import exact
 
 _STEPS = 2_000_000
 _BATCH = 512
@@ -46,21 +46,10 @@ def networks_of_excess(servers: int, degree: int, least_excess: int, most_excess
     Yields int64[k, n, n] link counts, k possibly 0, one per isomorphism class, at least every few seconds.
     """
     n = servers
-    moore = moore_sum(n, degree)
-    slots = n * degree
-    state = np.zeros(1, dtype=np.int64)
-    choice = np.full(slots, -1, dtype=np.int64)
-    reached = np.ones(slots, dtype=np.int64)
-    found = np.empty((_BATCH, slots), dtype=np.int64)
-    while state[0] >= 0:
-        filled = enumerate_rows(
-            n, degree, moore, least_excess, most_excess, most_excess // n, _STEPS, state, choice, reached, found
-        )
-        networks = np.zeros((filled, n, n), dtype=np.int64)
-        each = np.repeat(np.arange(filled), slots)
-        tails = np.tile(np.repeat(np.arange(n), degree), filled)
-        np.add.at(networks, (each, tails, found[:filled].ravel()), 1)
-        yield networks
+    search = exact.RegularNetworks(n, degree, moore_sum(n, degree), least_excess, most_excess)
+    while not search.over():
+        heads = search.next(_STEPS, _BATCH).reshape(-1, n, degree)
+        yield (heads[:, :, :, None] == np.arange(n)).sum(axis=2)
 
 
 def moore_sum(servers: int, degree: int) -> int:

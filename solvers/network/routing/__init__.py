@@ -21,11 +21,11 @@ from solvers.network.routing.rotation import by_rotation, rotates
 from solvers.network.routing.softmin import softmin
 from solvers.network.routing.translation import box_of, by_translation, translations_of
 from solvers.stop import Stop
+from topoopt import native
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.core.turned_rows import RingBox
-from topoopt.simulate.hops import hop_distances
 
 Method = Callable[[RoutingProof], int]
 
@@ -165,7 +165,7 @@ def _by_auto(proof: RoutingProof, name: str) -> tuple[str, int]:
 
 def _refuse_far(network: RoutingNetwork, max_hops: int) -> None:
     """Raise InfeasibleError for demand between servers farther apart than `max_hops`."""
-    hops = hop_distances(network.first, network.head, network.servers)
+    hops = native.graph.hop_distances(network.first, network.head, network.servers)
     far = np.argwhere((hops > max_hops) & (network.demand > 0))
     if len(far):
         pairs = ", ".join(f"{i} -> {j} ({hops[i, j]} hops)" for i, j in far[:5])

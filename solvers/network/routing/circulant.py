@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from solvers.network.routing.class_mixture import ClassMixture, equal_classes, mixed_walks
-from solvers.network.routing.cyclic import cyclic_distances, cyclic_flow, cyclic_loads
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
+from topoopt.native import routing
 
 
 def route_circulant(
@@ -37,14 +37,14 @@ def route_circulant(
     ring = np.array(offsets, dtype=np.int64)
     width = np.ones(len(ring)) if capacity is None else np.array(capacity, dtype=np.float64)
     _refuse(ring, weight, width)
-    distance, mass, steps = np.empty(n), np.empty(n), np.empty((len(ring), n), dtype=np.int32)
+    paths = routing.CirculantPaths(ring, n)
 
     def walk(lengths: Floats) -> tuple[float, Floats]:
-        cyclic_distances(ring, lengths, distance, steps)
+        distance = paths.distances(lengths)
         far = np.flatnonzero((weight > 0) & ~np.isfinite(distance))
         if len(far):
             raise InfeasibleError(f"the ring distances never add up to displacement {far[0]}, which has demand")
-        return float(weight @ np.where(weight > 0, distance, 0.0)), cyclic_loads(ring, weight, steps, mass)
+        return float(weight @ np.where(weight > 0, distance, 0.0)), paths.loads(weight)
 
     return mixed_walks(walk, n, width, accuracy, time_limit_s)
 
@@ -53,10 +53,10 @@ def base_flow(offsets: Sequence[int], weight: Floats, result: ClassMixture) -> F
     """float64[d, n]: what source 0 sends over v -> v + offsets[c]; source s sends the same over (v + s) -> ..."""
     ring = np.array(offsets, dtype=np.int64)
     flow = np.zeros((len(ring), len(weight)))
-    distance, steps = np.empty(len(weight)), np.empty((len(ring), len(weight)), dtype=np.int32)
+    paths = routing.CirculantPaths(ring, len(weight))
     for share, lengths in zip(result.share, result.routing_lengths, strict=True):
-        cyclic_distances(ring, lengths, distance, steps)
-        flow += share * cyclic_flow(ring, weight, steps)
+        paths.distances(lengths)
+        flow += share * paths.flow(weight)
     return flow
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from topoopt import native
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
-from topoopt.simulate.hops import hop_distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ def network_of(topology: Topology, demand: Floats) -> RoutingNetwork:
         tail=np.ascontiguousarray(arcs[:, 0]),
         head=np.ascontiguousarray(arcs[:, 1]),
         first=np.searchsorted(arcs[:, 0], np.arange(n + 1)).astype(np.int64),
-        capacity=topology.capacity,
+        capacity=np.ascontiguousarray(topology.capacity, dtype=np.float64),
         demand=np.ascontiguousarray(demand, dtype=np.float64),
     )
     _refuse_unreachable(network)
@@ -111,7 +111,7 @@ def _refuse_unreachable(network: RoutingNetwork) -> None:
     graph = csr_array((np.ones(len(network.head)), network.head, network.first), shape=(n, n))
     if connected_components(graph, directed=True, connection="strong")[0] == 1:
         return
-    far = hop_distances(network.first, network.head, n) < 0
+    far = native.graph.hop_distances(network.first, network.head, n) < 0
     cut = np.argwhere(far & (network.demand > 0))
     if len(cut):
         pairs = ", ".join(f"{i} -> {j}" for i, j in cut[:5])

@@ -11,21 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.network.routing.hop_limits import limited_flow, limited_total
 from solvers.network.routing.network import RoutingNetwork
-from solvers.network.routing.repair import repaired_flow
 from solvers.network.routing.result import RoutingResult
-from solvers.network.routing.shortest import total_distance
 from solvers.stop import Stop
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats
 from topoopt.core.network import LengthCertificate, SourceFlow
-from topoopt.core.reachability import found_from
 from topoopt.core.turned_rows import RingBox, Turns, turns_of
 from topoopt.core.verdict import Status, StopReason
-from topoopt.simulate.hops import breadth_first_trees
+from topoopt.native import routing
 
 _PROVEN = 1e-6
-_DUST = 1e-12  # of a source's demand: less flow than this on an arc is none
 
 
 def largest_utilisation(network: RoutingNetwork, flow: Floats) -> float:
@@ -57,7 +52,7 @@ class RoutingProof:
         hop_price: time of one hop in the unit of theta.
         alike: of the box of servers whose translations keep the network, the demand, and all that is offered, so that
             one source stands for all; None where there is none.
-        orders: int64[n, n], scratch of the shortest-path kernels; int64[1, n] where all are alike.
+        router: finds paths and flows, from all servers, or from server 0 where all are alike.
         value: least objective of a flow; bound: largest bound of lengths.
         flow: float64[n, m], float64[1, m] where all are alike; by_hop: float64[h, n, m] under a hop limit, of that
             flow.
@@ -71,7 +66,7 @@ class RoutingProof:
     max_hops: int | None = None
     hop_price: float = 0.0
     alike: RingBox | None = None
-    orders: Ints = field(init=False)
+    router: routing.Router = field(init=False)
     offered: Callable[[], None] | None = None
     _best: BestFlow = field(init=False, default=BestFlow(np.inf, None, None))
     _bound: tuple[float, Floats] = field(init=False)
@@ -80,13 +75,14 @@ class RoutingProof:
     def __post_init__(self) -> None:
         net = self.network
         if self.alike is not None:
-            arcs = np.column_stack((net.tail, net.head))
-            self._turns = turns_of(arcs, net.servers, self.alike.dims)
-            self.orders = found_from(net.servers, arcs)[0][None]
-        else:
-            self.orders, _ = breadth_first_trees(net.first, net.head, net.servers)
+            self._turns = turns_of(np.column_stack((net.tail, net.head)), net.servers, self.alike.dims)
+        self.router = routing.Router(net.first, net.head, net.demand, self._sources)
         self._bound = (0.0, np.ones(len(self.network.head)))
         self.offer_lengths(self.lengths)
+
+    @property
+    def _sources(self) -> int:
+        return self.network.servers if self.alike is None else 1
 
     @property
     def value(self) -> float:
@@ -132,11 +128,10 @@ class RoutingProof:
         return added
 
     def _distance(self, lengths: Floats) -> float:
-        net = self.network
-        if self.max_hops is None:
-            of_these = float(total_distance(net.first, net.head, lengths, net.demand, self.orders))
-            return of_these if self.alike is None else of_these * net.servers
-        return float(limited_total(net.tail, net.head, lengths, net.demand, self.max_hops))
+        if self.max_hops is not None:
+            return self.router.limited_total(lengths, self.max_hops)
+        of_these = self.router.total_distance(lengths)
+        return of_these if self.alike is None else of_these * self.network.servers
 
     def offer_flow(self, flow: Floats) -> float:
         """Objective of a flow (float64[n, m], or by hop) that conserves but for rounding; kept if it is the best."""
@@ -168,26 +163,24 @@ class RoutingProof:
         Args:
             flow: float64[n, m], under a hop limit float64[h, n, m]; float64[1, m] where all are alike.
         """
-        return self._keep(self._delivering(flow, lengths, self.orders))
+        return self._keep(self._delivering(flow, lengths, self.router))
 
-    def _delivering(self, flow: Floats, lengths: Floats, orders: Ints) -> BestFlow:
+    def _delivering(self, flow: Floats, lengths: Floats, router: routing.Router) -> BestFlow:
         """The flow near another one that delivers each entry of the demand."""
-        return self._measured(self._repaired(flow, lengths, orders, self.network.demand), delivers=True)
+        return self._measured(self._repaired(flow, lengths, router), delivers=True)
 
     def near(self, flow: Floats, lengths: Floats) -> Floats:
         """The exact flow that `offer_rough_flow` makes of its arguments."""
-        return self._repaired(flow, lengths, self.orders, self.network.demand)
+        return self._repaired(flow, lengths, self.router)
 
-    def _repaired(self, flow: Floats, lengths: Floats, orders: Ints, demand: Floats) -> Floats:
-        net = self.network
+    def _repaired(self, flow: Floats, lengths: Floats, router: routing.Router) -> Floats:
         positive = self._priced(np.maximum(lengths, 0.0))
         positive = positive / max(float(positive.max()), 1e-300) + 1e-7
-        rough = np.maximum(flow, 0.0)
+        rough = np.ascontiguousarray(np.maximum(flow, 0.0))
         if self.max_hops is None:
-            exact: Floats = repaired_flow(net.first, net.tail, net.head, positive, demand, orders, rough)
-        else:
-            exact = limited_flow(net.tail, net.head, positive, demand, rough, _DUST)
-        return exact
+            return router.repaired_flow(positive, rough)
+        layers = rough.reshape(-1, rough.shape[-1])
+        return router.limited_flow(positive, layers, self.max_hops).reshape(rough.shape)
 
     def offer_shortest(self) -> None:
         """All demand over paths of fewest hops: a first flow, for methods that may be stopped before they have one."""
@@ -221,9 +214,9 @@ class RoutingProof:
         """What is known now; a routing exists, as the first thing every method does is to offer one."""
         best, (bound, lengths) = self._best, self._bound
         assert best.flow is not None
-        if not best.delivers:  # with scratch of its own, as this may be another thread
+        if not best.delivers:  # with a router of its own, as this may be another thread
             rough = best.flow if best.by_hop is None else best.by_hop
-            best = self._delivering(rough, lengths, self.orders.copy())
+            best = self._delivering(rough, lengths, self.router.copy(self._sources))
         assert best.flow is not None
         gap = best.value - bound
         reason = StopReason.GAP if gap <= self.accuracy * best.value else self.stop.reason() or StopReason.CONVERGED

@@ -7,6 +7,7 @@ flow is kept: a mixture of routings has the mixture of their loads, and a flow i
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -14,11 +15,9 @@ import numpy as np
 
 from solvers.network.routing.frank_wolfe import Potential
 from solvers.network.routing.mixing import Mixtures, Routing
-from solvers.network.routing.near_ways import NearWays
+from solvers.network.routing.near_paths import NearPaths
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.quasi_newton import Curvature
-from solvers.network.routing.shortest import arcs_into
-from solvers.network.routing.softmin_kernels import soft_loads
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
 
@@ -26,7 +25,7 @@ _SLICE = 20_000_000
 """Arcs times sources between looks at the clock: about a tenth of a second."""
 
 _SOFTNESS = 0.02
-"""Of the mean distance, at the start; where it is much more, the set of ways jumps."""
+"""Of the mean distance, at the start; where it is much more, the set of paths jumps."""
 
 _FINEST = 1e-7
 _BARRIER = 0.1
@@ -44,10 +43,10 @@ _STAGE = 40
 """Passes at one softness, at most."""
 
 _WIDTH = 4.0
-"""Lateness of a way, in units of the softness, up to which it counts as nearly shortest."""
+"""Lateness of a path, in units of the softness, up to which it counts as nearly shortest."""
 
 _ENTRIES, _ENTRY = 12_000, 2_000
-"""Size of a program over nearly shortest ways, at most; an entry takes it as long as so many arcs take a pass."""
+"""Size of a program over nearly shortest paths, at most; an entry takes it as long as so many arcs take a pass."""
 
 _FEW_PAIRS, _FEW_ENTRIES = 6, 60_000
 """Pairs with demand, per server, up to which it may be larger: entries that share no arc with many others are quick."""
@@ -70,7 +69,7 @@ _HUGE = 30_000_000
 class _Point(NamedTuple):
     """Logarithms of lengths, value and slope there; `hard` is sum D d.
 
-    `excess`: of the mean utilisation, at the lengths of the bound, above the bound; 0 where all take shortest ways.
+    `excess`: of the mean utilisation, at the lengths of the bound, above the bound; 0 where all take shortest paths.
     `priced`: of the largest above the mean that the barrier allows where value is least.
     """
 
@@ -84,16 +83,13 @@ class _Point(NamedTuple):
 
 
 class _Search:
-    """Best bound and best mixture so far; demand has sum 1."""
+    """Best bound and best mixture so far, of demand scaled to sum 1."""
 
     def __init__(self, proof: RoutingProof) -> None:
         self.proof, net = proof, proof.network
         self.total = float(net.demand.sum())
-        self.demand = net.demand / self.total
         self.capacity = float(net.capacity.sum())
         self.share = net.capacity / self.capacity
-        self.into, self.arc_in = arcs_into(net.head, net.servers)
-        self.tail_in, self.head_in = net.tail[self.arc_in], net.head[self.arc_in]
         self.passes = 0
         self.huge = net.columns > _HUGE
         self.pass_s = 0.0
@@ -130,7 +126,7 @@ class _Search:
                 if self.done or self._narrow() or gaps[-1] > _SLOW * gaps[-1 - _PATIENCE]:
                     break
             level = imbalance < 0.5 * x.excess + 1.5 * x.priced
-            if level and x.priced > x.excess:  # the barrier is what holds it; ways stay as they are
+            if level and x.priced > x.excess:  # the barrier is what holds it; paths stay as they are
                 self.barrier /= 4
                 x = self._at(x.y)
             elif stalls >= 3 or self.passes - stage >= _STAGE or level:
@@ -177,21 +173,19 @@ class _Search:
 
         LimitError when the time is up, unless there is a flow.
         """
-        net, began = self.proof.network, self.proof.stop.clock.now()
+        net, began = self.proof.network, time.monotonic()
         n, m = net.servers, len(net.head)
         load, hard, soft = np.zeros(m), 0.0, 0.0
-        kept, demand = np.zeros((0, m)) if flow is None else flow, amount * self.demand
         step = max(1, _SLICE // (m + n))
         for begin in range(0, n, step):
             if flow is None and (self.mixtures.mixed or self.huge) and self._late():
                 raise LimitError("the time was up within a pass")
-            d, phi = soft_loads(
-                self.into, self.arc_in, self.tail_in, self.head_in, lengths, softness, demand,
-                self.proof.orders, begin, min(n, begin + step), load, kept,
-            )  # fmt: skip
-            hard, soft = hard + d, soft + phi
+            d, phi, of_these = self.proof.router.soft_loads(
+                lengths, softness, amount, self.total, begin, min(n, begin + step), flow
+            )
+            hard, soft, load = hard + d, soft + phi, load + of_these
         self.passes += 1
-        self.pass_s = self.proof.stop.clock.now() - began
+        self.pass_s = time.monotonic() - began
         return hard, soft, load
 
     def _late(self) -> bool:
@@ -240,7 +234,7 @@ class _Search:
         return None
 
     def _narrow(self) -> bool:
-        """Whether ways that are nearly shortest now gave a proof.
+        """Whether paths that are nearly shortest now gave a proof.
 
         Tried where they are few enough, once for a softness, and where passes made so far, times how much the gap has
         still to shrink, would take longer.
@@ -250,13 +244,13 @@ class _Search:
         most = int(min(self.entries, self.passes * proof.network.columns * shrink / _ENTRY - self.tried))
         if self.huge or most <= 0 or self.softness > 0.6 * self.narrowed:
             return False
-        ways = NearWays(proof, _WIDTH * self.softness, self.entries)
-        entries = ways.widen(self.lengths, ways.width)
+        near = NearPaths(proof, _WIDTH * self.softness, self.entries)
+        entries = near.widen(self.lengths, near.width)
         if entries > most:
             return False
         self.narrowed, self.tried = self.softness, self.tried + entries
         proof.offer_lengths(self.lengths)
-        ways.improve(self.lengths)
+        near.improve(self.lengths)
         if proof.bound > self.bound * self.total:
             capacity = proof.network.capacity
             self.bound = proof.bound / self.total

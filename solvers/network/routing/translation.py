@@ -13,7 +13,6 @@ import numpy as np
 from solvers.network.routing.class_mixture import equal_classes, mixed_walks
 from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.proof import RoutingProof
-from solvers.network.routing.shortest import tree_flows
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.boxes import boxes_of
 from topoopt.core.cayley import SemidirectGroup, semidirect_groups
@@ -84,10 +83,11 @@ def by_translation(proof: RoutingProof) -> int:
     found = translations_of(net)
     assert found is not None
     group, kind, width = found
-    begin = proof.orders[:1].copy()  # what ties take depends on it: the same lengths have to give the same flow
+    start = proof.router.copy(1)
 
     def flow_of(lengths: Floats) -> Floats:
-        flow: Floats = tree_flows(net.first, net.tail, net.head, lengths[kind], net.demand, begin.copy())[0]
+        # what ties take depends on earlier calls, but the same lengths have to give the same flow: hence a copy
+        flow: Floats = start.copy(1).tree_flows(lengths[kind])[0]
         return flow
 
     def walk(lengths: Floats) -> tuple[float, Floats]:

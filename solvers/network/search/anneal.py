@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.network.search.anneal_kernels import anneal_hops, bit_positions, exact_hop_total, hop_total, reach_rows
 from solvers.network.search.links import LinkTable, tails_of
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.native import search
 
 PIECES = 25
 """Between two pieces the clock is read and the hop total summed afresh."""
@@ -51,7 +51,7 @@ def moore_levels(n: int, d: int) -> int:
 
 def hops_of(out: Ints, demand: Floats) -> float:
     """sum D dist of a topology; pairs that no path joins count n hops."""
-    return float(exact_hop_total(out, demand))
+    return search.hop_total(np.ascontiguousarray(out), np.ascontiguousarray(demand))
 
 
 def anneal(
@@ -77,14 +77,13 @@ def anneal(
     full = min(n - 1, need + (1 if d > 2 else 2))
     cut = min(full, max(3, need - 1)) if d > 2 else full
     out, into = table.out.copy(), table.into.copy()
-    heads = out.copy()
     best = out.copy()
-    demand = demand + _CONNECT * float(demand.mean()) * (1.0 - np.eye(n))
+    demand = np.ascontiguousarray(demand + _CONNECT * float(demand.mean()) * (1.0 - np.eye(n)))
+    allowed = np.ascontiguousarray(allowed)
     best_total = hops_of(best, demand)
-    scale = hop_total(reach_rows(out, full), demand)
+    scale = search.cut_hop_total(out, demand, full)
     seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, PIECES)
     ratio = plan.cold / plan.hot
-    position = bit_positions()
     group = np.zeros(n, dtype=np.int64) if group is None else group
     count = max(1, plan.proposals // PIECES)
     for piece in range(PIECES):
@@ -92,25 +91,12 @@ def anneal(
             break
         hot, cold = (scale * plan.hot * ratio ** ((piece + part) / PIECES) for part in (0, 1))
         levels = cut if piece < CUT_SHARE * PIECES else full
-        anneal_hops(
-            out,
-            into,
-            demand,
-            allowed,
-            group,
-            levels,
-            table.paired,
-            parallel,
-            hot,
-            cold,
-            count,
-            int(seeds[piece]),
-            position,
-            heads,
+        heads = search.anneal(
+            out, into, demand, allowed, group, levels, table.paired, parallel, hot, cold, count, int(seeds[piece])
         )
         total = hops_of(heads, demand)
         if total < best_total:
-            best, best_total = heads.copy(), total
-        elif piece >= CUT_SHARE * PIECES and hop_total(reach_rows(out, full), demand) > 1.02 * best_total:
+            best, best_total = heads, total
+        elif piece >= CUT_SHARE * PIECES and search.cut_hop_total(out, demand, full) > 1.02 * best_total:
             out, into = best.copy(), tails_of(best)  # strayed far while it is already cool
     return best

@@ -13,9 +13,9 @@ import numpy as np
 
 from solvers.network.search.budget import default_evaluations
 from solvers.network.search.links import LinkTable
-from solvers.network.search.price_kernel import link_distances, price_links
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.native import search
 
 SWEEPS = 1600
 """Most gradient sweeps of one evaluation; the bound is then within about 1e-5 of theta."""
@@ -83,21 +83,11 @@ class _Polish:
         else:
             point = _Point(out, np.inf, start.flow.copy(), start.potential.copy(), start.length.copy())
             moved = np.flatnonzero((out != start.out).ravel())
-            distance = np.empty((n, n))
-            link_distances(start.out, start.length, distance)
+            distance = search.link_distances(start.out, start.length)
             point.flow[moved] = 0.0
             point.length[moved] = distance[moved // d, out.ravel()[moved]]
-        best_length = point.length.copy()
-        bound, estimate, used = price_links(
-            out,
-            self.demand,
-            target / self.scale,
-            SWEEPS,
-            DUAL_WEIGHT,
-            point.flow,
-            point.potential,
-            point.length,
-            best_length,
+        bound, estimate, used, best_length = search.price_links(
+            out, self.demand, target / self.scale, SWEEPS, DUAL_WEIGHT, point.flow, point.potential, point.length
         )
         self.evaluations += 1
         self.sweeps += used
@@ -110,8 +100,7 @@ class _Polish:
         return point
 
     def _add_cut(self, out: Ints, length: Floats) -> None:
-        distance = np.empty(self.demand.shape)
-        link_distances(out, length, distance)
+        distance = search.link_distances(out, length)
         total = float((self.demand * np.where(self.demand > 0, distance, 0.0)).sum()) * self.scale
         if np.isfinite(total) and total > 0 and np.isfinite(distance).all():
             self.cuts.append(distance / total)
@@ -186,6 +175,7 @@ def polish(
         goal: a proven lower bound on theta; reaching it ends the search.
     """
     n = len(demand)
+    demand = np.ascontiguousarray(demand)
     rng = np.random.default_rng(seed)
     hops = float(demand.sum()) / table.out.size
     longer = max(1.0, evaluations / default_evaluations(n))

@@ -4,12 +4,21 @@ The bound (`topoopt.verify.network.topology_bounds.relay_blocks` has the proof):
 
     G = sum D (t - s) + f min c - sum_k U_k >= 0,    t = 3 min c,
 
-U_k the most that the links around server k can be worth, by branch and bound (`relay_kernels`). Every iteration makes
+<<<<<<< HEAD
+U_k the most that the links around server k can be worth, by branch and bound (`native.search.RelayDual`). Every
+iteration makes one subgradient step of G in prices c of links, reliefs s of pairs and shifts m of worth between the
+ends of a link, with momentum and steps that fall to nothing (Polyak, Introduction to Optimization, 1987), and moves
+Theta to where G vanishes by its slope. Branch and bound finds the best links around a server in one iteration of ten;
+in the others they are sought among those found before and by exchange of rows for columns, which follows the ascent as
+well and takes a tenth of the time. Any prices prove something, so nothing here needs to be trusted.
+=======
+U_k the most that the links around server k can be worth, by branch and bound (`RelayDual`). Every iteration makes
 one subgradient step of G in prices c of links, reliefs s of pairs and shifts m of worth between the ends of a link,
 with momentum and steps that fall to nothing (Polyak, Introduction to Optimization, 1987), and moves Theta to where G
 vanishes by its slope. Branch and bound finds the best links around a server in one iteration of ten; in the others they
 are sought among those found before and by exchange of rows for columns, which follows the ascent as well and takes a
 tenth of the time. Any prices prove something, so nothing here needs to be trusted.
+>>>>>>> d45a2d2fff61383f50c4883623d7590b2d4a3251
 """
 
 from __future__ import annotations
@@ -19,12 +28,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.network.search.relay_dual import PREMIUM, Gradients, LinkCopies, copies_of, dual
 from solvers.network.search.two_layer import TwoLayerDuals
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.network import RelayPrices
 from topoopt.core.relay_cases import LinkCounts
+from topoopt.native import search
 
 _MOMENTUM = 0.9
 _SPLIT_STEPS = 6
@@ -33,9 +42,6 @@ _EXACT = 10
 
 _LAST = 6
 """So many at the end are."""
-
-_KNOWN = 40
-"""Sets of links around a server that are remembered."""
 
 _DIGITS = 6
 _BELOW = 2e-6
@@ -68,28 +74,9 @@ class _Point:
     def copy(self) -> _Point:
         return _Point(self.price.copy(), self.relief.copy(), self.shift.copy())
 
-
-class _Ascent:
-    """The dual function of a demand, with what one evaluation hands on to the next: sets and splits of every block."""
-
-    def __init__(
-        self, d: int, demand: Floats, further: float, copies: LinkCopies, counts: LinkCounts, split: Floats
-    ) -> None:
-        n, q = len(demand), len(copies.server)
-        self.demand, self.further, self.copies, self.counts = demand, further, copies, counts
-        self.split, self.used = np.zeros((n, q, q)), np.zeros((d, n, n))
-        self.split[:, :n, :n] = split
-        self.sets, self.known = np.full((2, n, d), -1), np.full((n, _KNOWN, 2, d), -1)
-        self.gradients = Gradients(*(np.zeros((n, n)) for _ in range(3)))
-
-    def value(
-        self, point: _Point, theta: float, steps: int = _SPLIT_STEPS, *, exact: bool = True
-    ) -> tuple[float, float, Floats]:
+    def value(self, dual: search.RelayDual, theta: float, *, exact: bool) -> tuple[float, float, Floats]:
         """G, its slope in Theta, and the worth of every block; no more than a guess at them where not `exact`."""
-        return dual(
-            self.demand, point.price, point.relief, point.shift, theta, self.further, self.copies, self.counts,
-            self.used, self.sets, self.known, self.split, self.gradients, steps, exact,
-        )  # fmt: skip
+        return dual.value(self.price, self.relief, self.shift, theta, _SPLIT_STEPS, exact)
 
 
 def _start(d: int, demand: Floats, duals: TwoLayerDuals) -> tuple[_Point, Floats]:
@@ -146,9 +133,10 @@ def relay_prices(
             those i -> j that have so many beside them.
     """
     n = len(demand)
+    demand = np.ascontiguousarray(demand)
     counts = counts or LinkCounts.any(n, d)
     at, split = _start(d, demand, duals)
-    ascent = _Ascent(d, demand, further, copies_of(d, demand, _DIP * theta, counts), counts, split)
+    dual = search.RelayDual(d, demand, further, _DIP * theta, counts.least, counts.most, split.reshape(n * n, n))
     mean = float(demand.sum()) / (n * (n - 1)) or 1.0
     reach = np.where(demand > 0.0, demand, 1.0)
     scale = np.minimum(1.0 / reach, 1.0 / mean)
@@ -159,24 +147,24 @@ def relay_prices(
         if stop is not None and stop.reason() is not None:
             break
         if iteration == iterations // 2:
-            ascent.used[:] = 0.0
+            dual.forget_uses()
         exact = iteration % _EXACT == 0 or iteration >= iterations - _LAST
-        value, slope, _ = ascent.value(at, current, exact=exact)
+        value, slope, _ = at.value(dual, current, exact=exact)
         current -= value / slope
         if exact and current > best_theta:
             best, best_theta = at.copy(), current
-        gradients = ascent.gradients
+        price, relief, shift = dual.gradients()
         length = _length(n) * mean * (1.0 - iteration / iterations)
-        run.price = _blend(run.price, np.where(off, gradients.price, 0.0) / current)
-        run.relief = _blend(run.relief, gradients.relief / reach)
-        run.shift = _blend(run.shift, gradients.shift)
+        run.price = _blend(run.price, np.where(off, price, 0.0) / current)
+        run.relief = _blend(run.relief, relief / reach)
+        run.shift = _blend(run.shift, shift)
         at.price = np.maximum(1.0, at.price + length / current * run.price)
         at.relief = np.clip(at.relief + length * scale * run.relief, 0.0, 2.0)
         at.shift = at.shift + length * run.shift
     if used is not None:
-        used[:] = ascent.used / max(1, iterations - iterations // 2)
+        used[:] = dual.uses().reshape(d, n, n) / max(1, iterations - iterations // 2)
     for room in _ROOMS:
-        prices = _proven(ascent, best, best_theta, theta, room)
+        prices = _proven(dual, best, counts, best_theta, theta, room)
         if prices is None or shown(prices):
             return prices
     return None
@@ -191,16 +179,18 @@ def _length(n: int) -> float:
     return 0.1 if n <= 32 else 0.05
 
 
-def _proven(ascent: _Ascent, point: _Point, theta: float, least: float, room: float) -> RelayPrices | None:
+def _proven(
+    dual: search.RelayDual, point: _Point, counts: LinkCounts, theta: float, least: float, room: float
+) -> RelayPrices | None:
     """The prices with few digits, and the largest Theta that they prove with that room; None below `least`."""
     short = _Point(*(_short(each) for each in (point.price, point.relief, point.shift)))
     theta *= 1.0 - _BELOW
-    least_around = (ascent.counts.least.sum(axis=0) + ascent.counts.least.sum(axis=1)).astype(np.float64)
+    least_around = (counts.least.sum(axis=0) + counts.least.sum(axis=1)).astype(np.float64)
     for _ in range(_TRIES):
         if theta <= least:
             return None
-        value, slope, worth = ascent.value(short, theta)
-        up = _UP * (np.abs(worth) + PREMIUM * theta * least_around)
+        value, slope, worth = short.value(dual, theta, exact=True)
+        up = _UP * (np.abs(worth) + search.RelayDual.PREMIUM * theta * least_around)
         most = worth + room * np.abs(worth) + up
         value -= room * float(np.abs(worth).sum()) + 2.0 * float(up.sum())
         if value >= 0.0:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.placement.search.anneal_kernels import BEST, PlacementWalker, anneal_batch, score
 from solvers.placement.search.groups import GroupGraph
 from solvers.placement.search.starts import Placement
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.verdict import StopReason
+from topoopt.native import placement
 from topoopt.simulate.placement.arrays import PlacementArrays
 
 HOT, COLD = 0.02, 0.0002
@@ -57,19 +57,8 @@ def anneal(
         moves: limit that makes runs repeatable.
         goal: proven bound, at which to end.
     """
-    used = np.zeros(len(a.room), dtype=np.int64)
-    np.add.at(used, start, g.memory)
-    device = device_of(a, start)
-    value = score(a, device, rates, allocate, np.inf)
-    walker = PlacementWalker(
-        place=start.copy(),
-        best=start.copy(),
-        device=device,
-        used=used,
-        value=np.array([value, value]),
-        rng=np.array([seed % 2**64], dtype=np.uint64),
-    )
-    batch = max(8, BATCH_OPERATORS // len(device))
+    search = placement.PlacementAnnealing(a, g, start, rates, allocate, seed % 2**64)
+    batch = max(8, BATCH_OPERATORS // len(a.group))
     made, length = 0, FIRST_ROUND
     reason: StopReason | None = None
     while reason is None and made < moves:
@@ -78,17 +67,13 @@ def anneal(
         while done < length:
             now = min(batch, length - done)
             hot, cold = (HOT * (COLD / HOT) ** (step / length) for step in (done, done + now))
-            anneal_batch(a, g, walker, rates, allocate, now, hot, cold)
+            search.run(now, hot, cold)
             done += now
-            reason = StopReason.CONVERGED if walker.value[BEST] <= goal * (1 + 1e-12) else stop.reason()
+            reason = StopReason.CONVERGED if search.value() <= goal * (1 + 1e-12) else stop.reason()
             if reason is not None:
                 break
         made += done
         length *= 2
         if reason is None:
-            walker.place[:] = walker.best
-            walker.device[:] = device_of(a, walker.best)
-            walker.used[:] = 0
-            np.add.at(walker.used, walker.place, g.memory)
-            walker.value[0] = walker.value[BEST]
-    return PlacementAnnealResult(walker.best.copy(), float(walker.value[BEST]), made, reason or StopReason.BUDGET)
+            search.restart()
+    return PlacementAnnealResult(search.placement(), search.value(), made, reason or StopReason.BUDGET)

@@ -15,9 +15,9 @@ from formulations.placement.favourite_children import FavouriteChildren, build_a
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.placement.search.groups import GroupGraph
 from topoopt.core.arrays import Ints
+from topoopt.native import placement
 from topoopt.simulate.placement.arrays import STATIC, UNLIMITED, PlacementArrays
 from topoopt.simulate.placement.rates import uniform_rates
-from topoopt.simulate.placement.transfer_times import tails
 
 WIDTH = 64
 """Ready operators looked at, longest tails first."""
@@ -60,7 +60,7 @@ def _listed(a: PlacementArrays, g: GroupGraph, children: Mapping[int, int]) -> I
     n, k = a.time.shape
     parent = {child: operator for operator, child in children.items()}
     rates = uniform_rates(a) if a.sharing == STATIC else np.zeros((len(a.network), len(a.network)))
-    rank = tails(a, np.argmin(a.time, axis=1).astype(np.int64), rates)
+    rank = placement.tails(a, np.argmin(a.time, axis=1).astype(np.int64), rates)
     place = np.full(len(g.memory), -1, dtype=np.int64)
     free, left = np.zeros(k), a.room.copy()
     arrives = np.zeros((n, k))

@@ -11,10 +11,10 @@ import numpy as np
 
 from solvers.placement.search.earliest_start import earliest_start, favourite_child
 from solvers.placement.search.groups import GroupGraph
+from topoopt import native
 from topoopt.core.arrays import Ints
 from topoopt.simulate.placement.arrays import STATIC, UNLIMITED, PlacementArrays
 from topoopt.simulate.placement.rates import uniform_rates
-from topoopt.simulate.placement.transfer_times import tails
 
 Placement = Ints
 """int64[G], device of each group."""
@@ -101,7 +101,7 @@ def earliest_finish(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
     n, k = a.time.shape
     rates = uniform_rates(a) if a.sharing == STATIC else np.zeros((len(a.network), len(a.network)))
     fast = np.argmin(a.time, axis=1).astype(np.int64)
-    rank = tails(a, fast, rates)
+    rank = native.placement.tails(a, fast, rates)
     placement = np.full(len(g.memory), -1, dtype=np.int64)
     free, left = np.zeros(k), a.room.copy()
     ready = np.zeros((n, k))  # when the inputs of an operator could be on each device

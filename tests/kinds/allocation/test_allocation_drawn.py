@@ -14,7 +14,7 @@ from tests.support.allocation_cases import along, network, plain_filling, plain_
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
 from topoopt.core.verdict import Status
 from topoopt.kinds.pipeline import solve
-from topoopt.simulate.engine.max_min import max_min_rates
+from topoopt.native import flows
 
 
 @st.composite
@@ -68,11 +68,10 @@ def test_agrees_with_the_simulator(case: AllocationProblem) -> None:
         return
     plain = replace(case, transfers=tuple(replace(t, max_gbps=float("inf")) for t in whole), egress_gbps=None)
     lengths = [len(t.routes[0].arcs) for t in plain.transfers]
-    high = np.cumsum(lengths)
-    found = np.zeros(len(lengths))
+    first = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     links = np.concatenate([t.routes[0].arcs for t in plain.transfers]).astype(np.int32)
-    max_min_rates(np.arange(len(lengths)), high - lengths, high, links, plain.capacity_gbps, found)
-    assert rates(plain) == pytest.approx(found.tolist(), rel=1e-9)
+    simulated = flows.max_min_rates(first, links, plain.capacity_gbps, np.ones(len(lengths), dtype=np.int64))
+    assert rates(plain) == pytest.approx(simulated.tolist(), rel=1e-9)
 
 
 @st.composite

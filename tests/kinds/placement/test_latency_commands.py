@@ -13,7 +13,6 @@ from topoopt.core.verdict import StopReason
 from topoopt.kinds.instance_file import read_instance, write_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.placement.latency import warm_up
 
 
 def document(sharing="static", layers=2, branches=4, **more):
@@ -101,7 +100,6 @@ def test_ctrl_c_keeps_the_best(method, tmp_path):
     path = tmp_path / "instance.json"
     write_instance(document("fair", layers=8, branches=12), path)
     problem = read_instance(path)
-    warm_up()
     with interrupted_search():
         solution = solve(problem, SolveOptions(method=method, time_limit_s=900))
     assert solution.stopped_by is StopReason.INTERRUPTED

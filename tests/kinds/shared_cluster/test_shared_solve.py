@@ -302,9 +302,10 @@ def test_many_server_queue_as_erlang_says() -> None:
     offered = 3.2
     top = offered**4 / math.factorial(4) / (1 - 0.8)
     waits = top / (sum(offered**k / math.factorial(k) for k in range(4)) + top)
-    metrics = solved(problem, seed=2).metrics[0]
-    assert metrics is not None
-    assert metrics.waiting_s.mean == pytest.approx(waits * 100.0 / (4 * 0.2), rel=0.05)
+    means = [
+        metrics.waiting_s.mean for seed in range(1, 5) for metrics in solved(problem, seed=seed).metrics[:1] if metrics
+    ]
+    assert np.mean(means) == pytest.approx(waits * 100.0 / (4 * 0.2), rel=0.05)
 
 
 def test_the_published_mix_gives_the_published_figures() -> None:

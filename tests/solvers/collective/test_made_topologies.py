@@ -12,13 +12,12 @@ import pytest
 
 from solvers.collective.all_to_all import all_to_all_rate
 from solvers.collective.breadth_first import step_loads
-from solvers.collective.cayley_kernels import loads
 from solvers.collective.cayley_search import search_cayley
 from solvers.collective.ratio import ratio_cut
 from solvers.collective.shortest_path_split import shortest_path_rate
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
-from topoopt.core.cayley import SemidirectGroup, semidirect_groups
+from topoopt.core.cayley import SemidirectGroup
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.topology_families import family_arcs
@@ -150,30 +149,6 @@ def test_two_offsets_are_optimal(n: int) -> None:
     """Circulants {m, m+1}, m = ceil((sqrt(2n-1)-1)/2): diameter m and the least factor."""
     m = math.ceil((math.sqrt(2 * n - 1) - 1) / 2)
     assert figures(nets.circulant(n, [m, m + 1]), 4, alike=True) == (m, F(n - 1, n))
-
-
-def test_loads_of_the_kernel_are_those_of_the_program() -> None:
-    """Random sets of generators of all groups of 24 elements: the same steps, loads and distances as by numpy."""
-    draw, parts = np.random.default_rng(3), 12
-    compared = 0
-    for group in semidirect_groups(24):
-        for degree in (2, 3, 4):
-            generators = draw.choice(np.arange(1, 24), degree, replace=False)
-            sizes = group.modulus, group.order, group.powers
-            scratch = [np.empty(24, dtype=np.int64) for _ in range(3)]
-            steps, total, far = loads(*sizes, generators.astype(np.int64), 30, parts, *scratch)
-            arcs = group.arcs(generators.tolist()).tolist()
-            one = nets.network(24, [(tail, head, 1) for tail, head in arcs])
-            if one.unreachable() is not None:
-                assert steps == 0
-                continue
-            found = step_loads(one)
-            assert steps == found.steps
-            assert F(int(total), parts) == sum(found.loads)
-            assert far == found.distance[0].sum()
-            assert loads(*sizes, generators.astype(np.int64), int(steps) - 1, parts, *scratch)[0] == 0
-            compared += 1
-    assert compared > 20
 
 
 # Links, and what half a minute of random search was known to reach: steps at (N-1)/N.

@@ -12,10 +12,9 @@ from solvers.job import realise as realising
 from solvers.job.fabric_strategy import fabric_job, search_strategy
 from solvers.job.methods import default_budget, run_method
 from solvers.job.realise import demand_routed, extends, pairs_routed, realise, too_long
-from solvers.job.sizes import ALL_PAIRS_SERVERS, EFFORTS, effort_for
+from solvers.job.sizes import ALL_PAIRS_SERVERS, EFFORTS, MOST_TASKS, effort_for
 from solvers.job.strategy import screening
-from solvers.job.strategy.anneal_kernel import MOST_TASKS, too_many_tasks
-from solvers.job.strategy.screening import estimated_ms, promising
+from solvers.job.strategy.screening import estimated_ms, promising, too_many_tasks
 from solvers.job.strategy.starts import Start, data_parallel, starting_strategies
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
@@ -26,7 +25,7 @@ from topoopt.core.strategy import Placement, Strategy, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.lower import build_task_graph, strategy_arrays
+from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.simulate.workload_arrays import workload_arrays
 from topoopt.verify.job.plan import check_plan
@@ -155,7 +154,7 @@ def test_starts_of_too_many_tasks_are_left_out() -> None:
     )
     cluster, arrays = Cluster(n, 1, 4, 50.0), workload_arrays(Cluster(n, 1, 4, 50.0), workload)
     starts = [Start(str(k), Strategy((Placement(k, 0), Placement(k, 0)))) for k in range(3)]
-    assert [too_many_tasks(arrays, *strategy_arrays(start.strategy)) for start in starts] == [False, False, True]
+    assert [too_many_tasks(arrays, start.strategy) for start in starts] == [False, False, True]
     assert promising(cluster, workload, starts) == starts[:2]
 
 

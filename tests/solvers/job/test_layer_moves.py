@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.job.strategy.layer_moves import like_layers, move_layer
-from solvers.job.strategy.moves import graph_shape
+from solvers.job.strategy.graph_shape import graph_shape, like_layers
 from solvers.job.strategy.starts import data_parallel
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.native import jobs
 from topoopt.simulate.lower import strategy_arrays
 from topoopt.simulate.workload_arrays import workload_arrays
 
@@ -45,7 +45,7 @@ def moved(workload: Workload, steps: int):
     split, offset = strategy_arrays(data_parallel(N, workload))
     for _ in range(steps):
         before = split.copy(), offset.copy()
-        told = move_layer(arrays, groups, split, offset, rng)
+        told = jobs.move_layer(arrays, groups, split, offset, rng)
         yield before, (split.copy(), offset.copy()), told
 
 

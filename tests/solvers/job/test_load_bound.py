@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.job.realise import realise
-from solvers.job.strategy.load_bound import surely_longer
-from solvers.job.strategy.moves import graph_shape, propose
+from solvers.job.strategy.graph_shape import graph_shape
 from solvers.job.strategy.starts import data_parallel
 from solvers.network.constructions import circulant_topology
 from tests.support.cli_cases import chain, job, run, write
@@ -20,10 +19,10 @@ from topoopt.core.strategy import Placement, Strategy, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.solution_file import read_solution
+from topoopt.native import jobs
 from topoopt.simulate.fabrics.direct_connect import plan_network
 from topoopt.simulate.lower import build_task_graph, graph_arrays, strategy_arrays
 from topoopt.simulate.network import network_arrays
-from topoopt.simulate.time_models.arrival import time_within
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.simulate.workload_arrays import workload_arrays
 
@@ -41,24 +40,21 @@ def layers(n: int, elements: int) -> Workload:
     )
 
 
-def longer(arrays, links, limit: float) -> bool:
-    """`surely_longer` without its deadlines."""
-    return bool(surely_longer(arrays, links, limit, np.empty(len(arrays.kind))))
-
-
 def holds(graph, network) -> None:
     """The bound is not above either time, no task misses a deadline, and the busiest link counts in full."""
     arrays, links = graph_arrays(graph, network), network_arrays(network)
     for model in ("rounds", "hop"):
         simulation = simulate(graph, network, model)
-        time_ms, deadline = simulation.iteration_time_ms, np.empty(graph.tasks)
-        assert not surely_longer(arrays, links, time_ms, deadline)
+        time_ms = simulation.iteration_time_ms
+        longer, deadline = jobs.load_bound(arrays, links, time_ms)
+        assert not longer
         assert (simulation.end_ms <= deadline).all()
         assert (deadline <= time_ms * (1 + 1e-8)).all()
-        assert time_within(arrays, links, model == "rounds", time_ms, deadline) == time_ms
+        rounds = model == "rounds"
+        assert jobs.simulate(arrays, links, rounds, threshold=time_ms, deadline=deadline)[0] == time_ms
         busy = float((simulation.link_bytes / network.link_rate).max())
         if busy > 0:
-            assert longer(arrays, links, 0.999 * busy)
+            assert jobs.load_bound(arrays, links, 0.999 * busy)[0]
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -79,7 +75,7 @@ def test_the_bound_is_between_the_busiest_link_and_the_time(
     split, offset = strategy_arrays(data_parallel(n, workload))
     rng = np.array([seed], dtype=np.uint64)
     for _ in range(20):
-        propose(arrays, shape, split, offset, rng)
+        jobs.propose(arrays, shape, split, offset, rng)
     strategy = Strategy(tuple(Placement(int(s), int(o)) for s, o in zip(split, offset, strict=True)))
     holds(build_task_graph(cluster, workload, strategy), network)
 
@@ -94,12 +90,13 @@ def test_an_allreduce_after_its_layer() -> None:
     network = realise(cluster, topology, strided_groups(2)).network
     graph = build_task_graph(cluster, workload, data_parallel(2, workload))
     arrays, links = graph_arrays(graph, network), network_arrays(network)
-    assert longer(arrays, links, 3.0999)
-    deadline = np.empty(graph.tasks)
-    assert not surely_longer(arrays, links, 3.1001, deadline)
+    assert jobs.load_bound(arrays, links, 3.0999)[0]
+    longer, deadline = jobs.load_bound(arrays, links, 3.1001)
+    assert not longer
     # Forward of 0.5 ms and backward of 1 ms on each server, then the AllReduce.
     assert deadline[[0, 2]] == pytest.approx([2.1001, 3.1001])
-    assert time_within(arrays, links, False, 9.0, np.array([0.4, 9.0, 9.0, 9.0, 9.0])) == np.inf
+    early = np.array([0.4, 9.0, 9.0, 9.0, 9.0])
+    assert jobs.simulate(arrays, links, False, threshold=9.0, deadline=early)[0] == np.inf
 
 
 def test_nothing_to_do_takes_no_time() -> None:
@@ -115,8 +112,8 @@ def test_nothing_to_do_takes_no_time() -> None:
     for strategy in (apart, data_parallel(2, workload)):
         arrays = graph_arrays(build_task_graph(cluster, workload, strategy), network)
         for limit in (0.0, np.finfo(np.float64).max):
-            deadline = np.full(len(arrays.kind), -1.0)
-            assert not surely_longer(arrays, links, limit, deadline)
+            longer, deadline = jobs.load_bound(arrays, links, limit)
+            assert not longer
             assert (deadline >= limit).all()
 
 

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.job.realise import realise
-from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
-from solvers.job.strategy.anneal_kernel import quick_bounds
+from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity, overflow_bytes
 from solvers.job.strategy.branches import branches
-from solvers.job.strategy.moves import graph_shape, propose
+from solvers.job.strategy.graph_shape import graph_shape
 from solvers.job.strategy.starts import data_parallel, starting_strategies
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
@@ -21,6 +20,7 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.strategy import Placement, Strategy, strided_groups
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.native import jobs
 from topoopt.simulate.lower import build_task_graph, strategy_arrays
 from topoopt.simulate.network import network_arrays
 from topoopt.simulate.time_models.evaluate import simulate
@@ -72,7 +72,7 @@ def test_moves_keep_strategies_legal(n, seed, steps):
     rng = np.array([seed], dtype=np.uint64)
     for _ in range(steps):
         before = (split.copy(), offset.copy())
-        changed = propose(arrays, shape, split, offset, rng)
+        changed = jobs.propose(arrays, shape, split, offset, rng)
         if not changed:
             assert np.array_equal(before[0], split)
             assert np.array_equal(before[1], offset)
@@ -92,10 +92,10 @@ def test_quick_bounds_are_below_the_simulated_time(n, seed):
     split, offset = strategy_arrays(data_parallel(n, workload))
     rng = np.array([seed], dtype=np.uint64)
     for _ in range(20):
-        propose(arrays, shape, split, offset, rng)
+        jobs.propose(arrays, shape, split, offset, rng)
     strategy = Strategy(tuple(Placement(int(s), int(o)) for s, o in zip(split, offset, strict=True)))
     graph = build_task_graph(cluster, workload, strategy)
-    bound, overflow = quick_bounds(arrays, split, offset, np.inf)
+    bound, overflow = jobs.quick_bounds(arrays, split, offset, np.inf)
     assert overflow == 0
     for model in ("rounds", "hop"):
         assert bound <= simulate(graph, network, model).iteration_time_ms * (1 + 1e-12)
@@ -181,7 +181,7 @@ def test_memory_overflow_is_relieved_first():
     cluster, network = setting(n, workload, (1,), degree=2, memory=200)
     arrays = workload_arrays(cluster, workload)
     start = data_parallel(n, workload)
-    assert quick_bounds(arrays, *strategy_arrays(start), memory_capacity(cluster))[1] == 400
+    assert overflow_bytes(arrays, start, memory_capacity(cluster)) == 400
     result = anneal(
         arrays,
         network_arrays(network),
@@ -192,7 +192,7 @@ def test_memory_overflow_is_relieved_first():
         seed=3,
         stop=Stop(),
     )
-    assert quick_bounds(arrays, *strategy_arrays(result.strategy), memory_capacity(cluster))[1] == 0
+    assert overflow_bytes(arrays, result.strategy, memory_capacity(cluster)) == 0
 
 
 def test_branches_are_the_parts_that_can_run_side_by_side():

@@ -46,7 +46,7 @@ def drawn(rng: np.random.Generator) -> LlmTrainingProblem:
         flash=bool(rng.integers(2)),
         gradient_bytes=int(rng.choice([2, 4])),
     )
-    overlap = Overlap(float(rng.choice([0, 0.5])), float(rng.choice([0, 0.3])), *rng.integers(0, 2, 2).astype(bool))
+    overlap = Overlap(float(rng.choice([0, 0.5])), float(rng.choice([0, 0.3])), *map(bool, rng.integers(0, 2, 2)))
     division = rng.choice(["even", "ends", "balanced"])
     space = replace(
         problem.space,

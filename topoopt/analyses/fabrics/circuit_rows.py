@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from solvers.job.fabric_strategy import FabricJob, search_strategy
-from solvers.job.strategy.anneal_kernel import quick_bounds
+from solvers.job.strategy.anneal import overflow_bytes
 from solvers.job.strategy.starts import starting_strategies
 from solvers.stop import Stop
 from topoopt.core.fabric_row import FLOW_LEVEL, FabricRow
@@ -14,7 +14,7 @@ from topoopt.core.optical_devices import delay_text
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, CircuitRun, CircuitTiming, simulate_circuits
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.lower import build_task_graph, strategy_arrays
+from topoopt.simulate.lower import build_task_graph
 
 IDEAL = "ideal-switch"
 
@@ -89,7 +89,5 @@ def _strategies(job: FabricJob, search: CircuitSearch) -> dict[Strategy, str]:
     for start in starting_strategies(job.cluster, job.workload):
         named.setdefault(start.strategy, start.name)
     return {
-        strategy: name
-        for strategy, name in named.items()
-        if quick_bounds(job.arrays, *strategy_arrays(strategy), job.capacity)[1] == 0
+        strategy: name for strategy, name in named.items() if overflow_bytes(job.arrays, strategy, job.capacity) == 0
     }

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.job.baselines import FabricSearch, JobOnFabrics, left_out
-from solvers.job.strategy.anneal_kernel import quick_bounds
+from solvers.job.strategy.anneal import overflow_bytes
 from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.circuit_rows import CircuitSearch, circuit_row
 from topoopt.core.errors import CheckError, InputError, Problem
@@ -21,7 +21,7 @@ from topoopt.kinds.job.check import check_job
 from topoopt.kinds.job.fabric_comparison import fabric_problems
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, Phase, Stage, simulate_stages
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network
-from topoopt.simulate.lower import build_task_graph, strategy_arrays
+from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import bandwidth_tax, breakdown, simulate
 
@@ -151,7 +151,7 @@ def _searched(
     """
     began = time.monotonic()
     best = job.on(choice, options, stop)
-    if quick_bounds(job.job.arrays, *strategy_arrays(best.strategy), job.job.capacity)[1] > 0:
+    if overflow_bytes(job.job.arrays, best.strategy, job.job.capacity) > 0:
         text = f"{best.description}: no strategy found fits into the memory of the servers"
         return FabricRow(choice.name, "left out", text, proposals=best.proposals, wall_s=time.monotonic() - began)
     row = _row(choice.name, best.description, instance, best.strategy, best.network, flow_level=flow_level)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity
-from solvers.job.strategy.anneal_kernel import quick_bounds
-from solvers.job.strategy.moves import graph_shape
+from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity, overflow_bytes
+from solvers.job.strategy.graph_shape import graph_shape
 from solvers.job.strategy.starts import data_parallel
 from solvers.stop import Stop
 from topoopt.core.job import CoOptimisation
@@ -17,7 +16,7 @@ from topoopt.core.taskgraph import TaskGraph
 from topoopt.simulate.fabrics.direct_connect import plan_network
 from topoopt.simulate.fabrics.ideal_switch import ideal_switch
 from topoopt.simulate.fabrics.options import FabricOptions
-from topoopt.simulate.lower import build_task_graph, strategy_arrays
+from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network, network_arrays
 from topoopt.simulate.workload_arrays import workload_arrays
 
@@ -63,7 +62,7 @@ def strategies_of(job: SweptJob, proposals: int) -> list[tuple[str, TaskGraph]]:
     arrays, capacity = workload_arrays(cluster, workload), memory_capacity(cluster)
     named: dict[Strategy, str] = {job.plan.strategy: "strategy of the plan"}
     plain = data_parallel(cluster.servers, workload)
-    if quick_bounds(arrays, *strategy_arrays(plain), capacity)[1] == 0:
+    if overflow_bytes(arrays, plain, capacity) == 0:
         named.setdefault(plain, "data parallel")
     switch = ideal_switch(cluster, strided_groups(cluster.servers), FabricOptions(seed=job.seed))
     result = anneal(

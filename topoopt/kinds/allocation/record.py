@@ -7,9 +7,7 @@ from topoopt.core.allocation_rules import problem_faults
 from topoopt.core.errors import Problem
 from topoopt.kinds.allocation.read import read_allocation
 from topoopt.kinds.allocation.schema import AllocationFile
-from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
-from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use
-from topoopt.verify.allocation.check import check_allocation
+from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use, called_later
 
 
 def _problems(problem: AllocationProblem) -> list[Problem]:
@@ -19,8 +17,8 @@ def _problems(problem: AllocationProblem) -> list[Problem]:
 RECORDS = (
     Kind(
         name="allocation",
-        files=KindFiles(AllocationFile, read_allocation, SOLUTION_FILE),
-        check=at_any_depth(check_allocation),
+        files=KindFiles(AllocationFile, read_allocation, "topoopt.kinds.allocation.solution_file"),
+        check=at_any_depth(called_later("topoopt.verify.allocation.check", "check_allocation")),
         solver=at_first_use("topoopt.kinds.allocation.solve", "SOLVER"),
         pages=at_first_use("topoopt.kinds.allocation.show", "PAGES"),
         problems=_problems,

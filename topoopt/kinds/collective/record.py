@@ -5,15 +5,13 @@ from __future__ import annotations
 from topoopt.core.collective import CollectiveObjective
 from topoopt.kinds.collective.read import read_collective
 from topoopt.kinds.collective.schema import CollectiveFile
-from topoopt.kinds.collective.solution_file import SOLUTION_FILE
-from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use
-from topoopt.verify.collective.check import check_collective
+from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use, called_later
 
 RECORDS = (
     Kind(
         name="collective",
-        files=KindFiles(CollectiveFile, read_collective, SOLUTION_FILE),
-        check=at_any_depth(check_collective),
+        files=KindFiles(CollectiveFile, read_collective, "topoopt.kinds.collective.solution_file"),
+        check=at_any_depth(called_later("topoopt.verify.collective.check", "check_collective")),
         solver=at_first_use("topoopt.kinds.collective.solve", "SOLVER"),
         explain=at_first_use("topoopt.kinds.collective.explain", "explain"),
         pages=at_first_use("topoopt.kinds.collective.show", "PAGES"),

@@ -7,11 +7,9 @@ from topoopt.core.errors import Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation
 from topoopt.core.job_solution import JobSolution
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.kinds.job.check import check_job
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.job.schema import CoOptimisationFile
-from topoopt.kinds.job.solution_file import SOLUTION_FILE
-from topoopt.kinds.kind import Kind, KindFiles, at_first_use
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use, called_later
 
 
 def _problems(instance: CoOptimisation) -> list[Problem]:
@@ -35,8 +33,8 @@ def _value_per_million_usd(solution: JobSolution) -> float | None:
 RECORDS = (
     Kind(
         name="co-optimisation",
-        files=KindFiles(CoOptimisationFile, read_co_optimisation, SOLUTION_FILE),
-        check=check_job,
+        files=KindFiles(CoOptimisationFile, read_co_optimisation, "topoopt.kinds.job.solution_file"),
+        check=called_later("topoopt.kinds.job.check", "check_job"),
         solver=at_first_use("topoopt.kinds.job.solve", "SOLVER"),
         pages=at_first_use("topoopt.kinds.job.show", "PAGES"),
         problems=_problems,

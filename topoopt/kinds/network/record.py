@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use
-from topoopt.kinds.network.check import check_solution
+from topoopt.kinds.kind import Kind, KindFiles, at_any_depth, at_first_use, called_later
 from topoopt.kinds.network.read import read_routing, read_topology
 from topoopt.kinds.network.schema import RoutingFile, TopologyFile
 from topoopt.kinds.network.sizes import routing_problems, topology_problems
-from topoopt.kinds.network.solution_file import SOLUTION_FILE
 
 ROUTING = Kind(
     name="routing",
-    files=KindFiles(RoutingFile, read_routing, SOLUTION_FILE),
-    check=at_any_depth(check_solution),
+    files=KindFiles(RoutingFile, read_routing, "topoopt.kinds.network.solution_file"),
+    check=at_any_depth(called_later("topoopt.kinds.network.check", "check_solution")),
     problems=routing_problems,
     solver=at_first_use("topoopt.kinds.network.solve", "SOLVER"),
     pages=at_first_use("topoopt.kinds.network.show", "PAGES"),
@@ -28,7 +26,7 @@ TOPOLOGY = replace(
     problems=topology_problems,
     takes_budget=True,
     takes_jobs=True,
-    files=KindFiles(TopologyFile, read_topology, SOLUTION_FILE),
+    files=KindFiles(TopologyFile, read_topology, "topoopt.kinds.network.solution_file"),
     evaluate=at_first_use("topoopt.kinds.network.evaluate", "given_links"),
 )
 

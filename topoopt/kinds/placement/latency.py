@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -12,17 +13,13 @@ from solvers.placement import latency as work
 from solvers.placement.compaction import RULES, compacted
 from solvers.placement.latency_joint import possible_orders, solve_joint
 from solvers.placement.latency_search import LatencySearch, open_search, require_room
-from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.placement import Device, GraphOperator, Latency, Link, PlacementProblem, Server, Sharing, Tensor
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.placement import Latency, PlacementProblem
 from topoopt.core.search_settings import SearchSettings
 from topoopt.kinds.kind import Effort, Method, table
 from topoopt.kinds.placement.latency_outcome import outcome_of
 from topoopt.kinds.placement.outcome import PlacementOutcome
-from topoopt.simulate.placement.arrays import placement_arrays
-from topoopt.simulate.placement.schedule import ordered
 from topoopt.verify.placement.latency_bounds import latency_floor
 
 OPERATOR_MOVES = 30_000_000
@@ -61,7 +58,7 @@ def _moves(search: LatencySearch, effort: SearchSettings) -> int:
 def _until(search: LatencySearch, effort: SearchSettings, share: float) -> float | None:
     """When this share of what is left of the time limit is over."""
     left = search.stop.remaining_s()
-    return None if left is None else search.stop.clock.now() + share * left
+    return None if left is None else time.monotonic() + share * left
 
 
 def _small(search: LatencySearch) -> bool:
@@ -92,7 +89,7 @@ def proven(search: LatencySearch, effort: SearchSettings) -> None:
     contended = work.exact_contention(search)
     for queues in (False, True) if contended else (False,):
         until = _until(search, effort, 0.4 if contended and not queues else 0.95)
-        seconds = 600.0 if until is None else until - search.stop.clock.now()
+        seconds = 600.0 if until is None else until - time.monotonic()
         work.prove(search, seconds, budget, queues=queues)
     work.finish(search, moves // 10, _until(search, effort, 1.0))
 
@@ -108,7 +105,7 @@ def windowed(search: LatencySearch, effort: SearchSettings) -> None:
 def compact_first(search: LatencySearch, effort: SearchSettings, rules: tuple[str, ...] = RULES) -> str:
     """Fuse operators, place the blocks (by CP-SAT if there are few), expand, polish on the original graph."""
     fused = compacted(search.problem, rules=rules, target=COMPACT_TO)
-    began = search.stop.clock.now()
+    began = time.monotonic()
     until = _until(search, effort, 0.5)
     half = None if effort.budget is None else effort.budget // 2
     part = replace(effort, time_limit_s=None if until is None else until - began, budget=half)
@@ -165,21 +162,6 @@ def chosen(search: LatencySearch) -> tuple[Plan, str]:
 def auto(search: LatencySearch, effort: SearchSettings) -> None:
     """The method that fits the size of the graph."""
     chosen(search)[0](search, effort)
-
-
-@cache
-def warm_up() -> None:
-    """Compile the kernels, or load them, before the clock of a time limit starts."""
-    operators = (GraphOperator("a", (1.0,)), GraphOperator("b", (1.0,)))
-    servers = tuple(Server(name, (Link("eth0", 1.0),)) for name in "ab")
-    devices = (Device("a", 0, 0), Device("b", 1, 0))
-    tensors = (Tensor(0, (1,), 1),)
-    settings = Latency(Sharing.STATIC)
-    tiny = PlacementProblem("warm-up", ("any",), operators, tensors, servers, devices, settings)
-    search = open_search(tiny, Bound(0.0, Argument.OPERATOR_CHAIN), 0, Stop())
-    work.improve(search, work.start(search), 50, None)
-    work.finish(search, 10, None)
-    ordered(placement_arrays(replace(tiny, objective=Latency(Sharing.NONE))), *last(search))
 
 
 def last(search: LatencySearch) -> tuple[Ints, Floats, Floats]:

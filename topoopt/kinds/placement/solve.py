@@ -64,14 +64,6 @@ def methods_of(problem: PlacementProblem) -> Mapping[str, Method]:
     return LATENCY_METHODS
 
 
-def prepare(problem: PlacementProblem) -> None:
-    """Load the kernels of the simulator of latencies."""
-    if not isinstance(problem.objective, Throughput):
-        from topoopt.kinds.placement.latency import warm_up
-
-        warm_up()
-
-
 def method_tables(_: str) -> MethodTables:
     """By objective."""
     from topoopt.kinds.placement.latency import LATENCY_METHODS
@@ -80,4 +72,4 @@ def method_tables(_: str) -> MethodTables:
     return (("objective throughput", THROUGHPUT_METHODS), ("objective latency", LATENCY_METHODS))
 
 
-SOLVER = Solver(methods_of, assemble, method_tables, prepare=prepare)
+SOLVER = Solver(methods_of, assemble, method_tables)

@@ -10,6 +10,7 @@ import numpy as np
 from solvers.job.fabric_strategy import FabricJob, fabric_job, search_strategy
 from solvers.job.methods import default_budget, run_method
 from solvers.stop import Stop
+from topoopt.core.draws import Draws
 from topoopt.core.errors import CheckError
 from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.plan import Plan
@@ -126,9 +127,9 @@ def _shared(
 ) -> Planned:
     jobs = problem.at_once
     assert jobs is not None
-    draw = np.random.default_rng([problem.search.seed, ALONE, index])
-    servers = place_jobs(jobs, [problem.classes[index].servers], problem.servers, draw)[0]
-    options = fabric_options(fabric, int(draw.integers(2**31)))
+    draws = Draws(problem.search.seed, ALONE, index)
+    servers = place_jobs(jobs, [problem.classes[index].servers], problem.servers, draws)[0]
+    options = fabric_options(fabric, int(draws.below(2**31, 1)[0]))
     network = job_view(servers, problem.cluster, FABRICS[fabric.kind].build, options)
     found = search_strategy(tried, network, proposals=search.budget or 0, seed=search.seed, stop=stop)
     strategy = found.strategy

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from topoopt.core.errors import Problem
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.kinds.kind import Kind, KindFiles, at_first_use
-from topoopt.kinds.shared_cluster.check import check_cluster
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use, called_later
 from topoopt.kinds.shared_cluster.read import read_shared_cluster
 from topoopt.kinds.shared_cluster.schema import SharedClusterFile
-from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE
 
 
 def _problems(problem: SharedCluster) -> list[Problem]:
@@ -22,8 +20,12 @@ def _problems(problem: SharedCluster) -> list[Problem]:
 RECORDS = (
     Kind(
         name="shared-cluster",
-        files=KindFiles(SharedClusterFile, read_shared_cluster, SOLUTION_FILE),
-        check=check_cluster,
+        files=KindFiles(
+            SharedClusterFile,
+            read_shared_cluster,
+            "topoopt.kinds.shared_cluster.solution_file",
+        ),
+        check=called_later("topoopt.kinds.shared_cluster.check", "check_cluster"),
         problems=_problems,
         solver=at_first_use("topoopt.kinds.shared_cluster.solve", "SOLVER"),
         pages=at_first_use("topoopt.kinds.shared_cluster.show", "PAGES"),

@@ -16,8 +16,8 @@ from scikit_build_core import build as scikit
 NAMES = ("c++", "g++", "clang++")
 COMPILER_WHEEL = "ziglang>=0.13"
 NO_HEADERS = (
-    "Python.h is missing, the header of Python's C interface. Install python3-dev (Debian, Ubuntu), python3-devel (Fedora), "
-    "or take Python from python.org or Homebrew (macOS)."
+    "Python.h is missing, the header of Python's C interface. Install python3-dev (Debian, Ubuntu) or python3-devel "
+    "(Fedora), or take Python from python.org or Homebrew (macOS)."
 )
 
 build_sdist = scikit.build_sdist
@@ -42,17 +42,13 @@ def get_requires_for_build_editable(settings: dict[str, Any] | None = None) -> l
     return [*scikit.get_requires_for_build_editable(settings), *_compiler()]
 
 
-def build_wheel(
-    folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None
-) -> str:
+def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
     """Build a wheel into the folder; its name."""
     _prepare()
     return str(scikit.build_wheel(folder, settings, metadata))
 
 
-def build_editable(
-    folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None
-) -> str:
+def build_editable(folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
     """Build the module beside its sources, and a wheel that points to the tree; its name."""
     _prepare()
     return str(scikit.build_editable(folder, settings, metadata))

@@ -66,7 +66,8 @@ template <class T> struct Matrix {
     Index rows = 0, columns = 0;
 
     Matrix() = default;
-    Matrix(Index rows, Index columns, T value = T()) : items(std::size_t(rows * columns), value), rows(rows), columns(columns) {}
+    Matrix(Index rows, Index columns, T value = T())
+        : items(std::size_t(rows * columns), value), rows(rows), columns(columns) {}
     operator Table<T>() { return {items.data(), rows, columns}; }
     operator Table<const T>() const { return {items.data(), rows, columns}; }
     T &operator()(Index row, Index column) { return Table<T>(*this)(row, column); }

@@ -35,26 +35,26 @@ template <class T> Matrix<std::int64_t> hop_distances(Ints first, View<const T> 
     return hops;
 }
 
-// From every server: all servers as they are found, itself first and unreachable ones last; and the last arc of the
+// From every server: all servers as they are visited, itself first and unreachable ones last; and the last arc of the
 // first shortest path to each, -1 for itself and where there is no path.
 inline std::pair<Matrix<std::int64_t>, Matrix<std::int64_t>> breadth_first_trees(Ints first, Ints head, Index n) {
     require_arcs(first, head, n);
     Matrix<std::int64_t> order(n, n), via(n, n, -1);
     for (Index source = 0; source < n; ++source) {
         look_at_stop();
-        auto found = order.row(source), last = via.row(source);
-        found[0] = source;
+        auto visited = order.row(source), last = via.row(source);
+        visited[0] = source;
         Index end = 1;
         for (Index begin = 0; begin < end; ++begin) {
-            Index v = found[begin];
+            Index v = visited[begin];
             for (Index arc = first[v]; arc < first[v + 1]; ++arc) {
                 if (head[arc] == source || last[head[arc]] >= 0) continue;
                 last[head[arc]] = arc;
-                found[end++] = head[arc];
+                visited[end++] = head[arc];
             }
         }
         for (Index v = 0; v < n; ++v)
-            if (v != source && last[v] < 0) found[end++] = v;
+            if (v != source && last[v] < 0) visited[end++] = v;
     }
     return {std::move(order), std::move(via)};
 }

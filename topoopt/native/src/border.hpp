@@ -18,8 +18,8 @@ using namespace nb::literals;
 
 namespace topoopt {
 
-template <class T, std::size_t dimensions>
-using Borrowed = nb::ndarray<T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
+template <class T, std::size_t dimensions> using Borrowed =
+    nb::ndarray<T, nb::ndim<dimensions>, nb::c_contig, nb::device::cpu>;
 
 template <class T> nb::object array_of(std::vector<T> values) {
     auto *owner = new std::vector<T>(std::move(values));
@@ -59,9 +59,9 @@ class Fields {
         if (!nb::try_cast(item, array, false)) refuse_array(item);
         table = {array.data(), Index(array.shape(0)), Index(array.shape(1))};
     }
-    static void take(nb::handle item, Index &value) { value = nb::cast<Index>(item); }
-    static void take(nb::handle item, double &value) { value = nb::cast<double>(item); }
-    static void take(nb::handle item, bool &value) { value = nb::cast<bool>(item); }
+    template <class T> static void take(nb::handle item, T &value) {
+        if (!nb::try_cast(item, value)) throw nb::type_error("a number or a truth value is needed");
+    }
 
   private:
     [[noreturn]] static void refuse_array(nb::handle item) {

@@ -29,6 +29,7 @@ struct StopFlag {
 }  // namespace
 
 NB_MODULE(_native, m) {
+    nb::set_leak_warnings(false);  // what threads hold when the process ends is nobody's fault
     nb::exception<Stopped>(m, "Stopped", PyExc_SystemExit);
     nb::class_<StopFlag>(m, "StopFlag")
         .def(nb::init<>())
@@ -40,10 +41,10 @@ NB_MODULE(_native, m) {
         const char *name;
         void (*bind)(nb::module_ &);
     };
-    for (auto [name, bind] : std::array{Unit{"graph", bind_graph}, Unit{"jobs", bind_jobs}, Unit{"flows", bind_flows},
-                                        Unit{"circuits", bind_circuits}, Unit{"placement", bind_placement},
-                                        Unit{"pipeline", bind_pipeline}, Unit{"routing", bind_routing},
-                                        Unit{"search", bind_search}, Unit{"exact", bind_exact}}) {
+    for (auto [name, bind] :
+         std::array{Unit{"graph", bind_graph}, Unit{"jobs", bind_jobs}, Unit{"flows", bind_flows},
+                    Unit{"circuits", bind_circuits}, Unit{"placement", bind_placement}, Unit{"pipeline", bind_pipeline},
+                    Unit{"routing", bind_routing}, Unit{"search", bind_search}, Unit{"exact", bind_exact}}) {
         nb::module_ unit = m.def_submodule(name);
         bind(unit);
     }

@@ -22,7 +22,7 @@ class CircuitPolicy:
         description: one line for people.
         directed: transmit and receive sides of an interface are switched apart; else a circuit is a fibre pair.
         forwarding: servers forward for each other over shortest routes, and all servers stay connected; else only
-            servers joined by a circuit can talk, and other traffic waits.
+            servers joined by a circuit can talk, and other traffic waits. Not with `directed`.
         draining: what is on the way arrives before circuits change (one hop latency a hop, added to the dark time).
     """
 
@@ -59,6 +59,7 @@ class CircuitTiming:
         if problems:
             raise InputError(problems)
 
-    def live_ms(self, dark_ms: float) -> float:
-        """Time between the end of a reconfiguration that took `dark_ms` and the next look at the demand."""
-        return max(PERIOD_DELAYS * dark_ms, LEAST_PERIOD_MS) if self.period_ms is None else self.period_ms
+    @property
+    def period(self) -> tuple[float, float]:
+        """Circuits stay for so many times the dark time before, and for so many ms at least."""
+        return (PERIOD_DELAYS, LEAST_PERIOD_MS) if self.period_ms is None else (0.0, self.period_ms)

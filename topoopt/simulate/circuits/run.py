@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.taskgraph import TaskGraph
-from topoopt.simulate.circuits.assign import random_circuits, scheduled_circuits
-from topoopt.simulate.circuits.engine import advance, darken, light
+from topoopt.native import circuits
 from topoopt.simulate.circuits.policy import CircuitPolicy, CircuitTiming
-from topoopt.simulate.circuits.state import ACTIVE, BACKLOG, CARRIED, NOW, State, begin
-from topoopt.simulate.circuits.wires import Wires, lay_wires
-from topoopt.simulate.circuits.work import Work, make_work, pair_chunks
-from topoopt.simulate.engine.queue import COUNT
+from topoopt.simulate.circuits.work import make_work, pair_chunks
 from topoopt.simulate.time_models.time_model import require_all_done
 
 US_PER_MS = 1000.0
@@ -54,42 +48,6 @@ class CircuitRun:
         return self.carried_bytes / sent if sent > 0 else 1.0
 
 
-@dataclass(frozen=True, eq=False)
-class _Setting:
-    cluster: Cluster
-    policy: CircuitPolicy
-    timing: CircuitTiming
-    work: Work
-    pairs: Ints
-    interval: float
-    dice: NDArray[np.uint64]
-
-    def wires(self, links: Int32s) -> Wires:
-        source, target = np.divmod(self.pairs, self.cluster.servers)
-        ends = source.astype(np.int32), target.astype(np.int32)
-        return lay_wires(links, self.cluster.link_bytes_per_ms, self.policy.forwarding, *ends)
-
-    def waiting(self, s: State) -> Floats:
-        """float64[n, n]: bytes not sent yet."""
-        n = self.cluster.servers
-        matrix = np.zeros(n * n)
-        matrix[self.pairs] = s.backlog
-        return matrix.reshape(n, n)
-
-    def drain_ms(self, s: State, x: Wires) -> float:
-        """Time until what is on the way has arrived."""
-        active = s.active[: s.number[ACTIVE]]
-        if not self.policy.draining or not len(active):
-            return 0.0
-        return float((x.high[active] - x.low[active]).max()) * self.cluster.hop_latency_us / US_PER_MS
-
-    def scheduled(self, demand: Floats) -> Wires:
-        policy = self.policy
-        return self.wires(
-            scheduled_circuits(demand, self.cluster.degree, policy.directed, policy.forwarding, self.dice)
-        )
-
-
 def simulate_circuits(
     graph: TaskGraph,
     cluster: Cluster,
@@ -102,7 +60,7 @@ def simulate_circuits(
     """Simulate iterations one after another, from random circuits on.
 
     When circuits have stood for a period and bytes wait, everything stops, circuits are assigned to what waits
-    (`scheduled_circuits`) and carry again after the delay; when nothing waits, they stand for another period.
+    and carry again after the delay; when nothing waits, they stand for another period.
 
     Raises:
         InputError: forwarding between three servers or more over one interface each (they cannot be connected), no
@@ -115,52 +73,28 @@ def simulate_circuits(
         raise InputError([Problem("no iteration", path="iterations", value=str(iterations), allowed="at least 1")])
     chunks, pairs = pair_chunks(graph, both_ways=not policy.directed)
     hop_ms, round_ms = cluster.hop_latency_us / US_PER_MS, cluster.ring_round_latency_us / US_PER_MS
-    work = make_work(graph, chunks, hop_latency_ms=hop_ms, round_latency_ms=round_ms)
-    dice = np.array([seed], dtype=np.uint64)
-    setting = _Setting(cluster, policy, timing, work, pairs, hop_ms if policy.forwarding else 0.0, dice)
-    wires = setting.wires(_first_links(cluster, policy, dice))
-    live, now = timing.live_ms(timing.delay_ms), 0.0
-    tick = live
-    times: list[float] = []
-    dark, changes, carried = 0.0, 0, 0.0
-    served = np.zeros(len(pairs))
-    while len(times) < iterations:
-        s: State = begin(work, len(pairs), now)
-        while tick <= now:
-            tick += live
-        light(s, wires)
-        while True:
-            advance(work, s, wires, tick, setting.interval, False)
-            if s.number[BACKLOG] == 0:
-                if s.events.number[COUNT] == 0:
-                    break
-                # Nothing waits: circuits stay. Looks until something does would change nothing.
-                advance(work, s, wires, math.inf, setting.interval, True)
-                tick += max(1.0, math.ceil((s.clock[NOW] - tick) / live)) * live
-                continue
-            drain = setting.drain_ms(s, wires)
-            demand = setting.waiting(s)
-            darken(s)
-            wires = setting.scheduled(demand)
-            opens = tick + drain + timing.delay_ms
-            live = timing.live_ms(drain + timing.delay_ms)
-            advance(work, s, wires, opens, setting.interval, False)
-            light(s, wires)
-            dark += drain + timing.delay_ms
-            changes += 1
-            tick = opens + live
-        require_all_done(int(s.tasks.job_left[0]), graph.tasks)
-        ended = max(float(s.tasks.end.max(initial=0.0)), now)
-        times.append(ended - now)
-        served += s.served
-        carried += float(s.clock[CARRIED])
-        start_ms, end_ms = s.tasks.start - now, s.tasks.end - now
-        now = ended
+    period_delays, least_period_ms = timing.period
+    times, changes, dark, carried, served, start_ms, end_ms, left = circuits.follow_demand(
+        make_work(graph, chunks, hop_latency_ms=hop_ms, round_latency_ms=round_ms),
+        pairs,
+        degree=cluster.degree,
+        link_rate=cluster.link_bytes_per_ms,
+        hop_latency_us=cluster.hop_latency_us,
+        directed=policy.directed,
+        forwarding=policy.forwarding,
+        draining=policy.draining,
+        delay_ms=timing.delay_ms,
+        period_delays=period_delays,
+        least_period_ms=least_period_ms,
+        iterations=iterations,
+        seed=seed,
+    )
+    require_all_done(left, graph.tasks)
     sent = np.zeros(cluster.servers**2)
     sent[pairs] = served
     return CircuitRun(
-        iteration_time_ms=sum(times) / len(times),
-        times_ms=tuple(times),
+        iteration_time_ms=sum(times.tolist()) / iterations,
+        times_ms=tuple(times.tolist()),
         reconfigurations=changes,
         dark_ms=dark,
         sent_bytes=sent.reshape(cluster.servers, cluster.servers),
@@ -168,11 +102,3 @@ def simulate_circuits(
         start_ms=start_ms,
         end_ms=end_ms,
     )
-
-
-def _first_links(cluster: Cluster, policy: CircuitPolicy, dice: NDArray[np.uint64]) -> Int32s:
-    """Circuits before any demand is known."""
-    n = cluster.servers
-    if policy.directed:
-        return np.asarray(random_circuits(n, cluster.degree, dice))
-    return np.asarray(scheduled_circuits(np.zeros((n, n)), cluster.degree, False, policy.forwarding, dice))

@@ -13,14 +13,15 @@ from enum import IntEnum
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Int32s
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.taskgraph import TaskGraph, TaskKind
-from topoopt.simulate.circuits.engine import advance, light
-from topoopt.simulate.circuits.state import CARRIED, DARK, State, begin
-from topoopt.simulate.circuits.wires import Wires
+from topoopt.native import circuits
 from topoopt.simulate.circuits.work import Chunks, make_work
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.time_model import require_all_done, require_paths
+
+Routes = tuple[Floats, Ints, Ints, Int32s]
+"""Rate of each link; first and last place of each queue's route in the links of all routes; these."""
 
 
 class Phase(IntEnum):
@@ -78,7 +79,7 @@ def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) 
     networks = list({id(stage.network): stage.network for stage in stages}.values())
     changes = [stages[place].network is not stages[place - 1].network for place in range(len(stages))]
     delays = np.where(np.array(changes) & (len(networks) > 1), delay_ms, 0.0)
-    parts, wires = _union(graph, networks, [task_stage == place for place in range(len(stages))], stages)
+    parts, routes = _union(graph, networks, [task_stage == place for place in range(len(stages))], stages)
     first = networks[0]
     work = make_work(
         graph,
@@ -88,22 +89,16 @@ def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) 
         stage=task_stage,
         stage_delay=delays,
     )
-    s: State = begin(work, len(wires.low), 0.0)
-    light(s, wires)
-    advance(work, s, wires, np.inf, first.hop_latency_ms, False)
-    require_all_done(int(s.tasks.job_left[0]), graph.tasks)
-    return StagedRun(
-        iteration_time_ms=float(s.tasks.end.max(initial=0.0)),
-        dark_ms=float(s.clock[DARK]),
-        reconfigurations=int(np.count_nonzero(delays)) if delay_ms > 0 else sum(changes) * (len(networks) > 1),
-        carried_bytes=float(s.clock[CARRIED]),
-    )
+    time_ms, dark_ms, carried, left = circuits.run_stages(work, *routes, interval=first.hop_latency_ms)
+    require_all_done(left, graph.tasks)
+    switched = int(np.count_nonzero(delays)) if delay_ms > 0 else sum(changes) * (len(networks) > 1)
+    return StagedRun(time_ms, dark_ms, switched, carried)
 
 
 def _union(
     graph: TaskGraph, networks: Sequence[Network], chosen: Sequence[Bools], stages: Sequence[Stage]
-) -> tuple[Chunks, Wires]:
-    """Chunks of all stages, and the wires of all networks side by side with every route given."""
+) -> tuple[Chunks, Routes]:
+    """Chunks of all stages, and the routes of all networks side by side."""
     chunks: list[Chunks] = []
     queues = links = 0
     low, high, store, rate = [], [], [], []
@@ -124,23 +119,13 @@ def _union(
         rate.append(network.link_rate)
         links += network.links
     merged = tuple(np.concatenate([part[k] for part in chunks]) for k in range(3)) if chunks else _nothing()
-    nobody = np.empty(0, dtype=np.int32)
-    wires = Wires(
-        True,
-        True,
+    routes = (
         np.concatenate(rate),
-        np.empty(0, dtype=np.int64),
-        nobody,
-        np.empty((0, 0), dtype=np.int64),
-        np.empty(0),
-        nobody,
-        nobody,
         np.concatenate(low).astype(np.int64),
         np.concatenate(high).astype(np.int64),
         np.concatenate(store).astype(np.int32),
-        np.zeros(1, dtype=np.int64),
     )
-    return (merged[0], merged[1], merged[2]), wires
+    return (merged[0], merged[1], merged[2]), routes
 
 
 def _nothing() -> Chunks:

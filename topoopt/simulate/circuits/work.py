@@ -18,7 +18,7 @@ class Work(NamedTuple):
         servers: n.
         kind, source, duration, successor_ptr, successor: of the graph.
         chunk_ptr: int64[T+1]; chunks of task t are chunk_ptr[t]..chunk_ptr[t+1].
-        chunk_task: int32[C]; chunk_queue: int32[C]; chunk_bytes: float64[C], above 0.
+        chunk_queue: int32[C]; chunk_bytes: float64[C], above 0.
         hop_ms: float64[T], latency of each hop, added when a chunk of the task has been sent.
         stage: int32[T], stage of a schedule in which the traffic of the task may flow.
         stage_delay: float64[S], dark time before each stage, ms.
@@ -31,7 +31,6 @@ class Work(NamedTuple):
     successor_ptr: Ints
     successor: Int32s
     chunk_ptr: Ints
-    chunk_task: Int32s
     chunk_queue: Int32s
     chunk_bytes: Floats
     hop_ms: Floats
@@ -69,7 +68,6 @@ def make_work(
         successor_ptr=graph.successor_ptr,
         successor=graph.successor,
         chunk_ptr=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
-        chunk_task=task[order].astype(np.int32),
         chunk_queue=queue[order].astype(np.int32),
         chunk_bytes=amount[order].astype(np.float64),
         hop_ms=np.where(graph.kind == TaskKind.TRANSFER, hop_latency_ms, rounds * round_latency_ms),

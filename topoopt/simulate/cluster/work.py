@@ -12,8 +12,8 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.shared_cluster import Contention, Fabric
 from topoopt.core.shared_cluster_jobs import JobClass, JobTable
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
+from topoopt.native import jobs as native
 from topoopt.simulate.cluster.loads import SharedLinks, job_loads
-from topoopt.simulate.cluster.rates import advance, fair_rates, first_end
 
 MS = 1e-3
 """Seconds."""
@@ -182,13 +182,17 @@ class WorkShared:
 
     def next_end(self) -> tuple[float, int]:
         """See Work."""
-        seconds, job = first_end(self._active, self._left, self._speed)
-        return self._now + seconds, int(job)
+        if not len(self._active):
+            return np.inf, -1
+        seconds = self._left[self._active] / self._speed[self._active]
+        first = int(np.argmin(seconds))
+        return self._now + float(seconds[first]), int(self._active[first])
 
     def advance(self, to: float) -> None:
         """See Work."""
         if to > self._now:
-            advance(self._active, self._left, self._speed, to - self._now)
+            done = self._speed[self._active] * (to - self._now)
+            self._left[self._active] = np.maximum(0.0, self._left[self._active] - done)
         self._now = to
 
     def end(self, job: int) -> None:
@@ -203,7 +207,9 @@ class WorkShared:
             return
         self._stale = False
         active, rate = self._active, self._rate
-        fair_rates(active, self._low, self._high, self._link, self._part, self._links.capacity_gbps, self._limit, rate)
+        rate[active] = native.fair_rates(
+            active, self._low, self._high, self._link, self._part, self._links.capacity_gbps, self._limit
+        )
         loaded = active[self._high[active] > self._low[active]]
         wire = self._wire[loaded] / rate[loaded]
         if self._interleaved:

@@ -8,9 +8,10 @@ import numpy as np
 
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.cluster import Cluster
+from topoopt.core.draws import Draws
 from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.native import graph
 from topoopt.simulate.fabrics.options import US_PER_MS, FabricOptions, Group, server_pairs, single_path_table
-from topoopt.simulate.jit import kernel
 from topoopt.simulate.network import Network, compile_network
 
 TOUR_STARTS = 8
@@ -19,34 +20,6 @@ FAR = np.iinfo(np.int64).max
 SHUN = 2
 """Cost of a link that another tour takes, in hops. Between 1 and 5 the fullest link of Kautz graphs of 12 to 128
 servers was least with 2."""
-
-
-@kernel
-def _walk(
-    pair_order: Ints, source: Int32s, target: Int32s, distance: Int32s, neighbour: Int32s, links: Int32s, paths: Int32s
-) -> None:
-    """Fill `paths` pair by pair; of the neighbours nearer the target, go to the one over the least used link."""
-    n = len(distance)
-    used = np.zeros((n, n), dtype=np.float64)
-    for row in range(len(pair_order)):
-        pair = pair_order[row]
-        at = source[pair]
-        goal = target[pair]
-        paths[pair, 0] = at
-        step = 0
-        while at != goal:
-            best = -1
-            for column in range(neighbour.shape[1]):
-                to = neighbour[at, column]
-                if to < 0:
-                    break
-                nearer = distance[to, goal] == distance[at, goal] - 1
-                if nearer and (best < 0 or used[at, to] / links[at, to] < used[at, best] / links[at, best]):
-                    best = to
-            used[at, best] += 1.0
-            at = best
-            step += 1
-            paths[pair, step] = at
 
 
 def shortest_paths(links: Int32s, seed: int) -> Int32s:
@@ -58,19 +31,14 @@ def shortest_paths(links: Int32s, seed: int) -> Int32s:
         links: int32[n, n], parallel links i -> j, of a strongly connected graph.
         seed: of these orders.
     """
-    from scipy.sparse.csgraph import shortest_path
-
     n = len(links)
-    distance = shortest_path(links > 0, unweighted=True).astype(np.int32)
-    draw = np.random.default_rng(seed)
-    neighbour = np.full((n, max(1, int((links > 0).sum(axis=1).max(initial=0)))), -1, dtype=np.int32)
-    for server in range(n):
-        joined = draw.permutation(np.flatnonzero(links[server]))
-        neighbour[server, : len(joined)] = joined
-    source, target = server_pairs(n)
-    paths = np.full((len(source), int(distance.max(initial=0)) + 1), -1, dtype=np.int32)
-    _walk(draw.permutation(len(source)).astype(np.int64), source, target, distance, neighbour, links, paths)
-    return paths
+    draws = Draws(seed)
+    joined = [np.flatnonzero(row) for row in links]
+    head = [servers[draws.permutation(len(servers))] for servers in joined]
+    first = np.concatenate(([0], np.cumsum([len(servers) for servers in head]))).astype(np.int64)
+    arcs = np.concatenate(head).astype(np.int32)
+    parallel = links[np.repeat(np.arange(n), np.diff(first)), arcs].astype(np.int32)
+    return graph.balanced_shortest_paths(first, arcs, parallel, draws.permutation(n * (n - 1)))
 
 
 def graph_network(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from topoopt.core.cluster import Cluster
+from topoopt.core.draws import Draws
 from topoopt.core.errors import InputError, Problem
 from topoopt.simulate.fabrics.direct_graph import graph_network
 from topoopt.simulate.fabrics.options import FabricOptions, Group, ListedFabric
@@ -31,19 +32,19 @@ def expander(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) 
     n, d = cluster.servers, cluster.degree
     if d == 1 and n > 2:
         raise InputError([Problem("no connected graph of this degree", path="degree", value=str(d), allowed=">= 2")])
-    draw = np.random.default_rng(options.seed)
+    draws = Draws(options.seed)
     links = np.zeros((n, n), dtype=np.int32)
     cycles: list[Group] = []
     for _ in range(d // 2):
         for _ in range(ATTEMPTS):
-            order = draw.permutation(n)
+            order = draws.permutation(n)
             if not links[order, np.roll(order, -1)].any():
                 break
         np.add.at(links, (order, np.roll(order, -1)), 1)
         np.add.at(links, (np.roll(order, -1), order), 1)
         cycles.append(tuple(order.tolist()))
     if d % 2:
-        order = draw.permutation(n)[: n - n % 2].reshape(-1, 2)
+        order = draws.permutation(n)[: n - n % 2].reshape(-1, 2)
         np.add.at(links, (order[:, 0], order[:, 1]), 1)
         np.add.at(links, (order[:, 1], order[:, 0]), 1)
     orders = {tuple(range(n)): cycles} if cycles else {}

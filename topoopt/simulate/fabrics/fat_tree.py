@@ -13,6 +13,7 @@ import numpy as np
 
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.cluster import Cluster
+from topoopt.core.draws import Draws
 from topoopt.core.fat_tree import fat_tree_arity
 from topoopt.core.units import bytes_per_ms
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
@@ -97,9 +98,9 @@ def _uplinks_taken(
     """
     one = np.ones(len(source), dtype=np.int64)
     if options.ecmp == "hashed":
-        draw = np.random.default_rng(options.seed)
+        draws = Draws(options.seed)
         pair = source.astype(np.int64) * (n - 1) + target - (target > source)  # its path does not depend on the others
-        j, i = (draw.integers(links, size=n * (n - 1))[pair] for links in (racks, aggregations))
+        j, i = (draws.below(links, n * (n - 1))[pair] for links in (racks, aggregations))
         return one, j, i
     if options.ecmp == "spread":
         return one, (target % half % racks).astype(np.int64), (target // half % half % aggregations).astype(np.int64)

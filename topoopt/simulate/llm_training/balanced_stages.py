@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Bools, Floats
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.simulate.jit import kernel, piece
+from topoopt.native import pipeline
 from topoopt.simulate.llm_training.ledger import bytes_around, in_flight, layer_activations, state_bytes
 from topoopt.simulate.llm_training.part_weights import CHUNK, DENSE, EMBEDDING, HEAD, ROUTED, part_weights
 from topoopt.simulate.llm_training.stage_parts import FORWARD, INPUTS, WEIGHTS, StageParts, stage_parts
-from topoopt.simulate.llm_training.stage_table import chunks_of_load, stages_of
+from topoopt.simulate.llm_training.stage_table import stages_of
 from topoopt.simulate.llm_training.strategies import StrategyColumns, with_stages
 from topoopt.simulate.llm_training.transfers import GroupRates
 
@@ -35,8 +35,7 @@ def with_balanced(problem: LlmTrainingProblem, columns: StrategyColumns, chosen:
     ranks = np.arange(own.pipeline.max())
     flight = np.stack([in_flight(own, m, np.full_like(m, rank)) for rank in ranks], axis=1)
     usable, experts = problem.cluster.usable_bytes, problem.model.experts
-    table = stages[rows]
-    _deal(
+    stages[rows] = pipeline.balanced_stages(
         np.stack([own.pipeline, own.chunks], axis=1).astype(np.int64),
         _seconds(problem, parts),
         _bytes(problem, own),
@@ -44,9 +43,8 @@ def with_balanced(problem: LlmTrainingProblem, columns: StrategyColumns, chosen:
         np.inf if usable is None else float(usable),
         problem.model.layers,
         0 if experts is None else experts.dense_layers,
-        table,
+        stages[rows],
     )
-    stages[rows] = table
     return with_stages(columns, stages)
 
 
@@ -70,50 +68,3 @@ def _bytes(problem: LlmTrainingProblem, columns: StrategyColumns) -> Floats:
     whole, logits = bytes_around(model, formats, columns, length)
     last = state[HEAD] + model.mtp_layers * state[ROUTED] + logits
     return np.stack([state[DENSE], state[ROUTED], kept, whole, state[EMBEDDING], last], axis=1)
-
-
-@kernel
-def _deal(
-    shape: Ints, seconds: Floats, held: Floats, flight: Floats, usable: float, layers: int, plain: int, found: Ints
-) -> None:  # pragma: no cover - compiled
-    loads, took = np.empty(flight.shape[1], dtype=np.int64), np.empty(flight.shape[1])
-    for one in range(len(shape)):
-        p, v = shape[one]
-        left = layers
-        for rank in range(p):
-            loads[rank] = v - 1 if rank == 0 or rank == p - 1 else v
-            left -= loads[rank]
-            took[rank] = _through(seconds[one], held[one], flight[one], usable, plain, rank, p, v, loads[rank] + 1)
-        fits = left >= 0
-        for rank in range(p):
-            now = _through(seconds[one], held[one], flight[one], usable, plain, rank, p, v, loads[rank])
-            fits = fits and now < np.inf
-        while fits and left > 0:
-            best = 0
-            for rank in range(1, p):
-                if took[rank] <= took[best]:
-                    best = rank
-            fits = took[best] < np.inf
-            loads[best] += 1
-            left -= 1
-            took[best] = _through(seconds[one], held[one], flight[one], usable, plain, best, p, v, loads[best] + 1)
-        if fits:
-            for rank in range(p):
-                chunks_of_load(loads[rank], rank, p, v, found[one])
-
-
-@piece
-def _through(
-    seconds: Floats, held: Floats, flight: Floats, usable: float, plain: int, rank: int, p: int, v: int, load: int
-) -> float:  # pragma: no cover - compiled
-    """When a rank is through with so many layers of a micro-batch; inf where memory does not hold them."""
-    without = min(plain, load) if rank == 0 else 0
-    space = without * held[0] + (load - without) * held[1] + flight[rank] * load * held[2] + held[3]
-    took = without * seconds[0] + (load - without) * seconds[1] + v * seconds[2]
-    if rank == 0:
-        space += held[4]
-        took += seconds[3]
-    if rank == p - 1:
-        space += held[5]
-        took += seconds[4]
-    return float(took) if space <= usable else np.inf

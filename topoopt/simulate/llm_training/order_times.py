@@ -24,15 +24,12 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.core.pipeline import PipelineShape, StageCosts
-from topoopt.simulate.jit import kernel
-from topoopt.simulate.llm_training.order_bound import rank_costs
-from topoopt.simulate.llm_training.stage_parts import FORWARD, GATHERED, INPUTS, REDUCED, WEIGHTS
-from topoopt.simulate.llm_training.stage_table import LAYERS, late_weights, reduced_at
+from topoopt.native import pipeline as native
+from topoopt.simulate.llm_training.stage_parts import FORWARD, INPUTS, WEIGHTS
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS
 from topoopt.simulate.pipeline.orders import BACKWARD, PassOrders
 from topoopt.simulate.pipeline.orders import WEIGHTS as LATE
 from topoopt.simulate.pipeline.periods import Period, grown, periods_compared
-from topoopt.simulate.pipeline.program import PassProgram, pass_program
 from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders
 from topoopt.simulate.pipeline.timeline import MOST_TICKS, TickCosts
 
@@ -111,20 +108,20 @@ def order_times(
         for one in range(count):
             end_if_left()
             here = slice(one, one + 1)
-            program = _planned_program(shape, not problem.overlap.pipeline, *_rounded(known[:, :, one], known_hop[one]))
-            passes[here], ends[here], _ = _followed(
-                problem, shape, program, None, np.ascontiguousarray(tables[:, :, here]), hop[here]
-            )
+            rounded = _rounded(known[:, :, one], known_hop[one])
+            orders, program = _planned_program(shape, not problem.overlap.pipeline, *rounded)
+            own = np.ascontiguousarray(tables[:, :, here])
+            passes[here], ends[here], _ = _followed(problem, shape, orders, program, None, own, hop[here])
     else:
         left, period = np.arange(count), _period(shape)
         while len(left):
             few = shape.micro_batches if period is None else period.few
-            program = _program(replace(shape, micro_batches=few, zero=0), not problem.overlap.pipeline)
-            found = _followed(problem, shape, program, period, np.ascontiguousarray(tables[:, :, left]), hop[left])
-            passes[left], ends[left] = found[:2]
-            left, period = left[~found[2]], period and grown(period, shape.micro_batches)
-    step, shown = _rank_costs(
-        tables, shape.pipeline, shape.chunks, shape.micro_batches, shape.zero, problem.overlap.data,
+            orders, program = _program(replace(shape, micro_batches=few, zero=0), not problem.overlap.pipeline)
+            own = np.ascontiguousarray(tables[:, :, left])
+            passes[left], ends[left], proven = _followed(problem, shape, orders, program, period, own, hop[left])
+            left, period = left[~proven], period and grown(period, shape.micro_batches)
+    step, shown = native.rank_costs(
+        _flat(tables), shape.pipeline, shape.chunks, shape.micro_batches, shape.zero >= 3, problem.overlap.data,
         shape.paired,
     )  # fmt: skip
     return OrderTimes(passes, np.maximum(ends - passes, 0.0) + shown, step)
@@ -136,8 +133,9 @@ def _period(shape: OrderShape) -> Period | None:
 
 
 @lru_cache(maxsize=64)
-def _program(shape: OrderShape, blocking: bool) -> PassProgram:
-    return pass_program(_fixed(shape), blocking=blocking)
+def _program(shape: OrderShape, blocking: bool) -> tuple[PassOrders, native.PassProgram]:
+    orders = _fixed(shape)
+    return orders, orders.program(blocking=blocking)
 
 
 def _fixed(shape: OrderShape) -> PassOrders:
@@ -158,9 +156,12 @@ def _rounded(table: Floats, hop: float) -> Rounded:
 
 
 @lru_cache(maxsize=8)
-def _planned_program(shape: OrderShape, blocking: bool, passes: bytes, hop: float) -> PassProgram:
+def _planned_program(
+    shape: OrderShape, blocking: bool, passes: bytes, hop: float
+) -> tuple[PassOrders, native.PassProgram]:
     """Kept: a strategy is followed on one network after the other by the same order."""
-    return pass_program(_planned(shape, passes, hop), blocking=blocking)
+    orders = _planned(shape, passes, hop)
+    return orders, orders.program(blocking=blocking)
 
 
 def _planned(shape: OrderShape, passes: bytes, hop: float) -> PassOrders:
@@ -190,7 +191,8 @@ def orders_of(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
 def _followed(
     problem: LlmTrainingProblem,
     shape: OrderShape,
-    program: PassProgram,
+    orders: PassOrders,
+    program: native.PassProgram,
     period: Period | None,
     tables: Floats,
     hop: Floats,
@@ -199,9 +201,10 @@ def _followed(
 
     The second are with weights gathered first, the first are not: both are run side by side.
     """
-    orders, count = program.orders, tables.shape[2]
-    ready = _ready(tables, shape.home(), problem.overlap.data, shape.zero)
-    ready = np.concatenate([np.zeros_like(ready), ready], axis=1)
+    count, hiding = tables.shape[2], problem.overlap.data
+    ready = np.zeros((shape.stages, 2 * count))
+    if shape.zero < 3:
+        ready[:, count:] = native.ready_times(_flat(tables), shape.home(), hiding)
     both, twice = np.concatenate([tables[: WEIGHTS + 1]] * 2, axis=2), np.concatenate([hop, hop])
     total = (both.sum(axis=(0, 1)) + 2.0 * shape.stages * twice) * shape.micro_batches + ready.sum(axis=0)
     scale = np.exp2(np.minimum(np.floor(np.log2(MOST_TICKS / total)), FINEST_BITS))
@@ -213,9 +216,8 @@ def _followed(
     if period is not None:
         windows = np.stack([rows.ravel() for rows in periods_compared(period, orders.start)])
     places = np.concatenate([last, done, windows[0], windows[1]])
-    costs = program.costs(ticks[FORWARD], ticks[INPUTS], ticks[WEIGHTS])
     copies = np.tile(first_ready, (orders.copies, 1))
-    ends = program.run(costs, hops, copies, program.node_of_pass[places].astype(np.int64))
+    ends = program.ends(ticks[FORWARD], ticks[INPUTS], ticks[WEIGHTS], hops, copies, places)
     p, stages = orders.ranks, len(done)
     later, proven = np.zeros(2 * count), np.ones(count, dtype=bool)
     if period is not None:
@@ -227,54 +229,13 @@ def _followed(
     of_stage = ends[p : p + stages].reshape(orders.copies, -1, 2 * count).max(axis=0)
     done_s = np.ascontiguousarray(((of_stage + later) / scale)[:, count:])
     split = bool((orders.passes[:, 0] == LATE).any())
-    reduced = _reduced(tables, done_s, shape.home(), split, problem.overlap.data, shape.zero)
+    reduced = np.zeros(count)
+    if shape.zero < 3:
+        reduced = native.reduced_times(_flat(tables), done_s, shape.home(), split, hiding)
     return passes[:count], np.maximum(passes[count:], reduced), proven
 
 
-@kernel
-def _ready(tables: Floats, home: Ints, hiding: bool, zero: int) -> Floats:  # pragma: no cover - compiled
-    """float64[stages, R]: before when no pass of a stage begins."""
-    stages, count = tables.shape[1], tables.shape[2]
-    found = np.zeros((stages, count))
-    for one in range(count if zero < 3 else 0):
-        for s in range(stages):
-            before = 0.0
-            for other in range(stages):
-                if home[other] == home[s] and (other < s or (not hiding and other != s)):
-                    before += tables[GATHERED, other, one]
-            found[s, one] = late_weights(
-                tables[GATHERED, s, one], tables[LAYERS, s, one], tables[FORWARD, s, one], before, hiding
-            )
-    return found
-
-
-@kernel
-def _reduced(
-    tables: Floats, done: Floats, home: Ints, split: bool, hiding: bool, zero: int
-) -> Floats:  # pragma: no cover - compiled
-    """float64[R]: when the last rank has reduced its gradients, the stage that is through first before the others."""
-    stages, count = done.shape
-    found, free = np.zeros(count), np.zeros(home.max() + 1)
-    for one in range(count if zero < 3 else 0):
-        free[:] = 0.0
-        if not hiding:
-            for s in range(stages):
-                free[home[s]] = max(free[home[s]], done[s, one])
-        for s in np.argsort(done[:, one], kind="mergesort"):
-            back = tables[WEIGHTS, s, one] + (0.0 if split else tables[INPUTS, s, one])
-            reduced, layers, rank = tables[REDUCED, s, one], tables[LAYERS, s, one], home[s]
-            free[rank] = reduced_at(free[rank], done[s, one], reduced, layers, back, hiding)
-        found[one] = free.max()
-    return found
-
-
-@kernel
-def _rank_costs(
-    tables: Floats, p: int, v: int, m: int, zero: int, hiding: bool, paired: bool
-) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
-    count = tables.shape[2]
-    step, shown = np.empty(count), np.empty(count)
-    for one in range(count):
-        step[one] = rank_costs(tables[:, :, one], p, v, m, 0, hiding, paired)
-        shown[one] = rank_costs(tables[:, :, one], p, v, m, zero, hiding, paired) - step[one]
-    return step, shown
+def _flat(tables: Floats) -> Floats:
+    """float64[7 stages, R], as `native.pipeline` takes them."""
+    spans, stages, count = tables.shape
+    return tables.reshape(spans * stages, count)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from topoopt.core.arrays import Ints
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
-from topoopt.simulate.jit import kernel
+from topoopt.native import pipeline as native
 
 Column = NDArray[np.float64]
 
@@ -90,17 +90,7 @@ class StrategyColumns:
 def loads_of_ranks(columns: StrategyColumns) -> Ints:
     """int64[R, most ranks]: layers of every rank, of strategies whose stages are told."""
     assert columns.stages is not None
-    found: Ints = _loads(columns.pipeline.astype(np.int64), columns.stages)
-    return found
-
-
-@kernel
-def _loads(p: Ints, stages: Ints) -> Ints:  # pragma: no cover - compiled
-    found = np.zeros((len(p), p.max() if len(p) else 1), dtype=np.int64)
-    for one in range(len(p)):
-        for stage in range(stages.shape[1]):
-            found[one, stage % p[one]] += stages[one, stage]
-    return found
+    return native.loads_of_ranks(columns.pipeline.astype(np.int64), np.ascontiguousarray(columns.stages))
 
 
 def with_stages(columns: StrategyColumns, stages: Ints) -> StrategyColumns:
@@ -149,16 +139,8 @@ def stage_layers(layers: int, pipeline: int, chunks: int, ends: tuple[int, int] 
     if ends is None:
         first, _, last = even_layers(layers, np.array([float(pipeline)]), np.array([float(chunks)]))
         ends = (int(first[0]), int(last[0]))
-    between = layers - sum(ends)
-    each, more = divmod(between, max(pipeline - 2, 1))
-    loads = [ends[0], *(each + (rank < more) for rank in range(pipeline - 2)), ends[1]] if pipeline > 1 else [layers]
-    found = [0] * (pipeline * chunks)
-    for rank, load in enumerate(loads):
-        plain, extra = divmod(load, chunks)
-        end = chunks - (rank == pipeline - 1)
-        for chunk in range(chunks):
-            found[chunk * pipeline + rank] = plain + (end - extra <= chunk < end)
-    return tuple(found)
+    p, v, first, last = np.array([[pipeline], [chunks], [ends[0]], [ends[1]]], dtype=np.int64)
+    return tuple(native.even_stages(layers, p, v, first, last)[0].tolist())
 
 
 def columns_of(strategies: Sequence[ParallelStrategy], layers: int) -> StrategyColumns:

@@ -11,6 +11,7 @@ import numpy as np
 
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.pipeline import PassKind, PipelineShape
+from topoopt.native import pipeline
 
 FORWARD, BACKWARD, INPUTS, WEIGHTS, JOINED = (int(kind) for kind in PassKind)
 
@@ -46,6 +47,20 @@ class PassOrders:
     def copies(self) -> int:
         """How many times the model is held."""
         return len(self.rank_of_stage) // self.model_stages
+
+    def program(self, *, blocking: bool) -> pipeline.PassProgram:
+        """The passes in a sequence in which each stands behind all that it waits for.
+
+        Args:
+            blocking: a rank waits until what it sends has arrived.
+
+        Raises:
+            ValueError: passes wait for each other in a circle (a fault of the order).
+        """
+        return pipeline.PassProgram(
+            self.start, self.passes, self.rank_of_stage, self.before, self.after, self.model_stages,
+            self.micro_batches, blocking,
+        )  # fmt: skip
 
 
 def in_a_line(shape: PipelineShape, passes: Int32s, per_rank: int) -> PassOrders:

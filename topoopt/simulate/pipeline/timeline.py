@@ -16,7 +16,6 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.pipeline import PassKind, StageCosts
 from topoopt.simulate.pipeline.orders import BACKWARD, FORWARD, INPUTS, JOINED, WEIGHTS, PassOrders
-from topoopt.simulate.pipeline.program import pass_program
 
 MOST_TICKS = 4e15
 """Sums of ticks stay below this; doubles are exact up to 9.0e15."""
@@ -91,13 +90,11 @@ def timed(orders: PassOrders, ticks: TickCosts) -> PipelineTimeline:
     Raises:
         ValueError: passes wait for each other in a circle (a fault of the order).
     """
-    program = pass_program(orders, blocking=ticks.blocking)
+    program = orders.program(blocking=ticks.blocking)
     forward, _, inputs, weights = (part.astype(np.float64)[:, None] for part in ticks.cost)
     ready = np.zeros((len(orders.rank_of_stage), 1))
-    costs = program.costs(forward, inputs, weights)
-    ends = program.run(costs, np.array([float(ticks.transfer)]), ready, program.node_of_pass.astype(np.int64))[
-        :, 0
-    ].astype(np.int64)
+    transfer, passes = np.array([float(ticks.transfer)]), np.arange(len(orders.passes))
+    ends = program.ends(forward, inputs, weights, transfer, ready, passes)[:, 0].astype(np.int64)
     own = orders.start[:-1] < orders.start[1:]
     first, last = orders.start[:-1][own], orders.start[1:][own] - 1
     spans = np.zeros(orders.ranks, dtype=np.int64)

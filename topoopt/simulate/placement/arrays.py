@@ -1,4 +1,4 @@
-"""A placement problem of objective latency in arrays, as kernels take it. Times ms, sizes bytes, rates bytes/ms."""
+"""A placement problem of objective latency in arrays, as simulators take it. Times ms, sizes bytes, rates bytes/ms."""
 
 from __future__ import annotations
 

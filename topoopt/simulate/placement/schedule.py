@@ -8,9 +8,11 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement_solution import TensorTransfer
+from topoopt.native import placement
 from topoopt.simulate.placement.arrays import ALONE, PlacementArrays
-from topoopt.simulate.placement.events import simulate
-from topoopt.simulate.placement.transfer_times import in_order, send_time, tails
+
+StepTimes = tuple[float, Floats, Floats, Ints, Ints, Floats, Floats]
+"""(makespan, start[n], end[n], tensor[], target[], start[], end[] of transfers)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +34,18 @@ class PlacedSchedule:
     makespan_ms: float
 
 
+def _scheduled(device: Ints, rates: Floats, times: StepTimes) -> PlacedSchedule:
+    makespan, start, end, *transfers = times
+    rows = sorted(
+        zip(*(column.tolist() for column in transfers), strict=True), key=lambda row: (row[2], row[0], row[1])
+    )
+    return PlacedSchedule(device, start, end, tuple(TensorTransfer(*row) for row in rows), rates, makespan)
+
+
 def simulated(a: PlacementArrays, device: Ints, rates: Floats, priority: Floats | None = None) -> PlacedSchedule:
     """The step by events; without priorities, longest tails first."""
-    tail = tails(a, device, rates)
-    order = -tail if priority is None else priority
-    value, start, end, ways, tensor, target, sent, arrived = simulate(a, device, order, tail, rates, np.inf)
-    columns = (tensor[:ways].tolist(), target[:ways].tolist(), sent[:ways].tolist(), arrived[:ways].tolist())
-    rows = sorted(zip(*columns, strict=True), key=lambda row: (row[2], row[0], row[1]))
-    return PlacedSchedule(device, start, end, tuple(TensorTransfer(*row) for row in rows), rates, float(value))
+    order = -placement.tails(a, device, rates) if priority is None else priority
+    return _scheduled(device, rates, placement.simulate(a, device, rates, order))
 
 
 def ordered(a: PlacementArrays, device: Ints, rates: Floats, start_ms: Floats) -> PlacedSchedule:
@@ -53,13 +59,4 @@ def ordered(a: PlacementArrays, device: Ints, rates: Floats, start_ms: Floats) -
     position = np.empty(len(device))
     position[a.topo] = np.arange(len(device))
     order = np.lexsort((position, start_ms)).astype(np.int64)
-    value, start, end = in_order(a, device, order, rates)
-    rows = []
-    for i in range(len(device)):
-        for tensor in range(a.tensor_ptr[i], a.tensor_ptr[i + 1]):
-            users = a.user[a.user_ptr[tensor] : a.user_ptr[tensor + 1]]
-            for e in sorted(set(device[users].tolist()) - {int(device[i])}):
-                duration = send_time(a, a.tensor_size[tensor], device[i], e, rates)
-                rows.append(TensorTransfer(tensor, e, float(end[i]), float(end[i] + duration)))
-    rows.sort(key=lambda row: (row.start_ms, row.tensor, row.target))
-    return PlacedSchedule(device, start, end, tuple(rows), rates, float(value))
+    return _scheduled(device, rates, placement.simulate_in_order(a, device, rates, order))

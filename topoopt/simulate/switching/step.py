@@ -12,12 +12,22 @@ from topoopt.core.errors import InfeasibleError
 from topoopt.core.pipeline import PassKind
 from topoopt.core.switched_step import Boundary, SwitchMode
 from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
+from topoopt.native import jobs
 from topoopt.simulate.llm_training.order_times import OrderShape, orders_of
 from topoopt.simulate.llm_training.stage_parts import FORWARD, INPUTS
 from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.simulate.switching.engine import END, IDLE, LAST, PASSED, UNKNOWN, UP, follow_passes
 from topoopt.simulate.switching.ports import exchange_s
 from topoopt.simulate.switching.shares import RailShares
+
+UNKNOWN = -1e300
+"""A time that is not known yet; a circuit that was always there."""
+
+BEGIN, END, SENT, ARRIVED, TO_PIPELINE, TO_INSIDE = range(6)
+"""Rows of the times of passes: the last two are when setting ports begins, behind and before the pass."""
+
+IDLE, PASSED, BEGUN, UP, LAST = range(5)
+"""Rows of the state of ranks: since when their passes use no circuits, when the last one ended, whether one did; when
+they have the first circuits of the pipeline; when the last transfer between stages ended."""
 
 ENDS = (int(PassKind.BACKWARD), int(PassKind.WEIGHTS))
 AHEAD, BACK = int(PassKind.FORWARD), (int(PassKind.BACKWARD), int(PassKind.INPUTS))
@@ -67,7 +77,7 @@ class FollowedStep:
     Attributes:
         step_s: seconds.
         orders: passes.
-        times: float64[6, n] of them, as the rows of `engine` say.
+        times: float64[6, n] of them, by `BEGIN` and the rows behind it.
         up: float64[p]: when each rank has the first circuits of the pipeline; `UNKNOWN`: it had them.
         gathered: float64[p]: when each rank has its weights; 0 where none are gathered.
         data_set: float64[p]: when ports begin to be set for gradients; `UNKNOWN`: they are.
@@ -144,7 +154,7 @@ def follow(
         apart[rank] = job.inside is not None and one.inside != one.pipeline
     pair = np.minimum(shares.hops[:, None], shares.hops[None, :])
     exchanged = (orders.passes[:, 0] != int(PassKind.WEIGHTS)) & (job.inside is not None)
-    times, state, done = follow_passes(
+    times, state, done = jobs.follow_passes(
         orders.start,
         known.links,
         durations,

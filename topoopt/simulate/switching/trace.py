@@ -9,8 +9,19 @@ import numpy as np
 from topoopt.core.pipeline import PassKind
 from topoopt.core.switched_step import Boundary, RailEvent
 from topoopt.core.switching import PortSplit, RailJob, StagePorts
-from topoopt.simulate.switching.engine import ARRIVED, BEGIN, END, SENT, TO_INSIDE, TO_PIPELINE, UNKNOWN
-from topoopt.simulate.switching.step import Delays, FollowedStep, RailOrders, final_split
+from topoopt.simulate.switching.step import (
+    ARRIVED,
+    BEGIN,
+    END,
+    SENT,
+    TO_INSIDE,
+    TO_PIPELINE,
+    UNKNOWN,
+    Delays,
+    FollowedStep,
+    RailOrders,
+    final_split,
+)
 
 NAMES = {kind: kind.name.lower() for kind in PassKind}
 

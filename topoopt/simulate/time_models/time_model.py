@@ -4,14 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.taskgraph import TaskGraph, TaskKind
-from topoopt.simulate.engine.outcome import Outcome
 from topoopt.simulate.network import Network
+
+
+class Outcome(NamedTuple):
+    """What a simulation of a task graph did: one iteration of every job, or the last one begun where jobs begin again.
+
+    Attributes:
+        time: latest end of a task, ms; infinity if it passed the threshold.
+        start, end: float64[T], ms; end -1: never ran.
+        cause: int32[T], the task whose end let it start, -1: none.
+        first_end: float64[J], end of the first iteration of each job, -1: none.
+        carried, busy: float64[L], bytes over each link, and ms in which it carries them.
+        left: tasks of first iterations that could never run, or not yet when it was stopped.
+    """
+
+    time: float
+    start: Floats
+    end: Floats
+    cause: Int32s
+    first_end: Floats
+    carried: Floats
+    busy: Floats
+    left: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,4 @@
-"""Random draws of shared clusters, made again from the seed: jobs that arrive, and jobs at once with their servers.
-
-Others than these are wrong, or, of another version of numpy, only claimed: then all that holds for any draw is checked,
-and that value and bound rest on the draws is said.
-"""
+"""Random draws of shared clusters, made again from the seed: jobs that arrive, and jobs at once with their servers."""
 
 from __future__ import annotations
 
@@ -10,13 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from topoopt.core.draws import Draws
 from topoopt.core.shared_cluster import Contention, SharedCluster
 from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder
 from topoopt.core.shared_cluster_runs import DrawnRun
 from topoopt.core.shared_cluster_solution import SharedClusterSolution
-from topoopt.core.solution import Decides
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.laws.draws import leave_out_draws, same_numpy
 from topoopt.verify.laws.findings import ViolationLog
 
 RELATIVE = Tolerance.ROUNDING.relative
@@ -25,12 +20,12 @@ RELATIVE = Tolerance.ROUNDING.relative
 def check_jobs_drawn(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     """Classes, times, lengths and arrivals are those of the seed; `problem.classes` have their times."""
     given, jobs = problem.jobs, solution.jobs
-    draw = np.random.default_rng(solution.seed)
+    draws = Draws(solution.seed)
     if not isinstance(given, DrawnJobs):
-        due = _times(jobs.class_index, problem.classes, draw)
+        due = _times(jobs.class_index, problem.classes, draws)
         wrong = np.flatnonzero(due != jobs.iteration_ms)
     else:
-        table = _drawn(given, problem, draw)
+        table = _drawn(given, problem, draws)
         wrong = np.flatnonzero(
             (table.class_index != jobs.class_index)
             | (table.iteration_ms != jobs.iteration_ms)
@@ -38,41 +33,31 @@ def check_jobs_drawn(findings: ViolationLog, problem: SharedCluster, solution: S
             | ~(np.abs(table.arrival_s - jobs.arrival_s) <= RELATIVE * table.arrival_s)
         )
         findings.hold("draw", ("names of the jobs", jobs.names, table.names))
-    if len(wrong) and not same_numpy(solution):
-        _leave_out(findings, solution, "draws of the jobs")
-        return
     findings.add_each("draw", wrong, lambda j: f"{jobs.names[j]} is not what seed {solution.seed} draws")
 
 
-def _leave_out(findings: ViolationLog, solution: SharedClusterSolution, what: str) -> None:
-    """Jobs that were drawn otherwise: the value is theirs, and so is the bound."""
-    leave_out_draws(findings, solution, what, Decides.VALUE)
-    findings.leave_out("bound", f"it rests on the {what}", Decides.BOUND)
-
-
-def _times(index: np.ndarray, classes: tuple[JobClass, ...], draw: np.random.Generator) -> np.ndarray:
+def _times(index: np.ndarray, classes: tuple[JobClass, ...], draws: Draws) -> np.ndarray:
     times = np.zeros(len(index))
     for place, one in enumerate(classes):
         own = index == place
         many = len(one.iteration_ms) > 1
-        times[own] = draw.choice(np.array(one.iteration_ms), int(own.sum())) if many else one.iteration_ms[0]
+        given = np.array(one.iteration_ms)
+        times[own] = given[draws.below(len(given), int(own.sum()))] if many else given[0]
     return times
 
 
-def _drawn(given: DrawnJobs, problem: SharedCluster, draw: np.random.Generator) -> JobTable:
+def _drawn(given: DrawnJobs, problem: SharedCluster, draws: Draws) -> JobTable:
     """Classes by weight, a time of each class by turns, lengths, gaps between arrivals: in this order."""
     weights = np.array([weight for _, weight in given.mix])
     share = weights / weights.sum()
-    index = np.array([place for place, _ in given.mix], dtype=np.int32)[
-        draw.choice(len(given.mix), given.count, p=share)
-    ]
-    times = _times(index, problem.classes, draw)
+    index = np.array([place for place, _ in given.mix], dtype=np.int32)[draws.weighted(share, given.count)]
+    times = _times(index, problem.classes, draws)
     length = np.empty(given.count)
     for job, place in enumerate(index):
         one = problem.classes[place]
         length[job] = one.iterations or 0 if one.duration_s is None else one.duration_s / (times[job] * 1e-3)
     if given.spread == "exponential":
-        length = length * draw.exponential(1.0, given.count)
+        length = length * draws.exponential(given.count)
     arrival = np.zeros(given.count)
     rate = given.rate_per_s
     if rate is None and given.load is not None:
@@ -84,19 +69,16 @@ def _drawn(given: DrawnJobs, problem: SharedCluster, draw: np.random.Generator) 
         work = sum(part * size * long for part, size, long in zip(share, sizes, seconds, strict=True))
         rate = given.load * problem.servers / float(work)
     if rate is not None:
-        arrival = np.cumsum(draw.exponential(1.0 / rate, given.count))
+        arrival = np.cumsum(draws.exponential(given.count)) / rate
     names = tuple(f"job-{number}" for number in range(given.count))
     return JobTable(names, arrival, index, np.maximum(1, np.rint(length)).astype(np.int64), times)
 
 
 def check_runs_drawn(findings: ViolationLog, problem: SharedCluster, solution: SharedClusterSolution) -> None:
     """Every draw of jobs at once is that of its seed, load and repetition: classes, servers, given times."""
-    wrong = [text for run in solution.draws for text in _wrong_draw(problem, solution, run)]
-    if wrong and not same_numpy(solution):
-        _leave_out(findings, solution, "draws of the jobs at once")
-        return
-    for text in wrong:
-        findings.add("draw", text)
+    for run in solution.draws:
+        for text in _wrong_draw(problem, solution, run):
+            findings.add("draw", text)
 
 
 def _wrong_draw(problem: SharedCluster, solution: SharedClusterSolution, run: DrawnRun) -> Iterator[str]:
@@ -122,17 +104,17 @@ def _run(
     """Classes, servers in rank order, and which of the given times as a part of their list."""
     jobs = problem.jobs
     assert isinstance(jobs, JobsAtOnce)
-    draw = np.random.default_rng([seed, run.load, run.repetition])
+    draws = Draws(seed, run.load, run.repetition)
     weights = np.array([weight for _, weight in jobs.mix])
-    chosen = draw.choice(len(weights), size=run.load, p=weights / weights.sum())
+    chosen = draws.weighted(weights, run.load)
     classes = tuple(jobs.mix[place][0] for place in chosen)
-    sample = tuple(draw.random(run.load).tolist())
-    draw.integers(2**31)  # of the routes
+    sample = tuple(draws.uniform(run.load).tolist())
+    draws.uniform(1)  # of the routes
     n, rack = problem.servers, jobs.rack_servers
     if jobs.placement is JobPlacement.RANDOM:
-        order = draw.permutation(n).tolist()
+        order = draws.permutation(n).tolist()
     else:
-        order = [s for k in draw.permutation(-(-n // rack)).tolist() for s in range(k * rack, min((k + 1) * rack, n))]
+        order = [s for k in draws.permutation(-(-n // rack)).tolist() for s in range(k * rack, min((k + 1) * rack, n))]
     servers = []
     for place in classes:
         size = problem.classes[place].servers

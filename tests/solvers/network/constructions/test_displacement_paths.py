@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from solvers.network.constructions import balanced_routes, circulant_topology, link_loads
-from solvers.network.constructions.displacement_paths import displacement_kernel, displacement_paths
 from solvers.network.constructions.graph import arc_graph
 from topoopt.core.cluster import LinkDirection
+from topoopt.native import routing
 from topoopt.simulate.hops import hop_matrix
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
@@ -30,11 +30,11 @@ def test_each_demand_takes_its_cheapest_shortest_path(
     source, target, amount = pair // n, pair % n, rng.lognormal(0, 1, len(pair))
     begin = np.concatenate(([0], np.cumsum(graph.hops_to[target, source])))
     arcs, load = np.empty(begin[-1], dtype=np.int64), np.zeros(len(graph.head))
-    paths = displacement_paths(graph)
-    displacement_kernel(source, target, amount, begin[:-1], paths, load, arcs, False)
+    paths = routing.DisplacementPaths(graph.tail, graph.head, n)
+    paths.route(source, target, amount, begin[:-1], load, arcs, False)
     before = arcs.copy()
     if again:
-        displacement_kernel(source, target, amount, begin[:-1], paths, load, arcs, True)
+        paths.route(source, target, amount, begin[:-1], load, arcs, True)
     numbers = {(int(u), int(v)): a for a, (u, v) in enumerate(zip(graph.tail, graph.head, strict=True))}
     plain, now = nx.DiGraph(list(numbers)), np.zeros(len(graph.head))
     if again:

@@ -17,11 +17,10 @@ from solvers.network.routing import automatic, route
 from solvers.network.routing.network import network_of
 from solvers.network.routing.proof import RoutingProof
 from solvers.network.routing.quasi_newton import Curvature
-from solvers.network.routing.shortest import arcs_into
-from solvers.network.routing.softmin_kernels import CUT, shares, soft_loads, summed_logarithms
 from tests.solvers.network.routing.test_routing_methods import both_ways, directed, random_case, uniform
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
+from topoopt.native import routing
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
 
@@ -36,13 +35,9 @@ def soft(
 ) -> tuple[float, float, Floats, Floats]:
     """sum D d, sum D phi, loads and flow."""
     net = network_of(directed(n, arcs), demand)
-    into, arc_in = arcs_into(net.head, n)
-    orders = np.array([[s, *(v for v in range(n) if v != s)] for s in range(n)])
-    load, flow = np.zeros(len(arcs)), np.zeros((n, len(arcs)))
-    tail_in = net.tail[arc_in]
-    hard, smooth = soft_loads(
-        into, arc_in, tail_in, net.head[arc_in], lengths, softness, demand, orders, 0, n, load, flow
-    )
+    flow = np.zeros((n, len(arcs)))
+    router = routing.Router(net.first, net.head, demand, n)
+    hard, smooth, load = router.soft_loads(lengths, softness, 1.0, 1.0, 0, n, flow)
     return hard, smooth, load, flow
 
 
@@ -77,7 +72,7 @@ def test_loads_are_the_slope(seed: int, n: int, degree: int) -> None:
         step = np.zeros(len(arcs))
         step[a] = 1e-5
         above, below = (soft(n, arcs, demand, lengths + sign * step, 0.2)[1] for sign in (1, -1))
-        # ways that are late by more than the cut are left out: 1e-8 of the demand
+        # paths that are late by more than the cut are left out: 1e-8 of the demand
         assert (above - below) / 2e-5 == pytest.approx(load[a], rel=1e-5, abs=1e-5 * demand.sum())
     for s in range(n):
         arrived = sum((flow[s, a] * (np.eye(n)[v] - np.eye(n)[u]) for a, (u, v) in enumerate(arcs)), np.zeros(n))
@@ -85,14 +80,27 @@ def test_loads_are_the_slope(seed: int, n: int, degree: int) -> None:
 
 
 def test_exponentials_and_logarithms_are_those_of_numpy() -> None:
-    """Relative error of the first, absolute error of the second: below 1e-12."""
-    late, share = np.concatenate((np.linspace(0.0, CUT - 1e-9, 1001), [CUT, np.inf])), np.ones(1003)
-    shares(late, share)
-    assert share == pytest.approx(np.where(late < CUT, np.exp(-late), 0.0), rel=1e-12, abs=0.0)
-    for value in (0.9999999, 1.0, 1.5, 2.0, 5040.0, 1e200):
-        one = np.array([3.0, 0.0])
-        found = summed_logarithms(one, np.array([value, 0.0]), np.empty(2), np.empty(2, dtype=np.int64))
-        assert found == pytest.approx(3.0 * np.log(value), rel=1e-14, abs=3e-12)
+    """Two paths, the second late by so many units of the softness: 1e-12 for each exponential, nothing after 18."""
+    demand = np.zeros((4, 4))
+    demand[0, 3] = 1.0
+    for late in (0.0, 1e-9, 0.3, 1.0, 5.0, 12.7, 17.999, 18.001, 40.0):
+        lengths = np.array([1.0, 1.0, 1.0, 1.0 + late, 1.0])  # arcs sorted: 01, 02, 13, 23, 30
+        hard, smooth, load, _ = soft(4, TWO_WAYS, demand, lengths, 1.0)
+        other = np.exp(2.0 - (lengths[1] + lengths[3])) if late < 18 else 0.0
+        assert load[1] == pytest.approx(other / (1.0 + other), rel=2e-12, abs=0.0)
+        assert hard - smooth == pytest.approx(np.log(1.0 + other), rel=0.0, abs=4e-12)
+
+
+def test_chains_of_choices_multiply() -> None:
+    """k diamonds in a row give 2^k equal paths: the logarithm of their number, and half of the demand on each arc."""
+    for k in (1, 5, 30):
+        hops = ((0, 1), (1, 3), (0, 2), (2, 3))
+        arcs = [(3 * i + a, 3 * i + b) for i in range(k) for a, b in hops]
+        demand = np.zeros((3 * k + 1, 3 * k + 1))
+        demand[0, -1] = 1.0
+        hard, smooth, load, _ = soft(3 * k + 1, arcs, demand, np.ones(4 * k), 0.1)
+        assert hard - smooth == pytest.approx(0.1 * k * np.log(2.0), rel=1e-11)
+        assert load == pytest.approx(np.full(4 * k, 0.5), rel=1e-12)
 
 
 def test_the_mixture_of_two_routings() -> None:
@@ -163,7 +171,7 @@ def test_huge_networks_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_demand_of_few_pairs_is_proven(
     entries: int, accuracy: float, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`auto` proves it over nearly shortest ways, and by the whole linear program where these are too many."""
+    """`auto` proves it over nearly shortest paths, and by the whole linear program where these are too many."""
     monkeypatch.setattr(softmin, "_FEW_ENTRIES", entries)
     rng = np.random.default_rng(4)
     topology = both_ways(nx.random_regular_graph(4, 64, seed=4))

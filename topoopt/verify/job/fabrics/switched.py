@@ -1,6 +1,6 @@
 """Fabrics of switches: an ideal one, and k-ary fat-trees in which each pair takes one or all of its equal-cost paths.
 
-Hashed paths of a fat-tree are drawn with numpy's `default_rng(seed)`: first one of the links up from the rack for every
+Hashed paths of a fat-tree are drawn from the seed (`core.draws`): first one of the links up from the rack for every
 ordered pair of servers, then one of the links up from the aggregation switch. Spread ones go up by the target: its
 place in its rack, then the place of its rack in its pod. Sprayed are all, in equal parts; rings of a group as many as
 any two neighbours have paths, a pair with fewer taking each for as many rings in a row. Fixed costs of a ring round are
@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from math import ceil
 
-import numpy as np
-
 from topoopt.core.cluster import Cluster
+from topoopt.core.draws import Draws
 from topoopt.core.price_book import PriceBook
 from topoopt.verify.job.fabrics.asked import HASHED, RACK, SPREAD, AskedFabric
 from topoopt.verify.job.fabrics.parts_list import equal_cost_gbps
@@ -67,8 +66,8 @@ def fat_tree(
         count = ceil(half / asked.ratio * (1 - 1e-12))
         up[asked.layer] = (count, half / (asked.ratio * count))
     (rack_links, rack_part), (core_links, core_part) = up[RACK], up["aggregation"]
-    draw = np.random.default_rng(seed)
-    over, above = (draw.integers(links, size=n * (n - 1)) for links in (rack_links, core_links))
+    draws = Draws(seed)
+    over, above = (draws.below(links, n * (n - 1)) for links in (rack_links, core_links))
     number: dict[tuple[object, object], int] = {}
     rate: list[float] = []
 

@@ -1,6 +1,6 @@
 """Fabrics of links between the servers: the paths that are drawn on their links, and the rings a solution states.
 
-A pair takes one shortest path. With numpy's `default_rng(seed)`, the links of each server are put in random order,
+A pair takes one shortest path. Drawn from the seed (`core.draws`), the links of each server are put in random order,
 server by server, then all ordered pairs; pair by pair, a path goes to the neighbour nearer the target over the link
 that the fewest paths took so far (per parallel link), the first in the server's order among equals. The fixed cost of a
 ring round is that of direct links times the mean hops between ring neighbours, over the rings of all groups.
@@ -15,6 +15,7 @@ import numpy as np
 
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
+from topoopt.core.draws import Draws
 from topoopt.core.job_solution import FabricGraph
 from topoopt.verify.job.simulation.network import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork, links_along
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
@@ -28,12 +29,13 @@ def drawn_paths(links: Ints, seed: int) -> dict[Pair, tuple[int, ...]]:
     """Nodes of the path of every ordered pair; `links` int64[n, n] of a strongly connected graph."""
     n = len(links)
     hops = hop_counts(links > 0).tolist()
-    draw = np.random.default_rng(seed)
-    near = [draw.permutation(np.flatnonzero(row)).tolist() for row in links]
+    draws = Draws(seed)
+    joined = [np.flatnonzero(row) for row in links]
+    near = [servers[draws.permutation(len(servers))].tolist() for servers in joined]
     count = links.tolist()
     used = [[0.0] * n for _ in range(n)]
     paths: dict[Pair, tuple[int, ...]] = {}
-    for place in draw.permutation(n * (n - 1)).tolist():
+    for place in draws.permutation(n * (n - 1)).tolist():
         source, target = divmod(place, n - 1)
         target += target >= source
         nodes = [source]

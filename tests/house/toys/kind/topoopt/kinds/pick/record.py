@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topoopt.kinds.pick.files import SOLUTION_FILE, PickFile, read_pick
+from topoopt.kinds.pick.files import PickFile, read_pick
 from topoopt.verify.pick.check import check_pick
 
 from topoopt.kinds.kind import Kind, KindFiles, Pages, at_any_depth, at_first_use
@@ -20,7 +20,7 @@ def _pages() -> Pages:
 RECORDS = (
     Kind(
         name="pick",
-        files=KindFiles(PickFile, read_pick, SOLUTION_FILE),
+        files=KindFiles(PickFile, read_pick, "topoopt.kinds.pick.files"),
         check=at_any_depth(check_pick),
         solver=at_first_use("topoopt.kinds.pick.solve", "SOLVER"),
         pages=_pages,
