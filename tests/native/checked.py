@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 
-BUILD = ROOT / "build" / "checked"
+BUILD = ROOT / "out" / "checked"
 RUNTIMES = ("libasan.so", "libubsan.so")
 
 
