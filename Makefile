@@ -43,7 +43,7 @@ native: $(VENV)/.installed
 
 # The native module with sanitizers and checked views: its tests, and calls with damaged arguments.
 test-native: $(VENV)/.installed
-	$(BIN)/python -m tests.native.checked pytest tests/native
+	$(BIN)/python -m tests.native.checked pytest -m 'not heavy' --ignore tests/native/test_build.py tests/native
 
 fuzz-native: $(VENV)/.installed
 	$(BIN)/python -m tests.native.checked fuzz --calls $(CALLS)
