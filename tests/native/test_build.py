@@ -61,7 +61,7 @@ def test_a_wheel_of_the_source_archive_solves_without_a_compiler(source: Path, t
     answer = json.loads(run(*words, there, path="/nowhere", cwd=tmp_path, modules=modules))
     same = json.loads(run(*words, here, cwd=ROOT, modules=ROOT))
     assert answer["check"]["ok"] is True
-    assert answer["value"] == same["value"]
+    assert answer["objective"] == same["objective"]
 
 
 def test_missing_headers_of_python_are_named() -> None:
