@@ -19,7 +19,10 @@ ARCHIVE = (
     "import sys; sys.path.insert(0, 'topoopt/native/cmake'); import build_backend; "
     "print(build_backend.build_sdist(sys.argv[1]))"
 )
-OUTCOMES = "import sys; sys.path.insert(0, sys.argv[1]); from tests.native.outcomes import digest; print(digest())"
+OUTCOMES = (
+    "import sys; sys.path.append(sys.argv[1]); from tests.native.outcomes import digest; import topoopt; "
+    "print(digest(), topoopt.__file__)"
+)
 
 
 def run(*words: str | Path, path: str | None = None, cwd: Path = ROOT, modules: Path | None = None) -> str:
@@ -58,6 +61,8 @@ def test_a_wheel_of_the_source_archive_solves_without_a_compiler(source: Path, t
     assert (modules / "topoopt" / "instances" / "tiny-4.yaml").is_file()
     words = (sys.executable, "-m", "topoopt.cli.main", "solve", INSTANCE, "--json", "--out")
     here, there = tmp_path / "here", tmp_path / "there"
+    where = run(sys.executable, "-c", "import topoopt; print(topoopt.__file__)", cwd=tmp_path, modules=modules)
+    assert Path(where.strip()).is_relative_to(modules)
     answer = json.loads(run(*words, there, path="/nowhere", cwd=tmp_path, modules=modules))
     same = json.loads(run(*words, here, cwd=ROOT, modules=ROOT))
     assert answer["check"]["ok"] is True
@@ -98,5 +103,6 @@ def test_where_no_compiler_is_at_hand_a_wheel_brings_one(tmp_path: Path) -> None
     assert "No C++ compiler is at hand: the ziglang wheel compiles the native module." in (tmp_path / "log").read_text()
     (wheel,) = (tmp_path / "dist").glob("topoopt-*.whl")
     modules = installed(wheel, tmp_path / "modules")
-    there = run(sys.executable, "-c", OUTCOMES, ROOT, cwd=tmp_path, modules=modules)
-    assert there == run(sys.executable, "-c", OUTCOMES, ROOT)
+    there, file = run(sys.executable, "-c", OUTCOMES, ROOT, cwd=tmp_path, modules=modules).split()
+    assert Path(file).is_relative_to(modules)
+    assert there == run(sys.executable, "-c", OUTCOMES, ROOT, modules=ROOT).split()[0]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import shutil
 import stat
 import sys
 import sysconfig
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +54,30 @@ def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: s
 def build_editable(folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
     """Build the module beside its sources, and a wheel that points to the tree; its name."""
     _prepare()
-    return str(scikit.build_editable(folder, settings, metadata))
+    name = str(scikit.build_editable(folder, settings, metadata))
+    _leave_imports_alone(Path(folder) / name)
+    return name
+
+
+def _leave_imports_alone(wheel: Path) -> None:
+    """Take the finder out of an editable wheel: it would come before PYTHONPATH, and serves builds at imports alone."""
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    kept = {name: data for name, data in files.items() if not (name.startswith("_editable_") and name.endswith(".py"))}
+    (record,) = (name for name in kept if name.endswith(".dist-info/RECORD"))
+    for name, data in tuple(kept.items()):
+        if name.endswith(".pth"):
+            lines = dict.fromkeys(line for line in data.decode().splitlines() if not line.startswith("import "))
+            kept[name] = "".join(f"{line}\n" for line in lines).encode()
+    rows = [f"{name},{_hash(data)},{len(data)}\n" for name, data in kept.items() if name != record]
+    kept[record] = "".join((*rows, f"{record},,\n")).encode()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, data in kept.items():
+            archive.writestr(name, data)
+
+
+def _hash(data: bytes) -> str:
+    return f"sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')}"
 
 
 def _compiler() -> list[str]:
