@@ -35,7 +35,7 @@ CEILINGS: dict[str, Size] = {
     "topoopt.formats": Size(12212, 122, 84),
     "topoopt.kinds": Size(22928, 219, 247),
     "topoopt.library": Size(1631, 13, 6),
-    "topoopt.native": Size(114, 2, 0),
+    "topoopt.native": Size(141, 2, 0),
     "topoopt.simulate": Size(10169, 108, 87),
     "topoopt.studies": Size(4105, 36, 41),
     "topoopt.verify": Size(23292, 194, 121),
@@ -43,7 +43,7 @@ CEILINGS: dict[str, Size] = {
 }
 
 
-SOURCES = Size(10353, 64, 81)
+SOURCES = Size(10360, 64, 81)
 """The same of the C++ of the native module: lines, files, and the structs and classes that a line begins with."""
 
 

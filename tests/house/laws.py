@@ -131,6 +131,7 @@ OWN_FILES: Mapping[str, str] = {
     "topoopt.drawing.glossary": "a table of the package",
     "topoopt.drawing.svg": "a style sheet of the package",
     "topoopt.formats.hosts.script": "parts of scripts of the package",
+    "topoopt.native.cmake.build_backend": "wheels that pip asked for",
     "topoopt.studies.identity": "sources of the package",
     "topoopt.studies.executors": "/proc/meminfo",
     "solvers.memory": "/proc/PID/statm",
