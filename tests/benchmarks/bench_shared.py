@@ -15,7 +15,7 @@ SHIPPED = INSTANCES / "shared"
 
 
 def shared_figures() -> list[Figure]:
-    """Seconds of a whole solve, kernels compiled; of the large one on each fabric alone, then on all with the check."""
+    """Seconds of a whole solve; of the large one on each fabric alone, then on all with the check."""
     small, large = (read_instance(SHIPPED / f"{name}.yaml") for name in ("published-mix-432", "arrivals-4096"))
     assert isinstance(small, SharedCluster)
     assert isinstance(large, SharedCluster)

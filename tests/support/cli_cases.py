@@ -227,8 +227,3 @@ def await_search(child: subprocess.Popen[str]) -> None:
     assert child.stderr is not None
     while (line := child.stderr.readline()) and line != "search begins\n":
         pass
-
-
-def besides_kernels(stderr: str) -> list[str]:
-    """Lines of standard error that do not tell of kernels, which whoever comes first compiles."""
-    return [line for line in stderr.splitlines() if line and "kernels" not in line]
