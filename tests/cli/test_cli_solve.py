@@ -102,7 +102,8 @@ def test_time_limit_of_zero_gives_a_checked_plan(tmp_path: Path) -> None:
 def test_small_time_limit_ends_an_endless_search(tmp_path: Path) -> None:
     """A budget of 10^12 proposals ends with the time limit, exit code 4, no worse than the start."""
     instance = write(tmp_path, SIX)
-    words = ("--time-limit", 0.3, "--budget", 10**12, "--json")
+    run("solve", instance, "--out", tmp_path / "out", "--budget", 10)  # loads what a search needs
+    words = ("--time-limit", 2.0, "--budget", 10**12, "--json")
     result = run("solve", instance, "--out", tmp_path / "out", *words)
     assert result.code == 4
     assert result.json["iteration_time_ms"] <= result.json["initial_ms"]
