@@ -28,17 +28,17 @@ if _TYPE_CHECKING:
     from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, TopooptError
     from topoopt.core.strategy import Placement, Strategy
     from topoopt.core.topology import Topology
+    from topoopt.kinds.allocation.read import AllocationInstance, TransferSource, TransferStatement
     from topoopt.kinds.instance_file import read_instance, write_instance
     from topoopt.kinds.solution_file import read_solution, write_solution
     from topoopt.library import topologies
     from topoopt.library.calls import check, evaluate, explain, methods, report, solve
     from topoopt.library.collectives import collective_problem
     from topoopt.library.compare import compare
-    from topoopt.library.instances import instance_from_dict
+    from topoopt.library.instances import instance_from_dict, problem_of
     from topoopt.library.models import model, solve_model
     from topoopt.library.pipelines import pipeline_schedules
     from topoopt.library.problems import (
-        allocation_problem,
         hierarchy_problem,
         job_problem,
         placement_problem,
@@ -56,16 +56,16 @@ _NAMES = {
     "topoopt.core.errors": ("CheckError", "InfeasibleError", "InputError", "LimitError", "TopooptError"),
     "topoopt.core.strategy": ("Placement", "Strategy"),
     "topoopt.core.topology": ("Topology",),
+    "topoopt.kinds.allocation.read": ("AllocationInstance", "TransferSource", "TransferStatement"),
     "topoopt.kinds.instance_file": ("read_instance", "write_instance"),
     "topoopt.kinds.solution_file": ("read_solution", "write_solution"),
     "topoopt.library.calls": ("check", "evaluate", "explain", "methods", "report", "solve"),
     "topoopt.library.collectives": ("collective_problem",),
     "topoopt.library.compare": ("compare",),
-    "topoopt.library.instances": ("instance_from_dict",),
+    "topoopt.library.instances": ("instance_from_dict", "problem_of"),
     "topoopt.library.models": ("model", "solve_model"),
     "topoopt.library.pipelines": ("pipeline_schedules",),
     "topoopt.library.problems": (
-        "allocation_problem",
         "hierarchy_problem",
         "job_problem",
         "placement_problem",
@@ -76,12 +76,16 @@ _NAMES = {
 }
 """Public names by the module they are in."""
 
+_ALIASES = ("allocation_problem",)
+"""Names that go with the next release; using one warns."""
+
 _MODULES = {"topologies": "topoopt.library.topologies"}
 """Public modules."""
 
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "AllocationInstance",
     "CheckError",
     "Cluster",
     "InfeasibleError",
@@ -91,8 +95,9 @@ __all__ = [
     "Strategy",
     "Topology",
     "TopooptError",
+    "TransferSource",
+    "TransferStatement",
     "__version__",
-    "allocation_problem",
     "audit_schedule",
     "check",
     "collective_bounds",
@@ -108,6 +113,7 @@ __all__ = [
     "model",
     "pipeline_schedules",
     "placement_problem",
+    "problem_of",
     "read_instance",
     "read_solution",
     "replay",
@@ -124,6 +130,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name in _ALIASES:
+        return _import_module("topoopt.library.aliases").alias(name)
     if name in _MODULES:
         return _import_module(_MODULES[name])
     if name in _MODULE_OF:

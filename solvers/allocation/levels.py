@@ -14,12 +14,12 @@ import numpy as np
 
 from formulations.allocation.bandwidth_allocation import BandwidthAllocation, build_arrays
 from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted, program_of, unit_of
-from solvers.allocation.result import AllocationResult
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.stop import Stop
-from topoopt.core.allocation_solution import PriceCertificate
+from topoopt.core.allocation import AllocationPlan, price_certificate
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import LimitError, TopooptError
+from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.verdict import Status, StopReason
 
 CLEAR = 1e-3
@@ -36,8 +36,8 @@ def raise_levels(
     network: SharedCapacities,
     shares: Shares,
     stop: Stop,
-    keep: Callable[[AllocationResult], None] = lambda _: None,
-) -> AllocationResult:
+    keep: Callable[[SearchResult[AllocationPlan]], None] = lambda _: None,
+) -> SearchResult[AllocationPlan]:
     """Rates and their proofs; after a limit, those of the rounds that were done.
 
     Args:
@@ -54,7 +54,7 @@ def raise_levels(
     # Numbers near 1 are what solvers do best with: rates and gains in units of the largest capacity and gain.
     own = Shares(shares.base / unit, shares.gain / shares.gain.max(), shares.ceiling / unit, shares.names)
     floor, gain = own.base.copy(), own.gain.copy()
-    certificates: list[PriceCertificate] = []
+    certificates: list[Certificate] = []
     rates: Floats | None = None
     level = 0.0
     reason = None
@@ -78,12 +78,23 @@ def raise_levels(
         floor[held] = np.minimum(own.base[held] + own.gain[held] * level, given)
         gain[held] = 0.0
         so_far = fitted(network, rates * unit)
-        keep(AllocationResult(so_far, tuple(certificates), StopReason.TIME, "lp (highs-simplex)", len(certificates)))
+        keep(_result(so_far, certificates, StopReason.TIME))
     if rates is None:
         raise LimitError(f"stopped by {reason} before the first level was known")
     found = fitted(network, rates * unit)
     converged = StopReason.CONVERGED if reason is None else reason
-    return AllocationResult(found, tuple(certificates), converged, "lp (highs-simplex)", len(certificates))
+    return _result(found, certificates, converged)
+
+
+def _result(
+    route_gbps: Floats, certificates: list[Certificate], stopped_by: StopReason
+) -> SearchResult[AllocationPlan]:
+    return SearchResult(
+        plan=AllocationPlan(route_gbps),
+        certificates=tuple(certificates),
+        stopped_by=stopped_by,
+        method="lp (highs-simplex)",
+    )
 
 
 def _next_level(network: SharedCapacities, shares: Shares, floor: Floats, gain: Floats, stop: Stop) -> LpResult:
@@ -103,11 +114,11 @@ def _solved(program: BandwidthAllocation, stop: Stop) -> LpResult:
     return SOLVERS["highs-simplex"](build_arrays(program), SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
 
 
-def _certificate(network: SharedCapacities, row_dual: Floats, duals: Floats, held: Ints) -> PriceCertificate:
+def _certificate(network: SharedCapacities, row_dual: Floats, duals: Floats, held: Ints) -> Certificate:
     price = np.maximum(-row_dual[: len(network.capacity)], 0.0)
     scale = max(float(price.max(initial=0.0)), float(duals.max(initial=0.0)))
     priced = np.flatnonzero(price > PRICE_DUST * scale)
     valued = np.flatnonzero(duals > PRICE_DUST * scale)
-    return PriceCertificate(
+    return price_certificate(
         held, network.numbers[priced], price[priced] / scale, valued.astype(np.int64), duals[valued] / scale
     )

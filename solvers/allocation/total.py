@@ -8,15 +8,15 @@ import numpy as np
 
 from formulations.allocation.bandwidth_allocation import build_arrays
 from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted, program_of, unit_of
-from solvers.allocation.result import AllocationResult
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop
-from topoopt.core.allocation_solution import PriceCertificate
+from topoopt.core.allocation import AllocationPlan, price_certificate
 from topoopt.core.errors import LimitError, TopooptError
+from topoopt.core.result import SearchResult
 from topoopt.core.verdict import Status, StopReason
 
 
-def largest_total(network: SharedCapacities, shares: Shares, stop: Stop) -> AllocationResult:
+def largest_total(network: SharedCapacities, shares: Shares, stop: Stop) -> SearchResult[AllocationPlan]:
     """Rates of largest sum of gain times rate, at least base each, with the link prices that prove it.
 
     Raises:
@@ -38,6 +38,11 @@ def largest_total(network: SharedCapacities, shares: Shares, stop: Stop) -> Allo
     price = np.maximum(-result.row_dual[: len(network.capacity)], 0.0) * shares.gain.max()
     priced = np.flatnonzero(price > 0)
     every = np.arange(len(shares.base), dtype=np.int64)
-    certificate = PriceCertificate(every, network.numbers[priced], price[priced], every, shares.gain)
+    certificate = price_certificate(every, network.numbers[priced], price[priced], every, shares.gain)
     rates = fitted(network, result.x[: len(network.owner)] * unit)
-    return AllocationResult(rates, (certificate,), StopReason.CONVERGED, "lp (highs-simplex)", 1)
+    return SearchResult(
+        plan=AllocationPlan(rates),
+        certificates=(certificate,),
+        stopped_by=StopReason.CONVERGED,
+        method="lp (highs-simplex)",
+    )

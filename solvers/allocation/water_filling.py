@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.allocation.bandwidth_allocation_data import SharedCapacities, Shares, fitted
-from solvers.allocation.result import AllocationResult
 from solvers.stop import Stop
-from topoopt.core.allocation_solution import PriceCertificate
+from topoopt.core.allocation import AllocationPlan, price_certificate
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.result import Certificate, SearchResult, empty_integers
 from topoopt.core.verdict import StopReason
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ STALE = 1e-6
 """Part of a sum of gains that may be left over by subtracting the others."""
 
 
-Keep = Callable[[Callable[[], AllocationResult]], None]
+Keep = Callable[[Callable[[], SearchResult[AllocationPlan]]], None]
 """Offered what makes the result of the best so far."""
 
 
-def water_fill(network: SharedCapacities, shares: Shares, stop: Stop, keep: Keep = lambda _: None) -> AllocationResult:
+def water_fill(
+    network: SharedCapacities, shares: Shares, stop: Stop, keep: Keep = lambda _: None
+) -> SearchResult[AllocationPlan]:
     """Rates, and for every level what was full there; after a limit, all that still rise are at the last level.
 
     Args:
@@ -70,14 +72,15 @@ def water_fill(network: SharedCapacities, shares: Shares, stop: Stop, keep: Keep
     known = rising.copy()
     open_users = np.diff(use.indptr).astype(np.int64)
     reached = np.full(transfers, -1.0)
-    certificates: list[PriceCertificate] = []
+    certificates: list[Certificate] = []
     level = 0.0
     levels = 0
 
-    def result(heights: Floats, proven: int, ended: StopReason | None) -> AllocationResult:
+    def result(heights: Floats, proven: int, ended: StopReason | None) -> SearchResult[AllocationPlan]:
         rates = np.minimum(shares.base + shares.gain * heights, shares.ceiling)
         proofs, why = tuple(certificates[:proven]), ended or stop.reason() or StopReason.TIME
-        return AllocationResult(fitted(network, rates), proofs, why, "water-filling", levels)
+        plan = AllocationPlan(fitted(network, rates))
+        return SearchResult(plan=plan, certificates=proofs, stopped_by=why, method="water-filling")
 
     while (reached < 0).any():
         reason = stop.reason()
@@ -118,14 +121,13 @@ def water_fill(network: SharedCapacities, shares: Shares, stop: Stop, keep: Keep
 
 def _certificate(
     network: SharedCapacities, use: csr_array, place: int, shareds: int, capped: Ints, frozen: Ints
-) -> PriceCertificate:
+) -> Certificate:
     """A price of 1 on what is full, where every transfer pays for its part; at a ceiling the transfer pays itself."""
     if place >= shareds:
         own = capped[place - shareds : place - shareds + 1]
-        nothing = np.zeros(0, dtype=np.int64)
-        return PriceCertificate(own, nothing, np.zeros(0), own, np.ones(1))
+        return price_certificate(own, empty_integers(), np.zeros(0), own, np.ones(1))
     on = slice(use.indptr[place], use.indptr[place + 1])
     users, parts = use.indices[on].astype(np.int64), use.data[on]
-    return PriceCertificate(
+    return price_certificate(
         np.intersect1d(users, frozen), network.numbers[place : place + 1], np.ones(1), users, np.asarray(parts)
     )

@@ -10,14 +10,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import topoopt
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
 from topoopt.kinds import kind_named
 from topoopt.library import collectives, problems
+from topoopt.library.aliases import ALIASES
 from topoopt.library.instances import instance_from_dict
 from topoopt.library.problems import (
-    allocation_problem,
     job_problem,
     routing_problem,
     topology_problem,
@@ -30,7 +31,6 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     "co-optimisation": problems.job_problem,
     "routing": problems.routing_problem,
     "topology": problems.topology_problem,
-    "allocation": problems.allocation_problem,
     "placement": problems.placement_problem,
     "hierarchical-bandwidth": problems.hierarchy_problem,
     "shared-cluster": problems.shared_cluster_problem,
@@ -91,7 +91,10 @@ def test_labels_of_a_data_frame_are_kept() -> None:
         (lambda: topology_problem(servers=4, degree=2, demand=-UNIFORM), r"demand.matrix\[0\]\[1\]: out of range"),
         (lambda: routing_problem(topology=RING, demand=np.full((4, 4), np.nan)), "demand.matrix.*finite"),
         (lambda: routing_problem(topology={"links": [[0, 1]], "dgree": 1}, demand=UNIFORM), "did you mean degree"),
-        (lambda: allocation_problem(topology=RING, link_gbps=100), "one of transfers and transfers_from is needed"),
+        (
+            lambda: topoopt.problem_of(topoopt.AllocationInstance(topology=RING, link_gbps=100)),
+            "one of transfers and transfers_from is needed",
+        ),
         (lambda: job_problem(cluster={"servers": 4}, workload="dlmr"), "did you mean dlrm"),
         (lambda: instance_from_dict({"schema_version": 1, "name": "x"}), "kind: missing; allowed: one of"),
         (lambda: instance_from_dict({"kind": "routng"}), "no such kind.*did you mean routing"),
@@ -124,7 +127,7 @@ def test_a_job_from_a_cluster_and_the_name_of_a_model() -> None:
 def test_an_allocation_of_transfers() -> None:
     """Two transfers between neighbours of the ring, each over one link of 100 Gbit/s."""
     transfers = [{"source": 0, "destination": 1}, {"source": 2, "destination": 3, "max_gbps": 40}]
-    problem = allocation_problem(topology=RING, link_gbps=100, transfers=transfers)
+    problem = topoopt.problem_of(topoopt.AllocationInstance(topology=RING, link_gbps=100, transfers=transfers))
     assert [(t.source, t.destination, len(t.routes[0].arcs)) for t in problem.transfers] == [(0, 1, 1), (2, 3, 1)]
     assert problem.capacity_gbps.tolist() == [100.0] * 8
 
@@ -137,3 +140,15 @@ def test_several_demands_are_a_stack_or_a_list() -> None:
     assert (stacked.several, stacked.routing.value, stacked.step_ms) == (True, "adapted", 2.0)
     listed = problems.topology_problem(servers=5, degree=2, demands=[shifts[0], {"family": "uniform"}])
     assert (listed.demands[1] == 1.0 - np.eye(5)).all()
+
+
+def test_names_of_the_release_before_warn() -> None:
+    """They take the keywords of the class that their warning names."""
+    transfers = [{"source": 0, "destination": 2}]
+    with pytest.warns(FutureWarning, match=r"AllocationInstance\(\.\.\.\) takes the same keywords"):
+        problem = topoopt.allocation_problem(topology=RING, link_gbps=100, transfers=transfers)
+    assert (
+        problem.sha256
+        == topoopt.problem_of(topoopt.AllocationInstance(topology=RING, link_gbps=100, transfers=transfers)).sha256
+    )
+    assert set(topoopt._ALIASES) == set(ALIASES)

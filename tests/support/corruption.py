@@ -135,7 +135,7 @@ def accepted(case: Case, harmless: Iterable[Harmless], *, seed: int = 0, most: i
         most: changes that are tried, drawn from all of them; None: all.
     """
     known = tuple(harmless)
-    schema = kind_of(case.problem).files.solutions.model.model_json_schema()
+    schema = kind_of(case.problem).files.solutions.json_schema()
     found = mutations(case.document, enumerations_of(schema), seed)
     changes = [change for change in found if not any(one.covers(change) for one in known)]
     if most is not None and len(changes) > most:

@@ -23,7 +23,7 @@ from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.allocation.bounds import allocation_bound
+from topoopt.verify.allocation import CHECKER
 from topoopt.verify.hierarchy.arguments import of_designs
 from topoopt.verify.laws.findings import BRIEF
 from topoopt.verify.network.arguments import every_formula, of_routing, of_topology
@@ -40,8 +40,10 @@ def _topology(problem: TopologyProblem, solution: NetworkSolution) -> Mapping[Ar
 
 
 def _allocation(problem: Any, solution: Any) -> Mapping[Argument, Callable[[], float]]:
-    bound = allocation_bound(problem, solution.certificates)
-    return {bound.argument: partial(float, bound.value)}
+    return {
+        argument: partial(derive, problem, solution.certificates)
+        for argument, derive in CHECKER.arguments(problem).items()
+    }
 
 
 def _own(problem: Any, solution: Any) -> Mapping[Argument, Callable[[], float]]:

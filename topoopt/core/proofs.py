@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from annotated_types import Ge, Le
 
 
 class Argument(StrEnum):
@@ -205,9 +208,9 @@ class Bound:
         derived: False where the check left the derivation out.
     """
 
-    value: float
+    value: Annotated[float, Ge(-1e30), Le(1e30)]
     argument: Argument
-    iterations: int | None = None
+    iterations: Annotated[int, Ge(1), Le(1_000_000)] | None = None
     derived: bool = True
 
     @property

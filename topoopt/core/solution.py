@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+from annotated_types import Ge, Le
 
 from topoopt.core.columns import Columns, figures_of, links_of, lists_of
 from topoopt.core.proofs import Bound
@@ -24,7 +26,7 @@ class Objective:
     """What was sought, and the value reached."""
 
     name: str
-    value: float
+    value: Annotated[float, Ge(-1e30), Le(1e30)]
     unit: str
 
     @property

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.interrupts import end_if_interrupted
+from topoopt.files import codec
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, Path, parse_path
 from topoopt.files.removed import said_removed
-from topoopt.files.schema_faults import schema_faults
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
-File = TypeVar("File", bound=BaseModel)
+File = TypeVar("File")
 
 
 VERSION: Path = ("schema_version",)
@@ -73,17 +73,16 @@ class Findings:
 
     def shape(self, model: type[File], document: Document) -> File | None:
         """The document in the shape of a model, or None with its faults kept, so that more can be looked for."""
-        try:
-            shaped = model.model_validate(document.data)
-        except ValidationError as error:
+        value: File | None
+        value, faults = codec.read(model, document.data)
+        if faults:
             kind = document.data.get("kind") if isinstance(document.data, dict) else None
-            faults = [said_removed(kind, fault) for fault in schema_faults(model, error)]
+            faults = [said_removed(kind, fault) for fault in faults]
             # What is of another version fits in many places, for one reason.
             version = [fault for fault in faults if fault.path == VERSION and is_version(document.data)]
             self.add(version or faults)
-            return None
         end_if_interrupted()
-        return shaped
+        return value
 
     def shaped(self, model: type[File], document: Document) -> File:
         """The document in the shape of a model.

@@ -56,6 +56,10 @@ class SolutionFormat(Generic[Solution]):
     nested: tuple[str, ...] = ()
     limits: Limits = LIMITS
 
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema of the files."""
+        return self.model.model_json_schema()
+
     def document(self, solution: Solution) -> dict[str, Any]:
         """Plain data of a solution, as they stand in its file.
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from pydantic import TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
 from ruamel.yaml import YAML
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.interrupts import end_if_interrupted
+from topoopt.files import codec
 from topoopt.files.atomic import write_text_atomically
 from topoopt.files.canonical import canonical_json
 from topoopt.files.documents import Document, Limits, parse_document
@@ -103,7 +104,7 @@ def _changed(document: Document, changes: Sequence[ChangedKey]) -> Document:
         return document
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
-        keys = kind_named(kind).files.schema.model_fields
+        keys = json_schema(kind)["properties"]
         text = f"instances of kind {kind} have no"
         wrong = [
             Problem(f"{text} {one.key}", document.file, None, one.option, value_text(one.value), "left out")
@@ -177,14 +178,14 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
         InputError: no such kind.
     """
     if kind is None:
-        models: list[tuple[type[BaseModel], JsonSchemaMode]]
-        models = [(kind_named(name).files.schema, "validation") for name in KINDS]
-        references, shared = models_json_schema(models)
-        return {"$schema": DIALECT, "oneOf": [references[one] for one in models], **shared}
+        inputs: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]]
+        inputs = [(name, "validation", codec.adapter(kind_named(name).files.schema)) for name in KINDS]
+        references, shared = TypeAdapter.json_schemas(inputs)
+        return {"$schema": DIALECT, "oneOf": [references[name, mode] for name, mode, _ in inputs], **shared}
     if kind in OTHER_FILES:
         module, model = OTHER_FILES[kind]
         return {"$schema": DIALECT, **getattr(importlib.import_module(module), model).model_json_schema()}
     if kind not in KINDS:
         allowed = nearest_text(kind, (*KINDS, *OTHER_FILES))
         raise InputError([Problem("no such kind of instance", path="kind", value=value_text(kind), allowed=allowed)])
-    return {"$schema": DIALECT, **kind_named(kind).files.schema.model_json_schema()}
+    return {"$schema": DIALECT, **codec.json_schema(kind_named(kind).files.schema)}

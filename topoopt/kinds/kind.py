@@ -9,9 +9,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-from pydantic import BaseModel
 
 from topoopt.core.errors import Problem
 from topoopt.core.leaving import end_if_left
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from solvers.stop import Stop
     from solvers.timing import Timing
     from topoopt.core.price_book import PriceBook
+    from topoopt.core.result import Certificate
     from topoopt.files.solution_format import SolutionFormat
     from topoopt.kinds.explanation import Explanation, Question
     from topoopt.kinds.plan_model import PlanModel
@@ -212,6 +212,23 @@ def at_first_use(module: str, constant: str) -> Callable[[], Any]:
     return lambda: getattr(importlib.import_module(module), constant)
 
 
+def pages_of(page: Callable[[], Callable[[Any], Any]]) -> Callable[[], Pages]:
+    """What loads the three renderings of the page of a kind."""
+
+    def load() -> Pages:
+        from topoopt.page.render import to_html, to_json, to_terminal
+
+        made = lru_cache(maxsize=1)(page())  # the same page for file, terminal and JSON
+        return Pages(
+            report=lambda result: to_html(made(result), result),
+            figures=lambda _, result: to_json(made(result)),
+            show=lambda console, result, wall_s: to_terminal(made(result), console, result, wall_s),
+            answer=lambda result: made(result).answer,
+        )
+
+    return load
+
+
 def called_later(module: str, function: str) -> Callable[..., Any]:
     """What loads the module when it is called, and calls its function."""
 
@@ -241,7 +258,7 @@ class KindFiles:
         solution_module: has the constant `SOLUTION_FILE`, and is loaded at its first use.
     """
 
-    schema: type[BaseModel]
+    schema: Any
     read: Callable[[Document], Any]
     solution_module: str
 
@@ -263,6 +280,8 @@ class Kind:
         solver: loads how it is solved.
         pages: loads how a solution is shown.
         problems: what is wrong with an instance that its reader cannot know, as it stands in tables of the simulator.
+        format_2: loads (problem, document of a solution file of format 2) -> its plan and certificates; raises
+            KeyError, TypeError, ValueError or IndexError for what is no such document.
         explain: loads (problem or None, solution, question) -> what limits it; None: this kind is not explained.
         evaluate: loads (problem, effort, solution or None, parts given by hand as keywords) -> the problem that is
             answered, and what is found for it, before it is assembled; None: this kind is not evaluated.
@@ -278,6 +297,8 @@ class Kind:
     solver: Callable[[], Solver]
     pages: Callable[[], Pages]
     problems: Callable[[Any], list[Problem]] = no_problems
+    figures_class: Callable[[], Callable[[Any, Any], Any]] | None = None
+    format_2: Callable[[], Callable[[Any, Mapping[str, Any]], tuple[Any, tuple[Certificate, ...]]]] | None = None
     explain: Callable[[], Callable[[Any, Any, Question], Explanation]] | None = None
     evaluate: Callable[[], Callable[..., tuple[Any, Any]]] | None = None
     maximise: Callable[[Any], bool] = lambda _: False
@@ -286,6 +307,11 @@ class Kind:
     takes_prices: bool = False
     takes_jobs: bool = False
     takes_crew: bool = False
+
+    def figures(self, problem: Any, plan: Any) -> Any:
+        """Everything that follows from a problem and a plan, computed when it is read."""
+        assert self.figures_class is not None
+        return self.figures_class()(problem, plan)
 
     def methods(self, problem: Any) -> Mapping[str, Method]:
         """The methods for a problem, by name."""

@@ -20,6 +20,7 @@ from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.embedded import check_whole
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.kind import Effort, Kind, Progress, SolveOptions
+from topoopt.library.instances import problem_of
 from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def solve(
     from topoopt.kinds.pipeline import solve as solve_any
 
     options = SolveOptions(seed, time_limit_s, budget, method, objective_only, book, progress, jobs=jobs)
-    return solve_any(problem, options)
+    return solve_any(problem_of(problem), options)
 
 
 def methods(problem: Any) -> dict[str, str]:
@@ -80,7 +81,7 @@ def methods(problem: Any) -> dict[str, str]:
 
 def check(
     problem: Any,
-    solution: SolutionHead,
+    solution: SolutionHead | None = None,
     *,
     quick: bool = False,
     book: PriceBook | None = None,
@@ -89,7 +90,7 @@ def check(
     """What is wrong with a solution, found by code that shares nothing with what made it, and what was left out.
 
     Args:
-        problem: what was solved.
+        problem: what was solved; or a result, which has its problem.
         solution: of it.
         quick: leave out long simulations.
         book: prices that the solution was made with; None: those shipped.
@@ -101,7 +102,9 @@ def check(
     Raises:
         InputError: the solution is of another kind.
     """
-    depth = CheckDepth(0 if quick else FULL.events, book, progress)
+    if solution is None:  # a result alone, which has its problem
+        problem, solution = problem.problem, problem
+    problem, depth = problem_of(problem), CheckDepth(0 if quick else FULL.events, book, progress)
     _kind_of_both(problem, solution)
     return check_whole(problem, solution, depth)
 

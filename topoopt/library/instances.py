@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
@@ -40,6 +41,20 @@ def instance_from_dict(document: Mapping[str, Any]) -> Any:
     return replace(problem, notes=(*problem.notes, f"servers are numbered in the order of their labels: {named}"))
 
 
+def problem_of(stated: Any) -> Any:
+    """The problem that an instance states, made by keywords: `topoopt.AllocationInstance(link_gbps=100, ...)`.
+
+    A problem is returned as it is. Everything that an instance file may say, and the same objects as in
+    `instance_from_dict`, may stand in the fields; nothing is checked before this call.
+
+    Raises:
+        InputError: everything that is wrong, by field.
+    """
+    if not hasattr(stated, "schema_version"):
+        return stated
+    return instance_from_dict({f.name: value for f in fields(stated) if (value := getattr(stated, f.name)) is not None})
+
+
 @dataclass
 class _Plain:
     """Makes plain data, and keeps the labels of servers that were given on the way.
@@ -55,6 +70,10 @@ class _Plain:
         """The plain data of a value; what it is may depend on the key that it stands at."""
         if isinstance(value, Enum):
             return value.value
+        if isinstance(value, BaseModel):
+            return value.model_dump(mode="json", exclude_defaults=True)
+        if is_dataclass(value) and getattr(value, "__pydantic_config__", None):
+            value = {f.name: entry for f in fields(value) if (entry := getattr(value, f.name)) is not None}
         if isinstance(value, Mapping):
             return {str(key): self.of(entry, f"{path}.{key}" if path else str(key)) for key, entry in value.items()}
         if isinstance(value, list | tuple | set | frozenset):

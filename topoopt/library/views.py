@@ -10,7 +10,9 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.extras import extra
+from topoopt.core.result import Result
 from topoopt.core.shown import Displayed, short
 from topoopt.core.solution import SolutionHead
 from topoopt.core.topology import Topology
@@ -39,7 +41,20 @@ STYLE = """
 
 def document_of(solution: SolutionHead) -> dict[str, Any]:
     """Plain data of a solution, as its file holds them."""
-    return kind_of(solution).files.solutions.document(solution)
+    document: dict[str, Any] = kind_of(solution).files.solutions.document(solution)
+    return document
+
+
+def figures_of(result: Result[Any, Any]) -> Any:
+    """Everything that follows from the problem and the plan of a result.
+
+    Raises:
+        InputError: the result has no problem.
+    """
+    if result.problem is None:
+        text = "the instance is neither in this solution nor beside it"
+        raise InputError([Problem(text, path="instance", allowed="topoopt check INSTANCE SOLUTION")])
+    return kind_of(result).figures(result.problem, result.plan)
 
 
 def tables_of(solution: SolutionHead) -> dict[str, pa.Table]:
@@ -87,8 +102,9 @@ def _empty(value: object) -> bool:
 
 
 def _topology(shown: Any) -> Topology | None:
-    """The topology that something is, has, or has in its plan."""
-    for found in (shown, getattr(shown, "topology", None), getattr(getattr(shown, "plan", None), "topology", None)):
+    """The topology that something is, has, or has in its plan or problem."""
+    owners = (shown, getattr(shown, "plan", None), getattr(shown, "problem", None))
+    for found in (shown, *(getattr(owner, "topology", None) for owner in owners)):
         if isinstance(found, Topology):
             return found
     return None

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.errors import InputError
-from topoopt.kinds.allocation.solution_file import SOLUTION_FILE
+from topoopt.kinds import kind_named
 from topoopt.kinds.instance_file import read_instance
 
 LINE = {"links": [[0, 1], [1, 2]], "directed": False}
@@ -229,15 +229,17 @@ def test_same_bytes_and_round_trip(tmp_path: Path) -> None:
     first = Path(solved(tmp_path, topology=ring, transfers=transfers)["solution"]).read_bytes()
     document = solved(tmp_path, topology=ring, transfers=transfers)
     assert Path(document["solution"]).read_bytes() == first
-    solution = SOLUTION_FILE.read(document["solution"])
+    form = kind_named("allocation").files.solutions
+    solution = form.read(document["solution"])
     assert solution.certificates
-    assert SOLUTION_FILE.text(solution).encode() == first
+    assert form.text(solution).encode() == first
 
 
 @pytest.mark.parametrize(
     ("key", "value", "code"),
-    [("link_gbps", [1.0], 2), ("servers", [[0, 9, 1.0, 0.0, []]], 2), ("transfers", [], 2), ("name", "other", 6),
-     ("status", "good", 2), ("certificates", [{"transfers": [7], "prices": [], "multipliers": []}], 2)],
+    [("link_gbps", [1.0], 2), ("plan", {"route_gbps": [50.0]}, 6), ("plan", {"route_gbps": [50.0, -1.0]}, 2),
+     ("plan", {}, 2), ("name", "other", 6), ("status", "good", 2), ("instance", {"kind": "allocation"}, 2),
+     ("certificates", [{"argument": "link-prices", "arrays": {"price": ["x"]}}], 2)],
 )  # fmt: skip
 def test_damaged_solution_files(tmp_path: Path, key: str, value: object, code: int) -> None:
     """A file that cannot be one exits with 2, one that is wrong with 6."""

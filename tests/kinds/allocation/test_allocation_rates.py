@@ -93,7 +93,7 @@ def test_largest_sum(method: str) -> None:
     """The long transfer keeps its guarantee only: each of its units costs one on every link."""
     case = replace(parking_lot(3, min_gbps=10.0), goal=AllocationGoal.MIN_GUARANTEE, surplus=Surplus.SUM)
     solution = solve(case, SolveOptions(method=method))
-    assert solution.rates_gbps.tolist() == pytest.approx([10.0, 90.0, 90.0, 90.0])
+    assert solution.figures.rates_gbps.tolist() == pytest.approx([10.0, 90.0, 90.0, 90.0])
     assert solution.objective.value == pytest.approx(280.0)
     assert (solution.status, solution.check.ok) == (Status.OPTIMAL, True)
 
@@ -112,9 +112,9 @@ def test_completion_time(method: str) -> None:
         goal=AllocationGoal.COMPLETION_TIME,
     )
     solution = solve(case, SolveOptions(method=method))
-    assert solution.completion_time_s == pytest.approx(3.2)
-    assert solution.rates_gbps.tolist() == pytest.approx([25.0, 75.0, 25.0])
-    assert [row.completion_time_s for row in solution.transfers] == pytest.approx([3.2, 3.2, 0.32])
+    assert solution.figures.completion_time_s == pytest.approx(3.2)
+    assert solution.figures.rates_gbps.tolist() == pytest.approx([25.0, 75.0, 25.0])
+    assert list(solution.figures.completion_times_s) == pytest.approx([3.2, 3.2, 0.32])
     assert solution.bound.value == pytest.approx(3.2)
 
 
@@ -152,12 +152,12 @@ def test_even_split_over_parallel_links() -> None:
 def test_rates_at_servers() -> None:
     """Every server on the way of a transfer has its row, with own and forwarded traffic apart."""
     solution = solve(parking_lot(2))
-    rows = {(row.server, row.destination): row for row in solution.servers}
+    rows = {(row.server, row.destination): row for row in solution.figures.server_rates}
     assert set(rows) == {(0, 1), (0, 2), (1, 2)}
     assert rows[0, 2].next_hops == ((1, pytest.approx(50.0)),)
-    assert solution.own_gbps[1, 2] == pytest.approx(50.0)
+    assert solution.figures.local_gbps[1, 2] == pytest.approx(50.0)
     assert rows[1, 2].rate_gbps == pytest.approx(100.0)
-    assert solution.link_gbps == pytest.approx([100.0, 100.0])
+    assert solution.figures.link_gbps == pytest.approx([100.0, 100.0])
 
 
 def test_very_different_sizes() -> None:
@@ -213,4 +213,4 @@ def test_tiny_parts_of_a_transfer(part: float, capacity: float, method: str) -> 
     solution = solve(case, SolveOptions(method=method))
     assert (solution.status, solution.check.violations) == (Status.OPTIMAL, ())
     half = capacity / 2  # a and d share (2, 3), c and e (1, 3); b has (0, 1)
-    assert solution.rates_gbps == pytest.approx([half, capacity, half, half, half], rel=1e-6)
+    assert solution.figures.rates_gbps == pytest.approx([half, capacity, half, half, half], rel=1e-6)

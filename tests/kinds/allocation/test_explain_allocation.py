@@ -13,10 +13,16 @@ from solvers.stop import Stop
 from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.errors import InputError
-from topoopt.kinds.allocation.explain import allocation_lines, explain_allocation
+from topoopt.kinds.allocation.explain import Bottlenecks, explain, find_bottlenecks
 from topoopt.kinds.explanation import Question
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
+
+
+def explained(problem: AllocationProblem, added_links: float = 1.0) -> Bottlenecks:
+    """The bottlenecks of a solution."""
+    return find_bottlenecks(problem, solve(problem), added_links, Question())
+
 
 PARKING = Path("instances/networks/parking-lot-5.yaml")
 
@@ -39,36 +45,32 @@ def test_one_full_link(tmp_path: Path) -> None:
     transfers = [{"name": "a", "source": 0, "destination": 1}, {"name": "b", "source": 0, "destination": 1},
                  {"name": "c", "source": 1, "destination": 2}]  # fmt: skip
     _, problem = problem_of(tmp_path, transfers=transfers)
-    found = explain_allocation(problem, solve(problem))
-    assert [row.name for row in found.critical] == ["a", "b"]
-    assert found.full == (("link 0 → 1", 2),)
-    assert [(gain.names, gain.added_gbps) for gain in found.single] == [(("link 0 → 1",), (100.0,))]
-    assert found.single[0].value == pytest.approx(100.0)
-    assert found.together is None
-    assert not found.late
+    found = explained(problem)
+    assert list(found.critical) == [0, 1]
+    assert found.full == [("link 0 → 1", 2)]
+    assert [(gain.names, gain.added_gbps) for gain in found.gains] == [(("link 0 → 1",), (100.0,))]
+    assert found.gains[0].value == pytest.approx(100.0)
 
 
 def test_parking_lot() -> None:
     """No single link helps the smallest rate of 50, as another one stays full; all four together double it."""
     problem = read_instance(PARKING)
     assert isinstance(problem, AllocationProblem)
-    found = explain_allocation(problem, solve(problem))
-    assert [gain.value for gain in found.single] == pytest.approx([50.0] * 4)
-    assert found.together is not None
-    assert found.together.value == pytest.approx(100.0)
-    assert "all transfers count for it" in allocation_lines(found)
+    found = explained(problem)
+    assert [gain.value for gain in found.gains] == pytest.approx([50.0] * 4 + [100.0])
+    assert "all transfers count for it" in explain(problem, solve(problem), Question()).words
 
 
 def test_own_limits_and_servers(tmp_path: Path) -> None:
     """A transfer at its own largest rate is named as such; a server's egress counts like a link."""
     transfers = [{"name": "a", "source": 0, "destination": 1, "max_gbps": 10}]
     _, problem = problem_of(tmp_path, transfers=transfers)
-    found = explain_allocation(problem, solve(problem))
-    assert (found.own_limit, found.full, found.single) == (("a",), (), ())
+    found = explained(problem)
+    assert (found.at_limit, found.full, found.gains) == ([0], [], [])
     _, problem = problem_of(tmp_path, transfers=[{"source": 0, "destination": 1}], egress_gbps=[30, 100, 100])
-    found = explain_allocation(problem, solve(problem), added_links=0.5)
-    assert found.full == (("egress of server 0", 1),)
-    assert found.single[0].value == pytest.approx(80.0)
+    found = explained(problem, 0.5)
+    assert found.full == [("egress of server 0", 1)]
+    assert found.gains[0].value == pytest.approx(80.0)
 
 
 def test_completion_time(tmp_path: Path) -> None:
@@ -76,19 +78,19 @@ def test_completion_time(tmp_path: Path) -> None:
     transfers = [{"name": "big", "source": 0, "destination": 1, "bytes": 1_250_000_000},
                  {"name": "small", "source": 1, "destination": 2, "bytes": 125_000_000}]  # fmt: skip
     _, problem = problem_of(tmp_path, transfers=transfers, objective="completion-time")
-    found = explain_allocation(problem, solve(problem))
-    assert [row.name for row in found.critical] == ["big"]
-    assert found.solution.objective.value == pytest.approx(0.1)
-    assert found.single[0].value == pytest.approx(0.05)
+    found = explained(problem)
+    assert list(found.critical) == [0]
+    assert solve(problem).objective.value == pytest.approx(0.1)
+    assert found.gains[0].value == pytest.approx(0.05)
 
 
 def test_no_time_is_said(tmp_path: Path) -> None:
     """With no seconds nothing is solved again, and nothing is claimed."""
     _, problem = problem_of(tmp_path, transfers=[{"source": 0, "destination": 1}])
-    found = explain_allocation(problem, solve(problem), question=Question(stop=Stop().within(0.0)))
+    found = explain(problem, solve(problem), Question(stop=Stop().within(0.0)))
     assert found.late
-    assert [gain.value for gain in found.single] == [None]
-    assert any("not solved again" in line for line in allocation_lines(found))
+    assert [gain["checked_value"] for gain in found.figures["more_capacity"]] == [None]
+    assert any("not solved again" in line for line in found.words)
 
 
 def test_another_instance_is_refused(tmp_path: Path) -> None:
@@ -96,16 +98,16 @@ def test_another_instance_is_refused(tmp_path: Path) -> None:
     _, one = problem_of(tmp_path, transfers=[{"source": 0, "destination": 1}])
     _, other = problem_of(tmp_path, transfers=[{"source": 0, "destination": 2}])
     with pytest.raises(InputError, match="not a solution of this instance"):
-        explain_allocation(other, solve(one))
+        explain(other, solve(one), Question())
 
 
 def test_command(tmp_path: Path) -> None:
-    """The command needs the instance, and prints words or one JSON object."""
+    """The command takes the solution alone, and prints words or one JSON object."""
     path, _ = problem_of(tmp_path, transfers=[{"source": 0, "destination": 1}])
     runner = CliRunner()
     assert runner.invoke(app, ["solve", str(path), "--out", str(tmp_path / "out"), "--json"]).exit_code == 0
     solution = str(tmp_path / "out" / "solution.json")
-    assert runner.invoke(app, ["explain", solution, "--json"]).exit_code == 2
+    assert runner.invoke(app, ["explain", solution, "--json"]).exit_code == 0
     wrong = runner.invoke(app, ["explain", solution, "--instance", "instances/tiny-4.yaml", "--json"])
     assert (wrong.exit_code, json.loads(wrong.stdout)["problems"][0]["path"]) == (2, "kind")
     result = runner.invoke(app, ["explain", solution, "--instance", str(path), "--json"])

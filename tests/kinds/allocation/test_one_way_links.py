@@ -38,14 +38,14 @@ def test_links_that_lead_one_way(tmp_path: Path) -> None:
     solution = topoopt.solve(problem)
     assert solution.check.ok, solution.check.violations
     assert topoopt.check(problem, solution).ok
-    assert [float(rate) for rate in solution.rates_gbps] == pytest.approx([5, 2, 5])
+    assert [float(rate) for rate in solution.figures.rates_gbps] == pytest.approx([5, 2, 5])
 
 
 def test_demand_over_links_that_lead_one_way(tmp_path: Path) -> None:
     source = {"demand": {"matrix": [[0, 0, 1], [0, 0, 1], [0, 0, 0]]}}
     solution = topoopt.solve(read(tmp_path, transfers=None, transfers_from=source))
     assert solution.check.ok
-    assert [float(rate) for rate in solution.rates_gbps] == pytest.approx([5, 5])
+    assert [float(rate) for rate in solution.figures.rates_gbps] == pytest.approx([5, 5])
 
 
 @pytest.mark.parametrize(

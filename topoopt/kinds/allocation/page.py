@@ -1,0 +1,246 @@
+"""The page of an allocation: rates of the transfers, use of the links, what every server sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from topoopt.core.allocation import AllocationPlan, AllocationProblem
+from topoopt.core.result import Result
+from topoopt.drawing.format import counted, percent, shortened
+from topoopt.drawing.format import number as plain_number
+from topoopt.drawing.layout import SIZE, Layout, bent, layout_of
+from topoopt.drawing.sentences import objective_text, rejection, room
+from topoopt.drawing.sorted_chart import sorted_chart
+from topoopt.drawing.svg import element, percentage
+from topoopt.drawing.topology_picture import chord, on_circle, position
+from topoopt.drawing.utilisation import use_class, utilisation_legend
+from topoopt.kinds.allocation.figures import AllocationFigures
+from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
+
+GOALS = {
+    "max-min": "no rate can grow unless one that is no larger falls",
+    "weighted": "no rate over weight can grow unless one that is no larger falls",
+    "min-guarantee": "every transfer gets its guaranteed rate, the remainder is shared",
+    "completion-time": "all transfers start together; the last one ends as early as possible, then the one before",
+}
+
+LEAST = {
+    "min_rate": "the slowest gets {value}",
+    "min_weighted_rate": "the slowest gets {value} for each unit of its weight",
+    "min_surplus": "each gets its guarantee and at least {value} for each unit of its weight above it",
+    "weighted_total_rate": "their rates, weighted, sum to {value}",
+    "completion_time": "the last ends after {value}",
+}
+"""The objective as what it means for the transfers."""
+
+BUSIEST_LINKS = 16
+NAMED_LIMITS = 4
+ROUNDING = 1e-9
+BEND = 0.06
+"""Sideways bend of an arc, as a part of its length, so that the two directions of a pair lie apart."""
+DIRECTED = 64
+"""Larger networks are drawn without arrows."""
+
+
+def number(value: float) -> str:
+    """Write a rate; its last digits, which are rounding, do not decide how many are shown."""
+    return plain_number(float(f"{value:.9g}"))
+
+
+def gbps(value: float) -> str:
+    """Write a rate with its unit."""
+    return f"{number(value)} Gbit/s"
+
+
+def seconds(value: float | None) -> str:
+    """Write a time; a dash for a transfer without a size."""
+    return "–" if value is None else f"{number(value)} s"
+
+
+def page(result: Result[AllocationProblem, AllocationPlan]) -> Page:
+    """Return the page of a result that has its problem."""
+    figures: AllocationFigures = result.figures
+    problem = figures.problem
+    topology = problem.topology
+    return Page(
+        subtitle=f"{counted(len(problem.transfers), 'transfer')} · {counted(topology.servers, 'server')} · "
+        f"{counted(len(topology.arcs), 'arc')}, {topology.links.value} · {problem.goal.value}",
+        answer=answer(result, figures),
+        facts=facts(result, figures),
+        sections=(
+            Section(
+                "Rates",
+                [rates_table(figures)],
+                "Slowest first. A full link, or its own limit, keeps a transfer from more.",
+            ),
+            Section("Links", links_blocks(figures), legend=[Swatch(*row) for row in utilisation_legend()]),
+            Section("Servers", [servers_table(figures)], "Gbit/s. Forwarded traffic is that of other servers."),
+        ),
+        provenance=(
+            (
+                "goal",
+                problem.goal.value
+                + (f", surplus: {problem.surplus.value}" if problem.goal.value == "min-guarantee" else ""),
+            ),
+            ("topology", topology.origin or "not recorded"),
+        ),
+        next_commands=(("topoopt explain", "what limits the rates, and what more capacity would give"),),
+    )
+
+
+def answer(result: Result[AllocationProblem, AllocationPlan], figures: AllocationFigures) -> str:
+    """Return what the transfers get, all together and the slowest, and whether that is proven."""
+    objective, count = result.objective, len(figures.rates_gbps)
+    shortest = objective.name == "completion_time"
+    best = room(result, "allocation", "faster" if shortest else "better")
+    shared = (
+        f"{counted(count, 'transfer')} {'shares' if count == 1 else 'share'} {gbps(float(figures.rates_gbps.sum()))}"
+    )
+    least = LEAST[objective.name].format(value=f"{number(objective.value)} {objective.unit}")
+    return rejection(result.check) or f"{shared[0].upper()}{shared[1:]}: {least}; {best}."
+
+
+def facts(result: Result[AllocationProblem, AllocationPlan], figures: AllocationFigures) -> tuple[Fact, ...]:
+    """Return the figures by key; those without a name are for programs alone."""
+    problem, rates, objective = figures.problem, figures.rates_gbps, result.objective
+    arcs, full = problem.topology.arcs, figures.full_links
+    spread = f"{counted(len(rates), 'transfer')}, {number(float(rates.min()))} to {gbps(float(rates.max()))}"
+    mean = f"mean utilisation {percent(float(figures.utilisation.mean()))}"
+    timed = objective.name != "completion_time" and figures.completion_time_s is not None
+    by_name = {t.name: rate for t, rate in zip(problem.transfers, rates.tolist(), strict=True)}
+    return (
+        Fact("", objective_text(objective.name), objective.value, lambda v: f"{number(v)} {objective.unit}",
+             GOALS[problem.goal.value]),
+        Fact("total_rate_gbps", "all rates together", float(rates.sum()), gbps, spread),
+        Fact("min_rate_gbps", "smallest rate", float(rates.min()), gbps, card=False),
+        Fact("bottleneck_links", "full links", [arcs[arc].tolist() for arc in full],
+             lambda links: f"{len(links)} of {len(arcs)}", mean),
+        Fact("completion_time_s", "completion time" if timed else "", figures.completion_time_s, seconds),
+        Fact("goal", "", problem.goal.value),
+        Fact("surplus", "", problem.surplus.value),
+        Fact("rates_gbps", "", by_name),
+        Fact("largest_link_utilisation", "", float(figures.utilisation.max())),
+        Fact("servers", "", problem.topology.servers),
+        Fact("links", "", int(problem.topology.multiplicity.sum())),
+        Fact("transfers", "", len(rates)),
+    )  # fmt: skip
+
+
+def rates_table(figures: AllocationFigures) -> Table:
+    """Return a row for each transfer, slowest first."""
+    transfers, rates = figures.problem.transfers, figures.rates_gbps
+    largest = float(rates.max()) or 1.0
+
+    def bar(rate: float) -> Markup:
+        track = element("rect", class_="track", width="100%", height="12")
+        fill = element("rect", class_="fill", width=percentage(rate / largest), height="12")
+        return element("svg", track, fill, class_="wide", height="12", role="img", aria_label=gbps(rate))
+
+    def limits(names: tuple[str, ...]) -> str:
+        more = f" and {len(names) - NAMED_LIMITS} more" if len(names) > NAMED_LIMITS else ""
+        return (", ".join(names[:NAMED_LIMITS]) or "nothing") + more
+
+    columns = [
+        Column("name", "transfer", lambda name: shortened(name, 48)),
+        Column("pair", "from → to", lambda pair: f"{pair[0]} → {pair[1]}"),
+        Column("bar", "", html=bar),
+        Column("rate_gbps", "Gbit/s", number, number=True),
+        Column("limited_by", "full on its routes", limits),
+    ]
+    order = sorted(range(len(rates)), key=lambda t: rates[t])
+    rows: list[list[Any]] = [
+        [transfers[t].name, (transfers[t].source, transfers[t].destination), rates.item(t), rates.item(t),
+         figures.limited_by[t]]
+        for t in order
+    ]  # fmt: skip
+    if any(time is not None for time in figures.completion_times_s):
+        columns.append(Column("completion_time_s", "ends after", seconds, number=True))
+        rows = [[*row, figures.completion_times_s[t]] for row, t in zip(rows, order, strict=True)]
+    return Table("transfer_rates", columns, rows, terminal_rows=20)
+
+
+def links_blocks(figures: AllocationFigures) -> list[Table | Plot]:
+    """Return the picture of the network, the sorted utilisation, and the busiest links."""
+    problem, use = figures.problem, figures.utilisation
+    arcs, order = problem.topology.arcs, np.argsort(-np.round(use, 9), kind="stable")
+    columns = (
+        Column("link", "link", lambda ends: f"{ends[0]} → {ends[1]}"),
+        Column("rate_gbps", "Gbit/s", number, number=True),
+        Column("capacity_gbps", "capacity", number, number=True),
+        Column("utilisation", "utilisation", percent, number=True),
+    )
+    rows = [
+        (arcs[a].tolist(), figures.link_gbps.item(a), problem.capacity_gbps.item(a), use.item(a))
+        for a in order.tolist()
+    ]
+    chart = [
+        Plot(
+            lambda: sorted_chart(use, "%", 0.01, "Utilisation of the links, sorted", use_class),
+            "Utilisation of the links, %",
+        )
+    ]
+    table = Table("link_rates", columns, rows, max_rows=BUSIEST_LINKS, terminal_rows=0)
+    return [Plot(lambda: network_plot(figures)), *(chart if use.max() > 0 else []), table]
+
+
+def servers_table(figures: AllocationFigures) -> Table:
+    """Return a row for each server and destination."""
+    columns = (
+        Column("server", "server"),
+        Column("destination", "destination"),
+        Column("rate_gbps", "rate", number, number=True),
+        Column("local_gbps", "local", number, number=True),
+        Column("forwarded_gbps", "forwarded", number, number=True),
+        Column("next_hops", "next hops", lambda hops: ", ".join(f"{hop}: {number(rate)}" for hop, rate in hops)),
+    )
+    rows = []
+    for row in figures.server_rates:
+        local, rate = figures.local_gbps.get((row.server, row.destination), 0.0), row.rate_gbps
+        forwarded = rate - local if rate - local > ROUNDING * rate else 0.0
+        rows.append((row.server, row.destination, rate, local, forwarded, row.next_hops))
+    return Table("server_rates", columns, rows, max_rows=200, terminal_rows=0)
+
+
+def network_plot(figures: AllocationFigures) -> Markup:
+    """Draw the servers on a circle and a line for each arc, coloured by utilisation, the fullest on top."""
+    topology, use = figures.problem.topology, figures.utilisation
+    n = topology.servers
+    width = 2.6 if n <= 32 else 1.4 if n <= 64 else 0.9 if n <= 256 else 0.5
+    directed, layout = n <= DIRECTED, layout_of(topology)
+    lines = []
+    for arc in sorted(range(len(use)), key=lambda a: (use_class(float(use[a])), a)):
+        tail, head = topology.arcs[arc].tolist()
+        endpoints = (
+            (position(tail, n), position(head, n)) if layout is None else (layout.places[tail], layout.ends[head])
+        )
+        rate, capacity = figures.link_gbps.item(arc), figures.problem.capacity_gbps.item(arc)
+        tip = f"{tail} → {head}: {number(rate)} of {number(capacity)} Gbit/s, {percent(float(use[arc]))}"
+        lines.append(
+            element(
+                "path",
+                element("title", tip),
+                class_=f"lk {use_class(float(use[arc]))}",
+                d=_course(*endpoints, layout, n, directed=directed),
+                marker_mid="url(#arrow)" if directed else None,
+            )
+        )
+    label = f"Links of {n} servers by utilisation"
+    return on_circle(lines, n, width, label, directed=directed, css="topology use-colours", layout=layout)
+
+
+def _course(
+    start: tuple[float, float], end: tuple[float, float], layout: Layout | None, n: int, *, directed: bool
+) -> str:
+    """Return the path of a line; a directed one is two halves of a curve, with a corner for the arrow."""
+    if not directed:
+        return chord(start, end, SIZE / 2, n) if layout is None else bent(start, end, layout.places)
+    (x1, y1), (x2, y2) = start, end
+    x, y = (x1 + x2) / 2 + (y2 - y1) * 2 * BEND, (y1 + y2) / 2 - (x2 - x1) * 2 * BEND
+    mx, my = (x1 + x2) / 4 + x / 2, (y1 + y2) / 4 + y / 2
+    return (
+        f"M{x1:.1f} {y1:.1f}Q{(x1 + x) / 2:.1f} {(y1 + y) / 2:.1f} {mx:.1f} {my:.1f}"
+        f"Q{(x + x2) / 2:.1f} {(y + y2) / 2:.1f} {x2:.1f} {y2:.1f}"
+    )

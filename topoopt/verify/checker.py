@@ -1,0 +1,129 @@
+"""The checker of every kind: identity, constraints, objective, bound and status of a result.
+
+A kind says in a `Checker` what is particular about it. What the heads of all results must keep is written here, once.
+The checker imports `core` and numpy alone, and shares no code with solvers, simulators and figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate, Result
+from topoopt.core.solution import MAXIMISED, Decides
+from topoopt.core.verdict import Status, StopReason, Tolerance, beats
+from topoopt.verify.laws.bounds import check_claim, check_stated
+from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog, check_identity, check_status, differs
+
+Constraint = tuple[str, Callable[[Any, Any], Iterable[str]]]
+"""Code of the violations, and (problem, plan) -> a message for each violation."""
+
+Derivation = Callable[[Any, Sequence[Certificate]], float]
+"""(problem, certificates) -> the bound that an argument proves. Raises ValueError where the arrays prove nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checker:
+    """What is particular about a kind.
+
+    Attributes
+    ----------
+    objective : problem -> name and unit of the objective.
+    constraints : what a plan must keep, in this order; after a violated constraint no later one is evaluated, since it
+        may rely on the earlier ones.
+    value : (problem, plan) -> objective of a plan that keeps the constraints.
+    arguments : problem -> the arguments that count for it, each with its derivation.
+    scale : problem -> size of the figures whose rounding the objective inherits; 0 for none.
+    claims : arguments that a result may claim without proof.
+    work : (problem, result) -> events that the derivation of the bound takes; beyond the depth it is left out.
+    further : (problem, result) -> why a plan whose objective meets the bound is not optimal, for kinds with more than
+        one objective; None for kinds with one.
+    tolerance, optimal : of recomputed figures, and of an objective that meets its bound.
+    """
+
+    objective: Callable[[Any], tuple[str, str]]
+    constraints: Sequence[Constraint]
+    value: Callable[[Any, Any], float]
+    arguments: Callable[[Any], Mapping[Argument, Derivation]]
+    scale: Callable[[Any], float] = lambda _: 0.0
+    claims: Sequence[Argument] = ()
+    work: Callable[[Any, Any], int] = lambda *_: 0
+    further: Callable[[Any, Any], Iterable[str]] | None = None
+    tolerance: Tolerance = Tolerance.ROUNDING
+    optimal: Tolerance = Tolerance.LINEAR_PROGRAM
+
+    def __call__(self, problem: Any, result: Result[Any, Any], depth: CheckDepth) -> CheckFindings:
+        """Check a result of any content; never raises.
+
+        Parameters
+        ----------
+        problem : taken as valid.
+        result : not trusted; its stored verdict is not read.
+        depth : how much may be recomputed.
+
+        Returns
+        -------
+        All violations, and the figures that were not recomputed.
+        """
+        log = ViolationLog()
+        log.guard("identity", "the head", lambda: self._identity(log, problem, result))
+        for code, constraint in self.constraints:
+            log.guard(code, f"the plan ({code})", lambda: self._constraint(log, code, constraint(problem, result.plan)))  # noqa: B023
+            if code in log.counts:
+                return log.findings()
+        log.guard("objective", "the objective", lambda: self._objective(log, problem, result))
+        log.guard("bound", "the bound", lambda: self._bound(log, problem, result, depth), Decides.BOUND)
+        log.guard("status", "the status", lambda: self._status(log, problem, result))
+        return log.findings()
+
+    def bound(self, problem: Any, argument: Argument, certificates: Sequence[Certificate]) -> float:
+        """Return what an argument proves; assembly states this number, so that solver and checker agree."""
+        return self.arguments(problem)[argument](problem, certificates)
+
+    def maximise(self, problem: Any) -> bool:
+        """Return whether more is better, so that the bound is an upper one."""
+        return self.objective(problem)[0] in MAXIMISED
+
+    def rounding(self, problem: Any) -> float:
+        """Return the absolute error, in the unit of the objective, that rounding explains."""
+        return self.tolerance.of(self.scale(problem))
+
+    def _identity(self, log: ViolationLog, problem: Any, result: Result[Any, Any]) -> None:
+        check_identity(log, problem, result)
+        name, unit = self.objective(problem)
+        log.hold("objective", ("the objective", result.objective.name, name), ("unit", result.objective.unit, unit))
+
+    @staticmethod
+    def _constraint(log: ViolationLog, code: str, messages: Iterable[str]) -> None:
+        for message in messages:
+            log.add(code, message)
+
+    def _objective(self, log: ViolationLog, problem: Any, result: Result[Any, Any]) -> None:
+        expected = self.value(problem, result.plan)
+        if differs(result.objective.value, expected, self.tolerance.relative, self.rounding(problem)):
+            log.add("objective", f"the solution states {result.objective.value!r}, its plan has {expected!r}")
+
+    def _bound(self, log: ViolationLog, problem: Any, result: Result[Any, Any], depth: CheckDepth) -> None:
+        value, maximise, noise = result.objective.value, self.maximise(problem), self.rounding(problem)
+        check_claim(log, result, self.claims, maximise=maximise, absolute=noise)
+        if beats(value, result.bound.value, self.tolerance, maximise=maximise, absolute=noise):
+            log.add("bound", f"the objective {value!r} is better than its bound {result.bound.value!r}")
+        work = self.work(problem, result)
+        if work > depth.events:
+            log.leave_out("bound", f"{work} events are more than this check looks at", Decides.BOUND)
+            return
+        derivations = {
+            argument: lambda derive=derive: derive(problem, result.certificates)
+            for argument, derive in self.arguments(problem).items()
+        }
+        check_stated(log, result.bound, derivations, value, maximise=maximise, absolute=noise)
+
+    def _status(self, log: ViolationLog, problem: Any, result: Result[Any, Any]) -> None:
+        # Of several objectives in order, a plan that was cut short may have reached the bound of the first alone.
+        conclusive = self.further is None or result.stopped_by is StopReason.CONVERGED
+        maximise, noise = self.maximise(problem), self.rounding(problem)
+        check_status(log, result, self.optimal, maximise=maximise, absolute=noise, conclusive=conclusive)
+        if result.status is Status.OPTIMAL and self.further is not None:
+            self._constraint(log, "optimality", self.further(problem, result))
