@@ -42,11 +42,10 @@ def water_fill(
 
     Args:
         network, shares: every transfer has one route, and the bases fit the capacities.
-        stop: asked at every level.
-        keep: offered what there is after each.
+        stop, keep: asked at every level; offered what there is after each.
 
     Raises:
-        InputError: a transfer with several routes. LimitError: the limit came before the first level.
+        InputError, LimitError: a transfer with several routes; the limit came before the first level.
     """
     from scipy.sparse import csr_array
 

@@ -69,23 +69,20 @@ def test_another_instance_in_a_solution_is_rejected(solved: Path, tmp_path: Path
     assert run("check", solved / "case.json", altered).code == 6
 
 
-def test_instances_with_other_files_or_of_much_data_stay_outside(
-    solved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_are_too_large_stay_outside(solved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The solution is checked with its instance, and says why not alone."""
     (tmp_path / "demand.csv").write_text("0,1,1\n1,0,1\n1,1,0\n")
     routing = {"schema_version": 1, "kind": "routing", "name": "case", "demand": {"file": "demand.csv"},
                "topology": {"family": "ring", "servers": 3}}  # fmt: skip
-    for folder, document, most in (("files", routing, 10**6), ("large", job(6, 2, chain(6)), 100)):
-        monkeypatch.setattr("topoopt.kinds.instance_file.MOST_BYTES", most)
-        instance = write(tmp_path, document)
-        assert run("solve", instance, "--out", tmp_path / folder).code == 0
-        solution = tmp_path / folder / "solution.json"
-        assert "instance" not in json.loads(solution.read_text())
-        assert run("check", instance, solution).code == 0
-        alone = run("check", solution, "--json")
-        assert alone.code == 2
-        assert "carries no instance" in alone.json["error"]
+    monkeypatch.setattr("topoopt.files.carried.MAX_BYTES", 5)
+    instance = write(tmp_path, routing)
+    assert run("solve", instance, "--out", tmp_path / "out").code == 0
+    solution = tmp_path / "out" / "solution.json"
+    assert "instance" not in json.loads(solution.read_text())
+    assert run("check", instance, solution).code == 0
+    alone = run("check", solution, "--json")
+    assert alone.code == 2
+    assert "carries no instance" in alone.json["error"]
 
 
 def test_three_files_are_too_many(solved: Path) -> None:

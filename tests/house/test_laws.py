@@ -55,7 +55,7 @@ def test_a_good_tree(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("law", "files", "said"),
     [
-        ("short modules", {"topoopt/table.py": TABLE + "x = 1\n" * 299}, "301 lines, at most 300"),
+        ("short modules", {"topoopt/table.py": TABLE + "x = 1\n" * 799}, "801 lines, at most 800"),
         ("short functions", {"solvers/search.py": f"def f():\n{LINES}"}, "f has 91 lines, at most 80"),
         ("short functions", {"solvers/search.py": f"class A:\n  @lru_cache\n  def f():\n{LINES}"}, "f has 91 lines"),
         ("no import cycles", {"solvers/search.py": "import topoopt.table\n"}, "topoopt.table -> solvers.search"),
@@ -68,8 +68,8 @@ def test_a_good_tree(tmp_path: Path) -> None:
         ),
         (
             "one class a name",
-            {"topoopt/table.py": TABLE + "class A: ...\n", "solvers/search.py": "class A: ...\n"},
-            "class A is defined in solvers/search.py:1, topoopt/table.py:3",
+            {"solvers/search.py": "class A: ...\nclass A: ...\n"},
+            "class A is defined in solvers/search.py:1, solvers/search.py:2",
         ),
         ("one opener of files", {"solvers/search.py": "text = path.read_text()\n"}, "path.read_text opens a file"),
         ("one opener of files", {"solvers/search.py": "x = np.load(name)\n"}, "solvers/search.py:1: np.load opens"),
@@ -90,11 +90,12 @@ def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) ->
         {"topoopt/table.py": TABLE + "def f():\n    import topoopt.kinds.a\n"},
         {"topoopt/kinds/a.py": GOOD["topoopt/kinds/a.py"] + "if TYPE_CHECKING:\n    import topoopt.table\n"},
         {"solvers/search.py": "x = read_text(name, 5)\ny = torch.load(name)\n"},
-        {"topoopt/table.py": TABLE + "class _A: ...\n", "solvers/search.py": "class _A: ...\n"},
+        {"solvers/search.py": "class _A: ...\nclass _A: ...\n"},
+        {"topoopt/table.py": TABLE + "class A: ...\n", "solvers/search.py": "class A: ...\n"},
     ],
 )
 def test_no_breach(tmp_path: Path, files: dict[str, str]) -> None:
-    """Functions may import late, types may be imported for checking, private names repeat."""
+    """Functions may import late, types may be imported for checking, names repeat in other packages."""
     assert told_of(tmp_path, {**GOOD, **files}) == {}
 
 

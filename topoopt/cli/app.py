@@ -58,7 +58,12 @@ COMMANDS: dict[str, Line] = {
         "cost",
         "Bill of materials of the cluster on every fabric: price, power, optical devices, and rates of equal cost.",
     ),
-    "report": Line("topoopt.cli.files", "report", "Write the self-contained HTML report of a solution."),
+    "show": Line(
+        "topoopt.cli.solutions",
+        "show",
+        "Show the figures of a solution, computed again from its plan; with --json all of them.",
+    ),
+    "report": Line("topoopt.cli.solutions", "report", "Write the self-contained HTML report of a solution."),
     "validate": Line("topoopt.cli.files", "validate", "Read instance files and list everything wrong with them."),
     "schema": Line("topoopt.cli.files", "schema", "Print the JSON Schema of instance files."),
     "describe": Line(
@@ -95,6 +100,11 @@ COMMANDS: dict[str, Line] = {
         "topoopt.cli.export",
         "export",
         "Write a solution for another tool, with notes of what that tool cannot express.",
+    ),
+    "convert": Line(
+        "topoopt.cli.solutions",
+        "convert",
+        "Write a solution file of the release before in the present format, checked.",
     ),
     "evaluate": Line(
         "topoopt.analyses.evaluate.command",

@@ -1,4 +1,4 @@
-"""`topoopt validate`, `topoopt schema` and `topoopt report`."""
+"""`topoopt validate` and `topoopt schema`."""
 
 from __future__ import annotations
 
@@ -74,29 +74,6 @@ def schema(
 
         document = json_schema(kind)
         output.result(document, lambda console: console.print_json(json.dumps(document)))
-        return 0
-
-    output.run(command)
-
-
-def report(
-    solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="HTML file to write; default: report.html beside SOLUTION.")
-    ] = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
-    """Write the self-contained HTML report of a solution."""
-    output = Output.choose(as_json)
-
-    def command() -> int:
-        from topoopt.files.atomic import write_text_atomically
-        from topoopt.kinds.solution_file import read_solution
-
-        found = read_solution(solution)
-        file = out or solution.with_name("report.html")
-        write_text_atomically(file, kind_of(found).pages().report(found))
-        output.result({"report": str(file)}, lambda console: console.print(f"written: {file}", markup=False))
         return 0
 
     output.run(command)

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from topoopt.analyses.costs.prices import given_book
 from topoopt.cli.completions import complete_solver
+from topoopt.cli.solutions import document_of
 from topoopt.cli.solve_options import ExecutorOption, ExecutorOptionOption, JobsOption, SlackOption, chosen_crew
 from topoopt.console.attended import AttendedRun, attended
 from topoopt.console.interrupt import INTERRUPTED
@@ -24,7 +25,6 @@ from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.solution import SolutionHead
 from topoopt.core.versions import versions
 from topoopt.drawing.sentences import full_answer
-from topoopt.files.solution_head import check_document
 from topoopt.kinds import kind_named
 from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
 
@@ -231,29 +231,8 @@ def summary_of(
     solution: SolutionHead, wall_s: float, figures: Mapping[str, Any], file: Path, report: Path | None
 ) -> dict[str, Any]:
     """The JSON object of a solve: what all kinds have, around the figures of one, and its files."""
-    from topoopt.files.solution_head import bound_document
-
-    objective, bound, claimed = solution.objective, solution.bound, solution.claimed_bound
-    return {
-        "kind": solution.kind,
-        "name": solution.name,
-        "status": solution.status.value,
-        "stopped_by": solution.stopped_by.value,
-        "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
-        "bound": bound_document(bound),
-        "claimed_bound": None if claimed is None else bound_document(claimed),
-        "gap": solution.gap,
-        **figures,
-        "method": solution.method,
-        "check": check_document(solution.check),
-        "seed": solution.seed,
-        "wall_s": round(wall_s, 3),
-        "versions": dict(solution.versions),
-        "instance_sha256": solution.instance_sha256,
-        "notes": list(solution.notes),
-        "solution": str(file),
-        "report": None if report is None else str(report),
-    }
+    document = document_of(solution, dict(figures), file)
+    return {**document, "wall_s": round(wall_s, 3), "report": None if report is None else str(report)}
 
 
 def nothing_found(problem: Instance, seed: int | None, wall_s: float) -> dict[str, Any]:

@@ -24,13 +24,14 @@ def verdict_of(solution: SolutionHead) -> str:
 
 
 def show_figures(
-    console: Console, solution: SolutionHead, wall_s: float, rows: Iterable[tuple[str, str]], *, title: str = ""
+    console: Console, solution: SolutionHead, wall_s: float | None, rows: Iterable[tuple[str, str]], *, title: str = ""
 ) -> None:
     """A table of names and values, closed by the run and its check; the title is by default the status."""
     table = TerminalTable(title=f"{escape(solution.name)}: {title or solution.status}", show_header=False)
     claim, unit = solution.claimed_bound, solution.objective.unit
     claimed = [] if claim is None else [("claimed bound", f"{claim.value:.6g} {unit} ({claim.proved_by})")]
-    run = ("method", f"{solution.method}, {wall_s:.2f} s, stopped by {solution.stopped_by}")
+    took = "" if wall_s is None else f", {wall_s:.2f} s"
+    run = ("method", f"{solution.method}{took}, stopped by {solution.stopped_by}")
     for name, value in (*rows, *claimed, run, ("check", verdict_of(solution))):
         table.add_row(name, escape(value))
     console.print(table)

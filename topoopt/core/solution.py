@@ -109,7 +109,7 @@ class SolutionHead(Displayed):
         instance_sha256: of the canonical instance.
         versions: of topoopt, python and the libraries that matter.
         notes: what was assumed, for people.
-        instance: its document, for a check without its file; None where it is large, or refers to other files.
+        instance: its document, with the files that it names; None where these are too large.
     """
 
     name: str

@@ -14,9 +14,11 @@ class Stated(Displayed):
     """A problem.
 
     Attributes:
-        document: what its file says, plain data, where that is small; None for a problem made otherwise.
-        alone: whether that file says it all: no other was read for the problem.
+        document: what its file says, plain data; None for a problem made otherwise.
+        folder: where its file stands.
+        beside: the other files that were read for the problem.
     """
 
     document: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
-    alone: bool = field(default=False, kw_only=True, compare=False, repr=False)
+    folder: str = field(default="", kw_only=True, compare=False, repr=False)
+    beside: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)

@@ -17,6 +17,7 @@ from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.verdict import Status, StopReason
 from topoopt.files import codec
 from topoopt.files.atomic import write_text_atomically
+from topoopt.files.carried import laid_out
 from topoopt.files.documents import Document, Limits, parse_document
 from topoopt.files.faults import path_text
 from topoopt.files.fields import PRINTABLE
@@ -50,7 +51,7 @@ class ResultFile(Generic[PlanT]):
     versions: dict[str, Text]
     notes: Annotated[tuple[Text, ...], Len(0, 10_000)] = ()
     instance: dict[str, Any] | None = None
-    """the document of the instance; null where it is large or refers to other files"""
+    """the document of the instance, with the files that it names; null where these are too large"""
     plan: PlanT
     certificates: Annotated[tuple[Certificate, ...], Len(0, MAX_CERTIFICATES)] = ()
 
@@ -116,7 +117,7 @@ class ResultFormat:
         """
         document = parse_document(path, LIMITS)
         if isinstance(document.data, dict) and document.data.get("schema_version") == FORMAT - 1:
-            allowed = f"{FORMAT}; `topoopt convert {os.fspath(path)}` makes such a file of it"
+            allowed = f"{FORMAT}; `topoopt convert {os.fspath(path)} -o FILE` writes such a file"
             old = Problem("a solution file of an earlier format", path="schema_version", value="2", allowed=allowed)
             raise InputError([replace(old, file=os.fspath(path))])
         findings = Findings()
@@ -124,8 +125,8 @@ class ResultFormat:
         findings.refuse(document)
         problem = None
         if file.instance is not None:
-            problem = self.resolve(Document(f"{os.fspath(path)}#/instance", file.instance, lambda _: {}))
-            problem = replace(problem, document=file.instance, alone=True)
+            with laid_out(Document(f"{os.fspath(path)}#/instance", file.instance, lambda _: {})) as embedded:
+                problem = replace(self.resolve(embedded), document=file.instance)
         return Result(
             **{name: getattr(file, name) for name in _SHARED},
             kind=file.kind.removesuffix("-solution"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,6 @@ def converted(path: str | os.PathLike[str], instance: str | os.PathLike[str] | N
         problem = read_instance(instance)
     elif data.get("instance") is not None:
         problem = build_instance(Document(f"{file}#/instance", data["instance"], lambda _: {}))
-        problem = replace(problem, document=data["instance"], alone=True)
     else:
         text, allowed = "this solution carries no instance", f"topoopt convert {Path(file).name} --instance INSTANCE"
         raise InputError([Problem(text, file=file, path="instance", allowed=allowed)])

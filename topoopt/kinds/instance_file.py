@@ -19,16 +19,13 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.interrupts import end_if_interrupted
 from topoopt.files import codec
 from topoopt.files.atomic import write_text_atomically
-from topoopt.files.canonical import canonical_json
+from topoopt.files.carried import FILES, SCHEMA, laid_out
 from topoopt.files.documents import Document, Limits, parse_document
 from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.files.untrusted import files_seen
 from topoopt.kinds import KINDS, kind_named
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-MOST_BYTES = 1_000_000
-"""Canonical JSON of a document that is kept with its problem."""
 
 OTHER_FILES = {"price-book": ("topoopt.files.price_book_schema", "PriceBookFile")}
 """Files that are no instances."""
@@ -44,7 +41,7 @@ FORMER_KINDS: Mapping[str, str] = {
 
 
 def build_instance(document: Document) -> Any:
-    """Hand the document to its kind, which makes a problem of it; a small document is kept with the problem.
+    """Hand the document to its kind, which makes a problem of it; the document is kept with the problem.
 
     Raises:
         InputError: not a mapping, no or an unknown kind, and whatever the kind finds.
@@ -55,10 +52,10 @@ def build_instance(document: Document) -> Any:
         raise AssertionError("refuse returned with a fault")
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
-        with files_seen() as others:
-            problem = kind_named(kind).files.read(document)
-        small = len(canonical_json(data)) <= MOST_BYTES
-        return replace(problem, document=data, alone=not others) if small else problem
+        with laid_out(document) as whole, files_seen() as others:
+            problem = kind_named(kind).files.read(whole)
+        folder, beside = os.path.dirname(document.file), () if FILES in data else tuple(dict.fromkeys(others))
+        return replace(problem, document=data, folder=folder, beside=beside)
     if isinstance(kind, str) and kind in FORMER_KINDS:
         document.refuse([Fault(("kind",), "no longer a kind of its own", value_text(kind), FORMER_KINDS[kind])])
     message = "no such kind of instance" if "kind" in data else "missing"
@@ -188,4 +185,5 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
     if kind not in KINDS:
         allowed = nearest_text(kind, (*KINDS, *OTHER_FILES))
         raise InputError([Problem("no such kind of instance", path="kind", value=value_text(kind), allowed=allowed)])
-    return {"$schema": DIALECT, **codec.json_schema(kind_named(kind).files.schema)}
+    schema = codec.json_schema(kind_named(kind).files.schema)
+    return {"$schema": DIALECT, **schema, "properties": {**schema["properties"], FILES: SCHEMA}}

@@ -53,7 +53,9 @@ class Instance(Protocol):
     @property
     def document(self) -> Mapping[str, Any] | None: ...
     @property
-    def alone(self) -> bool: ...
+    def folder(self) -> str: ...
+    @property
+    def beside(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -193,18 +195,24 @@ class Pages:
     Attributes:
         report: solution -> self-contained HTML.
         figures: (problem or None, solution) -> keys that only this kind has, for one JSON object.
-        show: (console, solution, seconds): figures in the terminal; the answer before them, notes and files written
-            are shown by the caller.
+        show: (console, solution, seconds of the run or None): figures in the terminal; the answer before them, notes
+            and files written are shown by the caller.
         answer: solution -> one sentence that answers the question of the instance, or says that the checker rejects the
             plan; it begins the terminal, the report and the notebook.
+        tables: solution -> figures that are tables, by key: a list of mappings each.
         table: solution -> (file name, CSV text) of one more file beside the solution, or None.
     """
 
     report: Callable[[Any], str]
     figures: Callable[[Any, Any], Mapping[str, Any]]
-    show: Callable[[Console, Any, float], None]
+    show: Callable[[Console, Any, Any], None]
     answer: Callable[[Any], str]
     table: Callable[[Any], tuple[str, str] | None] = lambda _: None
+    tables: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+
+    def everything(self, problem: Any, solution: Any) -> dict[str, Any]:
+        """Return the figures and all tables."""
+        return {**self.figures(problem, solution), **self.tables(solution)}
 
 
 def at_first_use(module: str, constant: str) -> Callable[[], Any]:
@@ -224,6 +232,7 @@ def pages_of(page: Callable[[], Callable[[Any], Any]]) -> Callable[[], Pages]:
             figures=lambda _, result: to_json(made(result)),
             show=lambda console, result, wall_s: to_terminal(made(result), console, result, wall_s),
             answer=lambda result: made(result).answer,
+            tables=lambda result: to_json(made(result), tables=True),
         )
 
     return load

@@ -24,12 +24,12 @@ def to_json(page: Page, *, tables: bool = False) -> dict[str, Any]:
     """Return every fact by its key, and on request every table as a list of mappings."""
     document: dict[str, Any] = {fact.key: fact.value for fact in page.facts if fact.key}
     for table in page.tables() if tables else ():
-        keys = [column.key for column in table.columns]
-        document[table.key] = [dict(zip(keys, row, strict=True)) for row in table.rows]
+        columns = [(index, column.key) for index, column in enumerate(table.columns) if column.html is None]
+        document[table.key] = [{key: row[index] for index, key in columns} for row in table.rows]
     return document
 
 
-def to_terminal(page: Page, console: Console, result: Result[Any, Any], wall_s: float) -> None:
+def to_terminal(page: Page, console: Console, result: Result[Any, Any], wall_s: float | None) -> None:
     """Print the facts, then the first rows of every table."""
     if page.cause:
         console.print(escape(page.cause))
