@@ -32,7 +32,7 @@ def test_show_computes_the_figures_again(tmp_path: Path) -> None:
     assert text.code == 0
     assert "2 transfers share" in text.stdout
     document = run("show", solution, "--json").json
-    assert sorted(document["rates_gbps"].values()) == pytest.approx([50, 50])
+    assert sorted(document["rates_gbps"].values()) == pytest.approx([200 / 3, 200 / 3])
     assert {row["name"] for row in document["transfer_rates"]} == set(document["rates_gbps"])
     assert document["solution"] == str(solution)
 

@@ -92,6 +92,8 @@ class Argument(StrEnum):
     SERVERS_LEFT = "servers-left"
     REGIONS_LEFT = "regions-left"
     SHARD_BRANCHING = "shard-branching"
+    # kinds of other packages
+    OF_THE_KIND = "of-the-kind"
     # llm-training
     ALL_SHAPES = "all-shapes"
     POD_CIRCUITS = "pod-circuits"
@@ -169,6 +171,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.SERVERS_LEFT: "jobs that fit alone, and free servers counted (a knapsack)",
     Argument.REGIONS_LEFT: "jobs that fit alone, and each region filled as if it had all of them (knapsacks)",
     Argument.SHARD_BRANCHING: "HiGHS branch and bound over the shards",
+    Argument.OF_THE_KIND: "an argument of this kind alone",
     Argument.ALL_SHAPES: "bounds of all ways to divide the GPUs, or of all their strategies, those left open followed",
     Argument.POD_CIRCUITS: "bounds of all strategies in pods, branch and bound over the circuits of those left open",
     Argument.CIRCUIT_BRANCHING: "branch and bound over circuits, windows of time and longest paths for every box",

@@ -20,6 +20,14 @@ from topoopt.core.verdict import Status, StopReason, gap
 MAXIMISED = frozenset({"algbw", "min_rate", "min_weighted_rate", "min_surplus", "weighted_total_rate"})
 """Objectives of which more is better, by name; their bounds are upper ones."""
 
+LARGEST = "largest_"
+"""Beginning of further such names, for kinds of other packages."""
+
+
+def maximised(name: str) -> bool:
+    """Return whether more is better, by the name of an objective."""
+    return name in MAXIMISED or name.startswith(LARGEST)
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -32,7 +40,7 @@ class Objective:
     @property
     def maximise(self) -> bool:
         """Whether more is better."""
-        return self.name in MAXIMISED
+        return maximised(self.name)
 
 
 class Decides(StrEnum):

@@ -107,15 +107,20 @@ class ResultFormat:
         """Write a result file, whole or not at all."""
         write_text_atomically(path, self.text(result))
 
-    def read(self, path: str | os.PathLike[str]) -> Result[Any, Any]:
+    def read(self, path: str | os.PathLike[str], document: Document | None = None) -> Result[Any, Any]:
         """Return the result in a file; the checker says whether it is right.
+
+        Parameters
+        ----------
+        path : of the file.
+        document : the same file, where it has been parsed already.
 
         Raises
         ------
         InputError
             All errors of the file, and of the instance in it, with lines and paths.
         """
-        document = parse_document(path, LIMITS)
+        document = document or parse_document(path, LIMITS)
         if isinstance(document.data, dict) and document.data.get("schema_version") == FORMAT - 1:
             allowed = f"{FORMAT}; `topoopt convert {os.fspath(path)} -o FILE` writes such a file"
             old = Problem("a solution file of an earlier format", path="schema_version", value="2", allowed=allowed)

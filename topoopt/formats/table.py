@@ -24,7 +24,8 @@ EXPORTERS: Mapping[str, Exporter] = PlugIns(
         "nccl-topology": "topoopt.formats.nccl.write:EXPORTER",
         "ovs": "topoopt.formats.ovs.write:EXPORTER",
         "patch-list": "topoopt.formats.patch_list.write:EXPORTER",
-    }
+    },
+    "topoopt.exporters",
 )
 """The targets of `topoopt export`."""
 
@@ -42,7 +43,8 @@ IMPORTERS: Mapping[str, Importer] = PlugIns(
         "astrasim-collective": "topoopt.formats.schedules.importer:ASTRASIM",
         "sccl": "topoopt.formats.sccl.importer:IMPORTER",
         "teccl": "topoopt.formats.teccl.importer:IMPORTER",
-    }
+    },
+    "topoopt.importers",
 )
 """The formats of `topoopt import`."""
 

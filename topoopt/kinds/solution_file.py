@@ -6,17 +6,20 @@ import os
 from collections.abc import Collection
 from typing import Any
 
-from topoopt.files.solution_kind import solution_kind
+from topoopt.files.results import ResultFormat
+from topoopt.files.solution_kind import solution_document
 from topoopt.kinds import KINDS, kind_named, kind_of
 
 
-def read_solution(path: str | os.PathLike[str], kinds: Collection[str] = tuple(KINDS)) -> Any:
+def read_solution(path: str | os.PathLike[str], kinds: Collection[str] | None = None) -> Any:
     """The solution in a file; whether it is right is for the checker to say.
 
     Raises:
         InputError: everything wrong with the file; not a solution of any of the kinds.
     """
-    return kind_named(solution_kind(path, kinds)).files.solutions.read(path)
+    kind, document = solution_document(path, tuple(KINDS) if kinds is None else kinds)
+    solutions: Any = kind_named(kind).files.solutions
+    return solutions.read(path, document) if isinstance(solutions, ResultFormat) else solutions.read(path)
 
 
 def write_solution(solution: Any, path: str | os.PathLike[str]) -> None:

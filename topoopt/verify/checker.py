@@ -12,7 +12,7 @@ from typing import Any
 
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate, Result
-from topoopt.core.solution import MAXIMISED, Decides
+from topoopt.core.solution import Decides, maximised
 from topoopt.core.verdict import Status, StopReason, Tolerance, beats
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog, check_identity, check_status, differs
@@ -84,7 +84,7 @@ class Checker:
 
     def maximise(self, problem: Any) -> bool:
         """Return whether more is better, so that the bound is an upper one."""
-        return self.objective(problem)[0] in MAXIMISED
+        return maximised(self.objective(problem)[0])
 
     def rounding(self, problem: Any) -> float:
         """Return the absolute error, in the unit of the objective, that rounding explains."""
