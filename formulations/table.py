@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from formulations import circuit_matching
 from formulations.allocation import bandwidth_allocation_data
 from formulations.collective import all_to_all_rate, allreduce_roots, step_schedule
 from formulations.dag_topology import dag_topology
@@ -20,8 +21,7 @@ from formulations.network import (
     joint_topology_arrays,
 )
 from formulations.parts.arrays import LpArrays
-from formulations.placement import favourite_children, placed_programs, stage_order_arrays
-from formulations.regional_circuits import circuit_matching
+from formulations.placement import favourite_children, placed_programs, stage_order
 from topoopt.core.errors import InputError, Problem
 
 
@@ -189,7 +189,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "stage_order": Formulation(
         "operators to stages of a pipeline, least load of the busiest device (mixed-integer)",
         ("placement",),
-        stage_order_arrays.from_placement,
+        stage_order.from_placement,
     ),
 }
 

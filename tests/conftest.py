@@ -16,7 +16,8 @@ from hypothesis import settings
 from tests.native.loaded import load_checked
 
 if TYPE_CHECKING:
-    from topoopt.core.job_solution import JobSolution
+    from topoopt.core.job import CoOptimisation, JobPlan
+    from topoopt.core.result import Result
 
 load_checked()
 
@@ -46,7 +47,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def ring_solution() -> JobSolution:
+def ring_solution() -> Result[CoOptimisation, JobPlan]:
     """A small solution of a job, made by hand."""
     from tests.support.file_cases import ring_of_four
 

@@ -2,12 +2,12 @@
 
     import topoopt
 
-    problem = topoopt.read_instance("instances/tiny-6.yaml")  # or topoopt.topology_problem(servers=8, degree=2, ...)
+    problem = topoopt.read_instance("instances/tiny-6.yaml")  # or topoopt.TopologyInstance(servers=8, degree=2, ...)
     solution = topoopt.solve(problem, seed=1)
     solution.objective.value, solution.bound.value, solution.check.ok
 
-Problems come from files (`read_instance`), mappings (`instance_from_dict`) or arguments (`job_problem`,
-`routing_problem`, `topology_problem`, ...). `solve`, `check`, `evaluate`, `explain`, `report`, `compare`,
+Problems come from files (`read_instance`), mappings (`instance_from_dict`) or arguments (`TopologyInstance(...)`,
+`RoutingInstance(...)`, `job_problem`, ...). `solve`, `check`, `evaluate`, `explain`, `report`, `compare`,
 `read_solution` and `write_solution` take every kind of problem, or say which they take. A solution is plain data:
 `solution.to_dict()`, `solution.tables()`. `model` gives the Pyomo model of an instance, to be changed and solved by
 `solve_model`. `Topology` is made of links, arrays and graphs of networkx, and
@@ -29,23 +29,23 @@ if _TYPE_CHECKING:
     from topoopt.core.strategy import Placement, Strategy
     from topoopt.core.topology import Topology
     from topoopt.kinds.allocation.read import AllocationInstance, TransferSource, TransferStatement
+    from topoopt.kinds.collective.read import CollectiveInstance
+    from topoopt.kinds.dag_topology.read import DagTopologyInstance
+    from topoopt.kinds.hierarchy.read import HierarchicalInstance
     from topoopt.kinds.instance_file import read_instance, write_instance
+    from topoopt.kinds.llm_training.schema import LlmTrainingInstance
+    from topoopt.kinds.network.read import RoutingInstance, TopologyInstance
+    from topoopt.kinds.placement.read import PlacementInstance
+    from topoopt.kinds.regional_circuits.read import RegionalCircuitsInstance
+    from topoopt.kinds.shared_cluster.read import SharedClusterInstance
     from topoopt.kinds.solution_file import read_solution, write_solution
     from topoopt.library import topologies
     from topoopt.library.calls import check, evaluate, explain, methods, report, solve
-    from topoopt.library.collectives import collective_problem
     from topoopt.library.compare import compare
     from topoopt.library.instances import instance_from_dict, problem_of
     from topoopt.library.models import model, solve_model
     from topoopt.library.pipelines import pipeline_schedules
-    from topoopt.library.problems import (
-        hierarchy_problem,
-        job_problem,
-        placement_problem,
-        routing_problem,
-        shared_cluster_problem,
-        topology_problem,
-    )
+    from topoopt.library.problems import job_problem
 
 __version__ = "0.1.0"
 
@@ -57,26 +57,34 @@ _NAMES = {
     "topoopt.core.strategy": ("Placement", "Strategy"),
     "topoopt.core.topology": ("Topology",),
     "topoopt.kinds.allocation.read": ("AllocationInstance", "TransferSource", "TransferStatement"),
+    "topoopt.kinds.collective.read": ("CollectiveInstance",),
+    "topoopt.kinds.dag_topology.read": ("DagTopologyInstance",),
+    "topoopt.kinds.hierarchy.read": ("HierarchicalInstance",),
     "topoopt.kinds.instance_file": ("read_instance", "write_instance"),
+    "topoopt.kinds.llm_training.schema": ("LlmTrainingInstance",),
+    "topoopt.kinds.network.read": ("RoutingInstance", "TopologyInstance"),
+    "topoopt.kinds.placement.read": ("PlacementInstance",),
+    "topoopt.kinds.regional_circuits.read": ("RegionalCircuitsInstance",),
+    "topoopt.kinds.shared_cluster.read": ("SharedClusterInstance",),
     "topoopt.kinds.solution_file": ("read_solution", "write_solution"),
     "topoopt.library.calls": ("check", "evaluate", "explain", "methods", "report", "solve"),
-    "topoopt.library.collectives": ("collective_problem",),
     "topoopt.library.compare": ("compare",),
     "topoopt.library.instances": ("instance_from_dict", "problem_of"),
     "topoopt.library.models": ("model", "solve_model"),
     "topoopt.library.pipelines": ("pipeline_schedules",),
-    "topoopt.library.problems": (
-        "hierarchy_problem",
-        "job_problem",
-        "placement_problem",
-        "routing_problem",
-        "shared_cluster_problem",
-        "topology_problem",
-    ),
+    "topoopt.library.problems": ("job_problem",),
 }
 """Public names by the module they are in."""
 
-_ALIASES = ("allocation_problem",)
+_ALIASES = (
+    "allocation_problem",
+    "collective_problem",
+    "hierarchy_problem",
+    "placement_problem",
+    "routing_problem",
+    "shared_cluster_problem",
+    "topology_problem",
+)
 """Names that go with the next release; using one warns."""
 
 _MODULES = {"topologies": "topoopt.library.topologies"}
@@ -88,12 +96,21 @@ __all__ = [
     "AllocationInstance",
     "CheckError",
     "Cluster",
+    "CollectiveInstance",
+    "DagTopologyInstance",
+    "HierarchicalInstance",
     "InfeasibleError",
     "InputError",
     "LimitError",
+    "LlmTrainingInstance",
     "Placement",
+    "PlacementInstance",
+    "RegionalCircuitsInstance",
+    "RoutingInstance",
+    "SharedClusterInstance",
     "Strategy",
     "Topology",
+    "TopologyInstance",
     "TopooptError",
     "TransferSource",
     "TransferStatement",
@@ -101,29 +118,23 @@ __all__ = [
     "audit_schedule",
     "check",
     "collective_bounds",
-    "collective_problem",
     "compare",
     "evaluate",
     "explain",
     "find_topologies",
-    "hierarchy_problem",
     "instance_from_dict",
     "job_problem",
     "methods",
     "model",
     "pipeline_schedules",
-    "placement_problem",
     "problem_of",
     "read_instance",
     "read_solution",
     "replay",
     "report",
-    "routing_problem",
-    "shared_cluster_problem",
     "solve",
     "solve_model",
     "topologies",
-    "topology_problem",
     "write_instance",
     "write_solution",
 ]

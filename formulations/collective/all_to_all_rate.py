@@ -1,4 +1,5 @@
-r"""The best rate of All-to-All: every rank sends the same to every other, split over paths, within the rates of links.
+"""The best rate of All-to-All: every rank sends the same to every other, split over paths, within the rates of
+links.
 
     maximise  lambda
     (1) fit        sum_s flow[s,e] <= c[e]                                        every link e
@@ -19,12 +20,27 @@ from typing import Any
 
 import numpy as np
 
-from formulations.collective.pyomo_parts import balance, network_model
 from formulations.parts.arrays import LpArrays, with_names
 from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.collective import CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
+
+Arc = tuple[int, int]
+
+
+def network_model(network: RatedNetwork) -> tuple[Any, list[Arc], list[int]]:
+    """An empty model, the links and the ranks of a network."""
+    import pyomo.environ as pyo
+
+    arcs = [(tail, head) for tail, head in network.arcs.tolist()]
+    return pyo.ConcreteModel(network.origin or "network"), arcs, network.ranks.tolist()
+
+
+def balance(flow: Mapping[Arc, Any], node: int) -> Any:
+    """Inflow less outflow."""
+    into = sum(amount for (_, head), amount in flow.items() if head == node)
+    return into - sum(amount for (tail, _), amount in flow.items() if tail == node)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +116,11 @@ def build_pyomo(network: RatedNetwork, capacity: Floats, *, relaying: bool = Tru
     ]
     model.flow = pyo.Var(keys, domain=pyo.NonNegativeReals)
     model.throughput = pyo.Var(domain=pyo.NonNegativeReals)
-    room = dict(zip(arcs, capacity.tolist(), strict=True))
+    limit = dict(zip(arcs, capacity.tolist(), strict=True))
 
     @model.Constraint(arcs)  # type: ignore[untyped-decorator]
     def fit(block: Any, tail: int, head: int) -> Any:
-        return sum(block.flow[key] for key in keys if key[1:] == (tail, head)) <= room[tail, head]
+        return sum(block.flow[key] for key in keys if key[1:] == (tail, head)) <= limit[tail, head]
 
     @model.Constraint([(rank, node) for rank in ranks for node in range(network.nodes) if node != rank])  # type: ignore[untyped-decorator]
     def conserve(block: Any, rank: int, node: int) -> Any:

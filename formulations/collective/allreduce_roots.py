@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.collective.pyomo_parts import balance, network_model
+from formulations.collective.all_to_all_rate import balance, network_model
 from formulations.parts.arrays import LpArrays, with_names
 from formulations.parts.rows import Families
 from topoopt.core.arrays import Bools, Floats
@@ -116,14 +116,14 @@ def build_pyomo(network: RatedNetwork, capacity: Floats) -> Any:
     model, arcs, ranks = network_model(network)
     switches = np.flatnonzero(network.is_switch).tolist()
     sets = list(sets_of(network))
-    room = dict(zip(arcs, capacity.tolist(), strict=True))
+    limit = dict(zip(arcs, capacity.tolist(), strict=True))
     model.broadcast = pyo.Var(arcs, domain=pyo.NonNegativeReals)
     model.reduce = pyo.Var(arcs, domain=pyo.NonNegativeReals)
     model.root = pyo.Var(ranks, domain=pyo.NonNegativeReals)
 
     @model.Constraint(arcs)  # type: ignore[untyped-decorator]
     def fit(block: Any, tail: int, head: int) -> Any:
-        return block.broadcast[tail, head] + block.reduce[tail, head] <= room[tail, head]
+        return block.broadcast[tail, head] + block.reduce[tail, head] <= limit[tail, head]
 
     @model.Constraint(switches)  # type: ignore[untyped-decorator]
     def broadcast_balance(block: Any, switch: int) -> Any:

@@ -1,4 +1,4 @@
-r"""A schedule in a given number of steps, as a mixed-integer program: whole chunks, the fullest link of each step.
+"""A schedule in a given number of steps, as a mixed-integer program: whole chunks, the fullest link of each step.
 
     minimise  sum_t load[t]
     (1) full    sum_c sent[c,e,t] - rate[e] load[t] <= 0                 every link e, every step t
@@ -18,9 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from formulations.collective.all_to_all_rate import network_model
 from formulations.parts.arrays import LpArrays, with_names
 from formulations.parts.rows import Families
 from topoopt.core.arrays import Floats, Ints
@@ -95,20 +97,20 @@ def names_of(network: RatedNetwork, chunks: int, steps: int, *, multicast: bool 
     `copy_c_w_j_t`, `gain_c_v_t`."""
     links = network.arcs.tolist()
     arcs = [f"{tail}_{head}" for tail, head in links]
-    each, nodes, times = range(chunks), range(network.nodes), range(steps)
-    columns = [f"sent_{c}_{arc}_{t}" for c in each for arc in arcs for t in times]
-    columns += [f"has_{c}_{v}_{t}" for c in each for v in nodes for t in range(steps + 1)]
+    all_chunks, nodes, times = range(chunks), range(network.nodes), range(steps)
+    columns = [f"sent_{c}_{arc}_{t}" for c in all_chunks for arc in arcs for t in times]
+    columns += [f"has_{c}_{v}_{t}" for c in all_chunks for v in nodes for t in range(steps + 1)]
     columns += [f"load_{t}" for t in times]
     rows = [f"full_{arc}_{t}" for arc in arcs for t in times]
     own = [arc for arc, (tail, _) in zip(arcs, links, strict=True) if not network.is_switch[tail]]
-    rows += [f"there_{c}_{arc}_{t}" for c in each for arc in own for t in times]
+    rows += [f"there_{c}_{arc}_{t}" for c in all_chunks for arc in own for t in times]
     for switch in np.flatnonzero(network.is_switch).tolist():
         if multicast:
             out = [head for tail, head in links if tail == switch]
-            rows += [f"copy_{c}_{switch}_{head}_{t}" for c in each for head in out for t in times]
+            rows += [f"copy_{c}_{switch}_{head}_{t}" for c in all_chunks for head in out for t in times]
         else:
-            rows += [f"pass_{c}_{switch}_{t}" for c in each for t in times]
-    return columns, rows + [f"gain_{c}_{v}_{t}" for c in each for v in nodes for t in times]
+            rows += [f"pass_{c}_{switch}_{t}" for c in all_chunks for t in times]
+    return columns, rows + [f"gain_{c}_{v}_{t}" for c in all_chunks for v in nodes for t in times]
 
 
 def from_collective(problem: CollectiveProblem, options: Mapping[str, float]) -> LpArrays:
@@ -116,3 +118,53 @@ def from_collective(problem: CollectiveProblem, options: Mapping[str, float]) ->
     network, steps = problem.network, int(options["steps"])
     program = build(network, network.ranks, network.gbytes_per_s, steps, multicast=problem.multicast)
     return with_names(program.arrays, *names_of(network, len(network.ranks), steps, multicast=problem.multicast))
+
+
+def build_pyomo(network: RatedNetwork, owners: Ints, rate: Floats, steps: int, *, multicast: bool = False) -> Any:
+    """Build the model; arguments as of the array builder."""
+    import pyomo.environ as pyo
+
+    model, arcs, ranks = network_model(network)
+    switches = np.flatnonzero(network.is_switch).tolist()
+    chunks, times = range(len(owners)), range(steps)
+    speed = dict(zip(arcs, rate.tolist(), strict=True))
+    most = {arc: len(ranks) - 1 if arc[1] in switches and not multicast else 1 for arc in arcs}
+
+    def fixed(_: Any, c: int, v: int, t: int) -> tuple[float, float]:
+        has = v == owners[c] or (t == steps and v in ranks)
+        return float(has), float(has or (t > 0 and v in ranks))
+
+    model.sent = pyo.Var(
+        chunks, arcs, times, domain=pyo.Integers, bounds=lambda _, c, i, j, t: (0.0, float(most[i, j]))
+    )
+    model.has = pyo.Var(chunks, range(network.nodes), range(steps + 1), domain=pyo.Integers, bounds=fixed)
+    model.busiest = pyo.Var(times, domain=pyo.NonNegativeReals)
+
+    @model.Constraint(arcs, times)  # type: ignore[untyped-decorator]
+    def full(block: Any, i: int, j: int, t: int) -> Any:
+        return sum(block.sent[c, i, j, t] for c in chunks) - speed[i, j] * block.busiest[t] <= 0.0
+
+    @model.Constraint(chunks, [arc for arc in arcs if arc[0] in ranks], times)  # type: ignore[untyped-decorator]
+    def there(block: Any, c: int, i: int, j: int, t: int) -> Any:
+        return block.sent[c, i, j, t] - most[i, j] * block.has[c, i, t] <= 0.0
+
+    @model.Constraint(chunks, range(network.nodes), times)  # type: ignore[untyped-decorator]
+    def gain(block: Any, c: int, v: int, t: int) -> Any:
+        come = sum(block.sent[c, i, j, t] for i, j in arcs if j == v)
+        return block.has[c, v, t + 1] - block.has[c, v, t] - come <= 0.0
+
+    def come(block: Any, c: int, w: int, t: int) -> Any:
+        return sum(block.sent[c, i, j, t] for i, j in arcs if j == w)
+
+    def passed(block: Any, c: int, w: int, t: int) -> Any:
+        return sum(block.sent[c, i, j, t] for i, j in arcs if i == w) - come(block, c, w, t) == 0.0
+
+    def copied(block: Any, c: int, w: int, j: int, t: int) -> Any:
+        return block.sent[c, w, j, t] - come(block, c, w, t) <= 0.0
+
+    if multicast:
+        model.copy_rows = pyo.Constraint(chunks, [arc for arc in arcs if arc[0] in switches], times, rule=copied)
+    else:
+        model.pass_rows = pyo.Constraint(chunks, switches, times, rule=passed)
+    model.least = pyo.Objective(expr=sum(model.busiest[t] for t in times), sense=pyo.minimize)
+    return model

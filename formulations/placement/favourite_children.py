@@ -43,17 +43,17 @@ class FavouriteChildren:
 
     def children(self) -> dict[int, list[int]]:
         """Consumers of each operator that has any."""
-        found: dict[int, list[int]] = defaultdict(list)
+        children: dict[int, list[int]] = defaultdict(list)
         for i, j in self.cost_ms:
-            found[i].append(j)
-        return found
+            children[i].append(j)
+        return children
 
     def parents(self) -> dict[int, list[int]]:
         """Producers of each operator that has any."""
-        found: dict[int, list[int]] = defaultdict(list)
+        children: dict[int, list[int]] = defaultdict(list)
         for i, j in self.cost_ms:
-            found[j].append(i)
-        return found
+            children[j].append(i)
+        return children
 
 
 def build_arrays(data: FavouriteChildren) -> LpArrays:

@@ -41,9 +41,10 @@ def shares(rate: Floats, capacity: Floats) -> list[Share]:
 def build_arrays(rate: Floats, capacity: Floats, scale: float | None = None) -> LpArrays:
     """The program; columns: share in the order of `shares`, then scale, then used.
 
-    Args:
-        rate: float64[servers, servers]; capacity: float64[servers, links], 0 where a server has no such link.
-        scale: of the rates, for the second objective; None: the first one.
+    Parameters
+    ----------
+    rate : float64[servers, servers]; capacity: float64[servers, links], 0 where a server has no such link.
+    scale : of the rates, for the second objective; None: the first one.
     """
     rows = Rows()
     table = shares(rate, capacity)
@@ -82,13 +83,15 @@ def build_pyomo(rate: Floats, capacity: Floats, scale: float | None = None) -> A
 
     @model.Constraint(pairs)  # type: ignore[untyped-decorator]
     def carry(m: Any, s: int, t: int) -> Any:
-        return sum(m.share[way] for way in table if way[:2] == (s, t)) - float(rate[s, t]) * m.scale == 0.0
+        return sum(m.share[share] for share in table if share[:2] == (s, t)) - float(rate[s, t]) * m.scale == 0.0
 
     for name, end in (("out", 0), ("into", 1)):
-        ports = sorted({(way[end], way[2]) for way in table})
+        ports = sorted({(share[end], share[2]) for share in table})
 
         def port(m: Any, s: int, link: int, end: int = end) -> Any:
-            return sum(m.share[way] for way in table if (way[end], way[2]) == (s, link)) <= float(capacity[s, link])
+            return sum(m.share[share] for share in table if (share[end], share[2]) == (s, link)) <= float(
+                capacity[s, link]
+            )
 
         model.add_component(name, pyo.Constraint(ports, rule=port))
     if scale is None:
@@ -101,5 +104,5 @@ def build_pyomo(rate: Floats, capacity: Floats, scale: float | None = None) -> A
         most = float(min(capacity[s, link], capacity[t, link], rate[s, t]))
         return m.share[s, t, link] - most * m.used[s, t, link] <= 0.0
 
-    model.objective = pyo.Objective(expr=sum(model.used[way] for way in table))
+    model.objective = pyo.Objective(expr=sum(model.used[share] for share in table))
     return model

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.parts.arrays import LpArrays
-from formulations.placement import link_packing, placement_joint_arrays, placement_makespan, placement_rates
+from formulations.placement import link_packing, placement_joint, placement_makespan, placement_rates
 from formulations.placement.placement_joint import JointPlacement, JointTensor, Pair
 from formulations.placement.placement_rates import RateProblem
 from topoopt.core.errors import InputError, Problem
@@ -44,8 +44,9 @@ def alone_ms(problem: PlacementProblem, tensor: int, source: int, target: int) -
 def serial_ms(problem: PlacementProblem, slower: float = 1.0) -> float:
     """A makespan that some order of every placement reaches: all operators and transfers one after another.
 
-    Args:
-        slower: how much slower than alone a transfer may be.
+    Parameters
+    ----------
+    slower : how much slower than alone a transfer may be.
     """
     devices = range(len(problem.devices))
     work = sum(max(time for time in operator.times_ms if np.isfinite(time)) for operator in problem.operators)
@@ -59,22 +60,24 @@ def serial_ms(problem: PlacementProblem, slower: float = 1.0) -> float:
 def _latency(problem: PlacementProblem, *, shared: bool) -> Latency:
     """The objective.
 
-    Raises:
-        InputError: another one; with `shared`, transfers without rates of their own; servers without links.
+    Raises
+    ------
+    InputError
+        Another one; with `shared`, transfers without rates of their own; servers without links.
     """
     settings = problem.objective
-    faults = []
+    problems = []
     if not isinstance(settings, Latency):
-        faults.append(Problem("this formulation is of objective latency", path="objective", value=settings.name))
+        problems.append(Problem("this formulation is of objective latency", path="objective", value=settings.name))
     elif shared and settings.sharing is not Sharing.STATIC:
         text = "this formulation is of rates for pairs of servers"
-        faults.append(Problem(text, path="latency.sharing", value=settings.sharing.value, allowed="static"))
+        problems.append(Problem(text, path="latency.sharing", value=settings.sharing.value, allowed="static"))
     used = sorted({device.server for device in problem.devices})
     bare = [problem.servers[s].name for s in used if problem.servers[s].network_gbps <= 0]
     if len(used) > 1 and bare:
-        faults.append(Problem("no link to the other servers", path="servers", value=", ".join(bare)))
-    if faults:
-        raise InputError(faults)
+        problems.append(Problem("no link to the other servers", path="servers", value=", ".join(bare)))
+    if problems:
+        raise InputError(problems)
     assert isinstance(settings, Latency)
     return settings
 
@@ -82,8 +85,10 @@ def _latency(problem: PlacementProblem, *, shared: bool) -> Latency:
 def makespan_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """Rows of `placement_makespan`.
 
-    Raises:
-        InputError: see `_latency`; or transfers that contend (then it is a relaxation, unless option `relax` is 1).
+    Raises
+    ------
+    InputError
+        See `_latency`; or transfers that contend (then it is a relaxation, unless option `relax` is 1).
     """
     settings = _latency(problem, shared=False)
     if settings.sharing is not Sharing.NONE and not options["relax"]:
@@ -108,9 +113,10 @@ def joint_data(
 ) -> JointPlacement:
     """Data of `placement_joint`; the unit of rates is the fastest server's links.
 
-    Args:
-        points: inverse rates, in that unit; none: tangents about an equal split.
-        least: tensors of no more bytes count as empty, which leaves a relaxation.
+    Parameters
+    ----------
+    points : inverse rates, in that unit; none: tangents about an equal split.
+    least : tensors of no more bytes count as empty, which leaves a relaxation.
     """
     groups = problem.colocated()
     of = {i: g for g, members in enumerate(groups) for i in members}
@@ -141,7 +147,7 @@ def joint_data(
         time=np.array([[problem.time_ms(i, d) for d in range(len(problem.devices))] for i in range(len(of))]),
         group=tuple(of[i] for i in range(len(of))),
         memory=tuple(float(sum(problem.operators[i].memory_bytes for i in members)) for members in groups),
-        room=tuple(np.inf if d.memory_bytes is None else float(d.memory_bytes) for d in problem.devices),
+        limit=tuple(np.inf if d.memory_bytes is None else float(d.memory_bytes) for d in problem.devices),
         server=tuple(device.server for device in problem.devices),
         tensors=tensors,
         alpha_ms=problem.transfer_latency_ms,
@@ -155,8 +161,10 @@ def joint_data(
 def joint_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """Rows of `placement_joint`.
 
-    Raises:
-        InputError: see `_latency`; or rates that are given.
+    Raises
+    ------
+    InputError
+        See `_latency`; or rates that are given.
     """
     settings = _latency(problem, shared=True)
     if settings.rates is not RateAllocation.OPTIMISED:
@@ -164,7 +172,7 @@ def joint_program(problem: PlacementProblem, options: Mapping[str, float]) -> Lp
         raise InputError([Problem(text, path="latency.rates", value=settings.rates.value, allowed="optimised")])
     servers = len({device.server for device in problem.devices})
     upper = serial_ms(problem, max(1.0, servers - 1.0))
-    return placement_joint_arrays.build_arrays(joint_data(problem, upper, {}))
+    return placement_joint.build_arrays(joint_data(problem, upper, {}))
 
 
 def sliced(problem: PlacementProblem) -> tuple[list[int], list[int]]:
@@ -172,8 +180,10 @@ def sliced(problem: PlacementProblem) -> tuple[list[int], list[int]]:
 
     Where a device cannot run its part, the next one that can does. Memory is not looked at.
 
-    Raises:
-        InputError: operators that together run nowhere.
+    Raises
+    ------
+    InputError
+        Operators that together run nowhere.
     """
     import networkx as nx
 
@@ -200,12 +210,14 @@ def sliced(problem: PlacementProblem) -> tuple[list[int], list[int]]:
 def rates_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """Rows of `placement_rates` for `sliced`, all orders topological.
 
-    Raises:
-        InputError: see `_latency` and `sliced`; or nothing is sent between servers.
+    Raises
+    ------
+    InputError
+        See `_latency` and `sliced`; or nothing is sent between servers.
     """
     _latency(problem, shared=True)
     order, device = sliced(problem)
-    place = {i: at for at, i in enumerate(order)}
+    position = {i: at for at, i in enumerate(order)}
     links = np.array([bytes_per_ms(server.network_gbps) for server in problem.servers])
     unit = float(links.max()) or 1.0
     fixed = [problem.time_ms(i, d) for i, d in enumerate(device)]
@@ -215,7 +227,7 @@ def rates_program(problem: PlacementProblem, options: Mapping[str, float]) -> Lp
     lines: dict[object, list[int]] = {}
     for i in order:
         lines.setdefault(device[i], []).append(i)
-    for t, tensor in sorted(enumerate(problem.tensors), key=lambda entry: place[entry[1].producer]):
+    for t, tensor in sorted(enumerate(problem.tensors), key=lambda entry: position[entry[1].producer]):
         i = tensor.producer
         for e in sorted({device[j] for j in tensor.consumers}):
             s, u = problem.devices[device[i]].server, problem.devices[e].server
@@ -223,12 +235,12 @@ def rates_program(problem: PlacementProblem, options: Mapping[str, float]) -> Lp
             if s == u or not tensor.size_bytes:
                 arcs |= {(i, j): max(arcs.get((i, j), 0.0), alone_ms(problem, t, device[i], e)) for j in readers}
                 continue
-            way = len(fixed)
+            activity = len(fixed)
             fixed.append(problem.transfer_latency_ms)
             volume.append(tensor.size_bytes / unit)
             pairs.append((s, u))
-            lines.setdefault((s, u), []).append(way)
-            arcs |= {(i, way): 0.0, **{(way, j): 0.0 for j in readers}}
+            lines.setdefault((s, u), []).append(activity)
+            arcs |= {(i, activity): 0.0, **{(activity, j): 0.0 for j in readers}}
     for line in lines.values():
         arcs |= {(a, b): arcs.get((a, b), 0.0) for a, b in pairwise(line)}
     data = RateProblem(
@@ -243,8 +255,10 @@ def rates_program(problem: PlacementProblem, options: Mapping[str, float]) -> Lp
 def packing_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """Rows of `link_packing` for an equal split of each server's links.
 
-    Raises:
-        InputError: see `_latency`; or one server only.
+    Raises
+    ------
+    InputError
+        See `_latency`; or one server only.
     """
     _latency(problem, shared=True)
     if len({device.server for device in problem.devices}) < 2:

@@ -36,10 +36,11 @@ Pair = tuple[int, int]
 class RateProblem:
     """See the module.
 
-    Attributes:
-        fixed_ms, volume: float64[U]; pair: for each activity, None for operators.
-        arcs: (u, v, lag_ms), without cycle.
-        capacity: float64[servers].
+    Attributes
+    ----------
+    fixed_ms, volume : float64[U]; pair: for each activity, None for operators.
+    arcs : (u, v, lag_ms), without cycle.
+    capacity : float64[servers].
     """
 
     fixed_ms: Floats
@@ -128,8 +129,8 @@ def build_pyomo(problem: RateProblem, points: Sequence[Mapping[Pair, float]]) ->
         rows = pyo.Constraint(pyo.Any)
         model.add_component(name, rows)
         for number, point in enumerate(points):
-            for (way, s), members in ports.items():
-                if way == name:
+            for (direction, s), members in ports.items():
+                if direction == name:
                     rates = sum(2.0 / point[pair] - model.slow[pair] / point[pair] ** 2 for pair in members)
                     rows[s, number] = rates <= float(problem.capacity[s])
     return model

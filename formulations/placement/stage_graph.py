@@ -2,36 +2,188 @@
 
 A block is a co-location class, or several of them that no acyclic order of stages can separate. Order edges say which
 block may not be in a later stage than which other one; nets are the tensors between blocks.
+
+Time of a transfer between two devices is a slope times its bytes, and something fixed. Devices are alike if exchanging
+them changes nothing: same class, memory and pool, and either one server, or servers of one device each with links as
+fast; where all transfers that somebody pays for cost the same, links tell no devices apart.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.placement.transfer_costs import DeviceGroup, Net, TransferCosts, grouped_devices, merged_nets
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import PlacementProblem, StageShape, Throughput
+from topoopt.core.units import bytes_per_ms
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+@dataclass(frozen=True)
+class Net:
+    """A tensor (or several with the same ends) between blocks: bytes, number of tensors, pass it belongs to."""
+
+    source: int
+    targets: tuple[int, ...]
+    size_bytes: int
+    phase: int
+    tensors: int = 1
+
+
+@dataclass(frozen=True)
+class DeviceGroup:
+    """Devices that are alike: class, memory, and whether they are CPUs of the pool."""
+
+    devices: tuple[int, ...]
+    class_index: int
+    memory_bytes: int | None
+    host: bool
+
+
+@dataclass(frozen=True, eq=False)
+class TransferCosts:
+    """Costs between devices of two groups, or between two devices of one group.
+
+    Attributes
+    ----------
+    ms_per_byte, fixed_ms : float64[groups, groups], symmetric; inf where there are no two such devices.
+    uniform : whether all transfers that somebody pays for cost the same.
+    """
+
+    ms_per_byte: Floats
+    fixed_ms: Floats
+    uniform: bool
+
+    def between(self, net: Net) -> Floats:
+        """float64[groups, groups]: ms of sending a net once."""
+        sent = np.where(np.isfinite(self.ms_per_byte), self.ms_per_byte, 0.0) * net.size_bytes
+        return np.asarray(sent + self.fixed_ms * net.tensors)
+
+    def least(self, nets: Iterable[Net]) -> Floats:
+        """float64[nets, groups]: ms that a device of a group pays at least for sending or receiving each net."""
+        rows = [np.where(np.isfinite(cost := self.between(net)), cost, np.inf).min(axis=1) for net in nets]
+        table = np.array(rows).reshape(len(rows), len(self.ms_per_byte))
+        return np.where(np.isfinite(table), table, 0.0)
+
+    def mean(self, nets: Iterable[Net]) -> Floats:
+        """float64[nets, groups]: the same on average over the groups at the other end."""
+        rows = [self.between(net) for net in nets]
+        table = np.array(rows).reshape(len(rows), *self.ms_per_byte.shape)
+        used = np.isfinite(table)
+        return np.asarray(np.where(used, table, 0.0).sum(axis=2) / np.maximum(used.sum(axis=2), 1))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a device stands in the network: its server, or the rate of a server that it has for itself."""
+
+    host: bool
+    server: int | None
+    share_gbps: float
+
+
+def _places(problem: PlacementProblem) -> list[_Place]:
+    """Of each device."""
+    crowd, paying = [0] * len(problem.servers), [0] * len(problem.servers)
+    for entry in problem.devices:
+        crowd[entry.server] += 1
+        paying[entry.server] += not entry.host
+    costs = []
+    for entry in problem.devices:
+        share = problem.servers[entry.server].network_gbps / max(1, paying[entry.server])
+        costs.append(_Place(entry.host, entry.server if crowd[entry.server] > 1 else None, share))
+    return costs
+
+
+def _costs(problem: PlacementProblem, places: list[_Place], single: list[bool]) -> tuple[Floats, Floats]:
+    """float64[places, places] ms per byte and fixed ms; inf for the two ends of a place of a single device."""
+    host = np.array([position.host for position in places])
+    server = np.array([-1 if position.server is None else position.server for position in places])
+    share = np.array([position.share_gbps for position in places])
+    limit = np.where(host, np.inf, share)  # CPUs of the pool set no limit, unless both ends are such
+    across = np.minimum.outer(limit, limit)
+    across = np.where(np.isfinite(across), across, np.minimum.outer(share, share))
+    inside = np.array([0.0 if s < 0 else problem.servers[s].inside_gbps for s in server.tolist()])
+    same = (server[:, None] == server[None, :]) & (server >= 0)
+    with np.errstate(divide="ignore"):
+        slope = 1.0 / (np.where(same, inside[:, None], across) * bytes_per_ms(1.0))
+    fixed = np.where(same, problem.intra_latency_ms, problem.transfer_latency_ms)
+    alone = np.flatnonzero(single)
+    slope[alone, alone] = fixed[alone, alone] = np.inf
+    return slope, fixed
+
+
+def grouped_devices(problem: PlacementProblem) -> tuple[tuple[DeviceGroup, ...], TransferCosts]:
+    """Devices that are alike, in order of their first member, and what transfers between the groups cost."""
+    places = _places(problem)
+    counts = Counter(places)
+    kinds = list(counts)
+    slope, fixed = _costs(problem, kinds, [count == 1 for count in counts.values()])
+    host = np.array([position.host for position in kinds])
+    paid = np.isfinite(fixed) & ~(host[:, None] & host[None, :])
+    pairs = {*zip(slope[paid].tolist(), fixed[paid].tolist(), strict=True)}
+    uniform = len(pairs) <= 1
+    groups_by_key: dict[tuple[object, ...], list[int]] = {}
+    for index, entry in enumerate(problem.devices):
+        key = (entry.class_index, entry.memory_bytes, entry.host, None if uniform else places[index])
+        groups_by_key.setdefault(key, []).append(index)
+    groups, own = [], []
+    for members in groups_by_key.values():
+        first = problem.devices[members[0]]
+        groups.append(DeviceGroup(tuple(members), first.class_index, first.memory_bytes, first.host))
+        own.append(kinds.index(places[members[0]]))
+    if uniform:
+        one_ms, one_fixed = pairs.pop() if pairs else (0.0, 0.0)
+        size = (len(groups), len(groups))
+        return tuple(groups), TransferCosts(np.full(size, one_ms), np.full(size, one_fixed), uniform)
+    slope, fixed = slope[np.ix_(own, own)], fixed[np.ix_(own, own)]
+    alone = [q for q, group in enumerate(groups) if len(group.devices) == 1]
+    slope[alone, alone] = fixed[alone, alone] = np.inf
+    return tuple(groups), TransferCosts(slope, fixed, uniform)
+
+
+def merged_nets(nets: Iterable[Net], costs: TransferCosts) -> tuple[Net, ...]:
+    """Nets without those within a block or without cost; where links are alike, equal ends and pass make one.
+
+    Where they are not, a device pays for the slowest copy of each tensor, which may go different ways for two of them.
+    """
+    free = not (costs.fixed_ms[np.isfinite(costs.fixed_ms)] > 0).any()
+    kept: list[Net] = []
+    position: dict[tuple[int, tuple[int, ...], int], int] = {}
+    for net in nets:
+        targets = tuple(sorted({target for target in net.targets if target != net.source}))
+        if not targets or (free and not net.size_bytes):
+            continue
+        key = (net.source, targets, net.phase)
+        if costs.uniform and key in position:
+            at = position[key]
+            first = kept[at]
+            kept[at] = Net(*key[:2], first.size_bytes + net.size_bytes, net.phase, first.tensors + net.tensors)
+            continue
+        position[key] = len(kept)
+        kept.append(Net(net.source, targets, net.size_bytes, net.phase, net.tensors))
+    return tuple(kept)
 
 
 @dataclass(frozen=True, eq=False)
 class StageGraph:
     """Blocks, their order and nets.
 
-    Attributes:
-        blocks: operators of each block.
-        time_ms: float64[2, blocks, groups], forward and backward; inf where a block cannot run.
-        memory_bytes: int64[blocks].
-        order: int64[edges, 2], transitively reduced; empty where stages have no order.
-        nets: between blocks.
-        groups: of devices.
-        costs: of transfers between devices of these groups.
+    Attributes
+    ----------
+    blocks : operators of each block.
+    time_ms : float64[2, blocks, groups], forward and backward; inf where a block cannot run.
+    memory_bytes : int64[blocks].
+    order : int64[edges, 2], transitively reduced; empty where stages have no order.
+    nets : between blocks.
+    groups : of devices.
+    costs : of transfers between devices of these groups.
     """
 
     blocks: tuple[tuple[int, ...], ...]
@@ -66,15 +218,15 @@ def order_pairs(problem: PlacementProblem, block_of: Ints) -> set[tuple[int, int
     has_forward[block_of[~backward]] = True
     pairs = set()
     for tensor in problem.tensors:
-        one = int(block_of[tensor.producer])
+        index = int(block_of[tensor.producer])
         for user in tensor.consumers:
             other = int(block_of[user])
-            if one == other:
+            if index == other:
                 continue
             if not backward[user]:
-                pairs.add((one, other))
-            elif backward[tensor.producer] and not (has_forward[one] and has_forward[other]):
-                pairs.add((other, one))
+                pairs.add((index, other))
+            elif backward[tensor.producer] and not (has_forward[index] and has_forward[other]):
+                pairs.add((other, index))
     return pairs
 
 

@@ -54,9 +54,8 @@ def water_fill(
         raise LimitError(f"stopped by {reason} before any rates were found")
     if not network.single_route:
         name = shares.names[int(np.argmax(np.bincount(network.owner) > 1))]
-        allowed = "auto, lp"
         text = f"water-filling needs one route, or given shares, for every transfer; {name!r} has a choice"
-        raise InputError([Problem(text, path="search.method", value="water-filling", allowed=allowed)])
+        raise InputError([Problem(text, path="search.method", value="water-filling", allowed="auto, lp")])
     transfers, shareds = len(shares.base), len(network.capacity)
     # A ceiling is one more thing to fill, shared with nobody.
     capped = np.flatnonzero(np.isfinite(shares.ceiling))

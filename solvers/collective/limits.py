@@ -1,40 +1,502 @@
-"""What limits the rate of a collective: the cut, the multipliers or the lengths that prove it."""
+"""Best rates of collectives on any network, and certificates of what limits them.
+
+An AllGather is limited by a cut, an AllReduce by multipliers of its program over roots, whose rows of sets are added
+where they are violated, an All-to-All by lengths of links. All certificates are in whole numbers or rationals.
+
+Lengths for many ranks come from smoothed shortest distances: lambda <= sum of units times lengths / sum of distances
+over ordered pairs, whatever the lengths (linear programming duality); the least such bound is the optimum. The sum of
+distances has corners wherever two paths are equally long. Smoothed by inverse temperature beta it has none (free energy
+distance of randomised shortest paths: Kivimaki, Shimbo, Saerens, Physica A 393, 2014): with W = P exp(-beta length), P
+= 1/2 of 1 / links out of the tail, and Z = (I - W)^-1,
+
+    distance(s, t) = -(log Z[s,t] - log Z[t,t]) / beta
+
+and its derivative by the length of a link is how often random walks from s to t, which prefer short ways, take it: a
+flow from s to t. So one inverse and a few products of matrices tell the bound, its slope, and the load of every link by
+flows of all pairs, whose fullest link is a rate that is reached. Descent (L-BFGS) makes the bound least at one beta
+after another, twice the one before; since lengths differ from the best ones by about as much as 1 / beta, those of two
+betas are extrapolated.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
-from solvers.collective.all_to_all import all_to_all_bound, all_to_all_rate, straight_allreduce_lengths
-from solvers.collective.allreduce import allreduce_rate
-from solvers.collective.max_flow import FlowNetwork
-from solvers.collective.ratio import ratio_cut
+from formulations.collective.all_to_all_rate import build, build_straight_allreduce
+from formulations.collective.allreduce_roots import build_arrays, set_row
+from solvers.backends import SOLVERS, SolverLimits
+from solvers.backends.highs import load
+from solvers.collective.flows import FlowNetwork, RatioCut, ratio_cut
 from solvers.stop import Stop
-from topoopt.core.arrays import Bools, Ints
-from topoopt.core.collective import CollectiveOp, CollectiveProblem
-from topoopt.core.collective_solution import CollectiveProof
+from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.collective import (
+    AllReduceProof,
+    CollectiveOp,
+    CollectiveProblem,
+    WeightedSet,
+    cut_certificate,
+    lengths_certificate,
+    roots_certificate,
+)
+from topoopt.core.errors import LimitError
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.result import Certificate
+from topoopt.core.verdict import StopReason
+
+if TYPE_CHECKING:
+    import highspy
 
 
-def limiting(problem: CollectiveProblem, stop: Stop) -> CollectiveProof:
-    """The proof for a problem; weaker where it is stopped.
+CLOSE = 1e-6
+"""Part between bound and rate at which there is nothing more to do."""
+
+FIRST_BETA = 6.0
+"""First inverse temperature, in logarithms of the most links of a node over the mean distance."""
+
+LARGEST_EXPONENT = 600.0
+"""Largest product of beta and a distance: entries of Z stay above the least float64."""
+
+STAY = 0.5
+"""Part of the walks that go on after each link, so that they end where all lengths are 0."""
+
+MOST_STEPS = 200
+"""Of the descent at one beta."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairLengths:
+    """What descent finds.
+
+    Attributes:
+        bound: lambda is at most that, in units of the network.
+        reached: rate of every ordered pair that flows found on the way reach, in units of the network.
+        lengths: float64[m], that prove the bound.
+    """
+
+    bound: float
+    reached: float
+    lengths: Floats
+
+
+def descended_lengths(network: RatedNetwork, stop: Stop) -> PairLengths:
+    """Lengths of links that bound the rate of an All-to-All closely; those found so far where it is stopped."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):  # threads of matrix products only wait for each other on a busy machine
+        return _descended(_Descent(network), stop)
+
+
+def _descended(descent: _Descent, stop: Stop) -> PairLengths:
+    beta, earlier = descent.first_beta(), None
+    while True:
+        descent.least_at(beta, stop)
+        now = descent.lengths()
+        descent.offer(now)
+        if earlier is not None:
+            descent.offer(np.maximum(2 * now - earlier, 0.0))
+        best = descent.best
+        if stop.reason() is not None or best.bound <= best.reached * (1 + CLOSE):
+            return best
+        earlier, beta = now, 2 * beta
+        if beta * descent.farthest(now) > LARGEST_EXPONENT:
+            return best
+
+
+class _Descent:
+    """Parts of the bound that the links have, and the best of what they led to; capacities are parts of the largest."""
+
+    def __init__(self, network: RatedNetwork) -> None:
+        self.network, self.unit = network, float(network.units.max())
+        self.capacity = network.units / self.unit
+        self.tails, self.heads = network.arcs.T
+        ranks, n = network.ranks, network.nodes
+        self.pairs = np.zeros((n, n), dtype=np.bool_)
+        self.pairs[np.ix_(ranks, ranks)] = True
+        np.fill_diagonal(self.pairs, val=False)
+        self.sources = self.pairs.sum(axis=0).astype(np.float64)
+        self.most_out = int(np.bincount(self.tails).max())
+        self.chance = STAY / np.bincount(self.tails, minlength=n)[self.tails]
+        self.parts = np.full(len(self.capacity), 1.0 / len(self.capacity))
+        self.best = PairLengths(np.inf, 0.0, self.lengths())
+        self.offer(self.best.lengths)
+
+    def lengths(self) -> Floats:
+        """float64[m], such that capacities times lengths sum to 1."""
+        return np.asarray(self.parts / self.parts.sum() / self.capacity, dtype=np.float64)
+
+    def distances(self, lengths: Floats) -> Floats:
+        """float64[pairs], of ordered pairs of ranks."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import dijkstra
+
+        links = csr_array((lengths, (self.tails, self.heads)), shape=self.pairs.shape)
+        return np.asarray(dijkstra(links, indices=self.network.ranks)[self.pairs[self.network.ranks]])
+
+    def farthest(self, lengths: Floats) -> float:
+        """Largest distance."""
+        return float(self.distances(lengths).max())
+
+    def first_beta(self) -> float:
+        """So small that all short ways count."""
+        return float(FIRST_BETA * np.log(self.most_out + 1) / self.distances(self.lengths()).mean())
+
+    def offer(self, lengths: Floats) -> None:
+        """Keep lengths if they prove more than those before."""
+        bound = float(self.capacity @ lengths / self.distances(lengths).sum()) * self.unit
+        if bound < self.best.bound:
+            self.best = PairLengths(bound, self.best.reached, lengths)
+
+    def least_at(self, beta: float, stop: Stop) -> None:
+        """Descend until the smoothed bound is least."""
+        from scipy.optimize import minimize
+
+        def look(_: Any) -> None:
+            if stop.reason() is not None:
+                raise StopIteration
+
+        options = {"maxiter": MOST_STEPS, "maxcor": 30, "gtol": 1e-11, "ftol": 1e-15}
+        minimum = minimize(
+            self._smoothed, self.parts * len(self.parts), (beta,), "L-BFGS-B", jac=True, callback=look,
+            bounds=[(0.0, None)] * len(self.parts), options=options,
+        )  # fmt: skip
+        self.parts = minimum.x / minimum.x.sum()
+
+    def _smoothed(self, parts: Floats, beta: float) -> tuple[float, Floats]:
+        """Minus the logarithm of the smoothed sum of distances, and its slope by the parts."""
+        self.parts = parts
+        whole = parts.sum()
+        if whole <= 0:
+            return np.inf, np.zeros(len(parts))
+        length = self.lengths()
+        weight = self.chance * np.exp(-beta * length)
+        walks = np.zeros(self.pairs.shape)
+        walks[self.tails, self.heads] = weight
+        visits = np.linalg.inv(np.eye(len(walks)) - walks)
+        if visits[self.pairs].min() < 1e-300:
+            return np.inf, np.zeros(len(length))
+        own = np.diag(visits).copy()
+        total = (self.sources @ np.log(own) - np.log(visits[self.pairs]).sum()) / beta
+        over = np.where(self.pairs, 1.0 / np.where(self.pairs, visits, 1.0), 0.0)
+        passes = visits.T @ (over @ visits.T) - visits.T @ ((self.sources / own)[:, None] * visits.T)
+        load = passes[self.tails, self.heads] * weight
+        reached = float(self.unit / (load / self.capacity).max())
+        if reached > self.best.reached:
+            self.best = PairLengths(self.best.bound, reached, self.best.lengths)
+        slope = -load / self.capacity / total
+        return -float(np.log(total)), (slope - slope @ parts / whole) / whole
+
+
+LONGEST = 1 << 32
+"""Integer that stands for the longest link of a proof."""
+
+MOST_PROGRAM = 4_000
+"""Ranks times links up to which linear programming is quick."""
+
+
+@dataclass(frozen=True, eq=False)
+class AllToAllRate:
+    """What linear programming finds.
+
+    Attributes:
+        units: lambda, rate of every ordered pair, in units of the network.
+        flow: float64[sources, m], units that each source (row) has on each arc.
+        lengths: int64[m], of links: lambda <= sum of units times lengths / sum of distances over ordered pairs.
+        stopped_by: CONVERGED where the program was solved.
+    """
+
+    units: float
+    flow: Floats
+    lengths: Ints
+    stopped_by: StopReason
+
+
+def all_to_all_rate(
+    network: RatedNetwork, stop: Stop, *, relaying: bool = True, source: int | None = None
+) -> AllToAllRate:
+    """Solve the program.
+
+    Args:
+        relaying: whether ranks pass on what is not for them.
+        source: the only rank that sends; None: all do.
 
     Raises:
-        LimitError: stopped before anything about an All-to-All was proven.
+        LimitError: stopped before a rate was found.
     """
-    network, wanted = problem.network, problem.collective
-    if wanted is CollectiveOp.ALL_TO_ALL or not (problem.relaying or problem.multicast):
-        return CollectiveProof(lengths=pair_lengths(problem, stop))
-    if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
-        forward = network if wanted is CollectiveOp.BROADCAST else network.transposed()
-        return CollectiveProof(_nodes(root_cut(forward, int(network.ranks[problem.root]))))
-    if wanted is CollectiveOp.ALLREDUCE and problem.multicast:
-        return CollectiveProof(_nodes(least_cut(network)))
-    if wanted is CollectiveOp.REDUCE_SCATTER:
-        return CollectiveProof(_nodes(ratio_cut(network.transposed()).side))
+    unit = float(network.units.max())
+    program = build(network, network.units / unit, relaying=relaying, source=source)
+    result = SOLVERS["highs"](program.arrays, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
+    if result.raw_x is None or result.row_dual is None:
+        raise LimitError("no rate of All-to-All was found in time")
+    if result.raw_x[-1] <= 0.0 and result.stopped_by is not StopReason.CONVERGED:  # it stands where it began
+        raise LimitError("no rate of All-to-All above 0 was found in time")
+    used = program.flow >= 0
+    flow = np.where(used, result.raw_x[np.where(used, program.flow, 0)], 0.0).clip(min=0.0)
+    lengths = whole_lengths(result.row_dual[: len(network.arcs)])
+    return AllToAllRate(float(result.raw_x[-1]) * unit, flow * unit, lengths, result.stopped_by)
+
+
+@dataclass(frozen=True, eq=False)
+class AllToAllBound:
+    """What no All-to-All exceeds, and what one reaches.
+
+    Attributes:
+        lengths: int64[m], of links, that prove the bound.
+        reached: rate of every ordered pair, in units of the network.
+    """
+
+    lengths: Ints
+    reached: float
+
+
+def all_to_all_bound(network: RatedNetwork, stop: Stop) -> AllToAllBound:
+    """The best bound: by linear programming, of large networks by descent, which comes close; stopped, a weaker one."""
+    if len(network.ranks) * len(network.arcs) <= MOST_PROGRAM:
+        with contextlib.suppress(LimitError):  # lengths of any descent prove a bound as well
+            rate = all_to_all_rate(network, stop)
+            return AllToAllBound(rate.lengths, rate.units)
+    descended = descended_lengths(network, stop)
+    return AllToAllBound(whole_lengths(-descended.lengths), descended.reached)
+
+
+def straight_allreduce_lengths(network: RatedNetwork, stop: Stop) -> Ints:
+    """int64[m], lengths of links that bound an AllReduce in which ranks do not relay.
+
+    Raises:
+        LimitError: stopped before they were found.
+    """
+    program = build_straight_allreduce(network, network.units / float(network.units.max()))
+    result = SOLVERS["highs"](program, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
+    if result.row_dual is None:
+        raise LimitError("no bound of an AllReduce without relays was found in time")
+    return whole_lengths(result.row_dual[: len(network.arcs)])
+
+
+def whole_lengths(dual: Floats) -> Ints:
+    """Lengths in whole numbers from the multipliers of the links."""
+    lengths = np.maximum(-dual, 0.0)
+    longest = float(lengths.max())
+    if longest <= 0:
+        return np.ones(len(dual), dtype=np.int64)
+    return np.asarray(np.round(lengths / longest * LONGEST), dtype=np.int64)
+
+
+FINE = 1 << 30
+"""Units of a flow that stand for the largest capacity."""
+
+VIOLATION = 1e-7
+"""Part of the rate by which a row must be violated to be added."""
+
+DENOMINATORS = (64, 4096, 1_000_000)
+"""Multipliers are rounded to fractions with denominators up to these; the least of the bounds they prove counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class AllReduceRate:
+    """What roots used unequally reach.
+
+    Attributes:
+        units: X, rate of the vector reduced, in units of the network, of the last program.
+        roots: float64[N], the rate rooted at each rank.
+        broadcast, reduce: float64[m], units on each arc.
+        proof: multipliers of the upper bound.
+        rounds: programs solved.
+        stopped_by: CONVERGED when no row is violated; then `units` is reached.
+    """
+
+    units: float
+    roots: Floats
+    broadcast: Floats
+    reduce: Floats
+    proof: AllReduceProof
+    rounds: int
+    stopped_by: StopReason
+
+
+def allreduce_rate(network: RatedNetwork, cut: RatioCut, stop: Stop) -> AllReduceRate:
+    """Solve to optimality, unless stopped.
+
+    Args:
+        network: with two ranks or more, each reachable from each.
+        cut: the one that limits AllGather, a first row.
+        stop: asked between rounds.
+    """
+    import highspy
+
+    unit = float(network.units.max())
+    solver = highspy.Highs()
+    for name, value in (("output_flag", False), ("threads", 1), ("presolve", "off"),
+                        ("primal_feasibility_tolerance", 1e-9), ("dual_feasibility_tolerance", 1e-9)):  # fmt: skip
+        solver.setOptionValue(name, value)
+    first = build_arrays(network, network.units / unit)
+    load(solver, first)
+    rows = _Rows(network, solver, first.rows)
+    for rank in network.ranks.tolist():
+        others = np.arange(network.nodes) != rank
+        rows.add(others, reduce=False)
+        rows.add(others, reduce=True)
+    rows.add(cut.side, reduce=False)
+    rows.add(~cut.side, reduce=True)
+    separation = (_Separation(network, backward=False), _Separation(network, backward=True))
+    m, rounds = len(network.arcs), 0
+    while True:
+        rows.hand_over()
+        solver.run()
+        rounds += 1
+        x = np.array(solver.getSolution().col_value)
+        added, roots = 0, x[2 * m :]
+        for reduce, own in enumerate(separation):
+            load_of = x[reduce * m : (reduce + 1) * m]
+            for side in own.violated(load_of, roots):
+                added += rows.add(side, reduce=bool(reduce))
+        reason = StopReason.CONVERGED if not added else stop.reason()
+        if reason is not None:
+            break
+    dual = np.array(solver.getSolution().row_dual)
+    return AllReduceRate(
+        float(roots.sum()) * unit, roots * unit, x[:m] * unit, x[m : 2 * m] * unit, rows.proof(dual), rounds, reason
+    )
+
+
+class _Rows:
+    """The rows of sets in the solver, each once."""
+
+    def __init__(self, network: RatedNetwork, solver: highspy.Highs, first: int) -> None:
+        self.network, self.solver, self.first = network, solver, first
+        self.sets: dict[tuple[bool, bytes], Bools] = {}
+        self.waiting: list[tuple[Floats, Floats]] = []
+
+    def add(self, side: Bools, *, reduce: bool) -> bool:
+        """Add the row of a set that does not hold all ranks; whether it is new."""
+        key = (reduce, side.tobytes())
+        if key in self.sets or side[self.network.ranks].all() or not side[self.network.ranks].any():
+            return False
+        self.sets[key] = side
+        self.waiting.append(set_row(self.network, side, reduce=reduce))
+        return True
+
+    def hand_over(self) -> None:
+        """Give the solver the rows that were added since the last time, all at once."""
+        if not self.waiting:
+            return
+        count = len(self.waiting)
+        columns, values = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
+        starts = np.concatenate(([0], np.cumsum([len(own) for own, _ in self.waiting])))[:-1]
+        low, high = np.zeros(count), np.full(count, np.inf)
+        self.solver.addRows(count, low, high, len(columns), starts.astype(np.int32), columns.astype(np.int32), values)
+        self.waiting.clear()
+
+    def proof(self, dual: Floats) -> AllReduceProof:
+        """The rounded multipliers that prove most."""
+        network = self.network
+        m, switches = len(network.arcs), np.flatnonzero(network.is_switch)
+        potentials = dual[m : m + 2 * len(switches)].reshape(2, -1)
+        weights = dual[self.first :]
+        best: tuple[Fraction, AllReduceProof] | None = None
+        for denominator in DENOMINATORS:
+
+            def rounded(value: float, most: int = denominator) -> Fraction:
+                return Fraction(value).limit_denominator(most)
+
+            sets: tuple[list[WeightedSet], list[WeightedSet]] = ([], [])
+            # Where the solver was stopped, the last sets are not in the program yet and have no weight.
+            for ((reduce, _), side), weight in zip(self.sets.items(), weights, strict=False):
+                own = rounded(max(float(weight), 0.0))
+                if own > 0:
+                    sets[reduce].append(WeightedSet(tuple(np.flatnonzero(side).tolist()), own))
+            potential = [[Fraction(0)] * network.nodes for _ in range(2)]
+            for own_potential, values in zip(potential, potentials, strict=True):
+                for node, value in zip(switches.tolist(), values, strict=True):
+                    own_potential[node] = rounded(float(value))
+            proof = AllReduceProof(tuple(sets[0]), tuple(sets[1]), tuple(potential[0]), tuple(potential[1]))
+            value = proven_units(network, proof)
+            if value is not None and (best is None or value < best[0]):
+                best = value, proof
+        assert best is not None
+        return best[1]
+
+
+def proven_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction | None:
+    """The bound that multipliers prove; None: some rank is in no set."""
+    cover = [Fraction(0)] * network.nodes
+    price: list[list[Fraction]] = []
+    tails, heads = network.arcs[:, 0], network.arcs[:, 1]
+    for sets, potential, forward in (
+        (proof.broadcast, proof.broadcast_potential, True),
+        (proof.reduce, proof.reduce_potential, False),
+    ):
+        own = [potential[tail] - potential[head] for tail, head in network.arcs]
+        for row in sets:
+            side = np.zeros(network.nodes, dtype=np.bool_)
+            side[list(row.nodes)] = True
+            for node in row.nodes:
+                cover[node] += row.weight
+            crossing = side[tails] & ~side[heads] if forward else ~side[tails] & side[heads]
+            for arc in np.flatnonzero(crossing):
+                own[arc] += row.weight
+        price.append(own)
+    least = min(cover[rank] for rank in network.ranks)
+    if least <= 0:
+        return None
+    prices = [max(row, into, Fraction(0)) for row, into in zip(*price, strict=True)]
+    total = sum((int(units) * own for units, own in zip(network.units, prices, strict=True)), Fraction(0))
+    bound: Fraction = total / least
+    return bound
+
+
+class _Separation:
+    """Finds sets whose ranks send out more than the links carry."""
+
+    def __init__(self, network: RatedNetwork, *, backward: bool) -> None:
+        self.network = network
+        ranks, source = network.ranks, network.nodes
+        ends = network.arcs[:, ::-1] if backward else network.arcs
+        tails = np.concatenate((ends[:, 0], np.full(len(ranks), source))).astype(np.int32)
+        heads = np.concatenate((ends[:, 1], ranks)).astype(np.int32)
+        self.flow = FlowNetwork(source + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
+
+    def violated(self, carried: Floats, roots: Floats) -> list[Bools]:
+        """Sets, bool[V], in which more is rooted than leaves them (enters them, backward)."""
+        network = self.network
+        links = np.maximum(np.round(carried * FINE), 0).astype(np.int64)
+        sent = np.maximum(np.round(roots * FINE), 0).astype(np.int64)
+        self.flow.set_capacities(np.concatenate((links, sent)))
+        total, sides = int(sent.sum()), {}
+        for rank in network.ranks.tolist():
+            if self.flow.value(network.nodes, rank) < total * (1 - VIOLATION):
+                side = self.flow.cut_around_sink(network.nodes, rank).side[:-1]
+                sides[side.tobytes()] = side
+        return list(sides.values())
+
+
+def limiting(problem: CollectiveProblem, stop: Stop) -> tuple[Certificate, ...]:
+    """Return the certificates of a problem; weaker ones where the search is stopped.
+
+    Those of an AllReduce are the multipliers, which prove the bound, and the cut that limits an AllGather.
+
+    Raises
+    ------
+    LimitError
+        The search was stopped before anything about an All-to-All was proven.
+    """
+    network, collective = problem.network, problem.collective
+    if collective is CollectiveOp.ALL_TO_ALL or not (problem.relaying or problem.multicast):
+        return (lengths_certificate(pair_lengths(problem, stop)),)
+    if collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
+        forward = network if collective is CollectiveOp.BROADCAST else network.transposed()
+        return (_cut(root_cut(forward, int(network.ranks[problem.root]))),)
+    if collective is CollectiveOp.ALLREDUCE and problem.multicast:
+        return (_cut(least_cut(network)),)
+    if collective is CollectiveOp.REDUCE_SCATTER:
+        return (_cut(ratio_cut(network.transposed()).side),)
     cut = ratio_cut(network)
-    if wanted is CollectiveOp.ALLGATHER:
-        return CollectiveProof(_nodes(cut.side))
-    return CollectiveProof(_nodes(cut.side), allreduce_rate(network, cut, stop).proof)
+    if collective is CollectiveOp.ALLGATHER:
+        return (_cut(cut.side),)
+    return roots_certificate(allreduce_rate(network, cut, stop).proof), _cut(cut.side)
 
 
 def pair_lengths(problem: CollectiveProblem, stop: Stop) -> Ints:
@@ -73,5 +535,5 @@ def _leaving(network: RatedNetwork, side: Bools) -> int:
     return int(network.units[side[network.arcs[:, 0]] & ~side[network.arcs[:, 1]]].sum())
 
 
-def _nodes(side: Bools) -> tuple[int, ...]:
-    return tuple(np.flatnonzero(side).tolist())
+def _cut(side: Bools) -> Certificate:
+    return cut_certificate(np.flatnonzero(side).tolist())

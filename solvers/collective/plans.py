@@ -1,26 +1,209 @@
-"""Schedules for a problem, by family; reductions on the transposed network, turned round."""
+"""Schedules for a problem, by family: breadth-first, shortest, trees, rings, paths, and small mixed-integer
+programs.
+
+Reductions are made on the transposed network and turned round.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
+from math import gcd, lcm
 
-from solvers.collective.all_to_all import all_to_all_rate
-from solvers.collective.breadth_first import step_loads
-from solvers.collective.breadth_first_schedule import breadth_first_schedule
-from solvers.collective.combined import gathered
-from solvers.collective.direct import fewest_steps, natural_rings, ring_gather
-from solvers.collective.max_flow import TreesDoNotFitError
-from solvers.collective.path_flows import path_schedule, straight_gather
-from solvers.collective.time_expanded import MOST_COLUMNS, columns, stepped_schedule
+import numpy as np
+
+from formulations.collective.step_schedule import build
+from solvers.backends import SOLVERS, SolverLimits
+from solvers.collective.breadth_first import breadth_first_schedule, step_loads
+from solvers.collective.flows import FlowNetwork, TreesDoNotFitError, ratio_cut
+from solvers.collective.limits import all_to_all_rate, allreduce_rate
+from solvers.collective.paths import path_schedule, straight_gather
+from solvers.collective.schedules import (
+    Row,
+    backward,
+    fewest_steps,
+    gathered,
+    natural_rings,
+    of_forest,
+    of_rows,
+    of_two_forests,
+    ring_gather,
+)
 from solvers.collective.timing import pipelined_us, step_loads_us
-from solvers.collective.tree_plans import FEWER_TREES, MOST_RANKS_TRIED, tree_schedules
+from solvers.collective.trees import TreePacking, best_scale, fixed_scale, forest, rooted_trees, scaled
 from solvers.stop import Stop
-from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem, CollectiveSchedule
+from topoopt.core.arrays import Ints
+from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem, CollectiveSchedule, Path
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.verdict import StopReason
+
+MOST_TREES = 32
+"""Trees of a root that are packed where no number is asked for; more make files and schedules of no use."""
+
+FEWER_TREES = (1, 2)
+"""Trees of a root that are tried besides: they lose some rate, and are flatter."""
+
+MOST_RANKS_TRIED = 128
+"""Ranks up to which several numbers of trees are tried."""
+
+
+def tree_schedules(problem: CollectiveProblem, stop: Stop) -> Callable[[int], CollectiveSchedule]:
+    """What makes the schedule from a number of pieces."""
+    network, wanted = problem.network, problem.collective
+    reverse = network.transposed()
+    if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
+        root = int(network.ranks[problem.root])
+        own = rooted_forest(network if wanted is CollectiveOp.BROADCAST else reverse, root, problem.trees_per_root)
+        return lambda pieces: (
+            of_forest(own, pieces) if wanted is CollectiveOp.BROADCAST else backward(of_forest(own, pieces))
+        )
+    if wanted is CollectiveOp.ALLREDUCE and not network.is_switch.any() and problem.trees_per_root is None:
+        cut = ratio_cut(network)
+        equal = Fraction(len(network.ranks)) / (2 * cut.ratio)
+        rate = allreduce_rate(network, cut, stop)
+        if rate.units > float(equal) * (1 + 1e-9):
+            trees = rooted_trees(network, rate)
+            if trees is not None and trees.units > equal:
+                return lambda pieces: of_two_forests(trees.reductions, trees.broadcasts, pieces)
+    if wanted is CollectiveOp.ALLGATHER:
+        down = gather_forest(network, problem.trees_per_root)
+        return lambda pieces: of_forest(down, pieces)
+    if wanted is CollectiveOp.REDUCE_SCATTER:
+        up = gather_forest(reverse, problem.trees_per_root)
+        return lambda pieces: backward(of_forest(up, pieces))
+    summed, copied = both_forests(network, problem.trees_per_root)
+    return lambda pieces: of_two_forests(summed, copied, pieces)
+
+
+def both_forests(network: RatedNetwork, trees_per_root: int | None) -> tuple[TreePacking, TreePacking]:
+    """As many trees up (on the transposed network) as down, of the best rate both where they are not too many."""
+    reverse = network.transposed()
+    scales = [best_scale(own, ratio_cut(own).ratio) for own in (reverse, network)]
+    count = lcm(*(best for best, _ in scales))
+    if trees_per_root is not None or count > MOST_TREES:
+        up = gather_forest(reverse, trees_per_root)
+        return up, gather_forest(network, next(iter(up.trees.values())))
+    roots = dict.fromkeys(network.ranks.tolist(), count)
+    up, down = (
+        forest(own, scaled(own, per_tree * best / count), roots)
+        for own, (best, per_tree) in zip((reverse, network), scales, strict=True)
+    )
+    return up, down
+
+
+def gather_forest(network: RatedNetwork, trees_per_root: int | None) -> TreePacking:
+    """Equally many trees from every rank."""
+    if trees_per_root is None:
+        best, per_tree = best_scale(network, ratio_cut(network).ratio)
+        if best > MOST_TREES:
+            best, per_tree = _best_below(network)
+    else:
+        best, per_tree = trees_per_root, fixed_scale(network, dict.fromkeys(network.ranks.tolist(), trees_per_root))
+    return forest(network, scaled(network, per_tree), dict.fromkeys(network.ranks.tolist(), best))
+
+
+def _best_below(network: RatedNetwork) -> tuple[int, Fraction]:
+    """The number of trees, few of them, that reaches most."""
+    ranks = network.ranks.tolist()
+    tried = [(count, fixed_scale(network, dict.fromkeys(ranks, count))) for count in (1, 2, 3, 4, 6, 8)]
+    return max(tried, key=lambda row: (row[0] * row[1], -row[0]))
+
+
+def rooted_forest(network: RatedNetwork, root: int, trees: int | None) -> TreePacking:
+    """Trees from one root: as many as the least flow from it to another rank, in its largest whole parts."""
+    flow = FlowNetwork(network.nodes, network.arcs[:, 0], network.arcs[:, 1], network.units)
+    least = min(flow.value(root, rank) for rank in network.ranks.tolist() if rank != root)
+    if least == 0:
+        raise ValueError(f"{network.names[root]} does not reach every rank")
+    shared = gcd(least, *network.units.tolist())
+    roots = {rank: (trees or least // shared) * (rank == root) for rank in network.ranks.tolist()}
+    per_tree = Fraction(shared) if trees is None else fixed_scale(network, roots)
+    return forest(network, scaled(network, per_tree), roots)
+
+
+MOST_COLUMNS = 40_000
+"""Variables up to which a program is solved."""
+
+
+@dataclass(frozen=True)
+class SteppedSchedule:
+    """What was found.
+
+    Attributes:
+        schedule: an AllGather, or a broadcast; None if none was found.
+        stopped_by: CONVERGED where nothing better exists in so many steps and chunks, by the word of the solver.
+    """
+
+    schedule: CollectiveSchedule | None
+    stopped_by: StopReason
+
+
+def columns(network: RatedNetwork, owners: int, steps: int) -> int:
+    """Variables of the program."""
+    return owners * (len(network.arcs) * steps + network.nodes * (steps + 1)) + steps
+
+
+def stepped_schedule(
+    network: RatedNetwork, owners: list[int], steps: int, stop: Stop, seed: int, *, multicast: bool = False
+) -> SteppedSchedule:
+    """Solve for so many steps; one chunk an entry of `owners`; with `multicast` switches copy."""
+    rate = network.units / float(network.units.max())
+    program = build(network, np.array(owners), rate, steps, multicast=multicast)
+    result = SOLVERS["highs"](program.arrays, SolverLimits(time_s=stop.remaining_s(), seed=seed))
+    if result.raw_x is None:
+        return SteppedSchedule(None, result.stopped_by)
+    sent = np.round(result.raw_x[program.sent]).astype(np.int64)
+    rows: list[Row] = []
+    routes: dict[Path, int] = {}
+    for chunk, owner in enumerate(owners):
+        there = {owner}
+        for step in range(steps):
+            new: set[int] = set()
+            for path in (copied if multicast else messages)(network, sent[chunk, :, step]):
+                if path[-1] not in there | new:
+                    new.add(path[-1])
+                    rows.append((chunk, path[0], path[-1], step, routes.setdefault(path, len(routes)), False))
+            there |= new
+    return SteppedSchedule(of_rows([1] * len(owners), owners, rows, tuple(routes)), result.stopped_by)
+
+
+def messages(network: RatedNetwork, copies: Ints) -> list[Path]:
+    """The ways of one chunk in one step, through switches: copies in and out of a switch are matched as they come."""
+    left: dict[int, list[int]] = {}
+    for tail, head in np.repeat(network.arcs, copies, axis=0).tolist():
+        left.setdefault(tail, []).append(head)
+    paths = []
+    for rank in network.ranks.tolist():
+        while left.get(rank):
+            path = [rank, left[rank].pop()]
+            while network.is_switch[path[-1]] and left.get(path[-1]):
+                path.append(left[path[-1]].pop())
+            if not network.is_switch[path[-1]]:
+                paths.append(tuple(path))
+    return paths
+
+
+def copied(network: RatedNetwork, copies: Ints) -> list[Path]:
+    """The ways of one chunk in one step where switches copy what comes to all links that it leaves over."""
+    out: dict[int, list[int]] = {}
+    for tail, head in network.arcs[copies > 0].tolist():
+        out.setdefault(tail, []).append(head)
+    paths: list[Path] = []
+    for rank in network.ranks.tolist():
+        frontier: list[Path] = [(rank,)]
+        seen = {rank}
+        for path in frontier:
+            if len(path) > 1 and not network.is_switch[path[-1]]:
+                paths.append(path)
+                continue
+            for head in out.get(path[-1], ()):
+                if head not in seen:
+                    seen.add(head)
+                    frontier.append((*path, head))
+    return paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +266,8 @@ def by_trees(problem: CollectiveProblem, stop: Stop) -> Plans:
     counts = [problem.trees_per_root]
     if counts == [None] and problem.objective is not CollectiveObjective.THROUGHPUT:
         counts += FEWER_TREES if len(problem.network.ranks) <= MOST_RANKS_TRIED else ()
-    for place, count in enumerate(counts):
-        if place and stop.reason() is not None:
+    for index, count in enumerate(counts):
+        if index and stop.reason() is not None:
             return
         try:
             divide = tree_schedules(replace(problem, trees_per_root=count), stop)
@@ -132,9 +315,9 @@ def by_program(problem: CollectiveProblem, stop: Stop) -> Plans:
 
         def make(own: RatedNetwork, count: int = steps, reasons: list[StopReason] = ended) -> CollectiveSchedule | None:
             copies = problem.multicast and own is network  # what is summed goes the other way: nothing to copy
-            found = stepped_schedule(own, sorted(owners * chunks), count, stop, problem.search.seed, multicast=copies)
-            reasons.append(found.stopped_by)
-            return found.schedule
+            stepped = stepped_schedule(own, sorted(owners * chunks), count, stop, problem.search.seed, multicast=copies)
+            reasons.append(stepped.stopped_by)
+            return stepped.schedule
 
         schedule = gathered(single(problem), make)
         if schedule is None:
@@ -144,7 +327,7 @@ def by_program(problem: CollectiveProblem, stop: Stop) -> Plans:
             best = time, schedule.steps
         elif steps > best[1] + 1:
             return
-        reason = next((one for one in ended if one is not StopReason.CONVERGED), StopReason.CONVERGED)
+        reason = next((other for other in ended if other is not StopReason.CONVERGED), StopReason.CONVERGED)
         yield PlannedSchedule(schedule, stopped_by=reason)
         if problem.objective is CollectiveObjective.LATENCY:
             return

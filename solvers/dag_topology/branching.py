@@ -1,9 +1,9 @@
 """Branch and bound on circuits: what no box can reach, and the least that one can.
 
-Boxes are split where their bound is least. The tree is written as a list of splits in the order in which it is walked:
-(pair, count) sends boxes where the pair has at most that many circuits to the left, the others to the right, left
-first; (-1, k) is a box that is closed, by windows of time (k = 0) or by the mean of paths number k - 1. Whoever has the
-tree can bound the boxes again: it is the proof.
+A path is a chain of groups of steps, all of a group before all of the next; a group is one step, or several transfers
+of one direction of a pair, which takes the time of their volumes together. Its length is a constant, of its tasks, and
+volumes over circuits. No plan is done before any mean of the lengths of some paths. The best mean for a box comes from
+a linear program over circuits, whose paths are added as they are needed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,302 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from solvers.dag_topology.box import MARGIN, BoxLaws
-from solvers.dag_topology.path_means import PathProgram
-from solvers.dag_topology.starts import dealt
+from solvers.dag_topology.starts import MARGIN, BoxLaws, dealt
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.dag_topology_solution import PathMean, Split
-from topoopt.simulate.dag.shared_circuits import makespan
+from topoopt.core.dag_topology import DagTopologyProblem, PathMean, Split, StepPath
+from topoopt.native import placement
+from topoopt.simulate.dag.shared_circuits import StepGraph, in_order, makespan
+
+SOURCE, SINK = -1, -2
+
+MOST_STEPS = 20_000
+"""Steps above which transfers are not grouped: what is before what takes a bit for each two steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class PathGraph:
+    """Steps, and behind them a node for each transfer that continues a run: it ends no sooner than the run so far.
+
+    Attributes:
+        first, successor, order: as of a `StepGraph`, of all nodes.
+        fixed: float64[nodes], durations.
+        moved: float64[nodes], the time of the volume over one circuit.
+        pair: int64[nodes], -1 for tasks.
+        transfer: int64[nodes], the transfer of a node of a run; -1 for steps.
+    """
+
+    first: Ints
+    successor: Ints
+    order: Ints
+    fixed: Floats
+    moved: Floats
+    pair: Ints
+    transfer: Ints
+
+    @staticmethod
+    def of(problem: DagTopologyProblem, graph: StepGraph) -> PathGraph:
+        """Of a problem."""
+        steps, transfers = len(graph.waits), len(graph.volume)
+        runs = _runs(problem, graph) if steps <= MOST_STEPS else []
+        edges = [(before, step) for step, waits_for in enumerate(problem.after) for before in waits_for]
+        own: list[int] = []
+        for run in runs:
+            for k, (gate, transfer, user) in enumerate(run):
+                node = steps + len(own)
+                own.append(transfer)
+                edges += [(gate, node)] if gate >= 0 else []
+                edges += [(node - 1, node)] if k else []
+                edges += [(node, user)] if user >= 0 else []
+        nodes = steps + len(own)
+        tail, head = (np.array([edge[k] for edge in edges], dtype=np.int64) for k in range(2))
+        by_tail = np.argsort(tail, kind="stable")
+        first = np.concatenate(([0], np.cumsum(np.bincount(tail, minlength=nodes)))).astype(np.int64)
+        successor = head[by_tail]
+        grouped = np.array(own, dtype=np.int64)
+        pair = np.full(nodes, -1, dtype=np.int64)
+        pair[:transfers], pair[steps:] = graph.channel // 2, graph.channel[grouped] // 2
+        moved = np.zeros(nodes)
+        moved[:transfers], moved[steps:] = graph.volume / problem.rate, graph.volume[grouped] / problem.rate
+        fixed = np.zeros(nodes)
+        fixed[:steps] = graph.duration
+        of_run = np.full(nodes, -1, dtype=np.int64)
+        of_run[steps:] = grouped
+        order = in_order(first, successor, np.bincount(head, minlength=nodes).astype(np.int64))
+        return PathGraph(first, successor, order, fixed, moved, pair, of_run)
+
+    @cached_property
+    def _steps(self) -> placement.Steps:
+        return placement.Steps(self.first, self.successor, self.order)
+
+    def longest(self, slowness: Floats) -> tuple[float, StepPath]:
+        """The longest path.
+
+        Args:
+            slowness: float64[pairs], one over circuits.
+        """
+        length = self.fixed + self.moved * np.append(slowness, 0.0)[self.pair]
+        end, nodes = self._steps.longest_path(length)
+        path: list[tuple[int, ...]] = []
+        before = -1
+        for node in nodes.tolist():
+            transfer = int(self.transfer[node])
+            if transfer >= 0 and before == node - 1 and self.transfer[before] >= 0:
+                path[-1] = (*path[-1], transfer)
+            else:
+                path.append((node,) if transfer < 0 else (transfer,))
+            before = node
+        return end, tuple(path)
+
+
+Run = list[tuple[int, int, int]]
+"""(what it waits for, transfer, what waits for it) of transfers of a channel; the first and the last may be none."""
+
+
+def _runs(problem: DagTopologyProblem, graph: StepGraph) -> list[Run]:
+    """Transfers of a channel, each begun and needed no sooner than the one before: k..l take their volumes together,
+    between what k waits for and what waits for l."""
+    after, order = problem.after, problem.order
+    earlier = [0] * len(after)
+    for step in order:
+        for before in after[step]:
+            earlier[step] |= earlier[before] | 1 << before
+    position = {step: k for k, step in enumerate(order)}
+
+    def precedes(first: int, second: int) -> bool:
+        if first < 0 or second < 0:
+            return first in (second, SOURCE) or second == SINK
+        return first == second or bool(earlier[second] >> first & 1)
+
+    runs: list[Run] = []
+    by_channel: dict[int, list[int]] = {}
+    for transfer in sorted(range(len(graph.volume)), key=position.__getitem__):
+        by_channel.setdefault(int(graph.channel[transfer]), []).append(transfer)
+    for transfers in by_channel.values():
+        run: Run = []
+        for transfer in transfers:
+            users = graph.successor[graph.first[transfer] : graph.first[transfer + 1]].tolist() or [SINK]
+            ends = run[-1] if run else (SOURCE, transfer, SOURCE)
+            gate = next((step for step in after[transfer] or (SOURCE,) if precedes(ends[0], step)), None)
+            user = next((step for step in users if ends[2] == SOURCE or precedes(ends[2], step)), None)
+            if gate is None or user is None:
+                runs.append(run)
+                run, gate, user = [], (after[transfer] or (SOURCE,))[0], users[0]
+            run.append((gate, transfer, user))
+        runs.append(run)
+    return [run for run in runs if len(run) > 1]
+
+
+ENOUGH = 1e-9
+"""Part of the unit of time (that of a plan) by which a row may be missed."""
+
+EXCESS = 1e3
+"""Circuits that a plan would take for one unit of time beyond the limit."""
+
+MOST_ROUNDS = 60
+
+
+@dataclass
+class PathPool:
+    """Paths found so far, shared by all programs of a problem.
+
+    Attributes:
+        graph: that they are of.
+        paths: as they are written.
+        fixed: constant part of each.
+        moved: float64[pairs] of each, time over one circuit by pair.
+        members: the paths once more.
+    """
+
+    graph: PathGraph
+    paths: list[StepPath]
+    fixed: list[float]
+    moved: list[Floats]
+    members: set[StepPath]
+
+    @staticmethod
+    def of(graph: PathGraph) -> PathPool:
+        """With nothing in it."""
+        return PathPool(graph, [], [], [], set())
+
+    def add(self, path: StepPath, pairs: int, length: Floats) -> None:
+        """A path, with lengths of steps over one circuit."""
+        moved, fixed = np.zeros(pairs), 0.0
+        for step in (step for group in path for step in group):
+            pair = int(self.graph.pair[step])
+            if pair >= 0:
+                moved[pair] += length[step]
+            else:
+                fixed += float(self.graph.fixed[step])
+        self.paths.append(path)
+        self.members.add(path)
+        self.fixed.append(fixed)
+        self.moved.append(moved)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxRelaxation:
+    """What the program says of a box.
+
+    Attributes:
+        bound: evaluated from the mean, not the word of the solver.
+        mean: that gives it.
+        circuits: float64[pairs], its choice.
+    """
+
+    bound: float
+    mean: PathMean
+    circuits: Floats
+
+
+class PathProgram:
+    """Least makespan of a box, or, with a limit of time, fewest circuits."""
+
+    def __init__(self, laws: BoxLaws, pool: PathPool, unit: float, limit: float | None = None) -> None:
+        import highspy
+
+        self.laws, self.pool, self.unit, self.limit = laws, pool, unit, limit
+        pairs = self.pairs = len(laws.most)
+        solver = self._solver = highspy.Highs()
+        for name, value in {"output_flag": False, "threads": 1, "presolve": "off"}.items():
+            solver.setOptionValue(name, value)
+        few = limit is not None
+        cost = [EXCESS if few else 1.0, *[1.0 if few else 0.0] * pairs, *[0.0] * pairs]
+        for column_cost in cost:
+            solver.addCol(column_cost, 0.0, highspy.kHighsInf, 0, [], [])
+        for pod, ports in enumerate(laws.ports.tolist()):
+            own = [1 + p for p in np.flatnonzero((laws.ends == pod).any(axis=1)).tolist()]
+            solver.addRow(-highspy.kHighsInf, float(ports), len(own), own, [1.0] * len(own))
+        self._inf = highspy.kHighsInf
+        self._rows: list[int] = [-1] * len(laws.ports)
+        self._chords: set[tuple[int, int]] = set()
+        self._handed = 0
+
+    def relaxed(self, least: Ints, most: Ints, stop: Stop) -> BoxRelaxation:
+        """Of a box; rows that it needs are added. Left in the middle it says less, and no less true."""
+        solver, pairs = self._solver, self.pairs
+        for p in range(pairs):
+            solver.changeColBounds(1 + p, float(least[p]), float(most[p]))
+            solver.changeColBounds(1 + pairs + p, 1.0 / float(most[p]), 1.0 / float(least[p]))
+        for _ in range(MOST_ROUNDS):
+            self._hand_over()
+            solver.run()
+            x = np.array(solver.getSolution().col_value)
+            if not self._extended(x, least, most) or stop.reason() is not None:
+                break
+        return self._said(x, least, most)
+
+    def _hand_over(self) -> None:
+        shift = 0.0 if self.limit is None else self.limit
+        while self._handed < len(self.pool.paths):
+            path = self._handed
+            moved = self.pool.moved[path]
+            used = np.flatnonzero(moved).tolist()
+            columns = [0, *(1 + self.pairs + p for p in used)]
+            values = [1.0, *(-float(moved[p]) / self.unit for p in used)]
+            self._solver.addRow((self.pool.fixed[path] - shift) / self.unit, self._inf, len(columns), columns, values)
+            self._rows.append(path)
+            self._handed += 1
+
+    def _extended(self, x: Floats, least: Ints, most: Ints) -> bool:
+        """Chords and a path that the choice misses."""
+        pairs, added = self.pairs, False
+        circuits, slowness = x[1 : 1 + pairs], x[1 + pairs :]
+        low = np.clip(np.floor(circuits + 1e-9), least, np.maximum(most - 1, least)).astype(np.int64)
+        chord = 1.0 / low - (circuits - low) / (low * (low + 1.0))
+        for p in np.flatnonzero((slowness < chord - 1e-9) & (least < most)).tolist():
+            k = int(low[p])
+            if (p, k) not in self._chords:
+                self._chords.add((p, k))
+                step = 1.0 / (k * (k + 1.0))
+                self._solver.addRow(1.0 / k + k * step, self._inf, 2, [1 + p, 1 + pairs + p], [step, 1.0])
+                self._rows.append(-1)
+                added = True
+        length, path = self.pool.graph.longest(np.maximum(slowness, chord))
+        reached = float(x[0]) * self.unit + (0.0 if self.limit is None else self.limit)
+        if length > reached + 10 * ENOUGH * self.unit and path not in self.pool.members:
+            self.pool.add(path, pairs, self.pool.graph.moved)
+            added = True
+        return added
+
+    def _said(self, x: Floats, least: Ints, most: Ints) -> BoxRelaxation:
+        dual = np.array(self._solver.getSolution().row_dual)
+        pods = len(self.laws.ports)
+        weights = tuple(
+            (path, float(dual[row])) for row, path in enumerate(self._rows) if path >= 0 and dual[row] > 1e-12
+        )
+        scale = 1.0 if self.limit is None else 1.0 / self.unit
+        prices = np.maximum(-dual[:pods], 0.0) * (self.unit if self.limit is None else 1.0)
+        mean = PathMean(tuple((path, value * scale) for path, value in weights), tuple(prices.tolist()))
+        return BoxRelaxation(self.value(mean, least, most), mean, x[1 : 1 + self.pairs])
+
+    def weights(self, mean: PathMean) -> Floats:
+        """float64[pairs]: time over one circuit in the mean."""
+        moved: Floats = np.zeros(self.pairs)
+        for path, weight in mean.weights:
+            moved = moved + weight * self.pool.moved[path]
+        return moved
+
+    def value(self, mean: PathMean, least: Ints, most: Ints) -> float:
+        """What a mean says of a box: a least makespan, or fewest circuits of plans done by the limit."""
+        total = sum(weight for _, weight in mean.weights)
+        if total <= 0.0:
+            return 0.0
+        moved = self.weights(mean)
+        fixed = sum(weight * self.pool.fixed[path] for path, weight in mean.weights)
+        prices = np.array(mean.prices)
+        price = prices[self.laws.ends].sum(axis=1) + (0.0 if self.limit is None else 1.0)
+        best = np.where(price > 0, np.sqrt(moved / np.maximum(price, 1e-300)), most)
+        low = np.clip(np.floor(np.minimum(best, 1e9)), least, most)
+        high = np.minimum(low + 1, most)
+        per_pair = np.minimum(moved / low + price * low, moved / high + price * high)
+        said = float(per_pair.sum() + fixed - prices @ self.laws.ports)
+        return said / total if self.limit is None else said - total * self.limit
+
 
 SAME = 1e-8
 """Part of the time allowed by which a plan may be later: rounding."""
@@ -102,29 +388,29 @@ class BoxTree:
 
     def leaves(self) -> list[_Box]:
         """In the order of a walk."""
-        found, waiting = [], [self.root]
+        closed, waiting = [], [self.root]
         while waiting:
             box = waiting.pop()
             waiting += reversed(box.parts)
-            found += [] if box.parts else [box]
-        return found
+            closed += [] if box.parts else [box]
+        return closed
 
     def written(self, means: list[PathMean]) -> tuple[Split, ...]:
         """Splits in the order of a walk; means of leaves are added to the list."""
         number = {mean: k for k, mean in enumerate(means)}
-        found: list[Split] = []
+        splits: list[Split] = []
         waiting = [self.root]
         while waiting:
             box = waiting.pop()
             waiting += reversed(box.parts)
             if box.parts:
-                found.append(box.split or CLOSED)
+                splits.append(box.split or CLOSED)
                 continue
             if box.mean is not None and box.mean not in number:
                 number[box.mean] = len(means)
                 means.append(box.mean)
-            found.append((-1, 0 if box.mean is None else number[box.mean] + 1))
-        return tuple(found)
+            splits.append((-1, 0 if box.mean is None else number[box.mean] + 1))
+        return tuple(splits)
 
 
 def split_of(least: Ints, most: Ints, circuits: Floats, weight: Floats) -> Split | None:

@@ -13,22 +13,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.llm_training.records import rows_of_shape
-from solvers.llm_training.row_strategies import columns_of_rows, strategy_of
-from solvers.llm_training.shape_bounds import shape_numbers
-from solvers.llm_training.shapes import strategy_shapes
+from solvers.llm_training.search import shape_numbers
+from solvers.llm_training.space import columns_of_rows, rows_of_shape, strategy_of, strategy_shapes
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pod_settings import PodSettings
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
-from topoopt.simulate.llm_training.ledger import ledger
-from topoopt.simulate.llm_training.order_bound import order_bounds
-from topoopt.simulate.llm_training.stage_parts import GATHERED, REDUCED, StageParts, stage_parts
+from topoopt.simulate.llm_training.costs import GroupRates, ledger
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
-from topoopt.simulate.llm_training.transfers import GroupRates
+from topoopt.simulate.llm_training.times import GATHERED, REDUCED, StageParts, order_bounds, stage_parts
 
 BLOCK = 1 << 14
 """Strategies whose bounds are computed together."""

@@ -8,23 +8,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.dag_topology.box import BoxLaws
 from solvers.dag_topology.branching import CLOSED, Reached
-from solvers.dag_topology.matrices import MATRIX_METHODS
-from solvers.dag_topology.search import CLOSE, EarlyCircuits, compact, earliest_circuits
+from solvers.dag_topology.search import CLOSE, MATRIX_METHODS, EarlyCircuits, compact, earliest_circuits
+from solvers.dag_topology.starts import BoxLaws
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
-from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.dag_topology_solution import CircuitProof
+from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pod_circuits import PodVerdict, TriedStrategy
-from topoopt.core.pod_settings import PodSettings
+from topoopt.core.pod_circuits import PodCandidate, PodVerdict
 from topoopt.simulate.dag.by_name import ordered_by_name
 from topoopt.simulate.dag.shared_circuits import makespan
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
-from topoopt.simulate.llm_training.rank_program import program_of
+from topoopt.simulate.llm_training.ranks import program_of
 
 DEALT = ("volume", "proportional", "square-root", "equal")
 """Matrices whose circuits are quick to deal out, as starts."""
@@ -68,28 +65,38 @@ class PodRow:
             return self.early.best.value
         return math.inf if self.dealt is None else self.dealt.value
 
-    def tried(self, value_s: float, proof: CircuitProof | None) -> TriedStrategy:
-        """As a solution has it.
+    def rated(self, value_s: float, proof: CircuitProof | None) -> RatedCandidate:
+        """Return what a solution says of the strategy.
 
-        Args:
-            value_s: over the fastest circuits of the plan's strategy.
-            proof: of the plan, where this is its strategy: it stands there.
+        Parameters
+        ----------
+        value_s : over the fastest circuits of the plan's strategy.
+        proof : of the plan, where this is its strategy.
         """
+        bare = PodCandidate(self.strategy)
         if self.crowded:
-            return TriedStrategy(self.strategy, PodVerdict.CROWDED, 0.0)
+            return RatedCandidate(bare, PodVerdict.CROWDED, 0.0)
         if self.early is None:
             if max(self.bound_s, self.floor_s) < value_s * (1 - CLOSE):
-                return TriedStrategy(self.strategy, PodVerdict.LEFT, self.floor_s)
-            tree = (CLOSED,) if self.floor_s < value_s else ()
-            return TriedStrategy(self.strategy, PodVerdict.SLOWER, value_s, tree=tree)
+                return RatedCandidate(bare, PodVerdict.LEFT, self.floor_s)
+            closed = CircuitProof((CLOSED,), 0, ()) if self.floor_s < value_s else None
+            return RatedCandidate(bare, PodVerdict.SLOWER, value_s, closed)
         floor_only = self.bound_s <= self.floor_s * (1 + ROUNDING)  # nothing that needs a proof
         bound = min(self.floor_s if floor_only else self.bound_s, self.reached_s)
-        own, early = self.early.best, self.early
-        made = compact(CircuitProof(early.tree, 0, (), tuple(early.pool.paths), tuple(early.means)))
-        searched = TriedStrategy(self.strategy, PodVerdict.SEARCHED, bound, tuple(own.circuits.tolist()), own.value)
-        if proof is not None or floor_only:
-            return searched
-        return replace(searched, tree=made.makespan_tree, paths=made.paths, means=made.means)
+        searched, early = PodCandidate(self.strategy, tuple(self.early.best.circuits.tolist())), self.early
+        if proof is None and not floor_only:
+            proof = compact(CircuitProof(early.tree, 0, (), tuple(early.pool.paths), tuple(early.means)))
+        return RatedCandidate(searched, PodVerdict.SEARCHED, bound, proof)
+
+
+@dataclass(frozen=True, eq=False)
+class RatedCandidate:
+    """A candidate, and what is proven of it; None: nothing but the bound that all strategies have."""
+
+    candidate: PodCandidate
+    verdict: PodVerdict
+    bound_s: float
+    proof: CircuitProof | None = None
 
 
 def pod_row(problem: LlmTrainingProblem, strategy: ParallelStrategy, floor_s: float) -> PodRow:
@@ -101,9 +108,7 @@ def pod_row(problem: LlmTrainingProblem, strategy: ParallelStrategy, floor_s: fl
     pods = strategy.gpus // settings.gpus
     if STEPS_OF_PASS * batches * strategy.chunks * pods > MOST_STEPS:
         return row
-    setting = PodSetting(settings.gpus, settings.ports, settings.circuit_gbps)
-    graph = ordered_by_name(pod_graph(problem, program_of(problem, strategy), setting))
-    graph = replace(graph, slack_percent=settings.slack_percent)
+    graph = iteration_graph(problem, strategy)
     degree = np.bincount(np.array(graph.pairs).ravel(), minlength=graph.pods)
     if degree.max() > settings.ports:
         return replace(row, crowded=True)
@@ -112,7 +117,16 @@ def pod_row(problem: LlmTrainingProblem, strategy: ParallelStrategy, floor_s: fl
     for name in DEALT:
         circuits = MATRIX_METHODS[name][1](laws)
         reached.append(Reached(makespan(laws.graph, circuits, laws.rate), circuits))
-    return replace(row, graph=graph, dealt=min(reached, key=lambda one: one.value))
+    return replace(row, graph=graph, dealt=min(reached, key=lambda option: option.value))
+
+
+def iteration_graph(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> DagTopologyProblem:
+    """Return one iteration between the pods of the instance, steps by their names."""
+    settings = problem.pods
+    assert settings is not None
+    setting = PodSetting(settings.gpus, settings.ports, settings.circuit_gbps)
+    graph = ordered_by_name(pod_graph(problem, program_of(problem, strategy), setting))
+    return replace(graph, slack_percent=settings.slack_percent)
 
 
 def searched(row: PodRow, cutoff_s: float, stop: Stop) -> PodRow:

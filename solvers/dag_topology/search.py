@@ -1,22 +1,21 @@
-"""The circuits of a job: a start, exchanges, then a proof by branch and bound; then as few circuits as do."""
+"""The circuits of a job: a start, exchanges, then a proof by branch and bound; then as few circuits as do.
+
+Rivals choose circuits from the matrix of volumes alone: when a volume is needed plays no part.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.dag_topology.box import MARGIN, BoxLaws
-from solvers.dag_topology.branching import CLOSED, SAME, Reached, earliest, fewest
-from solvers.dag_topology.path_means import PathPool, PathProgram
-from solvers.dag_topology.paths import PathGraph
-from solvers.dag_topology.starts import dealt, exchanged, filled, thinned
+from solvers.dag_topology.branching import CLOSED, SAME, PathGraph, PathPool, PathProgram, Reached, earliest, fewest
+from solvers.dag_topology.starts import MARGIN, BoxLaws, dealt, exchanged, filled, thinned, used_ports
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Ints
-from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.dag_topology_solution import CircuitProof, PathMean, Split
+from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem, PathMean, Split
 from topoopt.core.verdict import StopReason
 from topoopt.simulate.dag.shared_circuits import makespan
 
@@ -34,7 +33,7 @@ BOUND_SHARE = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class FoundCircuits:
+class SearchedCircuits:
     """Circuits and what is proven of them.
 
     Attributes:
@@ -52,7 +51,7 @@ class FoundCircuits:
     stopped_by: StopReason
 
 
-Keep = Callable[[Callable[[], FoundCircuits]], None]
+Keep = Callable[[Callable[[], SearchedCircuits]], None]
 """Called with what makes the result, should the search have to be left from here on."""
 
 
@@ -78,7 +77,7 @@ class EarlyCircuits:
 
 def search(
     problem: DagTopologyProblem, stop: Stop, tell: Callable[[str], None], keep: Keep, most_boxes: int = MOST_BOXES
-) -> FoundCircuits:
+) -> SearchedCircuits:
     """Least makespan, then fewest circuits within the slack; both with their proofs, as far as the limits allow."""
     tell("circuits")
 
@@ -114,7 +113,7 @@ def earliest_circuits(
 
 def fewest_circuits(
     problem: DagTopologyProblem, early: EarlyCircuits, stop: Stop, most_boxes: int = MOST_BOXES
-) -> FoundCircuits:
+) -> SearchedCircuits:
     """Fewest circuits within the slack, with the proof."""
     laws, best, pool, means = early.laws, early.best, early.pool, list(early.means)
     limit = best.value * (1 + problem.slack_percent / 100)
@@ -127,7 +126,7 @@ def fewest_circuits(
     stopped = StopReason.CONVERGED if whole else stop.reason() or StopReason.BUDGET
     few_splits = few_tree.written(means)
     proof = compact(CircuitProof(early.tree, int(min(needed, few.value)), few_splits, tuple(pool.paths), tuple(means)))
-    return FoundCircuits(few.circuits, best.circuits, early.bound, proof, stopped)
+    return SearchedCircuits(few.circuits, best.circuits, early.bound, proof, stopped)
 
 
 def compact(proof: CircuitProof) -> CircuitProof:
@@ -136,48 +135,48 @@ def compact(proof: CircuitProof) -> CircuitProof:
     closing = sorted({count for tree in trees for pair, count in tree if pair < 0 < count})
     means = [proof.means[count - 1] for count in closing]
     used = sorted({path for mean in means for path, _ in mean.weights})
-    number, place = ({one: k for k, one in enumerate(every)} for every in (used, closing))
+    number, index = ({item: k for k, item in enumerate(every)} for every in (used, closing))
     return CircuitProof(
-        _renumbered(proof.makespan_tree, place),
+        _renumbered(proof.makespan_tree, index),
         proof.circuits_bound,
-        _renumbered(proof.circuits_tree, place),
+        _renumbered(proof.circuits_tree, index),
         tuple(proof.paths[path] for path in used),
-        tuple(PathMean(tuple((number[path], weight) for path, weight in one.weights), one.prices) for one in means),
+        tuple(PathMean(tuple((number[path], weight) for path, weight in item.weights), item.prices) for item in means),
     )
 
 
-def _renumbered(tree: tuple[Split, ...], place: dict[int, int]) -> tuple[Split, ...]:
+def _renumbered(tree: tuple[Split, ...], index: dict[int, int]) -> tuple[Split, ...]:
     """Boxes closed by the means in these places."""
-    return tuple((pair, 1 + place[count]) if pair < 0 < count else (pair, count) for pair, count in tree)
+    return tuple((pair, 1 + index[count]) if pair < 0 < count else (pair, count) for pair, count in tree)
 
 
-def _left(laws: BoxLaws, problem: DagTopologyProblem, best: Reached, stop: Stop) -> FoundCircuits:
+def _left(laws: BoxLaws, problem: DagTopologyProblem, best: Reached, stop: Stop) -> SearchedCircuits:
     """What the start alone amounts to, with what the root proves of it."""
     needed = root_circuits(laws, best.value * (1 + problem.slack_percent / 100))
     proof = CircuitProof((CLOSED,), needed, (CLOSED,))
     reason = stop.reason() or StopReason.TIME
-    return FoundCircuits(best.circuits, best.circuits, root_bound(laws, best.value), proof, reason)
+    return SearchedCircuits(best.circuits, best.circuits, root_bound(laws, best.value), proof, reason)
 
 
 def _start(laws: BoxLaws, stop: Stop) -> Reached:
     """The best of the starts, and of exchanges from it."""
-    one = np.ones_like(laws.most)
-    starts = [dealt(laws, one, laws.most, weight) for weight in (laws.pair_volume, np.ones(len(one)))]
+    ones = np.ones_like(laws.most)
+    starts = [dealt(laws, ones, laws.most, weight) for weight in (laws.pair_volume, np.ones(len(ones)))]
     plans = [Reached(makespan(laws.graph, circuits, laws.rate), circuits) for circuits in starts]
-    plans.append(Reached(*filled(laws, one, laws.most, stop)))
+    plans.append(Reached(*filled(laws, ones, laws.most, stop)))
     best = min(plans, key=lambda plan: plan.value)
     return Reached(*exchanged(laws, best.value, best.circuits, stop))
 
 
 def root_bound(laws: BoxLaws, value: float) -> float:
     """The largest time before which the root alone says that nothing is done, to 1e-7 of a value that is reached."""
-    one = np.ones_like(laws.most)
-    if laws.narrowed(one, laws.most, value) is None:
+    ones = np.ones_like(laws.most)
+    if laws.narrowed(ones, laws.most, value) is None:
         return value
     low, high = 0.0, value
     while high - low > 1e-7 * value:
         middle = (low + high) / 2
-        if laws.narrowed(one, laws.most, middle) is None:
+        if laws.narrowed(ones, laws.most, middle) is None:
             low = middle
         else:
             high = middle
@@ -210,3 +209,69 @@ def _proven(
         return by_windows, (CLOSED,), []
     means: list[PathMean] = []
     return bound, tree.written(means), means
+
+
+Choice = Callable[[BoxLaws], Ints]
+"""Circuits of each pair, at least one, within the ports."""
+
+
+def _largest(laws: BoxLaws) -> Ints:
+    return dealt(laws, np.ones_like(laws.most), laws.most, laws.pair_volume)
+
+
+def _square_roots(laws: BoxLaws) -> Ints:
+    return dealt(laws, np.ones_like(laws.most), laws.most, np.sqrt(laws.pair_volume))
+
+
+def _equal(laws: BoxLaws) -> Ints:
+    return dealt(laws, np.ones_like(laws.most), laws.most, np.ones(len(laws.most)))
+
+
+def _proportional(laws: BoxLaws) -> Ints:
+    """Shares of the ports of the busier end, rounded down; what is left goes to the largest volume a circuit."""
+    volume = laws.pair_volume
+    at_pod = np.bincount(laws.ends.ravel(), np.repeat(volume, 2), minlength=len(laws.ports))
+    share = (laws.ports / np.maximum(at_pod, 1e-300))[laws.ends].min(axis=1)
+    wanted = np.clip(np.floor(volume * share), 1, laws.most).astype(np.int64)
+    wanted = wanted if (used_ports(laws, wanted) <= laws.ports).all() else np.ones_like(laws.most)
+    return dealt(laws, wanted, laws.most, volume)
+
+
+def _matchings(laws: BoxLaws) -> Ints:
+    """Again and again one circuit for each pair of the heaviest matching of the volume a circuit."""
+    import networkx as nx  # takes a while
+
+    circuits, volume = np.ones_like(laws.most), laws.pair_volume
+    index = {(int(a), int(b)): p for p, (a, b) in enumerate(laws.ends)}
+    while True:
+        free = laws.ports - used_ports(laws, circuits)
+        extendable = (free[laws.ends] > 0).all(axis=1) & (circuits < laws.most)
+        if not extendable.any():
+            return circuits
+        graph: nx.Graph[int] = nx.Graph()
+        largest = float((volume / circuits)[extendable].max())
+        for p in np.flatnonzero(extendable).tolist():
+            graph.add_edge(*laws.ends[p].tolist(), weight=float(volume[p] / circuits[p]) / largest)
+        for ends in nx.max_weight_matching(graph):
+            circuits[index[min(ends), max(ends)]] += 1
+
+
+MATRIX_METHODS: Mapping[str, tuple[str, Choice]] = {
+    "volume": ("by volume: each circuit to the pair with most volume a circuit", _largest),
+    "proportional": ("in proportion to volumes, rounded down, the rest as `volume`", _proportional),
+    "square-root": ("in proportion to square roots of volumes (least sum of times)", _square_roots),
+    "matching": ("heaviest matchings of the volume a circuit, one after the other", _matchings),
+    "equal": ("dealt out in turn", _equal),
+}
+"""What each does, in words, and how."""
+
+
+def by_matrix(name: str, problem: DagTopologyProblem, stop: Stop) -> SearchedCircuits:
+    """Circuits by a method of the table, and what the root says of all."""
+    laws = BoxLaws.of(problem)
+    circuits = MATRIX_METHODS[name][1](laws)
+    value = makespan(laws.graph, circuits, laws.rate)
+    bound = root_bound(laws, value)
+    few = root_circuits(laws, value * (1 + problem.slack_percent / 100))
+    proof = CircuitProof((CLOSED,), few, (CLOSED,))
+    return SearchedCircuits(circuits, circuits, bound, proof, stop.reason() or StopReason.CONVERGED)

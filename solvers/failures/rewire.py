@@ -230,7 +230,7 @@ class JobRewiring(ExchangeSearch[Repaired]):
         try:
             if n <= MILP_SERVERS:
                 limits = ExactLimits(seed=self.seed, stop=first_part(self.stop, 1.0, MILP_S))
-                found, method = solve_milp(problem, limits).network.topology, "joint program with kept links"
+                found, method = solve_milp(problem, limits).plan.topology, "joint program with kept links"
             else:
                 budget = SearchBudget(proposals=2_000 * n, evaluations=10 * n, accuracy=1e-3)
                 found = search_topology(problem, seed=self.seed, budget=budget, stop=self.stop).topology

@@ -13,11 +13,10 @@ from solvers.llm_training.network.evaluation import evaluated
 from topoopt.core.arrays import Ints
 from topoopt.core.failures import FailureOutcome
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import TrafficFamily, TrainingPlan
+from topoopt.core.llm_training_plan import FabricPlan, TrafficFamily
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
-from topoopt.simulate.llm_training.network.groups import family_groups
-from topoopt.simulate.llm_training.network.links import PlacedNetwork
+from topoopt.simulate.llm_training.network.links import PlacedNetwork, family_groups
 
 NONE_NEEDED, REROUTED, IMPOSSIBLE = "none needed", "re-routed", "impossible"
 
@@ -54,7 +53,7 @@ class TrainingFailures(RepairMemory[TrainingRepair]):
         topology: whose parts fail; packet switches follow the servers.
     """
 
-    def __init__(self, problem: LlmTrainingProblem, plan: TrainingPlan, topology: Topology) -> None:
+    def __init__(self, problem: LlmTrainingProblem, plan: FabricPlan, topology: Topology) -> None:
         super().__init__()
         self.problem, self.plan, self._topology = problem, plan, topology
         cluster = problem.cluster

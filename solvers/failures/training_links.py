@@ -26,25 +26,31 @@ from solvers.failures.training import (
     Way,
     table_ways,
 )
+from solvers.llm_training.network.direct_connect import both_ways, orders_of
 from solvers.llm_training.network.evaluation import family_bytes, sending_pairs
-from solvers.llm_training.network.rings import both_ways, orders_of
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import DIRECT_FABRICS, TrainingNetwork, TrainingPlan
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, FabricPlan, NetworkPlan
 from topoopt.core.topology import Topology
 from topoopt.simulate.fabrics.direct_graph import short_tour
-from topoopt.simulate.llm_training.network.links import LinkGraph, PlacedNetwork, Rails, family_flows
-from topoopt.simulate.llm_training.network.routing import path_table, spread_routes
+from topoopt.simulate.llm_training.network.links import (
+    LinkGraph,
+    PlacedNetwork,
+    Rails,
+    family_flows,
+    path_table,
+    spread_routes,
+)
 
 REORDERED = "re-routed, rings in another order"
 ROUNDS = 4
 """Rounds of shortest paths for what has to go another way."""
 
 
-def stated_topology(problem: LlmTrainingProblem, network: TrainingNetwork) -> Topology:
+def stated_topology(problem: LlmTrainingProblem, network: NetworkPlan) -> Topology:
     """The links of a plan; switches are nodes of their own."""
     cluster = problem.cluster
     nodes = max(cluster.servers, 1 + max(max(tail, head) for tail, head, _ in network.links))
@@ -62,7 +68,7 @@ class TrainingEvaluator(TrainingFailures):
         topology: other links that the plan runs on; None: its own.
     """
 
-    def __init__(self, problem: LlmTrainingProblem, plan: TrainingPlan, topology: Topology | None = None) -> None:
+    def __init__(self, problem: LlmTrainingProblem, plan: FabricPlan, topology: Topology | None = None) -> None:
         super().__init__(problem, plan, stated_topology(problem, plan.network) if topology is None else topology)
         self._ways: dict[tuple[int, int], list[Way]] = {}
         for route in plan.network.routes:

@@ -20,10 +20,9 @@ from topoopt.core.arrays import Bools, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
-from topoopt.core.llm_training_plan import TrainingPlan
+from topoopt.core.llm_training_plan import FabricPlan
 from topoopt.core.topology import Topology
-from topoopt.simulate.llm_training.network.links import LinkGraph, PlacedNetwork, Rails
-from topoopt.simulate.llm_training.network.routing import path_table, switch_routes
+from topoopt.simulate.llm_training.network.links import LinkGraph, PlacedNetwork, Rails, path_table, switch_routes
 
 RAIL_FABRICS = {"rail-fat-tree": Rails.SPINE, "rail-only": Rails.RELAYED}
 
@@ -44,7 +43,7 @@ class RailEvaluator(TrainingFailures):
         problem, plan: as of `TrainingFailures`, on one of `RAIL_FABRICS`.
     """
 
-    def __init__(self, problem: LlmTrainingProblem, plan: TrainingPlan) -> None:
+    def __init__(self, problem: LlmTrainingProblem, plan: FabricPlan) -> None:
         super().__init__(problem, plan, rail_topology(problem.cluster))
         self._rails = RAIL_FABRICS[plan.network.fabric]
         self._whole = self._links(Failure())

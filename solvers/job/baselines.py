@@ -6,14 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from solvers.job.fabric_strategy import fabric_job, search_strategy
 from solvers.stop import Stop, first_part
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.job import FabricChoice
-from topoopt.core.job_solution import Baseline, FabricGraph
+from topoopt.core.job_solution import Baseline
 from topoopt.core.seeds import seed_for
 from topoopt.core.strategy import Strategy, strided_groups
 from topoopt.core.workload import Workload
@@ -107,21 +105,6 @@ FABRICS_SHARE = 0.8
 """Part of the time left that all fabrics together may take."""
 
 
-def graph_of(cluster: Cluster, network: Network) -> FabricGraph:
-    """Links of interfaces and the rings of a network of direct links."""
-    tail = network.link_ends[:, 0]
-    rows = zip(
-        network.link_ends.tolist(),
-        (network.link_rate / cluster.link_bytes_per_ms).round().astype(int).tolist(),
-        strict=True,
-    )
-    first = network.member_link[network.member_ptr[:-1]]
-    orders = np.split(tail[first], network.ring_ptr[1:-1])
-    return FabricGraph(
-        tuple((ends[0], ends[1], count) for ends, count in rows), tuple(tuple(order.tolist()) for order in orders)
-    )
-
-
 def compare_fabrics(
     cluster: Cluster,
     workload: Workload,
@@ -147,8 +130,7 @@ def compare_fabrics(
                 result = jobs[0].on(choice, options, mine)
             except InputError as error:
                 return left_out(choice, error)
-            links = graph_of(cluster, result.network) if FABRICS[choice.fabric].kind == "direct" else None
-            return Baseline(result.name, result.iteration_time_ms, result.description, result.strategy, links)
+            return Baseline(result.name, result.iteration_time_ms, result.description, result.strategy)
 
         lines.append(attempt(f"baseline {choice.name}", line))
     baselines = tuple(each for each in lines if isinstance(each, Baseline))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from solvers.collective.group_options import too_many_servers
+from solvers.collective.options import too_many_servers
 from solvers.job.alternate import Alternation
 from solvers.job.loop import Keep, LoopResult, LoopSettings, Progress
 from solvers.job.sizes import ANNEALED_SERVERS, LARGE_SERVERS, effort_for

@@ -8,11 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from solvers.collective.allreduce_options import AllReduceOption, best_option
-from solvers.collective.group_options import GroupOption, GroupOptions
+from solvers.collective.options import AllReduceOption, GroupOption, GroupOptions, best_option
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.collective_solution import BestBySize
+from topoopt.core.collective import TimeLine
 from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.routing import GroupRings
@@ -45,7 +44,7 @@ def group_network(cluster: Cluster, topology: Topology, members: tuple[int, ...]
     return RatedNetwork.of_links(passing, links, latency_us=cluster.hop_latency_us, origin=topology.origin)
 
 
-def ring_line(cluster: Cluster, topology: Topology, group: GroupRings) -> BestBySize:
+def ring_line(cluster: Cluster, topology: Topology, group: GroupRings) -> TimeLine:
     """Time of an AllReduce on rings by its bytes: in each round every member of a ring sends its part on at once."""
     k = len(group.members)
     number = {(tail, head): place for place, (tail, head) in enumerate(topology.arcs.tolist())}
@@ -58,7 +57,7 @@ def ring_line(cluster: Cluster, topology: Topology, group: GroupRings) -> BestBy
     hops = max(len(path) - 1 for ring in group.rings for path in ring.paths)
     steps = 2 * (k - 1)
     latency = cluster.ring_round_latency_us + (hops - 1) * cluster.hop_latency_us
-    return BestBySize(1, "rings", 1, steps, steps * latency, steps * float((load / gbytes_per_s).max()) * 1e3)
+    return TimeLine("rings", 1, steps, steps * latency, steps * float((load / gbytes_per_s).max()) * 1e3)
 
 
 class JobSchedules:
@@ -98,7 +97,7 @@ class JobSchedules:
         self,
         topology: Topology,
         sizes: Sizes,
-        lines: Mapping[tuple[int, ...], BestBySize],
+        lines: Mapping[tuple[int, ...], TimeLine],
         family: tuple[str, bool] | None,
     ) -> tuple[GroupSchedule, ...]:
         """The fastest alone for every group and size, where it is faster than the line of rings."""

@@ -1,37 +1,68 @@
-"""The best strategies of an instance on an ideal switch, proven: branch and bound over the shapes of strategies.
-
-Shapes are gone through in the order of their bounds, until the next one is slower than the last strategy that is asked
-for; where no proof is, until some bring nothing better. Of a shape all strategies that fit get a bound of their
-own, and the passes of those whose bound is no slower than that last strategy are followed, the least bound first. What
-is left needs no look: the certificate says of every shape that it was gone through so, or the least memory of its
-smallest strategy, or its bound.
+"""For every shape a time that none of its strategies is below, whatever memory they take. The best strategies of an
+instance on an ideal switch, proven: branch and bound over the shapes of strategies. Strategies by their time on an
+ideal switch: those that are known, then as many as are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from solvers.llm_training.records import rows_of_shape
-from solvers.llm_training.row_strategies import columns_of_rows, strategy_of
-from solvers.llm_training.shape_bounds import shape_bounds, shape_numbers
-from solvers.llm_training.shapes import strategy_shapes
+from solvers.llm_training.space import columns_of_rows, rows_of_shape, strategy_of, strategy_shapes
 from solvers.stop import Stop
-from topoopt.core.arrays import Ints
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import RankedStrategy, ShapeOutcome, ShapeVerdict, StrategyShape
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.verdict import StopReason
-from topoopt.simulate.llm_training.iteration_times import iteration_times
-from topoopt.simulate.llm_training.ledger import ledger
-from topoopt.simulate.llm_training.order_bound import order_bounds
-from topoopt.simulate.llm_training.stage_parts import stage_parts
+from topoopt.simulate.llm_training.costs import GroupRates, ledger
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
-from topoopt.simulate.llm_training.transfers import GroupRates
+from topoopt.simulate.llm_training.times import GATHERED, REDUCED, STEP, iteration_times, order_bounds, stage_parts
 
-FIRST, BLOCK = 1 << 9, 1 << 14
+BLOCK = 1 << 14
+"""Strategies whose bounds are computed together."""
+
+
+def shape_bounds(problem: LlmTrainingProblem, shapes: Sequence[StrategyShape]) -> Floats:
+    """Seconds, one value a shape; inf where the rules leave no strategy."""
+    found = np.full(len(shapes), np.inf)
+    tables: dict[StrategyShape, Column] = {}
+    places, parts, size = [], [], 0
+    for place, shape in enumerate(shapes):
+        dense = replace(shape, expert=1, expert_tensor=1)  # how experts are divided changes nothing in the rows
+        if dense not in tables:
+            tables[dense] = rows_of_shape(problem, dense, free=True)
+        own = tables[dense]
+        places.append(np.full(len(own), place))
+        parts.append(np.concatenate([np.tile(shape_numbers(shape), (len(own), 1)), own], axis=1))
+        size += len(own)
+        if size >= BLOCK or place == len(shapes) - 1:
+            table = np.concatenate(parts)
+            if len(table):
+                np.minimum.at(found, np.concatenate(places), _seconds(problem, table[:, :6], table[:, 6:]))
+            places, parts, size = [], [], 0
+    return found
+
+
+def shape_numbers(shape: StrategyShape) -> tuple[float, ...]:
+    """Its six parts."""
+    parts = (shape.tensor, shape.context, shape.pipeline, shape.data, shape.expert, shape.expert_tensor)
+    return tuple(float(part) for part in parts)
+
+
+def _seconds(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> Column:
+    columns = columns_of_rows(problem, shapes, rows)
+    nothing = np.zeros_like(columns.zero)
+    columns = replace(columns, zero=nothing, recompute=nothing)
+    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    parts = stage_parts(problem, problem.device, columns, rates)
+    parts.seconds[:, :, [REDUCED, GATHERED, STEP]] = 0.0
+    return order_bounds(problem, columns, parts)
+
+
+FIRST, SEARCH_BLOCK = 1 << 9, 1 << 14
 """Strategies that are evaluated together: few at first, as a good one leaves shapes out, then as many as keep memory
 small and numpy busy."""
 
@@ -137,7 +168,7 @@ def search(
             size += len(tables[dense])
             place += 1
         outcomes.update((one.shape, one) for one in _evaluated(problem, block, best, stop))
-        room = min(2 * room, BLOCK)
+        room = min(2 * room, SEARCH_BLOCK)
         reason = stop.reason()
         if not problem.prove and best.seen - best.found_at >= PATIENCE:
             reason = reason or StopReason.BUDGET
@@ -240,3 +271,27 @@ def _follow(
             if time <= best.cutoff:
                 best.add(block[shapes[place]][0], rows[place], place, time, float(memory[place]))
     return True
+
+
+MORE = 64
+"""Strategies that are ranked when those known are not enough."""
+
+
+class Candidates:
+    """Searches further as it is gone through; `space` is the most that was searched."""
+
+    def __init__(self, problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> None:
+        self._problem, self._stop = problem, stop
+        self.space = space
+
+    def __iter__(self) -> Iterator[RankedStrategy]:
+        seen = 0
+        while True:
+            yield from self.space.ranked[seen:]
+            seen = len(self.space.ranked)
+            if self._stop.reason() is not None:
+                return
+            further = search(self._problem, self._stop, count=max(MORE, 4 * seen))
+            if self._stop.reason() is not None or len(further.ranked) <= seen:
+                return  # what a limit left is no certificate of more
+            self.space = further

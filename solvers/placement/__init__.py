@@ -1,1 +1,1 @@
-"""Device placement: operators to stages of a pipeline (throughput)."""
+"""Device placement: operators to stages of a pipeline (throughput), or to devices for one step (latency)."""

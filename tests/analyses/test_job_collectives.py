@@ -33,7 +33,7 @@ def test_four_servers_in_a_ring(tmp_path: Path) -> None:
     (group,) = job_collectives(problem, solution, Stop()).groups
     assert group.members == (0, 1, 2, 3)
     sizes = {one.bytes: one for one in group.gradients}
-    assert sum(one.bytes * one.count for one in group.gradients) == solution.demand.allreduce[0].payload_bytes
+    assert sum(one.bytes * one.count for one in group.gradients) == solution.figures.demand.allreduce[0].payload_bytes
     for size, one in sizes.items():
         moving = 0.75 * size / 3125
         assert one.ring_us == pytest.approx(6 * 2.1 + moving)

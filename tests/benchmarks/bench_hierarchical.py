@@ -31,7 +31,7 @@ from topoopt.core.hierarchy_workload import (
 )
 from topoopt.files.documents import Document
 from topoopt.formats.libra.read import libra_document
-from topoopt.kinds.hierarchy.read import read_hierarchical
+from topoopt.kinds.hierarchy.read import resolve
 from topoopt.kinds.instance_file import read_instance
 
 SHARED = SHARED_DATA / "libra"
@@ -58,7 +58,7 @@ def published() -> dict[str, HierarchicalProblem]:
                 loop="no-overlap",
                 pareto_points=0,
             )
-            problems[f"{model} {shape}"] = read_hierarchical(Document("", document, lambda _: {}))
+            problems[f"{model} {shape}"] = resolve(Document("", document, lambda _: {}))
     return problems
 
 

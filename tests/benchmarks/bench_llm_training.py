@@ -6,19 +6,16 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from solvers.llm_training.candidates import Candidates
-from solvers.llm_training.planned import planned_on
-from solvers.llm_training.search import search
+from solvers.llm_training.network.plan import planned_on
+from solvers.llm_training.search import Candidates, search
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.llm_cases import strategy, training
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
-from topoopt.simulate.llm_training.iteration_times import iteration_times
-from topoopt.simulate.llm_training.order_bound import order_bounds
-from topoopt.simulate.llm_training.stage_parts import stage_parts
+from topoopt.simulate.llm_training.costs import GroupRates
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
-from topoopt.simulate.llm_training.transfers import GroupRates
+from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts
 from topoopt.simulate.pipeline import pipeline_time
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 

@@ -12,10 +12,9 @@ from tests.support.paths import INSTANCES
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.shared_cluster.plans import fabric_options
+from topoopt.kinds.shared_cluster.figures import FlowTimes, fabric_options
 from topoopt.simulate.cluster.together import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
-from topoopt.simulate.lower import build_task_graph
 from topoopt.workloads.jobs_at_once import draw_jobs
 
 INSTANCE = INSTANCES / "shared" / "mix-432.yaml"
@@ -39,20 +38,16 @@ def together_figures() -> list[Figure]:
 
     draw = draw_jobs(given, full.classes, full.servers, 27, 0, full.search.seed)
     fabric = full.fabrics[FAT_TREE]
-    jobs = []
-    for index, servers in zip(draw.classes, draw.servers, strict=True):
-        plan = solution.plans[FAT_TREE * len(full.classes) + index]
-        job = full.classes[index].plan
-        if job is None or plan.strategy is None:
-            raise AssertionError("a class of the benchmark has no plan")
-        jobs.append(JobOnServers(build_task_graph(job.cluster, job.workload, plan.strategy), servers))
+    times = FlowTimes(full, solution.plan.classes)
+    rows = zip(draw.classes, draw.servers, strict=True)
+    jobs = [JobOnServers(times.graph(index, FAT_TREE), servers) for index, servers in rows]
 
     def run(model: str) -> list[float]:
         options = fabric_options(fabric, draw.routes_seed)
         times = simulate_together(jobs, full.cluster, FABRICS[fabric.kind].build, options, model)
         return [float(time_ms) for time_ms in times]
 
-    if not np.array_equal(run("fluid"), solution.draws[0].times_ms[FAT_TREE]):
+    if not np.array_equal(run("fluid"), solution.figures.draws[0].times_ms[FAT_TREE]):
         raise AssertionError("the same draw took another time")
     return [
         Figure("27 jobs on 432 servers, four fabrics: planned, run together, checked", whole, "s", 120.0),

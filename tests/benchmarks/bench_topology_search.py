@@ -9,7 +9,7 @@ from solvers.network.search.relay_cases import cases_of
 from tests.benchmarks.figures import Figure
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
-from topoopt.kinds.network.bounds import formula_bound
+from topoopt.kinds.network.search import formula_bound
 from topoopt.workloads.demand_matrices import demand_matrix
 
 DEGREE = 4

@@ -21,7 +21,7 @@ from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.kind import Method, SolveOptions, Solver, table
-from topoopt.kinds.network.record import ROUTING
+from topoopt.kinds.network import ROUTING
 
 RING = {"schema_version": 1, "name": "ring", "kind": "routing", "demand": {"family": "uniform"},
         "topology": {"family": "ring", "servers": 4}}  # fmt: skip

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import topoopt
 from tests.support.cli_cases import GIB, JOB_CHECKED, Run, chain, job, operator, run, write
-from topoopt.kinds.job.solution_file import SOLUTION_FILE
+from topoopt.kinds.job import SOLUTION_FILE
 
 HUGE = 10**15 // (4 * 360)
 """Output elements of a tensor of 10^15 bytes for 360 samples: the largest a file may ask for."""
@@ -112,7 +112,7 @@ def test_all_zero_takes_no_time(tmp_path: Path) -> None:
 def test_pinned_operators_stay(tmp_path: Path) -> None:
     """Pinned operators are where the file put them."""
     assert solve(tmp_path, CASES["pinned"]).code == 0
-    operators = SOLUTION_FILE.read(tmp_path / "out" / "solution.json").operators
+    operators = SOLUTION_FILE.read(tmp_path / "out" / "solution.json").figures.operators
     assert [each.servers for each in operators] == [(0,), (5,), (1, 4), (0, 1, 2, 3, 4, 5)]
 
 
@@ -176,8 +176,8 @@ def test_data_parallelism_that_does_not_fit(tmp_path: Path) -> None:
     assert result.json["initial_ms"] is None
     needed = result.json["gpu_memory_gib"]
     assert needed["limit"] == 1.0
-    plan = json.loads((tmp_path / "out/solution.json").read_text())
-    layers = [sum(server in row["servers"] for row in plan["operators"]) for server in range(4)]
+    rows = topoopt.read_solution(tmp_path / "out/solution.json").figures.operators
+    layers = [sum(server in row.servers for row in rows) for server in range(4)]
     assert needed["needed"] == max(layers) / 2 <= 1.0
     document["search"]["method"] = "data-parallel"
     for folder in ("again", "free"):

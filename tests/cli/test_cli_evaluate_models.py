@@ -162,7 +162,7 @@ def test_thirty_layers_on_four_stages(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run("solve", file, "--out", out).code == 0
     solution = json.loads((out / "solution.json").read_text())
-    layers = solution["fabrics"][0]["plan"]["strategy"]["stage_layers"]
+    layers = solution["plan"]["fabrics"][0]["strategy"]["stage_layers"]
     assert sorted(layers) == [7, 7, 8, 8]
     assert run("export", out / "solution.json", "--to", "megatron", "-o", tmp_path / "run").code == 0
     arguments = (tmp_path / "run" / "arguments.txt").read_text()

@@ -144,7 +144,8 @@ def test_every_field_of_language_models(configs: Path) -> None:
             done.add(field)
         for made in _packed(document, changes, str(configs / name)):
             _solved(write(configs, made), configs / f"out{next(number)}", "llm-training")
-    assert schema.fields() - done == set()
+    carried = {field for field in schema.fields() if field[1] == "files"}  # of every kind: tests/kinds/test_embedded.py
+    assert schema.fields() - done == carried
 
 
 @pytest.mark.parametrize("case", [name for name in SMALLEST if name != "llm-training" and SMALLEST[name]])

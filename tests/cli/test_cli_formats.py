@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.cli_cases import refusals, run
-from tests.support.make_solution import make_solution
-from tests.support.paths import SHARED_DATA
+from tests.support.paths import INSTANCES, SHARED_DATA
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.network import TopologyProblem
@@ -18,7 +17,7 @@ from topoopt.core.strategy import Placement, Strategy
 from topoopt.formats.astrasim.read import read_network
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.job.solution_file import SOLUTION_FILE
+from topoopt.kinds.job import SOLUTION_FILE
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 
@@ -235,22 +234,22 @@ def test_export_of_a_bandwidth_design(tmp_path: Path) -> None:
 
 def test_job_out_and_in_again(tmp_path: Path) -> None:
     """The traces of a solved job become a job with the same AllReduces and messages."""
-    solution = make_solution(8, (1, 3))
-    SOLUTION_FILE.write(solution, tmp_path / "solution.json")
+    assert run("solve", INSTANCES / "tiny-4.yaml", "--budget", 20, "-o", tmp_path).code == 0
+    solution = SOLUTION_FILE.read(tmp_path / "solution.json")
     folder, out = tmp_path / "traces", tmp_path / "again.json"
     assert run("export", tmp_path / "solution.json", "--to", "chakra", "-o", folder).code == 0
     result = run("import", "chakra", folder, "--as", "co-optimisation", "-o", out, "--json")
     assert any("comm_groups.json" in note for note in result.json["notes"])
     assert {tuple(one["members"]): one["bytes"] for one in result.json["collectives"]} == {
-        one.members: one.payload_bytes for one in solution.demand.allreduce
+        one.members: one.payload_bytes for one in solution.figures.demand.allreduce
     }
     instance = read_instance(out)
     assert isinstance(instance, CoOptimisation)
     strategy = Strategy(tuple(Placement(0, one.pinned_offset or 0) for one in instance.workload.operators))
     demand = demand_of(build_task_graph(instance.cluster, instance.workload, strategy))
-    assert np.array_equal(demand.model_parallel_bytes, solution.demand.model_parallel_bytes)
+    assert np.array_equal(demand.model_parallel_bytes, solution.figures.demand.model_parallel_bytes)
     assert {one.members: one.payload_bytes for one in demand.allreduce} == {
-        one.members: one.payload_bytes for one in solution.demand.allreduce
+        one.members: one.payload_bytes for one in solution.figures.demand.allreduce
     }
 
 

@@ -11,7 +11,7 @@ from tests.support.cli_cases import refusals, run, shared
 from topoopt.core.cluster import LinkDirection, LocalAllReduce
 from topoopt.core.job import CoOptimisation
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.job.solution_file import SOLUTION_FILE
+from topoopt.kinds.job import SOLUTION_FILE
 
 
 @pytest.mark.parametrize("kind", ["flexnet-profile", "flexnet-taskgraph"])
@@ -116,6 +116,6 @@ def test_task_graph_becomes_an_instance(tmp_path: Path) -> None:
     solved = run("solve", out, "--out", tmp_path / "out", "--budget", 20, "--json")
     assert (solved.code, solved.json["check"]["ok"]) == (0, True)
     # Spec m.4: 964.94 MB all-reduced by the 12 servers, 324.4 MB of model-parallel traffic.
-    demand = SOLUTION_FILE.read(tmp_path / "out" / "solution.json").demand
+    demand = SOLUTION_FILE.read(tmp_path / "out" / "solution.json").figures.demand
     assert [(len(group.members), round(group.payload_bytes / 1e6, 2)) for group in demand.allreduce] == [(12, 964.94)]
     assert demand.model_parallel_bytes.sum() / 1e6 == pytest.approx(324.4, abs=0.05)

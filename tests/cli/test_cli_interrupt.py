@@ -16,9 +16,9 @@ import pytest
 from solvers.network.routing import ROUTING_METHODS
 from tests.support.cli_cases import ROOT, chain, job, run, run_apart, searching, write
 from tests.support.hanging import LIMIT_S, endless, time_passes
-from topoopt.core.job_solution import JobSolution
-from topoopt.kinds.job import report as html
-from topoopt.kinds.job import solve as search
+from topoopt.core.result import Result
+from topoopt.kinds.job import methods as search
+from topoopt.page import render
 
 __all__ = ["time_passes"]
 
@@ -43,16 +43,14 @@ def test_signal_in_the_middle_of_the_search(tmp_path: Path, number: signal.Signa
     assert (checked.code, checked.json["ok"]) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("module", "step"), [(search, "compare_fabrics"), (JobSolution, "judged"), (html, "verdict_cards")]
-)
+@pytest.mark.parametrize(("module", "step"), [(search, "compare_fabrics"), (Result, "judged"), (render, "render_page")])
 def test_interrupt_after_the_search(tmp_path: Path, module: Any, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the baselines run, the plan is checked or the report is made: the plan is still written, exit code 130."""
     original = getattr(module, step)
 
-    def interrupted(*values: Any) -> Any:
+    def interrupted(*values: Any, **fields: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
-        return original(*values)
+        return original(*values, **fields)
 
     monkeypatch.setattr(module, step, interrupted)
     instance = write(tmp_path, job(6, 2, chain(6)))
@@ -67,8 +65,8 @@ def test_interrupt_after_the_search(tmp_path: Path, module: Any, step: str, monk
     ("module", "step", "left_out"),
     [
         ("solvers.job.baselines.search_strategy", "baselines_ms", "baseline ideal-switch"),
-        ("topoopt.kinds.job.solve.prove_bound", "bound", "bound of the strategy program"),
-        ("topoopt.kinds.job.solve.instance_bounds", "bound", "bound on traffic"),
+        ("topoopt.kinds.job.methods.prove_bound", "bound", "bound of the strategy program"),
+        ("topoopt.kinds.job.methods.instance_bounds", "bound", "bound on traffic"),
     ],
 )
 def test_what_has_no_time_is_left_out_and_named(
@@ -138,7 +136,7 @@ def test_a_report_that_has_no_time_is_left_out(tmp_path: Path, monkeypatch: pyte
     """The solution is written without its page, which is named; the page of an older solution is gone."""
     instance, out = write(tmp_path, {**INSTANCE, "search": {"budget": 100}}), tmp_path / "out"
     assert run("solve", instance, "--out", out).code == 0
-    monkeypatch.setattr("topoopt.kinds.job.report.verdict_cards", endless)
+    monkeypatch.setattr("topoopt.page.render.render_page", endless)
     result = run("solve", instance, "--out", out, "--time-limit", LIMIT_S, "--json")
     assert (result.code, result.json["report"]) == (0, None)
     assert "left out (no time): report.html" in result.stderr
@@ -228,8 +226,8 @@ main()
         ("solvers.job.search_steps", "anneal", True, "start"),
         ("solvers.job.alternate", "plan_of", False, "routes"),
         ("solvers.job.baselines", "search_strategy", True, "baseline ideal-switch"),
-        ("topoopt.kinds.job.solve", "instance_bounds", True, "bound on traffic"),
-        ("topoopt.kinds.job.report", "verdict_cards", False, "files"),
+        ("topoopt.kinds.job.methods", "instance_bounds", True, "bound on traffic"),
+        ("topoopt.page.render", "render_page", False, "files"),
     ],
 )
 def test_the_second_signal_leaves_what_hangs(

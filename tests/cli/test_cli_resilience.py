@@ -76,7 +76,8 @@ def test_every_failure_of_a_job_is_simulated_and_checked(plan: tuple[Path, Path]
     path, solution = plan
     first = run("resilience", solution, "--instance", path, "--json").json
     document = json.loads(solution.read_text())
-    pairs = {(a, b) for a, b, _ in document["plan"]["topology"]["arcs"] if a < b}
+    switches = document["plan"]["topology"]["switches"]
+    pairs = {(a, b) for row in switches for a, b in enumerate(row) if a < b}
     assert {tuple(each["failure"]["links"][0]) for each in first["links"]} == pairs
     assert first["nominal"] == pytest.approx(document["objective"]["value"])
     assert len(first["servers"]) == 6
@@ -101,8 +102,8 @@ def test_without_the_instance_the_busiest_link_is_told(plan: tuple[Path, Path]) 
 def test_one_failure_and_its_rewiring(plan: tuple[Path, Path]) -> None:
     """Only the failure named is evaluated; what is given up keeps to the limit and the failed link stays away."""
     path, solution = plan
-    arcs = json.loads(solution.read_text())["plan"]["topology"]["arcs"]
-    tail, head = next((a, b) for a, b, _ in arcs if a < b)
+    switches = json.loads(solution.read_text())["plan"]["topology"]["switches"]
+    tail, head = next((a, b) for row in switches for a, b in enumerate(row) if a < b)
     told = run("resilience", solution, "--instance", path, "--link", f"{head}-{tail}", "--rewire", 1, "--json").json
     assert [each["failure"]["links"] for each in told["links"]] == [[[tail, head]]]
     assert told["servers"] == told["worst"] == []

@@ -51,8 +51,7 @@ def test_check_and_report(solved: Path, tmp_path: Path) -> None:
 def test_a_changed_solution_fails_the_check(solved: Path, tmp_path: Path) -> None:
     """Exit code 6."""
     document = json.loads((solved / "solution.json").read_text())
-    document["stays"][0][4] -= 1.0
-    document["stays"][0][5] -= 1.0
+    document["plan"]["schedules"][0]["end_s"][0] -= 1.0
     (tmp_path / "solution.json").write_text(json.dumps(document))
     assert run("check", TRACE, str(tmp_path / "solution.json"))[0] == 6
 

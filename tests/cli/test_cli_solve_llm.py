@@ -34,8 +34,9 @@ def test_the_best_and_what_comes_next(few: Path, tmp_path: Path) -> None:
     assert found["iteration_time_s"] <= times[0]
     assert times == sorted(times)
     assert sum(found["breakdown_s"].values()) == pytest.approx(found["iteration_time_s"], rel=1e-12)
-    lines = json.loads((tmp_path / "solution.json").read_text())["shapes"]
-    fastest = {tuple(line["shape"][:3:2]): line["bound_s"] for line in lines}
+    arrays = json.loads((tmp_path / "solution.json").read_text())["certificates"][0]["arrays"]
+    shapes = zip(arrays["shapes"][::6], arrays["shapes"][2::6], strict=True)
+    fastest = dict(zip(shapes, arrays["bounds_s"], strict=True))
     assert set(fastest) == {(4, 4), (4, 8), (8, 4), (8, 8)}
     fits = 0
     for (tensor, pipeline), value in fastest.items():
@@ -56,7 +57,7 @@ def test_the_answer_comes_first(few: Path, tmp_path: Path) -> None:
     said = " ".join(text.split())
     assert said.startswith("Train llama3-70b on 64 GPUs with tensor ")
     assert "no strategy of the space is faster (proven)." in said
-    assert "the next best on an ideal switch" in text
+    assert "differs in" in text
     assert run("check", tmp_path / "solution.json").code == 0
     page = (tmp_path / "report.html").read_text()
     assert "Schedule of the pipeline" in page
@@ -74,42 +75,41 @@ def test_a_fabric_that_is_not_searched(tmp_path: Path) -> None:
 
 def test_strategies_are_searched_anew_on_each_fabric(tmp_path: Path) -> None:
     """No fabric is faster than the ideal switch or than its bound; the checker recomputes rates and times, and finds
-    a link that is gone, a rate that the links do not give, a ring that leaves a server out, and a time too short."""
+    a link that is gone, faster links, a ring that leaves a server out, a time too short, bounds that are not proven."""
     file = tmp_path / "fabrics.yaml"
     text = CASE.read_text().replace("[ideal-switch]", "[direct-connect, torus-3d, ideal-switch, rail-only]")
     part = FEW.replace("tensor: [4, 8]", "tensor: 8").replace("pipeline: [4, 8]", "pipeline: [2, 4]")
     part = part.replace("recompute: none", "recompute: full")
     text = text.replace("link_gbps: 400", "link_gbps: 100").replace("{tensor: [1, 2, 4, 8], zero: [0, 1, 3]}", part)
     file.write_text(text)
-    assert run("solve", file, "-o", tmp_path).code == 0
+    solved = run("solve", file, "-o", tmp_path, "--json")
+    assert solved.code == 0
     solution = tmp_path / "solution.json"
     assert run("check", solution).code == 0
     document = json.loads(solution.read_text())
-    rows = document["fabrics"]
+    rows = document["plan"]["fabrics"]
     names = ["direct-connect", "torus-3d", "ideal-switch", "rail-only"]
-    assert [one["plan"]["network"]["fabric"] for one in rows] == names
-    times = {name: sum(one["breakdown"].values()) for name, one in zip(names, rows, strict=True)}
-    bounds = [document["bound"]["value"], *document["other_bounds_s"]]
-    for name, one, bound in zip(names, rows, bounds, strict=True):
+    assert [one["network"]["fabric"] for one in rows] == names
+    times = {one["fabric"]: one["iteration_time_s"] for one in solved.json["fabrics"]}
+    arrays = document["certificates"][0]["arrays"]
+    bounds = [document["bound"]["value"], *arrays["fabric_bounds_s"]]
+    assert bounds == [one["bound_s"] for one in solved.json["fabrics"]]
+    for name, bound in zip(names, bounds, strict=True):
         assert times["ideal-switch"] <= times[name] * (1 + 1e-12)
         assert times["ideal-switch"] <= bound * (1 + 1e-12)
         assert bound <= times[name] * (1 + 1e-12)
-        assert one["tried"] >= 1 or name == "ideal-switch"
     assert document["objective"]["value"] == pytest.approx(times["direct-connect"], rel=1e-12)
-    direct = rows[0]["plan"]["network"]
-    first = direct["loads"][0]
+    direct = rows[0]["network"]
     ring = direct["rings"][0]["orders"][0][0]
     for holder, key, value in (
         (direct, "links", direct["links"][1:]),
-        (first, "gbytes_per_s", 2 * first["gbytes_per_s"]),
+        (direct, "link_gbps", 2 * direct["link_gbps"]),
         (direct["rings"][0]["orders"][0], 0, ring[:-1]),
-        (rows[0]["breakdown"], "forward", 0.99 * rows[0]["breakdown"]["forward"]),
+        (document["objective"], "value", 0.99 * document["objective"]["value"]),
         (document["bound"], "value", 0.999 * bounds[0]),
         (document["bound"], "value", times["direct-connect"]),
-        (document["other_bounds_s"], 0, times["torus-3d"] * 1.001),
-        (document["stages"]["forward_s"], 1, 1.01 * document["stages"]["forward_s"][1]),
-        (rows[0]["next"][0]["memory"], "weights", 1.0),
-        (rows[0]["next"][0]["breakdown"], "forward", 1e-3),
+        (arrays["fabric_bounds_s"], 0, times["torus-3d"] * 1.001),
+        (rows[0]["next"][0], "zero", 0),
         (direct, "places", [0, 0, *range(2, 8)]),
     ):
         kept, holder[key] = holder[key], value

@@ -56,7 +56,7 @@ def test_what_is_missing_is_said(bare: None, tmp_path: Path) -> None:
 
 def test_solutions_have_no_need_of_them(bare: None) -> None:
     """Solve, check, report and compare; a table of Arrow is refused with the extra's name."""
-    problem = topoopt.topology_problem(servers=4, degree=2, demand=np.ones((4, 4)) - np.eye(4), links="unidirectional")
+    problem = topoopt.TopologyInstance(servers=4, degree=2, demand=np.ones((4, 4)) - np.eye(4), links="unidirectional")
     solution = topoopt.solve(problem)
     assert topoopt.check(problem, solution).ok
     assert topoopt.report(solution)

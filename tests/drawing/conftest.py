@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from tests.support import make_solution as module
-from topoopt.core.job_solution import JobSolution
+from tests.support.handmade import HandmadeResult
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +18,6 @@ def handmade() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def make_solution() -> Callable[..., JobSolution]:
+def make_solution() -> Callable[..., HandmadeResult]:
     """Builder of hand-made solutions."""
     return module.make_solution

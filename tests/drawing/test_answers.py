@@ -13,11 +13,12 @@ import pytest
 from tests.support.cli_cases import run
 from tests.support.gallery import QUESTIONS, said_of
 from tests.support.paths import INSTANCES
+from tests.support.shared_cases import fat_tree
 from tests.support.smallest import SMALLEST, problem_of, solution_of
 from topoopt.analyses.resilience.answer import answer as failures_answer
 from topoopt.analyses.resilience.tables import faster_text
 from topoopt.core.failures import Failure, FailureOutcome, Resilience
-from topoopt.core.network_solution import RoutedNetwork
+from topoopt.core.network import NetworkProblem, RoutingMode, RoutingPlan
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.verdict import Status
@@ -124,27 +125,41 @@ def test_networks_say_whether_the_demand_fits() -> None:
     """Theta above 1 does not fit, and 1/theta of it does; Gbit/s where the rate of a link is known."""
     base = replace(solution_of("routing"), status=Status.FEASIBLE, bound=Bound(1.7, Argument.LAYERED_MOORE))
 
-    def loaded(*thetas: float) -> RoutedNetwork:
-        flow = base.flow
-        flows = tuple(replace(flow, flow=flow.flow * theta / base.theta) for theta in thetas)
-        return replace(base.network, routing=replace(base.network.routing, flows=flows))
+    def loaded(*thetas: float) -> RoutingPlan:
+        (flow,) = base.plan.flows
+        return RoutingPlan(flows=tuple(replace(flow, flow=flow.flow * t / base.figures.theta) for t in thetas))
 
-    def said(theta: float, **changes: Any) -> str:
-        return answer_of(replace(base, network=loaded(theta), objective=Objective("theta", theta, ""), **changes))
+    def said(theta: float, problem: NetworkProblem = base.problem, **changes: Any) -> str:
+        objective = Objective("theta", theta, "")
+        return answer_of(replace(base, plan=loaded(theta), objective=objective, problem=problem, **changes))
 
     assert said(2.04) == (
         "The demand does not fit: the busiest link would need 204 % of its capacity, so 49 % of the demand fits; "
         "no routing over these links can carry more than 1.20× as much (proven)."
     )
-    assert "would need 204 % of its capacity (204.0 of 100.0 Gbit/s), so 49 %" in said(2.04, link_gbps=100.0)
+    assert "would need 204 % of its capacity (204.0 of 100.0 Gbit/s), so 49 %" in said(
+        2.04, replace(base.problem, link_gbps=100.0)
+    )
     assert said(0.5, bound=Bound(0.48, Argument.LAYERED_MOORE)) == (
         "The demand fits: the busiest link is 50 % full, and 2.00× as much would fit; "
         "no routing over these links can carry more than 4.2 % more (proven)."
     )
     assert "the busiest link is 100 % full; " in said(1.0, bound=Bound(0.9, Argument.LAYERED_MOORE))
     assert "no routing over these links carries more (proven)" in said(2.0, status=Status.OPTIMAL)
-    several = replace(base, network=loaded(0.25, 0.5), objective=Objective("worst-theta", 0.5, ""))
+    two = replace(base.problem, demand=np.stack([base.problem.demand] * 2), routing=RoutingMode.ADAPTED)
+    several = replace(base, plan=loaded(0.25, 0.5), objective=Objective("worst-theta", 0.5, ""), problem=two)
     assert answer_of(several).startswith("The worst of 2 demands fits: the busiest link is 50 % full, and 2.00×")
+
+
+def test_topologies_for_a_demand_without_unit_have_a_score() -> None:
+    """Nothing fits or does not fit; with a rate of the links it does."""
+    best = solution_of("topology")
+    assert answer_of(best) == ("Theta 3.000; no network of these servers and interfaces is below it (proven).")
+    opened = replace(best, status=Status.FEASIBLE, bound=Bound(2.5, Argument.LAYERED_MOORE))
+    assert answer_of(opened) == "Theta 3.000; no network is below 2.500 (proven)."
+    nothing = replace(opened, bound=Bound(0.0, Argument.LAYERED_MOORE))
+    assert answer_of(nothing) == "Theta 3.000; nothing is proven of other networks."
+    assert "does not fit" in answer_of(replace(opened, problem=replace(best.problem, link_gbps=100.0)))
 
 
 def test_answers_of_the_other_kinds() -> None:
@@ -160,23 +175,27 @@ def test_answers_of_the_other_kinds() -> None:
         "no placement on these devices can be more than 1.20× faster (proven)."
     )
     split = solution_of("hierarchical-bandwidth")
-    job = replace(split.jobs[0], weight=2.0, time_ns=1e6, equal_split_ns=1.5e6)
-    split = replace(split, jobs=(job,), cost_usd=1e6, equal_cost_usd=2e6)
-    assert answer_of(split).startswith(
-        "One iteration takes 2.000 ms on a network of 1.000 M USD, 1.50× faster than the same bandwidth split equally "
-        "with 3.00× the performance per cost; "
+    figures = split.figures
+    gain = figures.equal_time_ns / figures.time_ns
+    assert re.match(
+        rf"One iteration takes [\d.]+ \S+ on a network of .* USD, {gain:.2f}× faster than the same bandwidth split "
+        r"equally with .*× the performance per cost; ",
+        answer_of(split),
     )
-    assert "network of" not in answer_of(replace(split, cost_usd=None))
     shared = solution_of("shared-cluster")
-    first = shared.runs[0]
-    stays = first.stays
-    came = shared.jobs.arrival_s[stays.job]
-    later = replace(stays, work_to_s=came + 2.5 * (stays.work_to_s - came))
-    other = replace(first, fabric=replace(first.fabric, name="tree"), stays=later)
-    assert ", on average, 2.50× faster than on tree; " in answer_of(replace(shared, runs=(first, other)))
-    assert "than on" not in answer_of(replace(shared, runs=(first,))).split(";")[0]
-    cut = replace(other, finished=np.arange(len(shared.jobs)) > 0)
-    assert "than on" not in answer_of(replace(shared, runs=(first, cut))).split(";")[0]
+    first = shared.plan.schedules[0]
+    arrival = shared.figures.jobs.arrival_s[first.job]
+    problem = replace(shared.problem, fabrics=(shared.problem.fabrics[0], fat_tree("tree")))
+    later = replace(first, end_s=arrival + 2.5 * (first.end_s - arrival))
+
+    def both(second: Any) -> Any:
+        return replace(shared, problem=problem, plan=replace(shared.plan, schedules=(first, second)))
+
+    assert ", on average, 2.50× faster than on tree; " in answer_of(both(later))
+    alone = replace(shared, problem=problem, plan=replace(shared.plan, schedules=(first,)))
+    assert "than on" not in answer_of(alone).split(";")[0]
+    cut = replace(later, unfinished=later.job[:1], cut_s=float(later.end_s.max()))
+    assert "than on" not in answer_of(both(cut)).split(";")[0]
 
 
 def test_a_failure_that_seems_to_help_is_explained() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,14 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.handmade import HandmadeResult, altered
 from topoopt.core.bill import FabricPrices
-from topoopt.core.job_solution import JobSolution, OperatorChoice, Span
+from topoopt.core.job_solution import OperatorChoice, Span
 from topoopt.drawing.lanes import merged
-from topoopt.kinds.job.strategy_table import strategy_rows
-from topoopt.kinds.job.timeline import packed, shown_servers
-from topoopt.kinds.job.times import fabric_bars, longest_steps
+from topoopt.kinds.job.plots import packed, shown_servers
+from topoopt.kinds.job.tables import fabrics_table, steps_table, strategy_table
+from topoopt.page.blocks import Table
 
-Builder = Callable[..., JobSolution]
+Builder = Callable[..., HandmadeResult]
+
+
+def texts(table: Table) -> list[list[str]]:
+    """The cells of a table as they are written."""
+    return [[column.text(value) for column, value in zip(table.columns, row, strict=True)] for row in table.rows]
 
 
 times = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=25)
@@ -62,9 +69,11 @@ def test_big_clusters_show_the_lanes_that_matter(make_solution: Builder) -> None
     plain = make_solution(128, (1, 13), tables=64)
     path = (Span(101, "forward", "a", 0, 1), Span(77, "transfer", "b", 1, 2), Span(103, "backward", "c", 2, 3))
     work = tuple(Span(i, "forward", "w", 0, 1 + (i == 55) * 5) for i in range(128))
-    lanes = shown_servers(replace(plain, evaluation=replace(plain.evaluation, critical_path=path, timeline=work)))
+    lanes = shown_servers(
+        altered(plain, evaluation=replace(plain.figures.evaluation, critical_path=path, timeline=work)).figures
+    )
     assert lanes == sorted([*range(21), 55, 101, 103])
-    assert shown_servers(make_solution(16)) == list(range(16))
+    assert shown_servers(make_solution(16).figures) == list(range(16))
 
 
 def test_strategy_folds_only_what_is_alike(make_solution: Builder) -> None:
@@ -83,16 +92,16 @@ def test_strategy_folds_only_what_is_alike(make_solution: Builder) -> None:
         operator("d2", "dense", "x2", (1, 3)),
         operator("a", "attention", "x2", (1, 3)),
     )
-    rows = strategy_rows(replace(plain, operators=operators))
-    assert [(row.name, row.count, row.servers) for row in rows] == [
+    table = strategy_table(altered(plain, operators=operators).figures)
+    assert [(row[0], len(table.members.get(k, ())), row[3]) for k, row in enumerate(table.rows)] == [
         ("e0 … e2", 3, "1 each, over 0,3"),
-        ("d0", 1, "0,2"),
+        ("d0", 0, "0,2"),
         ("d1 … d2", 2, "1,3"),
-        ("a", 1, "1,3"),
+        ("a", 0, "1,3"),
     ]
     # Two tables on server 0, one on server 3: servers work side by side.
-    assert (rows[0].forward, rows[0].backward, rows[0].weights) == ("1.000 ms", "2.000 ms", "3.000 MB")
-    assert [member.name for member in rows[0].members] == ["e0", "e1", "e2"]
+    assert texts(table)[0][4:] == ["1.000 ms", "2.000 ms", "3.000 MB"]
+    assert [member[0] for member in table.members[0]] == ["e0", "e1", "e2"]
 
 
 def test_long_strategies_fold_across_kinds(make_solution: Builder) -> None:
@@ -102,9 +111,10 @@ def test_long_strategies_fold_across_kinds(make_solution: Builder) -> None:
     operators = tuple(
         OperatorChoice(f"op{i}", kind, "x4", (0, 1, 2, 3), 0.1, 0.1, 0, 0) for i, kind in enumerate(kinds)
     )
-    (row,) = strategy_rows(replace(plain, operators=operators))
-    assert (row.count, row.servers) == (150, "all 4")
-    assert sorted(row.kind.split(", ")) == sorted(f"{kind} {kinds.count(kind)}" for kind in set(kinds))
+    table = strategy_table(altered(plain, operators=operators).figures)
+    (row,) = table.rows
+    assert (len(table.members[0]), row[3]) == (150, "all 4")
+    assert sorted(row[1].split(", ")) == sorted(f"{kind} {kinds.count(kind)}" for kind in set(kinds))
 
 
 def test_layers_that_repeat_are_shown_once(make_solution: Builder) -> None:
@@ -120,47 +130,46 @@ def test_layers_that_repeat_are_shown_once(make_solution: Builder) -> None:
         for j, (kind, split, servers) in enumerate(layer)
     ]
     operators.append(OperatorChoice("output", "dense", "x1", (1,), 0.1, 0.1, 0, 0))
-    rows = strategy_rows(replace(plain, operators=tuple(operators)))
-    assert [row.count for row in rows] == [1, 24, 24, 24, 24, 24, 24, 1]
-    assert [row.split for row in rows[1:-1]] == [split for _, split, _ in layer]
-    assert rows[1].name == "layer0_0 … layer23_0"
-    assert (rows[1].forward, rows[1].weights) == ("24.00 ms", "24.00 MB")
-    assert sum(len(row.members) for row in rows) == 144
+    table = strategy_table(altered(plain, operators=tuple(operators)).figures)
+    assert [len(table.members.get(row, ())) for row in range(8)] == [0, 24, 24, 24, 24, 24, 24, 0]
+    rows = texts(table)
+    assert [row[2] for row in rows[1:-1]] == [split for _, split, _ in layer]
+    assert rows[1][0] == "layer0_0 … layer23_0"
+    assert (rows[1][4], rows[1][6]) == ("24.00 ms", "24.00 MB")
 
 
 def test_longest_steps_come_first(make_solution: Builder) -> None:
     """Steps by duration, numbered by their place in the path, with their share of the iteration."""
     plain = make_solution(4, (1,))
     path = (Span(0, "forward", "a", 0, 1), Span(2, "transfer", "b 2→3", 1, 6), Span(-1, "allreduce", "c", 6, 10))
-    evaluation = replace(plain.evaluation, critical_path=path)
-    steps = longest_steps(replace(plain, objective=replace(plain.objective, value=10.0), evaluation=evaluation))
-    assert [(step.place, step.kind, step.where, step.share) for step in steps] == [
-        (2, "transfer", "from server 2", "50.0 %"),
-        (3, "AllReduce", "network", "40.0 %"),
-        (1, "forward", "server 0", "10.0 %"),
+    evaluation = replace(plain.figures.evaluation, critical_path=path)
+    steps = texts(steps_table(altered(plain, evaluation=evaluation).figures))
+    assert [(step[0], step[1], step[3], step[6]) for step in steps] == [
+        ("2", "transfer", "from server 2", "50.0 %"),
+        ("3", "AllReduce", "network", "40.0 %"),
+        ("1", "forward", "server 0", "10.0 %"),
     ]
 
 
 def test_fabric_bars_are_proportional(make_solution: Builder) -> None:
     """Bars run from the lower bound to the slowest fabric, whose bar is full; widths go with time."""
     solution = make_solution(16)
-    bars = fabric_bars(solution)
-    assert [bar.ms for bar in bars] == sorted(bar.ms for bar in bars)
-    assert bars[-1].width == "100%"
-    widths = [float(bar.width.rstrip("%")) / 100 for bar in bars]
-    assert widths == pytest.approx([bar.ms / bars[-1].ms for bar in bars], abs=1e-5)
-    assert {(bar.price, bar.worth) for bar in bars} == {("", "")}
+    table = fabrics_table(solution, solution.figures)
+    times_ms = [row[2] for row in table.rows]
+    assert times_ms == sorted(times_ms)
+    draw = table.columns[1].html
+    assert draw is not None
+    widths = [re.findall(r'width="([0-9.]+)%"', str(draw(row[1])))[-1] for row in table.rows]
+    assert [float(width) / 100 for width in widths] == pytest.approx([ms / times_ms[-1] for ms in times_ms], abs=1e-5)
+    assert [column.key for column in table.columns] == ["fabric", "bar", "iteration_time_ms", "versus", "description"]
 
 
 def test_fabric_bars_tell_prices(make_solution: Builder) -> None:
     """20 ms on half a million dollars are 100 iterations a second per million; the bound has no network to pay."""
     plain = make_solution(16)
-    solution = replace(
-        plain,
-        objective=replace(plain.objective, value=20.0),
-        prices=FabricPrices("book", "0" * 64, (("direct-connect", 5e5), ("fat-tree", 1e6))),
-    )
-    bars = {bar.name: bar for bar in fabric_bars(solution)}
-    assert (bars["this plan"].price, bars["this plan"].worth) == ("500,000", "100.0")
-    assert bars["fat-tree"].price == "1,000,000"
-    assert bars["lower bound"].price == bars["ideal-switch"].price == ""
+    prices = FabricPrices("book", "0" * 64, (("direct-connect", 5e5), ("fat-tree", 1e6)))
+    solution = altered(plain, objective=replace(plain.objective, value=20.0), prices=prices)
+    rows = {row[0]: row[5:] for row in texts(fabrics_table(solution, solution.figures))}
+    assert rows["this plan"] == ["500,000", "100.0"]
+    assert rows["fat-tree"][0] == "1,000,000"
+    assert rows["lower bound"][0] == rows["ideal-switch"][0] == ""

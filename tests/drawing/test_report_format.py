@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.result import Result
 from topoopt.drawing.format import byte_size, number, percent, ratio, server_set, shortened
 from topoopt.drawing.png import palette_png, ramp
 from topoopt.drawing.sentences import compared
 from topoopt.drawing.svg import decade_ticks, element, percentage, ticks
 
-Builder = Callable[..., JobSolution]
+Builder = Callable[..., Result[Any, Any]]
 
 
 @pytest.mark.parametrize(

@@ -8,20 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.support.handmade import HandmadeResult, altered
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.job_solution import Span
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.drawing.heat_map import colour_index, in_blocks
 from topoopt.drawing.switches import describe_permutation
 from topoopt.drawing.topology_picture import families, find_links
 from topoopt.drawing.utilisation import use_class
-from topoopt.kinds.job.heat_maps import allreduce_bytes
-from topoopt.kinds.job.link_rows import link_statistics
-from topoopt.kinds.job.route_rows import ring_rows, ring_text, route_summary
+from topoopt.kinds.job.tables import allreduce_bytes, link_statistics, ring_text, rings_table, routes_table
 
-Builder = Callable[..., JobSolution]
+Builder = Callable[..., HandmadeResult]
 
 
 def test_allreduce_matrix_follows_the_rings(make_solution: Builder) -> None:
@@ -32,7 +31,7 @@ def test_allreduce_matrix_follows_the_rings(make_solution: Builder) -> None:
     back = ((0, 3, 2), (2, 1), (1, 0))
     rings = (GroupRings(members, (Ring((0, 1, 2), 0.75, hop), Ring((0, 2, 1), 0.25, back))),)
     demand = Demand(np.zeros((4, 4)), (AllReduceDemand(members, 900.0),))
-    matrix = allreduce_bytes(replace(plain, plan=replace(plain.plan, rings=rings), demand=demand))
+    matrix = allreduce_bytes(altered(plain, plan=replace(plain.plan, rings=rings), demand=demand).figures)
     expected = np.zeros((4, 4))
     expected[[0, 1, 2], [1, 2, 0]] = 900.0
     expected[[0, 2, 1], [2, 1, 0]] = 300.0
@@ -79,10 +78,11 @@ def test_link_statistics_count_parallel_links(make_solution: Builder) -> None:
         multiplicity=np.array([1, 1, 2], dtype=np.int32),
         switches=np.full((3, 4), -1, dtype=np.int32),
     )
-    evaluation = replace(plain.evaluation, link_bytes=np.array([30.0, 10.0, 80.0]))
-    ms = 100 / (plain.cluster.link_gbps * 1e9 / 8 / 1000)  # of 100 bytes on a link
-    solution = replace(plain, objective=replace(plain.objective, value=ms), evaluation=evaluation)
-    found = link_statistics(replace(solution, plan=replace(plain.plan, topology=topology)))
+    ms = 100 / (plain.figures.cluster.link_gbps * 1e9 / 8 / 1000)  # of 100 bytes on a link
+    path = (Span(0, "forward", "a", 0.0, ms),)
+    evaluation = replace(plain.figures.evaluation, link_bytes=np.array([30.0, 10.0, 80.0]), critical_path=path)
+    case = altered(plain, evaluation=evaluation, plan=replace(plain.plan, topology=topology))
+    found = link_statistics(case.figures)
     assert (found.arcs, found.links, found.unused) == (3, 4, 0)
     assert (found.mean_bytes, found.max_bytes, found.min_bytes) == (30.0, 40.0, 10.0)
     assert found.imbalance == pytest.approx(4 / 3)
@@ -145,10 +145,9 @@ def test_rings_in_words(make_solution: Builder) -> None:
     assert ring_text(stride, 12) == "+6 (+1 +5)"
     uneven = Ring((0, 6), 1.0, ((0, 1, 6), (6, 0)))
     assert ring_text(uneven, 12) == "+6 (1.500 hops on average)"
-    rows = ring_rows(make_solution(16))
-    assert [(row.groups, row.size, row.members, row.payload) for row in rows] == [
-        ("1 group", 16, "all 16", "127.9 MB"),
-        ("4 groups", 4, "0,4,8,12, and 3 more", "16.78 MB each"),
+    assert [tuple(row[:4]) for row in rings_table(make_solution(16).figures).rows] == [
+        (1, 16, "all 16", "127.9 MB"),
+        (4, 4, "0,4,8,12, and 3 more", "16.78 MB each"),
     ]
 
 
@@ -166,10 +165,9 @@ def test_route_summary_weighs_by_bytes(make_solution: Builder) -> None:
     )
     matrix = np.zeros((4, 4))
     matrix[0, 1], matrix[1, 2] = 300.0, 100.0
-    found = route_summary(replace(plain, plan=replace(plain.plan, routes=table), demand=Demand(matrix, ())))
-    assert found.text.startswith("2 ordered pairs over 3 paths; 1 pair split over several.")
-    assert "1.250 hops on average, at most 2" in found.text
-    assert [(row.hops, row.paths, row.size, row.share) for row in found.rows] == [
-        (1, 2, "300 B", "75.0 %"),
-        (2, 1, "100 B", "25.0 %"),
-    ]
+    case = altered(plain, plan=replace(plain.plan, routes=table), demand=Demand(matrix, ()))
+    found = routes_table(case.figures)
+    assert found.note.startswith("2 ordered pairs over 3 paths; 1 pair split over several.")
+    assert "1.250 hops on average, at most 2" in found.note
+    texts = [[column.text(value) for column, value in zip(found.columns, row, strict=True)] for row in found.rows]
+    assert [row[:4] for row in texts] == [["1", "2", "300 B", "75.0 %"], ["2", "1", "100 B", "25.0 %"]]

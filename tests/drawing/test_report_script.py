@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from topoopt.core.job_solution import JobSolution
-from topoopt.kinds.job.report import render_html
+from tests.support.handmade import HandmadeResult, report
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -48,10 +47,10 @@ window.addEventListener("load", () => {
 
 @pytest.mark.heavy
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium to open a page with")
-def test_a_tap_and_a_key_show_what_a_mouse_shows(tmp_path: Path, make_solution: Callable[..., JobSolution]) -> None:
+def test_a_tap_and_a_key_show_what_a_mouse_shows(tmp_path: Path, make_solution: Callable[..., HandmadeResult]) -> None:
     """The second picture that is tapped takes the focus and keeps its tip; Escape hides it, arrows go round."""
     page = tmp_path / "page.html"
-    page.write_text(render_html(make_solution(16)).replace("</body>", PROBE))
+    page.write_text(report(make_solution(16)).replace("</body>", PROBE))
     words = (str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}")
     told = subprocess.run([*words, "--dump-dom", f"file://{page}"], capture_output=True, text=True, check=True).stdout
     title = re.search(r"<title>(.*?)</title>", told)

@@ -16,7 +16,7 @@ from tests.support.mutations import with_value
 from tests.support.paths import ROOT
 from topoopt.core.errors import InputError
 from topoopt.formats.chakra.content import CommType, NodeType
-from topoopt.kinds.job.solution_file import SOLUTION_FILE
+from topoopt.kinds.job import SOLUTION_FILE
 from topoopt.kinds.solution_file import read_solution
 
 
@@ -50,22 +50,22 @@ def collective(folder: Path) -> Path:
 
 ALTERED: dict[Callable[[Path], Path], list[tuple[tuple[str | int, ...], Any, str]]] = {
     job: [
-        (("plan", "rings", 0, "rings", 0, "paths", 0), [1], "plan.rings[0].rings[0].paths[0]"),
-        (("plan", "rings", 0, "rings", 0, "order"), [0, 0, 1, 2], "plan.rings[0].rings[0].order"),
-        (("plan", "rings", 0, "rings"), [], "plan.rings[0]"),
-        (("plan", "rings", 0, "members"), [0, 1], "plan.rings[0].rings[0].order"),
+        (("plan", "rings", 0, 0, 1, 0), [], "plan.rings[0][0][1][0]"),
+        (("plan", "rings", 0, 0, 1, 0), [4], "plan"),
+        (("plan", "rings", 0), [], "plan.rings[0]"),
+        (("plan", "routes", 0, 1), [1], "plan.routes[0][1]"),
     ],
     network: [
-        (("topology", "switches", 0, 0), 5, "topology.switches[0]"),
-        (("topology", "switches", 0, 0), -2, "topology.switches[0][0]"),
+        (("plan", "circuits", 0, 0), 4096, "plan.circuits[0][0]"),
+        (("plan", "circuits", 0, 0), -2, "plan.circuits[0][0]"),
     ],
     collective: [
-        (("schedule", "routes", 0), [1, 3], "schedule.routes"),
-        (("schedule", "routes", 0), [1, 5], "schedule.routes"),
+        (("plan", "routes", 0), [1], "plan.routes[0]"),
+        (("plan", "send_step", 0), -1, "plan.send_step[0]"),
     ],
     hierarchy: [
-        (("blocks", 0), "1e5", "blocks[0]"),
-        (("blocks", 0), "Ring", "blocks[0]"),
+        (("plan", "bandwidth_gbytes_per_s", 0), "1e5", "plan.bandwidth_gbytes_per_s[0]"),
+        (("plan", "design"), -1, "plan.design"),
     ],
 }
 

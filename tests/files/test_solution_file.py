@@ -14,13 +14,15 @@ import pytest
 
 from tests.support.same_value import assert_same
 from topoopt.core.errors import InputError, TopooptError
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.result import Result
 from topoopt.core.routing import PathTable
 from topoopt.core.verdict import Status, StopReason
-from topoopt.kinds.job.solution_file import SOLUTION_FILE
+from topoopt.kinds.job import SOLUTION_FILE
+
+JobResult = Result[Any, Any]
 
 
-def test_a_solution_comes_back_bit_for_bit(tmp_path: Path, ring_solution: JobSolution) -> None:
+def test_a_solution_comes_back_bit_for_bit(tmp_path: Path, ring_solution: JobResult) -> None:
     """Every field, every array and its dtype survive the file."""
     path = tmp_path / "solution.json"
     SOLUTION_FILE.write(ring_solution, path)
@@ -28,59 +30,48 @@ def test_a_solution_comes_back_bit_for_bit(tmp_path: Path, ring_solution: JobSol
     assert SOLUTION_FILE.text(SOLUTION_FILE.read(path)) == path.read_text(encoding="utf-8")
 
 
-def test_an_empty_network_comes_back_too(tmp_path: Path, ring_solution: JobSolution) -> None:
-    """No routes, no rings, no arcs, dark switches: arrays of length zero keep their types."""
+def test_a_plan_without_traffic_comes_back_too(tmp_path: Path, ring_solution: JobResult) -> None:
+    """No routes, no rings: arrays of length zero keep their types."""
     none = np.zeros(0, dtype=np.int32)
     start = np.zeros(1, dtype=np.int64)
     routes = PathTable(4, none, none, start, np.zeros(0), start, none)
-    topology = dataclasses.replace(
-        ring_solution.plan.topology,
-        arcs=np.zeros((0, 2), dtype=np.int32),
-        multiplicity=none,
-        switches=np.full((2, 4), -1, dtype=np.int32),
-        offsets=(),
-    )
-    evaluation = dataclasses.replace(ring_solution.evaluation, link_bytes=np.zeros(0), timeline=(), critical_path=())
-    plan = dataclasses.replace(ring_solution.plan, routes=routes, topology=topology, rings=())
-    solution = dataclasses.replace(ring_solution, plan=plan, evaluation=evaluation)
+    plan = dataclasses.replace(ring_solution.plan, routes=routes, rings=())
+    solution = dataclasses.replace(ring_solution, plan=plan)
     SOLUTION_FILE.write(solution, tmp_path / "a.json")
     assert_same(SOLUTION_FILE.read(tmp_path / "a.json"), solution)
 
 
-def test_equal_solutions_give_equal_bytes(ring_solution: JobSolution) -> None:
-    """The text depends on values only: integer-valued floats and numpy scalars are written alike."""
-    other = dataclasses.replace(
-        ring_solution,
-        cluster=dataclasses.replace(ring_solution.cluster, link_gbps=100),
-        initial_ms=np.float64(0.5),
-        samples=np.int64(8),  # type: ignore[arg-type]
-    )
+def test_equal_solutions_give_equal_bytes(ring_solution: JobResult) -> None:
+    """The text depends on values only: numpy scalars are written as numbers."""
+    objective = dataclasses.replace(ring_solution.objective, value=np.float64(1 / 3))
+    other = dataclasses.replace(ring_solution, objective=objective)
     assert SOLUTION_FILE.text(other) == SOLUTION_FILE.text(ring_solution)
 
 
-def test_the_file_is_plain_json(ring_solution: JobSolution) -> None:
-    """Figures can be found by anybody's JSON reader."""
+def test_the_file_is_plain_json(ring_solution: JobResult) -> None:
+    """Decisions can be found by anybody's JSON reader; what follows from them is not there."""
     document = json.loads(SOLUTION_FILE.text(ring_solution))
     assert document["kind"] == "co-optimisation-solution"
     assert document["objective"] == {"name": "iteration time", "value": 1 / 3, "unit": "ms"}
-    assert document["plan"]["topology"]["arcs"][:2] == [[0, 1, 1], [0, 3, 1]]
-    assert document["plan"]["routes"]["pairs"] == [
-        [0, 2, [[0.1, [0, 1, 2]], [0.9, [0, 3, 2]]]],
-        [2, 0, [[1.0, [2, 1, 0]]]],
-    ]
-    assert document["demand"]["model_parallel_bytes"] == [[0, 2, 1024 / 3], [2, 0, 1024 / 3]]
+    assert document["plan"]["topology"]["switches"] == [[1, 0, 3, 2], [3, 2, 1, 0]]
+    assert document["plan"]["routes"] == [[0.1, [0, 1, 2]], [0.9, [0, 3, 2]], [1.0, [2, 1, 0]]]
+    assert document["plan"]["rings"] == [[[1.0, [[0], [1], [2], [3]]]]]
+    assert set(document["plan"]) == {
+        "strategy", "topology", "routes", "rings", "schedules", "link_sharing", "comparison"
+    }  # fmt: skip
 
 
-def test_numbers_that_are_not_finite_are_never_written(tmp_path: Path, ring_solution: JobSolution) -> None:
+def test_numbers_that_are_not_finite_are_never_written(tmp_path: Path, ring_solution: JobResult) -> None:
     """A bug upstream ends in an error, not in a file nobody can read."""
+    objective = dataclasses.replace(ring_solution.objective, value=float("inf"))
     with pytest.raises(TopooptError, match="cannot be written"):
-        SOLUTION_FILE.write(dataclasses.replace(ring_solution, initial_ms=float("inf")), tmp_path / "a.json")
+        SOLUTION_FILE.write(dataclasses.replace(ring_solution, objective=objective), tmp_path / "a.json")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("status", "stopped_by"), [*itertools.product(Status, StopReason)])
 def test_every_state_comes_back(
-    tmp_path: Path, ring_solution: JobSolution, status: Status, stopped_by: StopReason
+    tmp_path: Path, ring_solution: JobResult, status: Status, stopped_by: StopReason
 ) -> None:
     """Every status and every reason to stop can stand in a file."""
     solution = dataclasses.replace(ring_solution, status=status, stopped_by=stopped_by)
@@ -101,57 +92,39 @@ def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-TOPOLOGY = ("plan", "topology")
-PAIRS = ("plan", "routes", "pairs")
-RING = ("plan", "rings", 0)
+SWITCHES = ("plan", "topology", "switches")
+ROUTES = ("plan", "routes")
+RING = ("plan", "rings", 0, 0)
 SPOILT: list[tuple[Callable[[dict[str, Any]], None], str, str]] = [
     (put("schema_version", value=1), "schema_version", "out of range"),
-    (put("kind", value="co-optimisation"), "kind", "not one of"),
     (put("status", value="optimum"), "status", "did you mean optimal"),
     (put("extra", value=1), "extra", "unknown key"),
     (put("objective", "value", value="fast"), "objective.value", "wrong type"),
     (put("objective", "value", value=float("nan")), "objective.value", "not a finite number"),
     (put("name", value="\x1b[2J"), "name", "control characters"),
-    (put("cluster", "servers", value=10**9), "cluster.servers", "2 to 4096"),
-    (put("cluster", "servers", value=5), "plan.topology.servers", "not the servers of the cluster"),
-    (put("demand", "servers", value=3), "demand.servers", "not the servers of the cluster"),
     (put("plan", "strategy", 0, value=[-1, 0]), "plan.strategy[0][0]", "out of range"),
-    (put("plan", "strategy", 0, value=[0, 4]), "plan.strategy[0]", "servers 0 to 3"),
-    (put("plan", "strategy", value=[[0, 0]]), "plan.strategy", "wrong number of placements"),
-    (put("operators", 0, "servers", 0, value=9), "operators[0].servers", "no such server"),
-    (put(*TOPOLOGY, "arcs", 0, value=[0, 4, 1]), "plan.topology.arcs[0]", "no such server"),
-    (put(*TOPOLOGY, "arcs", 0, value=[0, -1, 1]), "plan.topology.arcs[0][1]", "out of range"),
-    (put(*TOPOLOGY, "arcs", 0, value=[0, 1]), "plan.topology.arcs[0][2]", "missing"),
-    (put(*TOPOLOGY, "arcs", 0, value=[0, 1, 0]), "plan.topology.arcs[0][2]", "out of range"),
-    (put(*TOPOLOGY, "arcs", 0, value=[0, 3, 1]), "plan.topology.arcs", "more than once"),
-    (put(*TOPOLOGY, "arcs", value=[]), "evaluation.link_bytes", "one for each arc"),
-    (put(*TOPOLOGY, "switches", value=[[0, 1, 2, 3]]), "plan.topology.switches", "one for each interface"),
-    (put(*TOPOLOGY, "switches", 1, value=[0]), "plan.topology.switches[1]", "one for each server"),
-    (put(*TOPOLOGY, "switches", 1, 0, value=-2), "plan.topology.switches[1][0]", "out of range"),
-    (put(*TOPOLOGY, "offsets", value=[4]), "plan.topology.offsets", "no such server"),
-    (put("plan", "routes", "nodes_total", value=10**6), "plan.routes.nodes_total", "1 to 8192"),
-    (put("plan", "routes", "nodes_total", value=3), "plan.routes.nodes_total", "fewer nodes"),
-    (put(*PAIRS, 0, value=[2, 0, []]), "plan.routes.pairs[1]", "out of order"),
-    (put(*PAIRS, 0, 2, 0, 1, value=[0, 7, 2]), "plan.routes.pairs[0][2][0][1]", "no such node"),
-    (put(*PAIRS, 0, 2, 0, 1, value=[]), "plan.routes.pairs[0][2][0][1]", "wrong length"),
-    (put(*PAIRS, 0, 2, 0, 0, value=-0.5), "plan.routes.pairs[0][2][0][0]", "out of range"),
-    (put(*RING, "members", value=[0, 1, 1]), "plan.rings[0].members", "more than once"),
-    (put(*RING, "rings", 0, "order", value=[0, 1]), "plan.rings[0].rings[0].paths", "one from each member"),
-    (put(*RING, "rings", 0, "paths", 0, value=[0, 6]), "plan.rings[0].rings[0].paths[0]", "no such server"),
-    (put("demand", "model_parallel_bytes", 0, value=[0, 8, 1]), "demand.model_parallel_bytes[0]", "no such server"),
-    (put("demand", "model_parallel_bytes", 0, value=[2, 0, 1]), "demand.model_parallel_bytes[1]", "more than once"),
-    (put("demand", "allreduce", 0, value=[1, [0, 5]]), "demand.allreduce[0]", "no such server"),
-    (put("evaluation", "link_bytes", value=[0.5]), "evaluation.link_bytes", "8, one for each arc"),
-    (put("evaluation", "critical_path", 0, 1, value="sleep"), "evaluation.critical_path[0][1]", "forward, backward"),
-    (put("evaluation", "timeline", 0, 0, value=4), "evaluation.timeline[0]", "no such server"),
-    (put("evaluation", "timeline", 0, value=5), "evaluation.timeline[0]", "wrong type"),
+    (put("plan", "strategy", 0, value=[0, 4]), "plan", "an operator on server 4"),
+    (put("plan", "link_sharing", value="lifo"), "plan.link_sharing", "did you mean fifo"),
+    (put(*SWITCHES, 0, value=[1, 0, 3]), "plan.topology", "different numbers of servers"),
+    (put(*SWITCHES, 0, 0, value=4), "plan.topology", "joins server 4"),
+    (put(*SWITCHES, 0, 0, value=-2), "plan.topology.switches[0][0]", "out of range"),
+    (put(*SWITCHES, value=[[-1] * 4] * 2), "plan.topology", "join no servers"),
+    (put(*ROUTES, 0, value=[1.0, [2, 1, 0]]), "plan.routes", "do not ascend"),
+    (put(*ROUTES, 0, 1, 1, value=7), "plan", "a route on server 7"),
+    (put(*ROUTES, 0, 1, value=[0]), "plan.routes[0][1]", "wrong length"),
+    (put(*ROUTES, 0, 0, value=-0.5), "plan.routes[0][0]", "out of range"),
+    (put(*RING, 1, 0, 0, value=6), "plan", "a ring on server 6"),
+    (put(*RING, 1, 0, value=[]), "plan.rings[0][0][1][0]", "wrong length"),
+    (put(*RING, 0, value=0), "plan.rings[0][0][0]", "out of range"),
+    (put("plan", "comparison", "strategies", 0, "strategy", 0, value=[0]), "", "missing"),
+    (put("certificates", 0, "arrays", "weight", value=["x"]), "", "wrong type"),
     (put("versions", value=["1"]), "versions", "wrong type"),
 ]
 
 
 @pytest.mark.parametrize(("change", "where", "words"), SPOILT)
 def test_spoilt_solutions_are_refused_in_place(
-    tmp_path: Path, ring_solution: JobSolution, change: Callable[[dict[str, Any]], None], where: str, words: str
+    tmp_path: Path, ring_solution: JobResult, change: Callable[[dict[str, Any]], None], where: str, words: str
 ) -> None:
     """An index out of range, a table that does not fit, a wrong type: refused with path and line, exit code 2."""
     document = json.loads(SOLUTION_FILE.text(ring_solution))
@@ -161,32 +134,32 @@ def test_spoilt_solutions_are_refused_in_place(
     with pytest.raises(InputError) as caught:
         SOLUTION_FILE.read(path)
     assert caught.value.exit_code == 2
-    problems = [problem for problem in caught.value.problems if problem.path == where]
+    problems = [problem for problem in caught.value.problems if not where or problem.path == where]
     assert any(words in str(problem) for problem in problems), caught.value.problems
     assert all(problem.line is not None and problem.file == str(path) for problem in problems)
 
 
-def test_a_file_of_an_older_version_is_refused_by_one_message(tmp_path: Path, ring_solution: JobSolution) -> None:
-    """Version 1 held figures that follow from others; of what does not fit any more, the version alone is told."""
+def test_a_file_of_format_2_names_the_conversion(tmp_path: Path, ring_solution: JobResult) -> None:
+    """Format 2 held figures that follow from others; the message says what makes a file of today of it."""
     document = json.loads(SOLUTION_FILE.text(ring_solution))
-    document |= {"schema_version": 1, "diameter": 2, "mean_hops": 4 / 3, "diameter_bound": 4.0}
-    document["evaluation"] |= {"iteration_time_ms": 1 / 3, "bandwidth_tax": 1.1}
+    document |= {"schema_version": 2, "initial_ms": 0.5}
     (tmp_path / "a.json").write_text(json.dumps(document))
     with pytest.raises(InputError) as caught:
         SOLUTION_FILE.read(tmp_path / "a.json")
     (problem,) = caught.value.problems
-    assert (problem.path, problem.value, problem.allowed) == ("schema_version", "1", "2")
+    assert (problem.path, problem.value) == ("schema_version", "2")
+    assert "topoopt convert" in str(problem)
 
 
-def test_a_missing_section_is_named(tmp_path: Path, ring_solution: JobSolution) -> None:
+def test_a_missing_section_is_named(tmp_path: Path, ring_solution: JobResult) -> None:
     """All missing sections are listed together."""
     document = json.loads(SOLUTION_FILE.text(ring_solution))
-    del document["plan"], document["demand"], document["seed"]
+    del document["plan"]["rings"], document["objective"], document["seed"]
     (tmp_path / "a.json").write_text(json.dumps(document))
     with pytest.raises(InputError) as caught:
         SOLUTION_FILE.read(tmp_path / "a.json")
     found = {(problem.path, problem.message) for problem in caught.value.problems}
-    assert found == {("plan", "missing"), ("demand", "missing"), ("seed", "missing")}
+    assert found == {("plan.rings", "missing"), ("objective", "missing"), ("seed", "missing")}
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "3", "PK\x03\x04", '{"plan": ' * 100])

@@ -16,10 +16,10 @@ from solvers.stop import Stop
 from tests.support.read_back.exports import check_written, programs_of, write_files
 from topoopt.analyses.collective.audit import audit
 from topoopt.analyses.collective.audit_speed import AuditSettings
-from topoopt.core.chunk_program import StatedFigures
-from topoopt.core.collective import CollectiveProblem
-from topoopt.core.collective_solution import CollectiveSolution
+from topoopt.core.chunk_program import DeclaredFigures
+from topoopt.core.collective import CollectiveProblem, CollectiveResult
 from topoopt.core.errors import CheckError, InputError
+from topoopt.core.result import Result
 from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.schedules.placed_blocks import placed_schedule
 from topoopt.formats.table import EXPORTERS
@@ -51,7 +51,7 @@ CASES = [
 
 
 @cache
-def solved(collective: str, method: str, network: str, size: int = 1_000_000) -> CollectiveSolution:
+def solved(collective: str, method: str, network: str, size: int = 1_000_000) -> CollectiveResult:
     """A schedule of few trees for a small network."""
     import tempfile
 
@@ -66,11 +66,11 @@ def solved(collective: str, method: str, network: str, size: int = 1_000_000) ->
         problem = read_instance(path)
     assert isinstance(problem, CollectiveProblem)
     found = solve(problem, SolveOptions(method=method, time_limit_s=60.0))
-    assert isinstance(found, CollectiveSolution)
+    assert isinstance(found, Result)
     return found
 
 
-def read_program(target: str, export: Export, solution: CollectiveSolution, folder: Path) -> Any:
+def read_program(target: str, export: Export, solution: CollectiveResult, folder: Path) -> Any:
     """The program that stands in the files of an export."""
     write_files(export, folder)
     (program,) = programs_of(target, folder, solution)
@@ -90,12 +90,14 @@ def test_what_is_written_is_valid(target: str, collective: str, method: str, net
     check_written(target, export, solution)
     program = read_program(target, export, solution, tmp_path)
     settings = AuditSettings(
-        relaying=True, stated=StatedFigures(vector_bytes=float(solution.vector_bytes)), root=solution.root
+        relaying=True,
+        stated=DeclaredFigures(vector_bytes=float(solution.problem.vector_bytes)),
+        root=solution.problem.root,
     )
-    found = audit(program, solution.network, settings, Stop())
+    found = audit(program, solution.problem.network, settings, Stop())
     assert found.verdict == "valid", found.reasons
     recomputed = found.document["recomputed"]
-    assert recomputed["busiest_link_us"] == pytest.approx(solution.busy_us, rel=1e-9)
+    assert recomputed["busiest_link_us"] == pytest.approx(solution.figures.busy_us, rel=1e-9)
     assert recomputed["part_of_bound"] <= 1 + 1e-9
 
 
@@ -109,14 +111,16 @@ def test_fused_steps_do_the_same(collective: str, method: str, network: str, tmp
     assert export.content == plain.content
     program = read_program("msccl", export, solution, tmp_path)
     settings = AuditSettings(
-        relaying=True, stated=StatedFigures(vector_bytes=float(solution.vector_bytes)), root=solution.root
+        relaying=True,
+        stated=DeclaredFigures(vector_bytes=float(solution.problem.vector_bytes)),
+        root=solution.problem.root,
     )
-    found = audit(program, solution.network, settings, Stop())
+    found = audit(program, solution.problem.network, settings, Stop())
     assert found.verdict == "valid", found.reasons
-    assert found.document["recomputed"]["busiest_link_us"] == pytest.approx(solution.busy_us, rel=1e-9)
+    assert found.document["recomputed"]["busiest_link_us"] == pytest.approx(solution.figures.busy_us, rel=1e-9)
     kinds = written_kinds(export)
     assert {"rcs", "rrs", "rrcs"} & set(written_kinds(plain)) == set()
-    sends = solution.schedule.sends
+    sends = solution.plan.schedule.sends
     came, left = (list(zip(sends.block, end, sends.step, strict=True)) for end in (sends.head, sends.tail))
     passed = any(a[:2] == b[:2] and a[2] < b[2] for a in came for b in left)
     assert bool({"rcs", "rrs", "rrcs"} & set(kinds)) is passed
@@ -149,12 +153,12 @@ def test_thirteen_trees_of_a_root_are_exported(fused: bool, tmp_path: Path) -> N
     }  # fmt: skip
     (tmp_path / "x.json").write_text(json.dumps(document))
     solution = solve(read_instance(tmp_path / "x.json"), SolveOptions(method="forest"))
-    assert isinstance(solution, CollectiveSolution)
+    assert isinstance(solution, Result)
     export = EXPORTERS["msccl"].build(solution, replace(OPTIONS, fused=fused))
     check_written("msccl", export, solution)
-    assert solution.busy_us == pytest.approx(3_000)
+    assert solution.figures.busy_us == pytest.approx(3_000)
     program = read_program("msccl", export, solution, tmp_path)
-    found = audit(program, solution.network, AuditSettings(), Stop())
+    found = audit(program, solution.problem.network, AuditSettings(), Stop())
     assert found.verdict == "valid"
     assert int(program.messages.units.sum()) == 15 * program.vector_units
 
@@ -163,7 +167,7 @@ def test_neighbouring_pieces_are_joined() -> None:
     """A broadcast of a GB down two trees of a ring, in pieces: as blocks of the vector the two trees are enough."""
     solution = solved("broadcast", "forest", "ring", 1_000_000_000)
     placed = placed_schedule(solution)
-    assert len(placed.blocks) <= 2 < len(solution.schedule.blocks.units)
+    assert len(placed.blocks) <= 2 < len(solution.plan.schedule.blocks.units)
     assert sum(block.count for block in placed.blocks) == placed.chunks
     assert [block.owner for block in placed.blocks] == sorted(block.owner for block in placed.blocks)
 

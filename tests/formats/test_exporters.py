@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from tests.support.dag_jobs import pipeline
+from tests.support.handmade import altered
 from tests.support.make_solution import circulant, make_solution
 from tests.support.read_back.exports import check_export
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
+from topoopt.core.hierarchy import Block, Dimension
 from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
 from topoopt.files.network_sections import FileTopology
@@ -78,18 +80,18 @@ def test_traces_carry_the_demand(tmp_path: Path) -> None:
     solution = make_solution(8, (1, 3))
     folder = place(build_chakra(solution, OPTIONS), tmp_path)
     content = read_chakra(folder, comm_groups=folder / "comm_groups.json")
-    assert np.array_equal(content.sent_bytes, solution.demand.model_parallel_bytes)
+    assert np.array_equal(content.sent_bytes, solution.figures.demand.model_parallel_bytes)
     found = {use.members: use.size_bytes for use in content.uses}
-    assert found == {one.members: one.payload_bytes for one in solution.demand.allreduce}
+    assert found == {one.members: one.payload_bytes for one in solution.figures.demand.allreduce}
     assert [note for note in content.notes if not note.startswith("not used: ")] == []
     assert traffic_matrix(content).sum() == pytest.approx(
-        solution.demand.model_parallel_bytes.sum() + solution.demand.allreduce_wire_bytes
+        solution.figures.demand.model_parallel_bytes.sum() + solution.figures.demand.allreduce_wire_bytes
     )
     computed = [
-        sum(one.forward_ms + one.backward_ms for one in solution.operators if server in one.servers) * 1000
+        sum(one.forward_ms + one.backward_ms for one in solution.figures.operators if server in one.servers) * 1000
         for server in range(8)
     ]
-    assert content.compute_us == pytest.approx(computed, abs=len(solution.operators))
+    assert content.compute_us == pytest.approx(computed, abs=len(solution.figures.operators))
 
 
 def test_groups_are_named(tmp_path: Path) -> None:
@@ -102,10 +104,12 @@ def test_too_many_messages() -> None:
     """Demand that would take millions of nodes is refused before memory is."""
     solution = make_solution(3, (1,))
     n = 1500
-    demand = replace(solution.demand, model_parallel_bytes=np.ones((n, n)), allreduce=())
-    cluster = replace(solution.cluster, servers=n)
+    demand = replace(solution.figures.demand, model_parallel_bytes=np.ones((n, n)), allreduce=())
+    topology = replace(solution.plan.topology, servers=n)
     with pytest.raises(InputError, match="too many messages"):
-        build_chakra(replace(solution, demand=demand, cluster=cluster, operators=()), OPTIONS)
+        build_chakra(
+            altered(solution, demand=demand, operators=(), plan=replace(solution.plan, topology=topology)), OPTIONS
+        )
 
 
 def test_graphml_is_the_topology(tmp_path: Path) -> None:
@@ -192,9 +196,14 @@ def test_hierarchical_design(tmp_path: Path) -> None:
     optimum = SimpleNamespace(
         name="gpt",
         kind="hierarchical-bandwidth",
-        blocks=("ring", "fully-connected", "switch"),
-        sizes=(16, 8, 32),
-        bandwidth_gbytes_per_s=(397.55295, 89.99270, 12.45435),
+        plan=SimpleNamespace(bandwidth_gbytes_per_s=(397.55295, 89.99270, 12.45435)),
+        figures=SimpleNamespace(
+            dimensions=[
+                Dimension("package", Block.RING, 16),
+                Dimension("node", Block.FULLY_CONNECTED, 8),
+                Dimension("pod", Block.SWITCH, 32),
+            ]
+        ),
     )
     export = EXPORTERS["astrasim"].build(optimum, OPTIONS)
     check_export("astrasim", export)

@@ -16,10 +16,10 @@ from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InputError
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.job.solution_file import SOLUTION_FILE
-from topoopt.simulate.llm_training.network.layer_sync import optimizer_s
+from topoopt.kinds.job import SOLUTION_FILE
+from topoopt.simulate.llm_training.network.rates import optimizer_s
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
-from topoopt.simulate.llm_training.rank_program import TrainingProgram
+from topoopt.simulate.llm_training.ranks import TrainingProgram
 from topoopt.workloads.llm_training.facts import end_weights, layer_weights
 
 SMALL = INSTANCES / "llm-training" / "small-16.yaml"
@@ -140,7 +140,7 @@ def test_jobs_of_operators(tmp_path: Path) -> None:
     assert said.code == 0
     job = read_instance(tmp_path / "x.json")
     assert (job.pods, job.ports) == (4, (2,) * 4)
-    demand = SOLUTION_FILE.read(tmp_path / "solution.json").demand
+    demand = SOLUTION_FILE.read(tmp_path / "solution.json").figures.demand
     for server in range(4):
         groups = [group for group in demand.allreduce if server in group.members]
         reduced = sum(2 * (1 - 1 / len(group.members)) * group.payload_bytes for group in groups)

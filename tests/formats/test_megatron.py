@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.llm_plans import with_fabric
 from tests.support.read_back.exports import check_export
 from tests.support.smallest import solution_of
 from topoopt.core.errors import InputError
+from topoopt.core.llm_training_plan import FabricPlan
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.formats.exporter import Export, ExportOptions
@@ -19,11 +22,10 @@ from topoopt.formats.table import EXPORTERS
 def exported(*, experts: bool = False, **parts: Any) -> Export:
     """Of the smallest solution with another strategy on its 16 GPUs; with experts whose gradients are reduced."""
     solution = solution_of("llm-training")
-    strategy = replace(ParallelStrategy(), **parts)
-    first = solution.fabrics[0]
-    changed = replace(first, plan=replace(first.plan, strategy=strategy))
+    changed = with_fabric(solution, 0, FabricPlan(replace(ParallelStrategy(), **parts)))
     sent = (("data_expert_sent_bytes", 1.0),) if experts else ()
-    return EXPORTERS["megatron"].build(replace(solution, fabrics=(changed,), sent_bytes=sent), ExportOptions())
+    vars(changed)["figures"] = SimpleNamespace(problem=solution.problem, sent_bytes=sent)
+    return EXPORTERS["megatron"].build(changed, ExportOptions())
 
 
 def text(export: Export, name: str) -> str:

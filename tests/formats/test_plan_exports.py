@@ -18,13 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.network.constructions import circulant_topology
+from tests.support.handmade import altered
 from tests.support.make_solution import circulant, make_solution
 from tests.support.read_back.exports import READERS, check_export, check_written
 from tests.support.smallest import problem_of
 from topoopt.core.cluster import LinkDirection, LinkSharing
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.host_rates import HostSetting, LinkSetting
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.result import Result
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import Export, ExportOptions
@@ -55,15 +56,15 @@ def spoil(export: Export, folder: Path, name: str, change: Callable[[str], str])
     (folder / name).write_text(change(before))
 
 
-def rewired(solution: JobSolution, topology: Topology) -> JobSolution:
+def rewired(solution: Result[Any, Any], topology: Topology) -> Result[Any, Any]:
     """The same with another topology."""
     return replace(solution, plan=replace(solution.plan, topology=topology))
 
 
-def no_routes(solution: JobSolution) -> JobSolution:
+def no_routes(solution: Result[Any, Any]) -> Result[Any, Any]:
     """The same without routes and rings."""
     none, first = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
-    routes = PathTable(solution.cluster.servers, none, none, first, np.zeros(0), first, none)
+    routes = PathTable(solution.figures.cluster.servers, none, none, first, np.zeros(0), first, none)
     return replace(solution, plan=replace(solution.plan, routes=routes, rings=()))
 
 
@@ -237,7 +238,7 @@ def test_two_classes_of_traffic_for_nccl(tmp_path: Path) -> None:
     plain = EXPORTERS["nccl-topology"].build(solution, OPTIONS)
     assert "nccl.conf" not in dict(plain.files)
     assert read_nccl_back(plain)["traffic_class"] is None
-    first = replace(solution, cluster=replace(solution.cluster, link_sharing=LinkSharing.TRANSFERS_FIRST))
+    first = altered(solution, cluster=replace(solution.figures.cluster, link_sharing=LinkSharing.TRANSFERS_FIRST))
     export = EXPORTERS["nccl-topology"].build(first, OPTIONS)
     assert dict(export.files)["nccl.conf"] == b"NCCL_IB_TC=32\n"
     assert any("CS1" in note for note in export.notes)
@@ -355,7 +356,7 @@ def test_links_of_training_are_patched(target: str) -> None:
     options = replace(OPTIONS, fabric=fabric, topology=training_topology(solution, fabric))
     made = EXPORTERS[target].build(solution, options)
     check_export(target, made)
-    (plan,) = [one.plan for one in solution.fabrics if one.plan.network.fabric == "direct-connect"]
+    plan = solution.plan.on("direct-connect")
     due = {(tail + 1, head + 1): count for tail, head, count in plan.network.links}
     assert due
     if target == "patch-list":

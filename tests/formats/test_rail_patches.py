@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from solvers.stop import Stop
-from solvers.switching.rail_steps import RailSteps
+from solvers.switching.strategies import RailSteps
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from tests.support.read_back.exports import check_export
@@ -27,7 +27,7 @@ from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list.rails import rails_export
 from topoopt.kinds.instance_file import read_instance
 from topoopt.simulate.switching.circuits import rail_timetable
-from topoopt.verify.llm_training.switching.timetable import check_timetable
+from topoopt.verify.llm_training.rail_steps import check_timetable
 
 FILE = INSTANCES / "llm-training" / "rails-32.yaml"
 TWO = ParallelStrategy(tensor=4, pipeline=2, data=4, micro_batch=2, zero=1)

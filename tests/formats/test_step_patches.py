@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.cli_cases import run
 from tests.support.read_back.exports import READERS, check_export
 from topoopt.core.errors import InputError
-from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
+from topoopt.core.result import Result
 from topoopt.core.step_circuits import StepCircuits, SwitchedSteps
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list.steps import switched_steps
@@ -20,13 +21,13 @@ from topoopt.formats.patch_list.write import EXPORTER
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.regional_circuits.ports import check_switched_steps
+from topoopt.verify.regional_circuits import check_switched_steps
 
 FIRST = [[0, 9, 0, 0], [9, 0, 0, 0], [0, 0, 0, 9], [0, 0, 9, 0]]
 SECOND = [[0, 9, 9, 0], [9, 0, 0, 9], [9, 0, 0, 0], [0, 9, 0, 0]]
 
 
-def solved(folder: Path) -> RegionalCircuitsSolution:
+def solved(folder: Path) -> Result[Any, Any]:
     """Four servers with two ports each: pairs 0-1 and 2-3 twice, then 0-1, 0-2 and 1-3 once."""
     document = {
         "schema_version": 1,
@@ -42,7 +43,7 @@ def solved(folder: Path) -> RegionalCircuitsSolution:
     file = folder / "region.yaml"
     file.write_text(json.dumps(document))
     found = solve(read_instance(file), SolveOptions())
-    assert isinstance(found, RegionalCircuitsSolution)
+    assert isinstance(found, Result)
     assert found.check.ok
     return found
 
@@ -56,7 +57,7 @@ def _array(rows: list[list[int]]):  # type: ignore[no-untyped-def]
 def test_ports_by_hand(tmp_path: Path) -> None:
     """Ports 0 and 1 are those of server 0, and so on; the first circuit between 0 and 1 stays."""
     solution = solved(tmp_path)
-    made = switched_steps(solution)
+    made = switched_steps(solution.figures)
     assert made.circuits == ((0, 2), (1, 3), (4, 6), (5, 7), (1, 4), (3, 6))
     assert made.steps == (
         StepCircuits(0, 4_500_000, (0, 1, 2, 3), (), (0, 1, 2, 3)),
@@ -86,7 +87,7 @@ WRONG: dict[str, Callable[[SwitchedSteps], SwitchedSteps]] = {
 @pytest.mark.parametrize("message", WRONG)
 def test_the_checker_objects(message: str, tmp_path: Path) -> None:
     solution = solved(tmp_path)
-    made = switched_steps(solution)
+    made = switched_steps(solution.figures)
     assert check_switched_steps(solution, made) == ()
     assert message in " ".join(map(str, check_switched_steps(solution, WRONG[message](made))))
 

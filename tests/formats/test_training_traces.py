@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from tests.support.llm_cases import strategy, training
+from tests.support.llm_plans import with_fabric
 from tests.support.read_back.exports import check_export
 from tests.support.smallest import problem_of, solution_of
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.llm_training import LlmTrainingProblem, NumberFormats
+from topoopt.core.llm_training_plan import FabricPlan
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule, StageCosts
 from topoopt.core.rank_program import CollectiveStep, ComputeStep, MessageStep
@@ -24,8 +26,8 @@ from topoopt.formats.chakra.stream import read_trace
 from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.table import EXPORTERS
 from topoopt.library.training_exports import training_program
-from topoopt.simulate.llm_training.network.stages import pipeline_shape
-from topoopt.simulate.llm_training.rank_program import TrainingProgram
+from topoopt.simulate.llm_training.network.rates import pipeline_shape
+from topoopt.simulate.llm_training.ranks import TrainingProgram
 from topoopt.simulate.pipeline import pipeline_time
 
 FAMILIES = ("tensor", "context", "expert", "data", "expert-data")
@@ -144,9 +146,7 @@ def costs_of(problem: LlmTrainingProblem, one: ParallelStrategy) -> StageCosts:
 def exported(ranks: str, **parts: Any) -> Export:
     """Of the smallest solution with another strategy on its 16 GPUs."""
     solution = solution_of("llm-training")
-    first, *others = solution.fabrics
-    first = replace(first, plan=replace(first.plan, strategy=strategy(**parts)))
-    solution = replace(solution, fabrics=(first, *others))
+    solution = with_fabric(solution, 0, FabricPlan(strategy(**parts)))
     program = training_program(problem_of("llm-training"), solution, None)
     return EXPORTERS["chakra"].build(solution, ExportOptions(program=program, ranks=ranks))
 

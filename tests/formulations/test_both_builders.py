@@ -34,10 +34,6 @@ HELPERS = {
     "bandwidth_allocation_data",  # from the problem to the data of bandwidth_allocation
     "allreduce_mix_pyomo",
     "allreduce_topology_pyomo",
-    "pyomo_parts",  # of the programs of collectives
-    "step_schedule_pyomo",
-    "dag_topology_pyomo",
-    "circuit_matching_pyomo",
     "hierarchical_bandwidth",  # programs that grow cut by cut: tests of their own, with their Pyomo reference
     "hierarchical_catalogue",
     "hierarchical_certificate",
@@ -47,9 +43,6 @@ HELPERS = {
     "hierarchical_start",
     "hierarchical_timeline",
     "placed_programs",  # from the problem to the data of programs of placed graphs
-    "placement_makespan_pyomo",
-    "placement_joint_arrays",
-    "placement_joint_pyomo",
     "strategy_choice",  # programs of jobs, whose data come from solvers and checker: tests of their own
     "joint_plan",
     "joint_plan_arrays",
@@ -58,9 +51,6 @@ HELPERS = {
     "shard_assignment_pyomo",
     "shard_classes",
     "stage_graph",  # data of stage_order
-    "transfer_costs",
-    "stage_order_arrays",
-    "stage_order_pyomo",
 }
 
 

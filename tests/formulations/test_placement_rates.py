@@ -8,13 +8,11 @@ import pytest
 from formulations.placement.link_packing import build_arrays as pack_arrays
 from formulations.placement.placement_rates import RateProblem, build_arrays
 from solvers.backends import SOLVERS
-from solvers.placement.latency_rates import allocated, optimal_rates, rate_problem
+from solvers.placement.static_rates import allocated, optimal_rates, rate_problem
 from solvers.stop import Stop
 from tests.support.placed_graphs import problem
 from topoopt.core.verdict import Status
-from topoopt.simulate.placement.arrays import placement_arrays
-from topoopt.simulate.placement.rates import uniform_rates
-from topoopt.simulate.placement.schedule import simulated
+from topoopt.simulate.placement import placement_arrays, simulated, uniform_rates
 
 
 def fork(volumes, chained):

@@ -11,7 +11,7 @@ from tests.support import written_schedules as written
 from tests.support.smallest import solution_of
 from topoopt.analyses.collective.audit import audit
 from topoopt.analyses.collective.audit_speed import AuditSettings
-from topoopt.core.chunk_program import StatedFigures
+from topoopt.core.chunk_program import DeclaredFigures
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.schedules.reader import ScheduleOptions
 from topoopt.formats.schedules.table import SCHEDULES
@@ -65,4 +65,4 @@ def audit_any(path: Path) -> None:
         path = folder
     program = SCHEDULES[form](path, ScheduleOptions())
     network = program.topology if program.topology is None or program.topology.nodes <= 64 else None
-    audit(program, network, AuditSettings(stated=StatedFigures(vector_bytes=1e6)), Stop())
+    audit(program, network, AuditSettings(stated=DeclaredFigures(vector_bytes=1e6)), Stop())

@@ -10,16 +10,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.handmade import altered
 from tests.support.lab import Machine, new_space, process, require, run
 from tests.support.make_solution import make_solution
 from tests.support.paths import ROOT
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.job_solution import JobSolution
-from topoopt.core.plan import Plan
+from topoopt.core.job import JobPlan
+from topoopt.core.result import Result
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import ExportOptions
@@ -28,7 +30,7 @@ from topoopt.formats.linux_forwarding.write import build
 PING = str(ROOT / "tests/support/ping.py")
 
 
-def two_paths(solution: JobSolution) -> JobSolution:
+def two_paths(solution: Result[Any, Any]) -> Result[Any, Any]:
     """The same with two paths from server 0 to server 2, one of them a detour, and only those in its routes."""
     nodes = [(0, 1, 2), (0, 3, 2), (5, 4, 3, 6)]
     routes = PathTable(
@@ -43,7 +45,7 @@ def two_paths(solution: JobSolution) -> JobSolution:
     return replace(solution, plan=replace(solution.plan, routes=routes))
 
 
-def one_way() -> JobSolution:
+def one_way() -> Result[Any, Any]:
     """Eight servers whose interfaces send to one server and receive from another: i to i + 1 and to i + 3."""
     n = 8
     switches = np.array([[(i + p) % n for i in range(n)] for p in (1, 3)], dtype=np.int32)
@@ -53,10 +55,10 @@ def one_way() -> JobSolution:
     none = np.zeros(0, dtype=np.int32)
     first = np.zeros(1, dtype=np.int64)
     routes = PathTable(n, none, none, first, np.zeros(0), first, none)
-    return replace(
+    return altered(
         solution,
-        cluster=replace(solution.cluster, degree=2, links=LinkDirection.UNIDIRECTIONAL),
-        plan=Plan(solution.plan.strategy, topology, routes, ()),
+        cluster=replace(solution.figures.cluster, degree=2, links=LinkDirection.UNIDIRECTIONAL),
+        plan=JobPlan(solution.plan.strategy, topology, routes, ()),
     )
 
 

@@ -117,7 +117,7 @@ def one_class_a_name(tree: Tree) -> Iterator[str]:
     for module in tree.values():
         for node in module.nodes:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                package = ".".join(module.name.split(".")[:2])
+                package = module.name.rpartition(".")[0]
                 places[package, node.name].append(f"{module.file}:{node.lineno}")
     for (_, name), where in sorted(places.items()):
         if len(where) > 1:

@@ -16,8 +16,7 @@ import pytest
 from tests.support import at_once_cases
 from tests.support.valid_solutions import CASES
 from topoopt.core.errors import LimitError
-from topoopt.core.shared_cluster_jobs import JobsAtOnce
-from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.core.shared_cluster import JobsAtOnce
 from topoopt.core.verdict import Status, Tolerance, beats
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
@@ -55,10 +54,14 @@ class Run:
 
 def _question(problem: Any, solution: Any) -> object:
     """What seed and limit made of an instance."""
-    if not isinstance(solution, SharedClusterSolution):
+    if problem.kind != "shared-cluster":
         return ()
     drawn = not isinstance(problem.jobs, tuple) or any(len(one.iteration_ms) > 1 for one in problem.classes)
-    counted = len(solution.draws) if isinstance(problem.jobs, JobsAtOnce) else solution.runs[0].finished.tobytes()
+    counted = (
+        len(solution.figures.draws)
+        if isinstance(problem.jobs, JobsAtOnce)
+        else solution.figures.runs[0].finished.tobytes()
+    )
     return (solution.seed if drawn else None, counted)
 
 

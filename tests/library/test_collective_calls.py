@@ -16,9 +16,10 @@ RING_3 = "links: [[0, 1, 10], [1, 2, 10], [2, 0, 10]]"
 
 def test_bounds_of_a_machine() -> None:
     """Two DGX A100: 16 GPUs at 325 GB/s each take in 15/16 of the vector at most (346.67 GB/s), however it is named."""
-    problem = topoopt.collective_problem(
+    instance = topoopt.CollectiveInstance(
         topology={"preset": "dgx-a100", "boxes": 2}, collective="allgather", bytes="1MB"
     )
+    problem = topoopt.problem_of(instance)
     for given in (problem, problem.network, "preset: dgx-a100, boxes: 2"):
         assert topoopt.collective_bounds(given).allgather_rate == Fraction(16 * 65, 3)
 

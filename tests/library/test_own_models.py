@@ -24,8 +24,18 @@ DEMAND = np.array([[0, 3, 1, 0], [1, 0, 2, 1], [0, 1, 0, 4], [2, 0, 1, 0]], dtyp
 """Of four servers, no two of which may be exchanged."""
 
 
+def topology(**fields: Any) -> Any:
+    """The problem of an instance of kind `topology`."""
+    return topoopt.problem_of(topoopt.TopologyInstance(**fields))
+
+
+def routing(**fields: Any) -> Any:
+    """The problem of an instance of kind `routing`."""
+    return topoopt.problem_of(topoopt.RoutingInstance(**fields))
+
+
 def _problem(**more: Any) -> Any:
-    return topoopt.topology_problem(servers=4, degree=2, links="unidirectional", demand=DEMAND, **more)
+    return topology(servers=4, degree=2, links="unidirectional", demand=DEMAND, **more)
 
 
 @pytest.mark.parametrize("solver", ["highs", "pyomo", "pyomo:highs"])
@@ -48,8 +58,8 @@ def test_a_constraint_added_is_that_of_an_instance_that_has_it(solver: str, way:
     demand, for which rules that break symmetry would rule out every plan without the link from 0 to 1."""
     closed = ((0, 1), (2, 3))
     plain = {"servers": 4, "degree": 2, "links": "unidirectional", "demand": np.ones((4, 4)) - np.eye(4)}
-    expected = topoopt.solve(topoopt.topology_problem(**plain, forbidden=closed), method="exact")
-    model = topoopt.model(topoopt.topology_problem(**plain))
+    expected = topoopt.solve(topology(**plain, forbidden=closed), method="exact")
+    model = topoopt.model(topology(**plain))
     for i, j in closed:
         if way == "fixed":
             model.x[i, j].fix(0)
@@ -63,7 +73,7 @@ def test_a_constraint_added_is_that_of_an_instance_that_has_it(solver: str, way:
     assert len(solved.answer.changes.added) == 2
     assert not solved.answer.changes.loosened
     assert not solved.answer.changes.objective
-    arcs = {(int(i), int(j)) for i, j in solved.solution.topology.arcs}
+    arcs = {(int(i), int(j)) for i, j in solved.solution.figures.topology.arcs}
     assert not arcs & set(closed)
 
 
@@ -88,7 +98,7 @@ def test_bounds_with_constraints_added() -> None:
 def test_another_objective() -> None:
     """Fewest links that carry the demand at all: a directed ring, so four; what is proven says nothing of theta,
     which is 6 on a ring of four (1 + 2 + 3 hops of each server's traffic)."""
-    problem = topoopt.topology_problem(servers=4, degree=2, links="unidirectional", demand=np.ones((4, 4)) - np.eye(4))
+    problem = topology(servers=4, degree=2, links="unidirectional", demand=np.ones((4, 4)) - np.eye(4))
     model = topoopt.model(problem)
     model.objective.deactivate()
     model.fewest = pyo.Objective(expr=10 + sum(model.x[i, j] for i, j in model.ARCS), sense=pyo.minimize)
@@ -120,17 +130,17 @@ def test_a_constraint_taken_out_is_seen() -> None:
 def test_routes_of_ones_own() -> None:
     """A link that must stay empty, against the same routing problem without it; flows are those of the model."""
     links = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 0), (1, 3), (3, 1)]
-    whole = topoopt.routing_problem(topology=topoopt.Topology.from_edges(links, links="unidirectional"), demand=DEMAND)
+    whole = routing(topology=topoopt.Topology.from_edges(links, links="unidirectional"), demand=DEMAND)
     fewer = [link for link in links if link != (0, 2)]
     expected = topoopt.solve(
-        topoopt.routing_problem(topology=topoopt.Topology.from_edges(fewer, links="unidirectional"), demand=DEMAND)
+        routing(topology=topoopt.Topology.from_edges(fewer, links="unidirectional"), demand=DEMAND)
     )
     model = topoopt.model(whole)
     arcs = [tuple(arc) for arc in whole.topology.arcs.tolist()]
     model.empty = pyo.Constraint(expr=sum(model.flow[s, arcs.index((0, 2))] for s in range(4)) == 0)
     solved = topoopt.solve_model(model, solver="pyomo:highs")
     assert solved.solution.objective.value == pytest.approx(expected.objective.value, rel=1e-6)
-    load = solved.solution.network.flows[0].flow.sum(axis=0)
+    load = solved.solution.plan.flows[0].flow.sum(axis=0)
     assert load[arcs.index((0, 2))] == pytest.approx(0, abs=1e-9)
     assert solved.solution.check.ok
     assert solved.solution.bound.value <= topoopt.solve(whole).objective.value * (1 + 1e-6)

@@ -15,26 +15,29 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
 from topoopt.kinds import kind_named
-from topoopt.library import collectives, problems
+from topoopt.library import problems
 from topoopt.library.aliases import ALIASES
 from topoopt.library.instances import instance_from_dict
 from topoopt.library.problems import (
     job_problem,
-    routing_problem,
-    topology_problem,
 )
 
 RING = Topology.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)])
 UNIFORM = 1.0 - np.eye(4)
 
+
+def routing_problem(**fields: Any) -> Any:
+    """The problem of an instance of kind `routing`."""
+    return topoopt.problem_of(topoopt.RoutingInstance(**fields))
+
+
+def topology_problem(**fields: Any) -> Any:
+    """The problem of an instance of kind `topology`."""
+    return topoopt.problem_of(topoopt.TopologyInstance(**fields))
+
+
 BUILDERS: dict[str, Callable[..., Any]] = {
     "co-optimisation": problems.job_problem,
-    "routing": problems.routing_problem,
-    "topology": problems.topology_problem,
-    "placement": problems.placement_problem,
-    "hierarchical-bandwidth": problems.hierarchy_problem,
-    "shared-cluster": problems.shared_cluster_problem,
-    "collective": collectives.collective_problem,
 }
 
 
@@ -135,10 +138,10 @@ def test_an_allocation_of_transfers() -> None:
 def test_several_demands_are_a_stack_or_a_list() -> None:
     """A stack of matrices, or matrices beside sections: the same demands as one by one."""
     shifts = np.array([np.roll(np.eye(5), step, axis=1) for step in (1, 2)])
-    stacked = problems.topology_problem(servers=5, degree=2, demands=shifts, routing="adapted", step_ms=2.0)
+    stacked = topology_problem(servers=5, degree=2, demands=shifts, routing="adapted", step_ms=2.0)
     assert (stacked.demands == shifts).all()
     assert (stacked.several, stacked.routing.value, stacked.step_ms) == (True, "adapted", 2.0)
-    listed = problems.topology_problem(servers=5, degree=2, demands=[shifts[0], {"family": "uniform"}])
+    listed = topology_problem(servers=5, degree=2, demands=[shifts[0], {"family": "uniform"}])
     assert (listed.demands[1] == 1.0 - np.eye(5)).all()
 
 

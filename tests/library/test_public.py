@@ -64,5 +64,5 @@ def test_help_has_an_example() -> None:
     assert "topoopt.solve(problem, seed=1" in text
     assert all(word in text for word in ("Args:", "Returns:", "Raises:"))
     module = pydoc.render_doc(topoopt, renderer=pydoc.plaintext)
-    assert "topology_problem(" in module
+    assert "TopologyInstance(" in module
     assert "importlib" not in module

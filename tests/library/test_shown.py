@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.paths import ROOT
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.kinds.instance_file import read_instance
 
@@ -40,11 +41,11 @@ def test_problems_and_what_they_hold_are_one_short_line(path: Path) -> None:
             assert "\n" not in text
 
 
-def test_a_solution_says_what_was_found(ring_solution: JobSolution) -> None:
+def test_a_solution_says_what_was_found(ring_solution: Result[Any, Any]) -> None:
     """Status, objective, bound and verdict; what it holds is short as well."""
     text = repr(ring_solution)
     objective = ring_solution.objective
-    assert text.startswith(f"<JobSolution {ring_solution.name!r}: {ring_solution.status}, {objective.name}")
+    assert text.startswith(f"<Result {ring_solution.name!r}: {ring_solution.status}, {objective.name}")
     assert f"bound {ring_solution.bound.value:.6g}" in text
     assert all(len(repr(part)) < 1000 for part in parts(ring_solution) if is_dataclass(part))
 

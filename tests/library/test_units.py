@@ -176,9 +176,9 @@ def test_other_units_change_nothing_but_units(name: str, method: str, factor: fl
     found = solve(problem, options_of(problem, method))
     assert found.check.ok is expected.check.ok  # what is wrong with a plan is for the tests of its kind
     tolerance = ROUGH.get(method, 1e-9)
-    robust = getattr(getattr(expected, "network", None), "robustness", None)
+    robust = expected.figures.robustness if problem.kind == "topology" else None
     if robust is not None:  # of networks whose worst failure is as bad, any may come
-        assert found.network.robustness.worst_theta == pytest.approx(unit * robust.worst_theta, rel=tolerance, abs=0.0)
+        assert found.figures.robustness.worst_theta == pytest.approx(unit * robust.worst_theta, rel=tolerance, abs=0.0)
         return
     assert found.status is expected.status or method in ROUGH
     assert found.objective.value == pytest.approx(unit * expected.objective.value, rel=tolerance, abs=0.0)

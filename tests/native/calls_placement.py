@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from solvers.placement.search.groups import group_graph
+from solvers.placement.makespan_search import group_graph
 from tests.support.dag_jobs import drawn
 from tests.support.placed_graphs import problem
 from topoopt.core.arrays import Floats, Ints
 from topoopt.native import placement
 from topoopt.simulate.dag.shared_circuits import StepGraph
-from topoopt.simulate.placement.arrays import PlacementArrays, placement_arrays
-from topoopt.simulate.placement.rates import uniform_rates
+from topoopt.simulate.placement import PlacementArrays, placement_arrays, uniform_rates
 
 Arguments = tuple[Any, ...]
 

@@ -12,7 +12,7 @@ from solvers.network.exact.enumeration import moore_sum
 from tests.native.calls_exact import CALLS, node_arguments, random_node
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.native import exact
-from topoopt.verify.network.block_tree import _far
+from topoopt.verify.network.trees import _far
 
 SEEDS = range(25)
 Pair = tuple[int, ...]

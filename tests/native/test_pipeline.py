@@ -24,7 +24,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.parallelism import Overlap
 from topoopt.core.pipeline import PassKind, PipelineSchedule
 from topoopt.native import pipeline
-from topoopt.simulate.llm_training.order_times import OrderShape, order_times
+from topoopt.simulate.llm_training.times import OrderShape, order_times
 from topoopt.simulate.pipeline.orders import PassOrders
 
 FORWARD, INPUTS, WEIGHTS, REDUCED, GATHERED, STEP, LAYERS = range(7)

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from solvers.placement.search.groups import group_graph
+from solvers.placement.makespan_search import group_graph
 from tests.native.calls_placement import CALLS, random_arrays
 from tests.support.dag_jobs import drawn
 from topoopt.core.arrays import Floats, Ints
 from topoopt.native import StopFlag, Stopped, placement
 from topoopt.simulate.dag.shared_circuits import StepGraph
-from topoopt.simulate.placement.arrays import ALONE, FAIR, STATIC, PlacementArrays
-from topoopt.simulate.placement.rates import uniform_rates
+from topoopt.simulate.placement import ALONE, FAIR, STATIC, PlacementArrays, uniform_rates
 from topoopt.verify.dag_topology.boxes import Box, Boxes
-from topoopt.verify.placement.latency import fair_rates
+from topoopt.verify.placement.check import fair_rates
 
 
 @dataclass(eq=False)

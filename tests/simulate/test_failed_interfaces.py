@@ -15,7 +15,7 @@ from tests.support.switched_steps import fastest_step
 from topoopt.core.switched_step import EVERY_STAGE, FailedFigures, SwitchedStep, SwitchMode
 from topoopt.core.switching import RailJob
 from topoopt.simulate.switching.failed import failed_figures
-from topoopt.verify.llm_training.switching.failed import check_failed
+from topoopt.verify.llm_training.rail_steps import check_failed
 
 
 def broken(

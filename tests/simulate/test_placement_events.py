@@ -5,9 +5,7 @@ import pytest
 
 from tests.support.placed_graphs import problem
 from topoopt.native import placement
-from topoopt.simulate.placement.arrays import placement_arrays
-from topoopt.simulate.placement.rates import uniform_rates, within_links
-from topoopt.simulate.placement.schedule import ordered, simulated
+from topoopt.simulate.placement import ordered, placement_arrays, simulated, uniform_rates, within_links
 
 
 def span(instance, device, priority=None, rates=None):

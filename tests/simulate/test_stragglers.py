@@ -11,7 +11,7 @@ from tests.support.switched_steps import fastest_step
 from topoopt.core.switched_step import StragglerFigures, SwitchedStep, SwitchMode
 from topoopt.core.switching import RailJob
 from topoopt.simulate.switching.straggler import straggler_figures
-from topoopt.verify.llm_training.switching.straggler import check_straggler
+from topoopt.verify.llm_training.rail_steps import check_straggler
 
 
 def slow(

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.handmade import altered
 from tests.support.make_solution import make_solution
 from topoopt.analyses.traffic.plot import load_quantiles, traffic_html, traffic_svg
 from topoopt.analyses.traffic.run import plan_traffic
 from topoopt.core.errors import CheckError
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.result import Result
 from topoopt.simulate.traffic import traffic_figures
 
 
-def plain_bytes(solution: JobSolution) -> dict[tuple[int, int], float]:
+def plain_bytes(solution: Result[Any, Any]) -> dict[tuple[int, int], float]:
     """Bytes of each arc, path by path."""
     routes, total = solution.plan.routes, dict.fromkeys(map(tuple, solution.plan.topology.arcs.tolist()), 0.0)
     for row, (i, j) in enumerate(zip(routes.source.tolist(), routes.target.tolist(), strict=True)):
         for path in range(routes.pair_ptr[row], routes.pair_ptr[row + 1]):
             nodes = routes.path(path)
             for arc in itertools.pairwise(nodes):
-                total[arc] += solution.demand.model_parallel_bytes[i, j] * float(routes.share[path])
-    for wanted in solution.demand.allreduce:
+                total[arc] += solution.figures.demand.model_parallel_bytes[i, j] * float(routes.share[path])
+    for wanted in solution.figures.demand.allreduce:
         k = len(wanted.members)
         for ring in next(group for group in solution.plan.rings if group.members == wanted.members).rings:
             for nodes in ring.paths:
@@ -43,7 +45,7 @@ def test_link_bytes_are_those_of_every_path(n: int, distances: tuple[int, ...]) 
     arcs = list(map(tuple, solution.plan.topology.arcs.tolist()))
     expected = [plain[arc] / many for arc, many in zip(arcs, count.tolist(), strict=True) for _ in range(many)]
     assert found.link_bytes == pytest.approx(expected)
-    demanded = solution.demand.allreduce_wire_bytes + solution.demand.model_parallel_bytes.sum()
+    demanded = solution.figures.demand.allreduce_wire_bytes + solution.figures.demand.model_parallel_bytes.sum()
     assert found.bandwidth_tax == pytest.approx(sum(plain.values()) / demanded)
     assert found.byte_hops.sum() == pytest.approx(1.0)
     assert found.pair_hops.sum() == pytest.approx(1.0)
@@ -54,8 +56,8 @@ def test_link_bytes_are_those_of_every_path(n: int, distances: tuple[int, ...]) 
 def test_no_model_parallel_traffic() -> None:
     """AllReduce of all servers alone, over direct rings: tax 1, no path lengths of bytes."""
     solution = make_solution(16, (1, 5), model_parallel=False)
-    everyone = tuple(group for group in solution.demand.allreduce if len(group.members) == 16)
-    demand, plan = replace(solution.demand, allreduce=everyone), solution.plan
+    everyone = tuple(group for group in solution.figures.demand.allreduce if len(group.members) == 16)
+    demand, plan = replace(solution.figures.demand, allreduce=everyone), solution.plan
     found = traffic_figures("x", "", demand, plan.topology, plan.routes, plan.rings)
     assert found.bandwidth_tax == pytest.approx(1.0)
     assert (len(found.byte_hops), found.mean_byte_hops, found.model_parallel_to_allreduce) == (0, None, 0.0)
@@ -65,15 +67,15 @@ def test_no_model_parallel_traffic() -> None:
 def test_link_loads_that_are_not_those_of_the_plan() -> None:
     """Recorded link bytes that the demand does not explain are a failed check."""
     solution = make_solution()
-    wrong = replace(solution.evaluation, link_bytes=solution.evaluation.link_bytes * 1.001)
+    wrong = replace(solution.figures.evaluation, link_bytes=solution.figures.evaluation.link_bytes * 1.001)
     with pytest.raises(CheckError, match="bytes of the links"):
-        plan_traffic(replace(solution, evaluation=wrong))
+        plan_traffic(altered(solution, evaluation=wrong))
 
 
 def test_a_pair_without_a_route_is_refused() -> None:
     """Demand that has no way is not dropped silently."""
     solution = make_solution(16, (1, 5))
-    everyone = replace(solution.demand, model_parallel_bytes=np.ones((16, 16)) - np.eye(16))
+    everyone = replace(solution.figures.demand, model_parallel_bytes=np.ones((16, 16)) - np.eye(16))
     plan = solution.plan
     whole = plan.routes
     last = whole.pair_ptr[-2]

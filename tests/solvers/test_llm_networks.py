@@ -10,15 +10,16 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 
-from solvers.llm_training.network.circulant_routes import circulant_routes
-from solvers.llm_training.network.direct_connect import direct_network
-from solvers.llm_training.network.direct_routes import group_routes
+from solvers.llm_training.network.direct_connect import (
+    best_split,
+    box_cycles,
+    circulant_routes,
+    direct_network,
+    group_routes,
+)
 from solvers.llm_training.network.evaluation import evaluated
-from solvers.llm_training.network.fabric_bound import optimistic_rates
 from solvers.llm_training.network.fabrics import fabric_problems
-from solvers.llm_training.network.plan import best_network, best_on_fabric
-from solvers.llm_training.network.rings import box_cycles
-from solvers.llm_training.network.split import best_split
+from solvers.llm_training.network.plan import best_network, best_on_fabric, optimistic_rates
 from solvers.stop import Stop
 from tests.support.followed_iteration import followed_s
 from tests.support.llm_cases import plain, ranked, strategy, training
@@ -29,13 +30,10 @@ from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
 from topoopt.core.regular_graphs import torus_steps
 from topoopt.core.routing import PathTable
-from topoopt.simulate.llm_training.iteration_times import iteration_times
-from topoopt.simulate.llm_training.network.groups import family_groups
-from topoopt.simulate.llm_training.network.links import FamilyLoad, LinkGraph
+from topoopt.simulate.llm_training.network.links import FamilyLoad, LinkGraph, family_groups, torus_routes
 from topoopt.simulate.llm_training.network.rates import max_min_parts
-from topoopt.simulate.llm_training.network.routing import torus_routes
-from topoopt.simulate.llm_training.rules import strategy_problems
-from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
+from topoopt.simulate.llm_training.times import iteration_times
 
 
 def _rate(problem: LlmTrainingProblem, one: ParallelStrategy, fabric: str, family: F) -> float:

@@ -9,11 +9,10 @@ import pytest
 
 from solvers.llm_training.network.evaluation import evaluated
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS
-from solvers.llm_training.network.plan import best_on_fabric
-from solvers.llm_training.network.rank_map import _orders, best_map
+from solvers.llm_training.network.plan import _orders, best_map, best_on_fabric
 from solvers.stop import Stop
 from tests.support.llm_cases import plain, ranked, strategy, training
-from topoopt.simulate.llm_training.network.groups import family_groups
+from topoopt.simulate.llm_training.network.links import family_groups
 
 
 def test_places_of_ranks_are_searched() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.cli_cases import run
-from topoopt.core.llm_training_plan import REGIONAL, FabricOutcome, ServerRoute, TrafficFamily, TrainingNetwork
-from topoopt.core.llm_training_solution import LlmTrainingSolution
+from tests.support.llm_plans import with_fabric, with_network
+from topoopt.core.llm_training_plan import REGIONAL, ServerRoute, TrafficFamily
+from topoopt.core.result import Result
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -32,7 +32,7 @@ fabrics: [regional-circuits, ideal-switch]
 
 
 @pytest.fixture(scope="module")
-def solved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, LlmTrainingSolution]:
+def solved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Result[Any, Any]]:
     """Two stages of eight servers, each an expert group."""
     file = tmp_path_factory.mktemp("experts") / "experts.yaml"
     file.write_text(CASE)
@@ -40,25 +40,25 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, LlmTrainingSo
     return problem, solve(problem, SolveOptions())
 
 
-def test_rates_by_hand(solved: tuple[Any, LlmTrainingSolution]) -> None:
+def test_rates_by_hand(solved: tuple[Any, Result[Any, Any]]) -> None:
     """Tokens as on one switch of all eight interfaces, seven eighths of them to others; all else over two.
 
     A server's 7 peers: with six circuits of B, what they leave goes over 2 B, together 8 B.
     """
     problem, solution = solved
     assert solution.check.ok
-    network = solution.fabrics[0].plan.network
+    first, other = solution.figures.fabrics
     rate = 100 * 0.125 * problem.device.reached.network
-    gets = {load.dimension: load.gbytes_per_s for load in network.loads}
+    gets = {load.dimension: load.gbytes_per_s for load in first.loads}
     assert gets[TrafficFamily.EXPERT] == pytest.approx(8 * rate)
     assert gets[TrafficFamily.PIPELINE] == pytest.approx(2 * rate)
     assert gets[TrafficFamily.DATA] == pytest.approx(2 * rate)
-    assert solution.fabrics[0].iteration_time_s >= solution.fabrics[1].iteration_time_s
+    assert first.iteration_time_s >= other.iteration_time_s
 
 
-def test_circuits_join_regions_within_interfaces(solved: tuple[Any, LlmTrainingSolution]) -> None:
+def test_circuits_join_regions_within_interfaces(solved: tuple[Any, Result[Any, Any]]) -> None:
     """Six at most, both ways, stages apart; other families take the switch."""
-    network = solved[1].fabrics[0].plan.network
+    network = solved[1].plan.network
     circuits = [row for row in network.links if 16 not in row[:2]]
     assert all(one // 8 == other // 8 for one, other, _ in circuits)
     for server in range(16):
@@ -67,16 +67,14 @@ def test_circuits_join_regions_within_interfaces(solved: tuple[Any, LlmTrainingS
     assert any(len(route.path) == 2 for route in network.token_routes)
 
 
-def altered(solution: LlmTrainingSolution, **changes: Any) -> LlmTrainingSolution:
-    first: FabricOutcome = solution.fabrics[0]
-    network: TrainingNetwork = replace(first.plan.network, **changes)
-    return replace(solution, fabrics=(replace(first, plan=replace(first.plan, network=network)), *solution.fabrics[1:]))
+def altered(solution: Result[Any, Any], **changes: Any) -> Result[Any, Any]:
+    return with_fabric(solution, 0, with_network(solution.plan.fabrics[0], **changes))
 
 
-def test_the_checker_refuses_what_is_no_regional_network(solved: tuple[Any, LlmTrainingSolution]) -> None:
+def test_the_checker_refuses_what_is_no_regional_network(solved: tuple[Any, Result[Any, Any]]) -> None:
     """More circuits than interfaces, one between regions, one that leads one way, other traffic over circuits."""
     problem, solution = solved
-    network = solution.fabrics[0].plan.network
+    network = solution.plan.network
     assert network.fabric == REGIONAL
     circuits = [row for row in network.links if 16 not in row[:2]]
     one, other, count = circuits[0]

@@ -8,10 +8,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from solvers.llm_training.records import rows_of_shape
-from solvers.llm_training.row_strategies import strategy_of
 from solvers.llm_training.search import SearchedSpace, search
-from solvers.llm_training.shapes import strategy_shapes
+from solvers.llm_training.space import rows_of_shape, strategy_of, strategy_shapes
 from solvers.stop import Stop
 from tests.support.llm_cases import training
 from topoopt.core.arrays import Floats
@@ -23,11 +21,10 @@ from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
-from topoopt.simulate.llm_training.estimate import estimate
-from topoopt.simulate.llm_training.iteration_times import iteration_times
-from topoopt.simulate.llm_training.ledger import ledger
-from topoopt.simulate.llm_training.rules import strategy_problems
-from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.costs import ledger
+from topoopt.simulate.llm_training.step import estimate
+from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
+from topoopt.simulate.llm_training.times import iteration_times
 
 OTHERS = (D.CONTEXT, D.PIPELINE, D.DATA)
 

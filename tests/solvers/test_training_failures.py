@@ -17,8 +17,8 @@ from topoopt.analyses.resilience.run import ResilienceQuestion, study
 from topoopt.analyses.resilience.training_subject import TrainingSubject, training_subject
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.failures import Failure
-from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.parallelism import Overlap
+from topoopt.core.result import Result
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.failures.training import check_training_repair
 
@@ -35,7 +35,7 @@ fabrics: [FABRIC]
 """
 
 
-def _solution(*, pipeline: int, fabric: str, overlap: bool = False) -> tuple[Any, LlmTrainingSolution]:
+def _solution(*, pipeline: int, fabric: str, overlap: bool = False) -> tuple[Any, Result[Any, Any]]:
     problem = training("llama3-70b", 32, 32, 4096)
     parts = {"tensor": (8,), "pipeline": (pipeline,), "context": (1,), "zero": (1,), "micro_batch": (1,)}
     space: Any = replace(problem.space, **parts)  # type: ignore[arg-type]
@@ -45,7 +45,7 @@ def _solution(*, pipeline: int, fabric: str, overlap: bool = False) -> tuple[Any
 
 
 @cache
-def _ring() -> tuple[LlmTrainingSolution, TrainingSubject]:
+def _ring() -> tuple[Result[Any, Any], TrainingSubject]:
     """Four replicas, a ring of links, gradients passed round both ways, hidden behind nothing."""
     problem, solution = _solution(pipeline=1, fabric="direct-connect")
     return solution, training_subject(solution, problem)
@@ -59,7 +59,7 @@ def test_a_link_of_a_ring() -> None:
     assert subject.evaluator.nominal == pytest.approx(whole_ms)
     for link in ((0, 1), (1, 2), (2, 3), (0, 3)):
         found = subject.evaluator.outcome(Failure(links=(link,)))
-        assert found.value == pytest.approx(whole_ms + 1e3 * solution.breakdown.data)
+        assert found.value == pytest.approx(whole_ms + 1e3 * solution.figures.breakdown.data)
         assert (found.disconnected_pairs, found.diameter, found.broken_rings, found.rerouted_pairs) == (0, 3, 2, 2)
         assert not subject.violations(found.failure)
     both = subject.evaluator.outcome(Failure(links=((0, 1), (2, 3))))
@@ -137,7 +137,7 @@ def test_interfaces_and_switches_of_rails(fabric: str) -> None:
     and 1 of another meet over a spine alone."""
     problem, solution = _solution(pipeline=1, fabric=fabric)
     subject = training_subject(solution, problem)
-    whole_ms, data_ms = 1e3 * solution.objective.value, 1e3 * solution.breakdown.data
+    whole_ms, data_ms = 1e3 * solution.objective.value, 1e3 * solution.figures.breakdown.data
     assert subject.evaluator.nominal == pytest.approx(whole_ms)
     for failure in (Failure(links=((0, 4),)), Failure(links=((3, 5),)), Failure(planes=(1,))):
         found = subject.evaluator.outcome(failure)

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from topoopt.core.result import Result
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_cluster_solution import SharedClusterSolution
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
 
@@ -108,7 +108,7 @@ def read(document: Mapping[str, Any]) -> SharedCluster:
 
 
 @lru_cache
-def solved() -> tuple[SharedCluster, SharedClusterSolution]:
+def solved() -> tuple[SharedCluster, Result[Any, Any]]:
     """The small instance and its solution."""
     problem = read(instance())
     return problem, solve(problem)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.collective import all_to_all_rate, allreduce_roots, step_schedule, step_schedule_pyomo
+from formulations.collective import all_to_all_rate, allreduce_roots, step_schedule
 from formulations.parts.arrays import LpArrays, with_names
 from tests.support.collective_networks import network
 
@@ -40,7 +40,7 @@ COLLECTIVE: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     **{
         f"step_schedule{option}": (
             lambda copies=copies: _steps(multicast=copies),
-            lambda copies=copies: step_schedule_pyomo.build_pyomo(SWITCHED, OWNERS, RATE, 1, multicast=copies),
+            lambda copies=copies: step_schedule.build_pyomo(SWITCHED, OWNERS, RATE, 1, multicast=copies),
         )
         for option, copies in {"": False, "/multicast": True}.items()
     },

@@ -55,6 +55,7 @@ PROVENANCE = (
     Harmless("instance.*", "what is left out has its default: the same instance, by its hash", "key dropped"),
     Harmless("instance.*", "the same", "*null"),
     Harmless("*bound.verified", "that it is only claimed is the weaker statement", "turned"),
+    Harmless("*bound.derived", "that it is only claimed is the weaker statement", "turned"),
     Harmless("check.not_recomputed*", "of the check that was made then; each check says what it left out itself"),
 )
 """Of solutions of all kinds."""

@@ -6,21 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.bill import FabricPrices
-from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import (
-    Baseline,
-    ConvergencePoint,
-    Evaluation,
-    FabricGraph,
-    JobSolution,
-    OperatorChoice,
-    Span,
-)
-from topoopt.core.plan import Plan
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.job import ComparedStrategy, CoOptimisation, JobPlan, OtherFabrics, strategy_certificate
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.result import Result
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
@@ -94,7 +83,7 @@ search:
 """
 
 
-def ring_of_four() -> JobSolution:
+def ring_of_four() -> Result[CoOptimisation, JobPlan]:
     """Two operators on four servers in a bidirectional ring: one data parallel, one on servers 0 and 2."""
     arcs = np.array([[0, 1], [0, 3], [1, 0], [1, 2], [2, 1], [2, 3], [3, 0], [3, 2]], dtype=np.int32)
     topology = Topology(
@@ -119,9 +108,14 @@ def ring_of_four() -> JobSolution:
     )
     ring = Ring((0, 1, 2, 3), 1.0, ((0, 1), (1, 2), (2, 3), (3, 0)))
     strategy = Strategy((Placement(0, 0), Placement(1, 0)))
-    traffic = np.zeros((4, 4))
-    traffic[0, 2] = traffic[2, 0] = 1024.0 / 3.0
-    return JobSolution(
+    proof = StrategyCertificate(
+        (
+            StrategyCut(1, (0, 2), 1, 2),
+            StrategyCase((("all work", 1 / 3), ("reduce 0", 1e-9)), 0.0, (((0.1, -0.2), (1 / 7,)),)),
+            StrategyCase((), 2.5, (((0.0, 0.0), (-1e-17,)),)),
+        )
+    )
+    return Result(
         name="by-hand",
         kind="co-optimisation",
         status=Status.FEASIBLE,
@@ -131,45 +125,17 @@ def ring_of_four() -> JobSolution:
         check=CheckResult(True, ()),
         seed=7,
         method="alternating",
-        cluster=Cluster(4, 2, 2, 100.0, gpu_memory_bytes=3 * 1024**3 // 2),
-        workload_name="two <b>layers</b>",
-        samples=8,
-        plan=Plan(strategy, topology, routes, (GroupRings((0, 1, 2, 3), (ring,)),)),
-        operators=(
-            OperatorChoice("first", "dense", "x4", (0, 1, 2, 3), 0.5, 1.0, 16640, 100),
-            OperatorChoice("zweite Schicht \N{GREEK SMALL LETTER ALPHA}", "dense", "x2", (0, 2), 0.25, 0.5, 8192, 200),
+        plan=JobPlan(
+            strategy,
+            topology,
+            routes,
+            (GroupRings((0, 1, 2, 3), (ring,)),),
+            comparison=OtherFabrics(7, "ef" * 32, (ComparedStrategy("ideal-switch", strategy),)),
         ),
-        demand=Demand(traffic, (AllReduceDemand((0, 1, 2, 3), 16640.0),)),
-        evaluation=Evaluation(
-            time_model="rounds",
-            link_bytes=np.arange(8) / 7.0,
-            timeline=(Span(0, "forward", "first", 0.0, 0.5), Span(-1, "allreduce", "first", 0.5, 1e-5 + 0.5)),
-            timeline_servers_left_out=0,
-            critical_path=(Span(0, "forward", "first", 0.0, 0.5),),
-        ),
-        initial_ms=0.5,
-        baselines=(
-            Baseline("ideal-switch", 0.3, "one switch", strategy),
-            Baseline(
-                "random-regular",
-                0.4,
-                "a ring",
-                strategy,
-                FabricGraph(((0, 1, 1), (1, 0, 2)), ((0, 1), (1, 0))),
-            ),
-        ),
-        prices=FabricPrices("by-hand", "ef" * 32, (("direct-connect", 1 / 3), ("ideal-switch", 1e6))),
-        convergence=(ConvergencePoint(0, "start", 0.5), ConvergencePoint(100, "search", 1 / 3)),
         instance_sha256="0" * 64,
         versions=(("topoopt", "0.1.0"), ("python", "3.11")),
         notes=("made by hand",),
-        certificate=StrategyCertificate(
-            (
-                StrategyCut(1, (0, 2), 1, 2),
-                StrategyCase((("all work", 1 / 3), ("reduce 0", 1e-9)), 0.0, (((0.1, -0.2), (1 / 7,)),)),
-                StrategyCase((), 2.5, (((0.0, 0.0), (-1e-17,)),)),
-            )
-        ),
+        certificates=(strategy_certificate(proof, ("all work", "reduce 0")),),
     )
 
 

@@ -15,13 +15,11 @@ from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PassKind
 from topoopt.core.routing import GroupRings
-from topoopt.simulate.llm_training.network.groups import FamilyGroups
-from topoopt.simulate.llm_training.network.layer_sync import layer_sync, optimizer_s
-from topoopt.simulate.llm_training.network.links import PlacedNetwork
-from topoopt.simulate.llm_training.network.rates import NetworkRates
+from topoopt.simulate.llm_training.costs import data_bytes, layer_traffic
+from topoopt.simulate.llm_training.network.links import FamilyGroups, PlacedNetwork
+from topoopt.simulate.llm_training.network.rates import NetworkRates, layer_sync, optimizer_s
 from topoopt.simulate.llm_training.step import strategy_orders
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.llm_training.traffic import data_bytes, layer_traffic
 from topoopt.simulate.network import Network, compile_network
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.time_models.evaluate import simulate

@@ -13,12 +13,10 @@ from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.taskgraph import TaskGraph, TaskKind
-from topoopt.simulate.llm_training.network.groups import BlockGroups, FamilyGroups
-from topoopt.simulate.llm_training.network.links import PlacedNetwork
-from topoopt.simulate.llm_training.network.rates import NetworkRates, group_rates
-from topoopt.simulate.llm_training.network.stages import stage_times
+from topoopt.simulate.llm_training.costs import layer_traffic
+from topoopt.simulate.llm_training.network.links import BlockGroups, FamilyGroups, PlacedNetwork
+from topoopt.simulate.llm_training.network.rates import NetworkRates, group_rates, stage_times
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.llm_training.traffic import layer_traffic
 
 MS = 1e3
 

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from formulations import circuit_matching
 from formulations.allocation import bandwidth_allocation
 from formulations.allocation.bandwidth_allocation import BandwidthAllocation
-from formulations.dag_topology import dag_topology, dag_topology_pyomo
+from formulations.circuit_matching import CircuitMatching
+from formulations.dag_topology import dag_topology
+from formulations.dag_topology import dag_topology as dag_topology_pyomo
 from formulations.dag_topology.dag_topology import DagTopologyProgram
 from formulations.job import (
     allreduce_mix,
@@ -38,12 +41,10 @@ from formulations.network.hop_lp import HopLp
 from formulations.network.joint_topology import JointTopology, Symmetry
 from formulations.network.joint_topology_arrays import build_arrays as joint_arrays
 from formulations.parts.arrays import LpArrays, with_names
-from formulations.placement import stage_order_pyomo
+from formulations.placement import stage_order
+from formulations.placement.stage_graph import Net
 from formulations.placement.stage_order import StageOrder
-from formulations.placement.stage_order_arrays import build_arrays as stage_arrays
-from formulations.placement.transfer_costs import Net
-from formulations.regional_circuits import circuit_matching, circuit_matching_pyomo
-from formulations.regional_circuits.circuit_matching import CircuitMatching
+from formulations.placement.stage_order import build_arrays as stage_arrays
 from tests.support.collective_programs import COLLECTIVE
 from tests.support.placed_programs_cases import PLACED
 
@@ -214,11 +215,11 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     **COLLECTIVE,
     "circuit_matching": (
         lambda: circuit_matching.build_arrays(MATCHING),
-        lambda: circuit_matching_pyomo.build_pyomo(MATCHING),
+        lambda: circuit_matching.build_pyomo(MATCHING),
     ),
     "circuit_matching/split": (
         lambda: circuit_matching.build_arrays(replace(MATCHING, split=True)),
-        lambda: circuit_matching_pyomo.build_pyomo(replace(MATCHING, split=True)),
+        lambda: circuit_matching.build_pyomo(replace(MATCHING, split=True)),
     ),
     "dag_topology": (lambda: dag_topology.build_arrays(CIRCUITS), lambda: dag_topology_pyomo.build_pyomo(CIRCUITS)),
     "concurrent_flow": (_flow, lambda: concurrent_flow.build_pyomo(RING)),
@@ -265,7 +266,7 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     **{
         f"stage_order{option}": (
             lambda data=data: stage_arrays(data),
-            lambda data=data: stage_order_pyomo.build_pyomo(data),
+            lambda data=data: stage_order.build_pyomo(data),
         )
         for option, data in {
             "": POOL,

@@ -41,6 +41,7 @@ TEMPLATES: Mapping[str, str] = {
     "analyses/resilience/page.html.j2": "resilience",
     "analyses/traffic/page.html.j2": "traffic",
     "drawing/comparison.html.j2": "compare",
+    "page/page.html.j2": "allocation",
     "studies/page.html.j2": "study",
 }
 """The page that shows each template of a question; those of kinds have their kind's."""

@@ -10,31 +10,20 @@ from tests.support.corruption import PROVENANCE, Harmless
 LESS = (Harmless("status", "claims less than is proven", "now 'feasible'"),)
 CLAIMS = (Harmless("*claimed_bound*", "nobody vouches for it, and the file says so"),)
 LINKS = (
-    Harmless("topology.origin", "for people"),
-    Harmless("topology.offsets", "a circulant need not be called one", "emptied"),
-    Harmless("topology.switches", "which switch has which permutation says nothing", "two swapped"),
+    Harmless("plan.origin", "for people"),
+    Harmless("plan.circuits", "which switch has which permutation says nothing", "two swapped"),
 )
 WITNESSES = (
-    Harmless("enumeration.*", "whatever lengths prove the bound are right"),
     Harmless("tree.*", "whatever lengths prove the bound are right"),
-    Harmless("blocks.*", "whatever prices prove the bound are right"),
     Harmless("*certificate*", "whatever numbers prove what is stated are right"),
-    Harmless("layer_prices*", "whatever prices prove the bound are right"),
-    Harmless("relay_prices*", "whatever prices prove the bound are right"),
-    Harmless("relay_cases.*", "whatever prices prove the bound are right"),
-    Harmless("routing.prices*", "whatever prices prove the bound are right"),
-    Harmless("routing.lengths*", "whatever lengths prove the bound are right"),
-    Harmless("routing.hop_flows*", "a last hop that nobody uses may be left out", "entry dropped"),
+    Harmless("plan.flows.*.dims*", "of a flow with a row for each source they say nothing"),
 )
 NETWORK = (*PROVENANCE, *LESS, *CLAIMS, *LINKS, *WITNESSES)
 SURVIVING = (
     *NETWORK,
-    Harmless("robustness", "where the instance asks for none, nothing need be said of failures"),
-    Harmless("robustness.failures", "the check says that it does not know theta then", "emptied"),
-    Harmless("robustness.failures", "the same", "key dropped"),
-    Harmless("robustness.lengths*", "the check says that the last digits are not proven"),
-    Harmless("robustness.nominal*", "the check says that it does not know the other topology"),
-    Harmless("robustness.worst_link*", "of links that are alike any one is the worst"),
+    Harmless("plan.robust", "where the instance asks for none, nothing need be said of failures"),
+    Harmless("plan.robust.nominal*", "the check says that it does not know the other topology"),
+    Harmless("plan.robust.enumerated_theta", "nobody vouches for it, and the page says so"),
 )
 GIVEN = (*PROVENANCE, *LESS, *CLAIMS, *WITNESSES)
 HIERARCHY = (
@@ -42,51 +31,50 @@ HIERARCHY = (
     *LESS,
     *CLAIMS,
     *WITNESSES,
-    Harmless("collectives", "the order of the rows says nothing", "two swapped"),
-    Harmless("pareto", "a front of fewer points is coarser", "entry dropped"),
-    Harmless("pareto.*.bandwidth_gbytes_per_s", "of dimensions that are alike, within the accuracy", "two swapped"),
-    Harmless("bound.proved_by", "sums of bytes and prices prove the same", "now *"),
+    Harmless("plan.front*", "a front of fewer points is coarser", "entry dropped"),
+    Harmless("plan.front", "the same", "emptied"),
+    Harmless("plan.front", "the same", "key dropped"),
+    Harmless("plan.front.*.limit_ns", "a longer limit, kept all the same", "x*"),
+    Harmless("plan.front.*.limit_ns", "the same", "+1"),
+    Harmless("plan.front.*.bandwidth_gbytes_per_s", "of dimensions that are alike, within the accuracy", "two swapped"),
+    Harmless("bound.argument", "sums of bytes and prices prove the same", "now *"),
 )
 SHARED = (
     *PROVENANCE[:2],
     *PROVENANCE[3:],
     *LESS,
     *CLAIMS,
-    Harmless("fabrics.*.1", "what a fabric is, for people"),
-    Harmless("plans.*.topology", "how it was made, for people"),
-    Harmless("runs", "the check names the fabrics that are not there", "entry dropped"),
+    Harmless("plan.schedules", "the check names the fabrics that are not there", "entry dropped"),
 )
 FLOWS = (
     *SHARED,
-    Harmless("plans.*.alone_ms", "named as not recomputed: flows of jobs are not simulated again"),
-    Harmless("draws.*.times_ms*", "the same"),
+    Harmless("seed", "of draws; all jobs on shards of their own take the time of their class"),
+    Harmless("plan.classes.*.strategies*", "of fabrics that are compared: any legal strategy is one"),
+    Harmless("plan.classes.*.shard.origin", "how it was made, for people"),
+    Harmless("plan.classes.*.shard.switches", "switches that are exchanged join the same servers", "two swapped"),
+    Harmless("plan.classes.*.shard.rings*", "other rings that take the same time are as good", "two swapped"),
 )
 PLACED = (
     *PROVENANCE,
     *LESS,
     *CLAIMS,
-    Harmless("bound.proved_by", "assignments and pipelines prove the same", "now 'all-*'"),
+    Harmless("certificates*.limit_ms.*", "any limit above the bound proves the same"),
+    Harmless("plan.link_shares.*.gbps", "less for a pair whose transfers nothing waits for is as fast", "x0.*"),
+    Harmless("plan.link_shares.*.gbps", "the same", "-1"),
 )
 TRACED = (*SHARED, Harmless("seed", "of draws; a trace on the lowest servers draws nothing"))
 JOB = (
     *PROVENANCE,
     *LESS,
     *WITNESSES,
-    Harmless("initial_ms", "history of the search, which a check names as not recomputed"),
-    Harmless("convergence*", "history of the search, which a check names as not recomputed; its end is checked"),
-    Harmless("prices", "a solution without prices is one, and a check says so", "null"),
-    Harmless("prices", "a solution without prices is one, and a check says so", "key dropped"),
-    Harmless("prices.book_sha256", "prices of a book that is not at hand are named as not recomputed", "no text"),
-    Harmless("baselines.*.description", "for people"),
-    Harmless("baselines.*.graph.links", "the order of the rows says nothing", "two swapped"),
-    Harmless("baselines.*.graph.rings*", "other rings that take the same time are as good", "two swapped"),
-    Harmless("baselines.*.graph.rings", "a ring twice shares the bytes with itself", "entry doubled"),
+    Harmless("bound.derived", "that it is only claimed is the weaker statement", "turned"),
     Harmless("plan.topology.origin", "for people"),
-    Harmless("plan.topology.offsets", "a circulant need not be called one", "emptied"),
     Harmless("plan.topology.switches", "which switch has which permutation says nothing", "two swapped"),
-    Harmless("plan.rings.*.members", "a group is a set", "two swapped"),
-    Harmless("plan.rings.*.rings", "rings of equal shares may change places", "two swapped"),
-    Harmless("demand.allreduce.*.1", "a group is a set", "two swapped"),
+    Harmless("plan.rings", "the order of groups says nothing", "two swapped"),
+    Harmless("plan.rings.*", "rings of equal shares may change places", "two swapped"),
+    Harmless("plan.schedules", "none is the default", "key dropped"),
+    Harmless("plan.link_sharing", "the default is that of the plan", "key dropped"),
+    Harmless("plan.comparison*", "strategies on other fabrics are compared, not checked; they must be legal"),
 )
 CIRCUITS = (
     *PROVENANCE,
@@ -96,72 +84,67 @@ CIRCUITS = (
         Harmless("bound.value", "less is the weaker statement, and its page says so", how)
         for how in ("x0*", "-1", "zero")
     ),
-    Harmless("proof.*_tree*", "a witness: another tree may prove the same"),
-    Harmless("proof.paths*", "a witness: what no mean has proves nothing"),
-    Harmless("proof.means*", "a witness: other weights and prices may prove the same"),
-    Harmless("proof.circuits_bound", "fewer is the weaker statement, and its page says so", "x0*"),
-    Harmless("proof.circuits_bound", "the same", "-1"),
-    Harmless("proof.circuits_bound", "the same", "zero"),
-    Harmless("fastest*", "another plan that takes as long is as good"),
+    Harmless("certificates.*.arrays.*", "a witness: other trees, paths, weights and prices may prove the same"),
+    Harmless("certificates.*.arrays.circuits_bound*", "fewer is the weaker statement, and its page says so"),
+    Harmless("plan.fastest*", "another plan that takes as long is as good"),
+    Harmless("plan.circuits*", "another plan within the ports that takes as long; its page counts its circuits"),
 )
 REGION = (
     *PROVENANCE,
     *LESS,
     *WITNESSES,
-    Harmless("proofs*", "a witness: another one may prove the same"),
-    Harmless("topologies.*.*.[012]", "other circuits that no step is slower with, within ports"),
-    Harmless("topologies.*", "the same without circuits that no step needs", "entry dropped"),
+    Harmless("plan.topologies.*.*.[012]", "other circuits that no step is slower with, within ports"),
+    Harmless("plan.topologies.*", "the same without circuits that no step needs", "entry dropped"),
 )
 COLLECTIVE = (
     *PROVENANCE,
     *LESS,
     *CLAIMS,
-    Harmless("proof*", "whatever sets and lengths prove the bound are right"),
-    Harmless("front.*.method", "a check names it as not recomputed"),
-    Harmless("front.*.pieces", "a check names it as not recomputed"),
+    Harmless("certificates*", "whatever sets and lengths prove the bound are right"),
+    Harmless("plan.front.*.method", "a check names it as not recomputed"),
+    Harmless("plan.front.*.pieces", "a check names it as not recomputed"),
+    Harmless("plan.send_block", "blocks that go over one route in one step, exchanged", "two swapped"),
+    Harmless("plan.front.*", "the next one serves its sizes, too: the weaker statement", "entry dropped"),
 )
 TRAINING = (
     *PROVENANCE,
     *LESS,
-    Harmless("fabrics.*.tried", "how many strategies the search made a network for; the page of the checker names it"),
-    Harmless("fabrics.*.places", "servers in their order need not be listed", "emptied"),
-    Harmless("fabrics.*.places", "the same", "key dropped"),
-    Harmless("fabrics.*.rings.*.orders*", "a ring twice shares the bytes with itself", "entry doubled"),
-    Harmless("fabrics.*.rings*", "the order of groups says nothing, nor does where a ring begins", "two swapped"),
-    Harmless("fabrics.*.links", "the order of the rows says nothing", "two swapped"),
-    Harmless("fabrics.*.loads", "the order of the rows says nothing", "two swapped"),
-    Harmless("fabrics.*.routes", "a link is the way between its ends, also where two halves of it are listed"),
-    Harmless("fabrics.*.routes.*.path.*", "another way over links that are no fuller"),
-    Harmless("fabrics.*.next*", "times on networks that are not kept, which a check names as not recomputed"),
+    Harmless("plan.fabrics.*.places", "servers in their order need not be listed", "emptied"),
+    Harmless("plan.fabrics.*.places", "the same", "key dropped"),
+    Harmless("plan.fabrics.*.rings.*.orders*", "a ring twice shares the bytes with itself", "entry doubled"),
+    Harmless("plan.fabrics.*.rings*", "the order of groups says nothing, nor does where a ring begins", "two swapped"),
+    Harmless("plan.fabrics.*.links", "the order of the rows says nothing", "two swapped"),
+    Harmless("plan.fabrics.*.routes", "a link is the way between its ends, also where two halves of it are listed"),
+    Harmless("plan.fabrics.*.routes.*.path.*", "another way over links that are no fuller"),
+    Harmless("plan.fabrics.*.next*", "others that are shown beside the plan: any of the space may be"),
 )
 PODS = (
     *TRAINING,
     *(
-        Harmless("fabrics.*.pods.tried.*.bound_s", "less is the weaker statement, and its page says so", how)
+        Harmless("certificates.*.pod_bounds_s*", "less is the weaker statement, and its page says so", how)
         for how in ("x0*", "-1", "zero")
     ),
     *(
-        Harmless("fabrics.*.pods.proof.circuits_bound", "less is the weaker statement, and its page says so", how)
+        Harmless("certificates.*.circuits_bound*", "less is the weaker statement, and its page says so", how)
         for how in ("x0*", "-1", "zero")
     ),
-    Harmless("fabrics.*.pods.tried.*.bound_s", "the tree of one searched may prove more than it states", "x1*"),
-    Harmless("fabrics.*.pods.others_s", "less is the weaker statement where another bound is less still", "x0*"),
-    Harmless("fabrics.*.pods.proof.*_tree*", "a witness: another tree may prove the same"),
-    Harmless("fabrics.*.pods.proof.paths*", "a witness: what no mean has proves nothing"),
-    Harmless("fabrics.*.pods.proof.means*", "a witness: other weights and prices may prove the same"),
-    Harmless("fabrics.*.pods.tried.*.tree*", "a witness: another tree may prove the same"),
-    Harmless("fabrics.*.pods.tried.*.paths*", "a witness: what no mean has proves nothing"),
-    Harmless("fabrics.*.pods.tried.*.means*", "a witness: other weights and prices may prove the same"),
-    Harmless("fabrics.*.pods.tried.*.counts*", "other circuits that take as long are as good"),
-    Harmless("fabrics.*.pods.links.*", "other circuits that take as long, and are as few, are as good", "two swapped"),
-    Harmless("fabrics.*.pods.tried", "the order of strategies of one bound says nothing", "two swapped"),
-)
+    Harmless("certificates.*.pod_bounds_s*", "the tree of one searched may prove more than it states", "x1*"),
+    Harmless("certificates.*.rest_s*", "less is the weaker statement where another bound is less still", "x0*"),
+    *(
+        Harmless(f"certificates.*.{name}*", "a witness: another one may prove the same")
+        for name in (
+            "makespan_tree", "circuits_tree", "steps", "group_sizes", "path_sizes", "weight_paths", "weights",
+            "mean_sizes", "prices",
+        )
+    ),
+    Harmless("plan.fabrics.*.pods.candidates.*.circuits*", "other circuits that take as long are as good"),
+    Harmless(
+        "plan.fabrics.*.pods.circuits", "other circuits that take as long, and are as few, are as good", "two swapped"
+    ),
+    Harmless("plan.fabrics.*.pods.candidates", "the order of strategies of one bound says nothing", "two swapped"),
+)  # fmt: skip
 
 SCHEDULES = (
     *TRAINING,
-    *(
-        Harmless(f"fabrics.*.loads.*.{figure}", "beside schedules, which a check names as not recomputed")
-        for figure in ("bytes_sent", "seconds", "exposed_s", "gbytes_per_s", "shared_gbytes_per_s")
-    ),
-    Harmless("fabrics.*.schedules*", "the order of groups and of rows of a schedule says nothing", "two swapped"),
+    Harmless("plan.fabrics.*.schedules*", "the order of groups and of rows of a schedule says nothing", "two swapped"),
 )

@@ -11,10 +11,10 @@ import pytest
 
 from tests.support.paths import SHARED_DATA
 from topoopt.core.hierarchy import Design, HierarchicalProblem
-from topoopt.core.hierarchy_solution import HierarchicalSolution
+from topoopt.core.result import Result
 from topoopt.files.documents import Document
 from topoopt.formats.libra.read import libra_document
-from topoopt.kinds.hierarchy.read import read_hierarchical
+from topoopt.kinds.hierarchy.read import resolve
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
@@ -24,12 +24,12 @@ SHARED = SHARED_DATA / "libra"
 
 def problem_of(document: dict[str, Any]) -> HierarchicalProblem:
     """The problem of an instance document."""
-    return read_hierarchical(Document("case.yaml", document, lambda _: {}))
+    return resolve(Document("case.yaml", document, lambda _: {}))
 
 
-def solved(document: dict[str, Any], **options: Any) -> HierarchicalSolution:
+def solved(document: dict[str, Any], **options: Any) -> Result[Any, Any]:
     """A solution that the checker accepts."""
-    solution = solve(problem_of(document), SolveOptions(**options))
+    solution: Result[Any, Any] = solve(problem_of(document), SolveOptions(**options))
     assert solution.check.ok, solution.check.violations
     return solution
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.support.verify_cases import four_servers
-from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import (
-    ConvergencePoint,
-    Evaluation,
-    JobSolution,
-    OperatorChoice,
-    Span,
-)
+from topoopt.core.job import CoOptimisation, JobPlan
+from topoopt.core.job_solution import OperatorChoice, Span
 from topoopt.core.plan import Plan
+from topoopt.core.result import Result
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.verdict import Status, StopReason
 from topoopt.core.workload import Workload
@@ -79,15 +74,24 @@ def four_server_bars() -> tuple[Span, ...]:
     )
 
 
-def honest_solution() -> tuple[CoOptimisation, JobSolution]:
-    """The four-server plan, its figures worked out by hand.
+@dataclass(frozen=True)
+class HonestFigures:
+    """Figures of the four-server plan, worked out by hand."""
 
-    Table on server 1: forward 1 ms, then 48 bytes (2 samples of 6 elements) to each other server, forward 0.25 ms and
-    backward 0.5 ms everywhere, 48 bytes back, backward 2 ms; 16416 bytes reduced by rings both ways meanwhile. At
-    1e6 bytes/ms on every link, the opposite server's bytes share a link with a neighbour's on the way there.
+    model_parallel_bytes: NDArray[np.float64]
+    group_bytes: float
+    link_bytes: NDArray[np.float64]
+    timeline: tuple[Span, ...]
+    critical_path: tuple[Span, ...]
+    operators: tuple[OperatorChoice, ...]
+
+
+def honest_figures() -> HonestFigures:
+    """Bytes, bars and steps of the four-server plan.
+
+    At 1e6 bytes/ms on every link, the opposite server's bytes share a link with a neighbour's on the way there.
     """
-    cluster, workload, plan = four_servers()
-    instance = CoOptimisation("four", cluster, workload, sha256="ab" * 32)
+    _, workload, plan = four_servers()
     matrix = np.zeros((4, 4))
     matrix[1, [0, 2, 3]] = matrix[[0, 2, 3], 1] = 48.0
     link_bytes = np.full(8, 0.5 * 2 * 3 / 4 * GROUP_BYTES)
@@ -98,41 +102,37 @@ def honest_solution() -> tuple[CoOptimisation, JobSolution]:
         path = routes.path(pair)
         for hop in pairwise(path):
             link_bytes[arcs.index(hop)] += 48.0
-    total = 1.0 + 96e-6 + 0.75 + 48e-6 + 2.0
-    evaluation = Evaluation(
-        time_model="rounds",
-        link_bytes=link_bytes,
-        timeline=four_server_bars(),
-        timeline_servers_left_out=0,
-        critical_path=path_of(
-            (1, "forward", "table", 1.0),
-            (1, "transfer", "layer 1→3", 96e-6),
-            (3, "forward", "layer", 0.25),
-            (3, "backward", "layer", 0.5),
-            (3, "transfer", "layer 3→1", 48e-6),
-            (1, "backward", "table", 2.0),
-        ),
+    critical_path = path_of(
+        (1, "forward", "table", 1.0),
+        (1, "transfer", "layer 1→3", 96e-6),
+        (3, "forward", "layer", 0.25),
+        (3, "backward", "layer", 0.5),
+        (3, "transfer", "layer 3→1", 48e-6),
+        (1, "backward", "table", 2.0),
     )
-    return instance, JobSolution(
+    return HonestFigures(matrix, GROUP_BYTES, link_bytes, four_server_bars(), critical_path, rows_of(workload, plan))
+
+
+def honest_solution() -> tuple[CoOptimisation, Result[CoOptimisation, JobPlan]]:
+    """The four-server plan with its time, worked out by hand.
+
+    Table on server 1: forward 1 ms, then 48 bytes (2 samples of 6 elements) to each other server, forward 0.25 ms and
+    backward 0.5 ms everywhere, 48 bytes back, backward 2 ms; 16416 bytes reduced by rings both ways meanwhile.
+    """
+    cluster, workload, plan = four_servers()
+    problem = CoOptimisation("four", cluster, workload, sha256="ab" * 32)
+    return problem, Result(
         name="four",
         kind="co-optimisation",
         status=Status.FEASIBLE,
         stopped_by=StopReason.CONVERGED,
-        objective=Objective("iteration_time", total, "ms"),
+        objective=Objective("iteration_time", 1.0 + 96e-6 + 0.75 + 48e-6 + 2.0, "ms"),
         bound=best_bound(cluster, workload),
         check=CheckResult(True, ()),
         seed=0,
         method="hand",
-        cluster=cluster,
-        workload_name="two-layers",
-        samples=8,
-        plan=plan,
-        operators=rows_of(workload, plan),
-        demand=Demand(matrix, (AllReduceDemand((0, 1, 2, 3), GROUP_BYTES),)),
-        evaluation=evaluation,
-        initial_ms=total,
-        baselines=(),
-        convergence=(ConvergencePoint(0, "start", total),),
         instance_sha256="ab" * 32,
         versions=(),
+        problem=problem,
+        plan=JobPlan.of(plan, cluster.link_sharing),
     )

@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.verify.network.topology_bounds.checks import checked
+from topoopt.verify.network.bounds import checked
 
 Array = NDArray[np.float64]
 

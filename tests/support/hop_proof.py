@@ -2,7 +2,7 @@
 
 The value of the program at a guess L is an upper bound on lambda once it is below L, and the lower the guess, the lower
 the value: guesses start at the best bound known and go to the fixed point, the third by extrapolation. What is proven
-is decided by the formula of `topoopt.verify.network.topology_bounds.evaluate_hop`, not here.
+is decided by the formula of `topoopt.verify.network.bounds.evaluate_hop`, not here.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute, Strat
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.units import GIB
-from topoopt.simulate.llm_training.estimate import estimate
+from topoopt.simulate.llm_training.step import estimate
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 

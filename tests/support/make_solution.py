@@ -13,17 +13,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.handmade import HandmadeResult, altered
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import AllReduceDemand, Demand
+from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice, JobPlan
 from topoopt.core.job_solution import (
     Baseline,
     ConvergencePoint,
     Evaluation,
-    JobSolution,
     OperatorChoice,
+    SearchLog,
     Span,
 )
-from topoopt.core.plan import Plan
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.solution import CheckResult, Objective
@@ -31,6 +32,7 @@ from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.topology import Topology
 from topoopt.core.units import GIB
 from topoopt.core.verdict import Status, StopReason
+from topoopt.core.workload import Workload
 
 NASTY_NAME = "<script>alert(1)</script>"
 NASTY_KIND = 'dense"\' onload="x&y'
@@ -191,14 +193,15 @@ def forward_pass(operators: tuple[OperatorChoice, ...], n: int, transfers: bool)
     return spans, path
 
 
-def with_one_arc(solution: JobSolution) -> JobSolution:
+def with_one_arc(solution: HandmadeResult) -> HandmadeResult:
     """The same on a topology that connects two servers one way, and no others."""
     old = solution.plan.topology
     topology = replace(
         old, arcs=old.arcs[:1], multiplicity=old.multiplicity[:1], switches=np.full_like(old.switches, -1), offsets=()
     )
-    evaluation = replace(solution.evaluation, link_bytes=solution.evaluation.link_bytes[:1])
-    return replace(solution, plan=replace(solution.plan, topology=topology), evaluation=evaluation)
+    evaluation = solution.figures.evaluation
+    evaluation = replace(evaluation, link_bytes=evaluation.link_bytes[:1])
+    return altered(solution, plan=replace(solution.plan, topology=topology), evaluation=evaluation)
 
 
 def make_solution(
@@ -209,7 +212,7 @@ def make_solution(
     model_parallel: bool = True,
     baselines: bool = True,
     check: CheckResult | None = None,
-) -> JobSolution:
+) -> HandmadeResult:
     """A realistic solution on a circulant."""
     topology = circulant(n, distances)
     paths = shortest_paths(topology)
@@ -233,43 +236,20 @@ def make_solution(
     spans, path = forward_pass(operators, n, model_parallel)
     total = max(span.end_ms for span in spans)
     strategy = Strategy(tuple(Placement(0, 0) for _ in operators))
-    return JobSolution(
-        name=f"dlrm-{n}",
-        kind="co-optimisation",
-        status=Status.FEASIBLE,
-        stopped_by=StopReason.BUDGET,
-        objective=Objective("iteration time", total, "ms"),
-        bound=Bound(0.82 * total, Argument.WORK_AND_WIRE),
-        check=check or CheckResult(True, ()),
-        seed=7,
-        method="alternating",
-        cluster=Cluster(servers=n, gpus_per_server=4, degree=topology.degree, link_gbps=LINK_GBPS),
-        workload_name=f"DLRM <{n} & more>",
-        samples=1024 * n,
-        plan=Plan(strategy, topology, routes, rings),
-        operators=operators,
-        demand=demand,
-        evaluation=Evaluation(
-            time_model="rounds",
-            link_bytes=carried,
-            timeline=tuple(sorted(spans, key=lambda span: span.start_ms)),
-            timeline_servers_left_out=0,
-            critical_path=tuple(path),
+    baseline_rows = (
+        Baseline("ideal-switch", 0.93 * total, "one switch, every server at d x 100 Gbit/s", strategy),
+        Baseline(
+            "fat-tree",
+            2.41 * total,
+            "k-ary, one NIC of 163 Gbit/s a server (equal cost), no oversubscription",
+            strategy,
         ),
-        initial_ms=1.37 * total,
-        baselines=(
-            Baseline("ideal-switch", 0.93 * total, "one switch, every server at d x 100 Gbit/s", strategy),
-            Baseline(
-                "fat-tree",
-                2.41 * total,
-                "k-ary, one NIC of 163 Gbit/s a server (equal cost), no oversubscription",
-                strategy,
-            ),
-            Baseline("random-regular", 1.18 * total, "same degree and link rate, shortest paths over ECMP", strategy),
-        )
-        if baselines
-        else (),
-        convergence=(
+        Baseline("random-regular", 1.18 * total, "same degree and link rate, shortest paths over ECMP", strategy),
+    )
+    compared = baseline_rows if baselines else ()
+    log = SearchLog(
+        1.37 * total,
+        (
             ConvergencePoint(0, "start: data-parallel", 1.37 * total),
             ConvergencePoint(40, "strategy 1", 1.33 * total),
             ConvergencePoint(260, "strategy 1", 1.21 * total),
@@ -278,7 +258,42 @@ def make_solution(
             ConvergencePoint(5200, "strategy 2", 1.02 * total),
             ConvergencePoint(9000, "final", total),
         ),
-        instance_sha256="3f7a" * 16,
+    )
+    evaluation = Evaluation(
+        time_model="rounds",
+        link_bytes=carried,
+        timeline=tuple(sorted(spans, key=lambda span: span.start_ms)),
+        timeline_servers_left_out=0,
+        critical_path=tuple(path),
+    )
+    problem = CoOptimisation(
+        f"dlrm-{n}",
+        Cluster(servers=n, gpus_per_server=4, degree=topology.degree, link_gbps=LINK_GBPS),
+        Workload(f"DLRM <{n} & more>", 1024 * n, ()),
+        baselines=BaselineSettings(fabrics=tuple(FabricChoice(line.fabric) for line in compared)),
+        sha256="3f7a" * 16,
+    )
+    return HandmadeResult(
+        name=problem.name,
+        kind="co-optimisation",
+        status=Status.FEASIBLE,
+        stopped_by=StopReason.BUDGET,
+        objective=Objective("iteration time", total, "ms"),
+        bound=Bound(0.82 * total, Argument.WORK_AND_WIRE),
+        check=check or CheckResult(True, ()),
+        seed=7,
+        method="alternating",
+        instance_sha256=problem.sha256,
         versions=(("topoopt", "0.1.0"), ("python", "3.11.7"), ("numpy", "2.3.1")),
         notes=("operator times: analytic A100 model", "4-byte activations <b>everywhere</b>"),
+        problem=problem,
+        plan=JobPlan(strategy, topology, routes, rings),
+        log=log,
+        given={
+            "evaluation": evaluation,
+            "demand": demand,
+            "operators": operators,
+            "baselines": compared,
+            "prices": None,
+        },
     )

@@ -12,23 +12,62 @@ from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from topoopt.cli.app import app
-from topoopt.core.network import AdaptedRouting, LengthCertificate, SourceFlow
-from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.network import LengthCertificate, NetworkProblem, RoutingPlan, SourceFlow, TopologyPlan
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate, Result
+from topoopt.core.topology import Topology
 
 HEAD = {"schema_version": 1, "name": "case"}
 
 
-def one_routing(flow: NDArray[np.float64], lengths: NDArray[np.float64]) -> AdaptedRouting:
-    """The routing of one demand with the lengths of its proof."""
-    return AdaptedRouting((SourceFlow(flow),), (LengthCertificate(lengths),))
+NetworkResult = Result[NetworkProblem, RoutingPlan]
 
 
-def on_network(solution: NetworkSolution, **fields: Any) -> NetworkSolution:
-    """The solution with other fields of its network; `flow` and `lengths` are those of its one demand."""
-    if "flow" in fields or "lengths" in fields:
-        flow = fields.pop("flow", solution.flow.flow)
-        fields["routing"] = one_routing(flow, fields.pop("lengths", solution.certificate.lengths))
-    return replace(solution, network=replace(solution.network, **fields))
+def one_routing(flow: NDArray[np.float64]) -> RoutingPlan:
+    """The routing of one demand."""
+    return RoutingPlan(flows=(SourceFlow(flow),))
+
+
+def one_proof(lengths: NDArray[np.float64]) -> tuple[Certificate, ...]:
+    """The lengths of the arcs that prove its bound."""
+    return (LengthCertificate(lengths).certificate(),)
+
+
+def on_links(topology: Topology, flow: NDArray[np.float64]) -> TopologyPlan:
+    """A plan of links that are given to switches, and the routing of one demand."""
+    return TopologyPlan(flows=(SourceFlow(flow),), circuits=topology.switches, origin=topology.origin)
+
+
+def on_network(
+    solution: NetworkResult,
+    *,
+    flow: NDArray[np.float64] | None = None,
+    lengths: NDArray[np.float64] | None = None,
+    circuits: NDArray[np.int32] | None = None,
+) -> NetworkResult:
+    """The solution with another flow of its one demand, other lengths or other circuits."""
+    plan = solution.plan
+    if flow is not None:
+        plan = replace(plan, flows=(SourceFlow(flow),))
+    if circuits is not None:
+        plan = replace(plan, circuits=circuits)
+    proofs = solution.certificates
+    if lengths is not None:
+        others = tuple(proof for proof in proofs if proof.argument is not Argument.ARC_LENGTHS)
+        proofs = (*one_proof(lengths), *others)
+    return replace(solution, plan=plan, certificates=proofs)
+
+
+def with_arrays(document: dict[str, Any], **arrays: Any) -> dict[str, Any]:
+    """The document of a solution whose last certificate, that of its bound, has other arrays."""
+    *others, last = document["certificates"]
+    changed = {name: np.array(array).ravel().tolist() for name, array in arrays.items()}
+    return {**document, "certificates": [*others, {**last, "arrays": {**last["arrays"], **changed}}]}
+
+
+def without_proof(document: dict[str, Any]) -> dict[str, Any]:
+    """The document of a solution without its last certificate."""
+    return {**document, "certificates": document["certificates"][:-1]}
 
 
 def run(*words: str | Path) -> tuple[int, str]:

@@ -28,7 +28,7 @@ from tests.support.network_reader_cases import (
 from tests.support.reader_cases import Read, plain
 from topoopt.analyses.calibrate.runs import read_runs
 from topoopt.core.errors import InputError
-from topoopt.core.shared_cluster_jobs import JobClass
+from topoopt.core.shared_cluster import JobClass
 from topoopt.files.demand_tables import read_csv_matrix
 from topoopt.files.graph_files import read_graph
 from topoopt.files.link_attributes import NetworkUse

@@ -11,10 +11,8 @@ from formulations.parts.arrays import LpArrays
 from formulations.placement import (
     favourite_children,
     link_packing,
-    placement_joint_arrays,
-    placement_joint_pyomo,
+    placement_joint,
     placement_makespan,
-    placement_makespan_pyomo,
     placement_rates,
 )
 from formulations.placement.favourite_children import FavouriteChildren
@@ -50,7 +48,7 @@ MEET = JointPlacement(
     time=np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]),
     group=(0, 1, 2),
     memory=(1.0, 1.0, 1.0),
-    room=(2.0, 2.0),
+    limit=(2.0, 2.0),
     server=(0, 1),
     tensors=(JointTensor(0, (2,), 4.0, (0.0, 0.0)), JointTensor(1, (2,), 2.0, (0.0, 0.0))),
     alpha_ms=0.5,
@@ -67,7 +65,7 @@ def joined(server: tuple[int, int], volume: float) -> JointPlacement:
         time=np.array([[1.0, 1.0], [2.0, 2.0]]),
         group=(0, 1),
         memory=(0.0, 0.0),
-        room=(np.inf, np.inf),
+        limit=(np.inf, np.inf),
         server=server,
         tensors=(JointTensor(0, (1,), volume, (3.0, 3.0)),),
         alpha_ms=0.5,
@@ -84,7 +82,7 @@ Build = tuple[Callable[[], LpArrays], Callable[[], Any]]
 PLACED: dict[str, Build] = {
     "placement_makespan": (
         lambda: placement_makespan.build_arrays(THREE, 10.0, three_ms),
-        lambda: placement_makespan_pyomo.build_pyomo(THREE, 10.0, three_ms),
+        lambda: placement_makespan.build_pyomo(THREE, 10.0, three_ms),
     ),
     "favourite_children": (
         lambda: favourite_children.build_arrays(FAMILY),
@@ -103,8 +101,8 @@ PLACED: dict[str, Build] = {
     },
     **{
         f"placement_joint{option}": (
-            lambda data=data: placement_joint_arrays.build_arrays(data),
-            lambda data=data: placement_joint_pyomo.build_pyomo(data),
+            lambda data=data: placement_joint.build_arrays(data),
+            lambda data=data: placement_joint.build_pyomo(data),
         )
         for option, data in {"": MEET, "/inside": joined((0, 0), 4.0), "/signal": joined((0, 1), 0.0)}.items()
     },

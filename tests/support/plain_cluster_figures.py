@@ -1,4 +1,4 @@
-"""Figures of shared clusters, moment by moment and by exact sums: what `core.shared_cluster_figures` should find."""
+"""Figures of shared clusters, moment by moment and by exact sums, as the figures of the kind should be."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections import defaultdict
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.shared_cluster_jobs import JobTable
-from topoopt.core.shared_cluster_runs import FabricRun
-from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.core.shared_cluster import JobTable
+from topoopt.core.shared_plan import FabricRun
+from topoopt.kinds.shared_cluster.figures import SharedClusterFigures
 
 Figures = dict[str, float]
 
@@ -23,13 +23,13 @@ def tail(values: list[float]) -> Figures:
     return {"mean": math.fsum(ordered) / count, **places, "largest": ordered[-1]}
 
 
-def run_figures(solution: SharedClusterSolution, place: int) -> dict[str, Figures | float]:
+def run_figures(figures: SharedClusterFigures, place: int) -> dict[str, Figures | float]:
     """The figures of one fabric on which a job has ended, by name."""
-    run, jobs = solution.runs[place], solution.jobs
+    run, jobs = figures.runs[place], figures.jobs
     partitioned = run.fabric.kind == "partitioned"
-    group = solution.groups if partitioned else np.zeros(solution.servers, dtype=np.int64)
+    group = figures.groups if partitioned else np.zeros(figures.problem.servers, dtype=np.int64)
     stays = run.stays
-    size = [solution.classes[c].servers for c in jobs.class_index]
+    size = [figures.classes[c].servers for c in jobs.class_index]
     start: dict[int, float] = {}
     end: dict[int, float] = {}
     worked: dict[int, float] = defaultdict(float)
@@ -46,7 +46,7 @@ def run_figures(solution: SharedClusterSolution, place: int) -> dict[str, Figure
     last = float(stays.held_to_s.max())
     span = max(last - arrival[0], 0.0)
     free, stranded, share, queue = _areas(jobs, size, start, run, group, last)
-    n = solution.servers
+    n = figures.problem.servers
     return {
         "iteration_ms": tail([worked[j] * 1e3 / int(jobs.iterations[j]) for j in done]),
         "waiting_s": tail([start[j] - arrival[j] for j in done]),
@@ -60,22 +60,22 @@ def run_figures(solution: SharedClusterSolution, place: int) -> dict[str, Figure
         "waiting_free": _over(free, span),
         "stranded": _over(stranded, span),
         "largest_share": share,
-        "reconfigurations": len(stays) if partitioned and solution.switching_time_s > 0 else 0,
+        "reconfigurations": len(stays) if partitioned and figures.problem.layer.switching_time_s > 0 else 0,
         "moves": len(stays) - len(start),
         "dark_s": sum(held.values()) - sum(worked.values()),
     }
 
 
-def load_rows(solution: SharedClusterSolution) -> list[dict[str, Figures | float | str]]:
+def load_rows(figures: SharedClusterFigures) -> list[dict[str, Figures | float | str]]:
     """The statistics of jobs at once, as they follow from the times one by one."""
     rows: list[dict[str, Figures | float | str]] = []
-    for load in sorted({run.load for run in solution.draws}):
+    for load in sorted({run.load for run in figures.draws}):
         first: Figures = {}
-        for place, (name, _) in enumerate(solution.fabrics):
-            own = [run for run in solution.draws if run.load == load]
+        for place, name in enumerate(fabric.name for fabric in figures.fabrics):
+            own = [run for run in figures.draws if run.load == load]
             times = [time for run in own for time in run.times_ms[place]]
-            at = place * len(solution.classes)
-            alone = [solution.plans[at + index].alone_ms for run in own for index in run.classes]
+            at = place * len(figures.classes)
+            alone = [figures.alone[at + index].alone_ms for run in own for index in run.classes]
             found = tail(times)
             first = first or found
             slower = math.fsum(time / without for time, without in zip(times, alone, strict=True)) / len(times)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
-from topoopt.verify.job.simulation.links import SimulatedLinks
+from topoopt.verify.job.events import SimulatedLinks
 
 SERVED = 2000
 """In place of a hop: the chunks of a step should have crossed their links."""

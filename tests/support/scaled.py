@@ -16,8 +16,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
-from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobsAtOnce
+from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobsAtOnce, SharedCluster
 
 
 def scaled(problem: Any, factor: float) -> tuple[Any, float]:

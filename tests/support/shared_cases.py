@@ -14,11 +14,12 @@ from topoopt.core.shared_cluster import (
     PARTITIONED,
     Fabric,
     Goal,
+    JobClass,
     QueueOrder,
     Scheduling,
     SharedCluster,
+    TracedJob,
 )
-from topoopt.core.shared_cluster_jobs import JobClass, TracedJob
 
 PARTITIONED = Fabric("partitioned", PARTITIONED, 400.0, placement="best-fit")
 IDEAL = Fabric("ideal", IDEAL_SWITCH, 400.0, placement="packed")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.network import TwoLayerMultipliers
-from topoopt.verify.network.topology_bounds import TwoLayerCertificate, two_layer_from
+from topoopt.verify.network.bounds import TwoLayerCertificate, two_layer_from
 
 Single = NDArray[np.float32]
 

@@ -16,7 +16,6 @@ from tests.support.valid_solutions import FEW_STRATEGIES, written
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import TopooptError
 from topoopt.core.network import RoutingMode, RoutingProblem, TopologyProblem
-from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.proofs import CLAIMED, Argument, Bound
 from topoopt.core.verdict import Status
 from topoopt.kinds import kind_of
@@ -24,10 +23,10 @@ from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.allocation import CHECKER
-from topoopt.verify.hierarchy.arguments import of_designs
+from topoopt.verify.hierarchy.check import arguments as hierarchy_arguments
 from topoopt.verify.laws.findings import BRIEF
-from topoopt.verify.network.arguments import every_formula, of_routing, of_topology
-from topoopt.verify.placement.arguments import of_placement
+from topoopt.verify.network.checker import checker_of
+from topoopt.verify.placement.check import checker_of as placement_checker_of
 
 SKEWED = np.array([[0, 3, 1, 1, 2], [1, 0, 2, 1, 1], [1, 1, 0, 4, 1], [2, 1, 1, 0, 1], [1, 1, 5, 1, 0]], dtype=float)
 UNIFORM = np.ones((4, 4)) - np.eye(4)
@@ -35,14 +34,31 @@ UNIFORM = np.ones((4, 4)) - np.eye(4)
 Table = Callable[[Any, Any], Mapping[Argument, Callable[[], float]]]
 
 
-def _topology(problem: TopologyProblem, solution: NetworkSolution) -> Mapping[Argument, Callable[[], float]]:
-    return of_topology(problem, solution, every_formula(problem), None)
+def _network(problem: Any, solution: Any) -> Mapping[Argument, Callable[[], float]]:
+    return {
+        argument: partial(derive, problem, solution.certificates)
+        for argument, derive in checker_of(problem).arguments(problem).items()
+    }
 
 
 def _allocation(problem: Any, solution: Any) -> Mapping[Argument, Callable[[], float]]:
     return {
         argument: partial(derive, problem, solution.certificates)
         for argument, derive in CHECKER.arguments(problem).items()
+    }
+
+
+def _placement(problem: Any, solution: Any) -> Mapping[Argument, Callable[[], float]]:
+    return {
+        argument: partial(derive, problem, solution.certificates)
+        for argument, derive in placement_checker_of(problem).arguments(problem).items()
+    }
+
+
+def _hierarchy(problem: Any, solution: Any) -> Mapping[Argument, Callable[[], float]]:
+    return {
+        argument: partial(derive, problem, solution.certificates)
+        for argument, derive in hierarchy_arguments(problem).items()
     }
 
 
@@ -78,17 +94,15 @@ def _skewed(**fields: Any) -> TopologyProblem:
 
 
 CASES = {
-    "routing": Case(shipped("networks/k4-4"), of_routing),
-    "routing, common": Case(_common, of_routing),
-    "topology": Case(_skewed, _topology, SolveOptions(method="kautz")),
-    "topology, no parallel links": Case(partial(_skewed, parallel_links=False), _topology),
-    "topology, listed": Case(shipped("networks/uniform-8-2"), _topology, SolveOptions(method="enumerate")),
+    "routing": Case(shipped("networks/k4-4"), _network),
+    "routing, common": Case(_common, _network),
+    "topology": Case(_skewed, _network, SolveOptions(method="kautz")),
+    "topology, no parallel links": Case(partial(_skewed, parallel_links=False), _network),
+    "topology, listed": Case(shipped("networks/uniform-8-2"), _network, SolveOptions(method="enumerate")),
     "allocation, one route": Case(shipped("networks/parking-lot-5"), _allocation),
     "allocation, routes": Case(shipped("networks/guarantees-6"), _allocation),
-    "hierarchy": Case(shipped("hierarchical/resnet50-3d"), lambda p, s: of_designs(p, s.proofs, s.objective.value)),
-    "placement, throughput": Case(
-        shipped("placement/branches-3"), lambda p, s: of_placement(p, s.objective.value), SolveOptions(method="slices")
-    ),
+    "hierarchy": Case(shipped("hierarchical/resnet50-3d"), _hierarchy),
+    "placement, throughput": Case(shipped("placement/branches-3"), _placement, SolveOptions(method="slices")),
     "job": Case(shipped("tiny-4"), _own, SolveOptions(budget=20, seed=1)),
     "jobs that arrive": Case(shipped("shared/trace-16"), _own),
     "jobs at once": Case(lambda: at_once_cases.read(at_once_cases.instance()), _own),

@@ -21,7 +21,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.verdict import StopReason
-from topoopt.verify.network.block_tree import blocks_bound
+from topoopt.verify.network.trees import blocks_bound
 from topoopt.workloads.demand_matrices import demand_matrix
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +12,16 @@ from solvers.job.joint_proof import AIM, prove_joint
 from solvers.job.joint_small import solve_joint
 from solvers.job.joint_tables import joint_tables
 from solvers.stop import Stop
+from tests.support.file_cases import ring_of_four
 from tests.support.joint_cases import BI, CASES, UNI, job, least_time, mesh
-from tests.support.make_solution import make_solution
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import JointBound
+from topoopt.core.job import CoOptimisation, joint_certificate
 from topoopt.core.link_tree import LinkTree
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
 from topoopt.core.workload import Workload
-from topoopt.kinds.job.solution_file import SOLUTION_FILE
+from topoopt.kinds.job import SOLUTION_FILE
 from topoopt.verify.job.joint_bound import check_joint, joint_bound
 from topoopt.verify.laws.findings import ViolationLog
 
@@ -104,23 +104,24 @@ def test_files_hold_a_proof_and_the_checker_looks_at_it(tmp_path: Path) -> None:
     optimum = solve_joint(cluster, workload)
     assert optimum is not None
     bound = optimum.time_ms * (1 - AIM)
-    solution = replace(make_solution(4, (1,)), joint=JointBound(bound, proof_of(cluster, workload, bound)))
+    certificate = joint_certificate(bound, proof_of(cluster, workload, bound))
+    solution = replace(ring_of_four(), certificates=(certificate,))
     SOLUTION_FILE.write(solution, tmp_path / "solution.json")
-    again = SOLUTION_FILE.read(tmp_path / "solution.json")
-    assert again.joint is not None
-    assert _wrong(cluster, workload, again.joint) == []
-    assert _wrong(cluster, workload, replace(again.joint, bound_ms=bound * (1 + 1e-6))) == ["joint"]
-    assert _wrong(cluster, workload, replace(again.joint, bound_ms=bound * (1 - 1e-6))) == ["joint"]
-    document = json.loads((tmp_path / "solution.json").read_text())
-    for key, value in (("order", [0, 1, 2, 2]), ("multipliers", [[[0]]]), ("multipliers", [[[-1] * 4] * 4])):
-        tree = {**document["joint"]["tree"], key: value}
-        bad = {**document, "joint": {**document["joint"], "tree": tree}}
-        (tmp_path / "bad.json").write_text(json.dumps(bad))
-        with pytest.raises(InputError, match=key):
-            SOLUTION_FILE.read(tmp_path / "bad.json")
+    (again,) = SOLUTION_FILE.read(tmp_path / "solution.json").certificates
+    assert _wrong(cluster, workload, again) == []
+    spoilt = {
+        "bound_ms": (np.array([bound * (1 + 1e-6)]), np.array([bound * (1 - 1e-6)]), np.zeros(0)),
+        "order": (np.array([0, 1, 2, 2]), np.zeros(4)),
+        "multipliers": (np.zeros(3, dtype=np.int64), np.full(16, -1), None),
+    }
+    for name, values in spoilt.items():
+        for value in values:
+            arrays = {key: array for key, array in again.arrays.items() if key != name}
+            arrays |= {} if value is None else {name: value}
+            assert _wrong(cluster, workload, Certificate(Argument.LINK_TREE, arrays)) == ["joint"], name
 
 
-def _wrong(cluster: Cluster, workload: Workload, joint: JointBound) -> list[str]:
+def _wrong(cluster: Cluster, workload: Workload, certificate: Certificate) -> list[str]:
     findings = ViolationLog()
-    check_joint(findings, CoOptimisation("job", cluster, workload), replace(make_solution(4, (1,)), joint=joint))
+    check_joint(findings, CoOptimisation("job", cluster, workload), certificate)
     return [violation.code for violation in findings.violations()]

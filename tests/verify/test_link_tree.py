@@ -19,7 +19,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.link_tree import LARGEST, LinkTree
 from topoopt.core.network import TopologyProblem
-from topoopt.verify.network.link_tree import tree_bound
+from topoopt.verify.network.trees import tree_bound
 
 ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
 RING = tuple(arc for i in range(4) for arc in ((i, (i + 1) % 4), ((i + 1) % 4, i)))

@@ -11,10 +11,10 @@ from tests.support.verify_cases import dense, make_cluster, sample_splits
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.taskgraph import TaskKind
 from topoopt.core.workload import Split, Workload
-from topoopt.kinds.job.strategy_bound import prove_bound
+from topoopt.kinds.job.methods import prove_bound
 from topoopt.simulate.lower import build_task_graph
-from topoopt.verify.job.choices import choices_of
-from topoopt.verify.job.offset_classes import class_traffic, states_of
+from topoopt.verify.job.least_times import choices_of
+from topoopt.verify.job.strategy_laws import class_traffic, states_of
 
 N = 8
 

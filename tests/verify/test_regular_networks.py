@@ -15,7 +15,8 @@ from solvers.network.exact.result import ExactLimits
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import EnumerationProof, TopologyProblem
-from topoopt.verify.network.regular_networks import enumeration_bound, least_numbering, tables_of_few_hops
+from topoopt.core.proofs import Argument
+from topoopt.verify.network.trees import enumeration_bound, least_numbering, tables_of_few_hops
 
 
 def classes(tables: np.ndarray) -> int:
@@ -73,8 +74,8 @@ def proof_of(n: int) -> tuple[EnumerationProof, float]:
     """What `enumerate` proves for uniform demand and degree 2."""
     problem = TopologyProblem("case", n, 2, LinkDirection.UNIDIRECTIONAL, np.ones((n, n)) - np.eye(n))
     found = METHODS["enumerate"].run(problem, ExactLimits())
-    assert found.network.enumeration is not None
-    return found.network.enumeration, found.theta
+    (proof,) = (proof for proof in found.certificates if proof.argument is Argument.LISTED_NETWORKS)
+    return EnumerationProof.of(proof, n, 2), found.theta
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ from fractions import Fraction
 
 from tests.support.hierarchical_cases import instance, job, layer, network, phase, problem_of
 from tests.support.verify_cases import dense, make_cluster, sample_splits
-from topoopt.core.hierarchy_solution import BandwidthCertificate, PathWeight
+from topoopt.core.hierarchy import PathWeight
 from topoopt.core.proofs import Argument
 from topoopt.core.workload import Workload
-from topoopt.verify.hierarchy.bounds import certified_bound
-from topoopt.verify.hierarchy.formula import formula_bound
+from topoopt.verify.hierarchy.bounds import BandwidthProof, certified_bound, formula_bound
 from topoopt.verify.job.instance_bounds import compute_bounds
 from topoopt.verify.laws.rounding import error_of_sum
 
@@ -58,5 +57,5 @@ def test_bounds_of_hierarchies() -> None:
     problem = problem_of(instance(network([4, 8], total_gbytes_per_s=100.0), job("job", *layers)))
     design, exact = problem.designs[0], sum(map(Fraction, TIMES), Fraction(0))
     assert below(formula_bound(problem, design), exact)
-    path = BandwidthCertificate((PathWeight(0, 1.0, ()),), (), ())
+    path = BandwidthProof(0, (PathWeight(0, 1.0, ()),), (), ())
     assert below(certified_bound(problem, design, path, float("inf")), exact)

@@ -17,14 +17,13 @@ from tests.support.verify_cases import circulant, dense, make_cluster, sample_sp
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.kinds.job.strategy_bound import program_of, prove_bound
+from topoopt.kinds.job.methods import program_of, prove_bound
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.verify.job.choices import choices_of
 from topoopt.verify.job.instance_bounds import best_bound
-from topoopt.verify.job.mirror import mirrored
+from topoopt.verify.job.least_times import choices_of
 from topoopt.verify.job.strategy_certificate import at_root, evaluate_certificate, strategy_bound, unit_flow
-from topoopt.verify.job.strategy_laws import strategy_laws
+from topoopt.verify.job.strategy_laws import mirrored, strategy_laws
 
 
 def laws_of(cluster, workload, classes=1):

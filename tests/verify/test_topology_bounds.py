@@ -18,7 +18,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import LayerPrices, LengthCertificate
 from topoopt.core.topology import Topology
-from topoopt.verify.network.topology_bounds import (
+from topoopt.verify.network.bounds import (
     CutCertificate,
     TwoLayerCertificate,
     best_topology_bound,
@@ -30,9 +30,10 @@ from topoopt.verify.network.topology_bounds import (
     evaluate_two_layer,
     group_cut_bound,
     layered_bound,
+    matching_dual,
+    matching_prices,
     node_cut_bound,
 )
-from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
 from topoopt.workloads.demand_matrices import demand_matrix
 
 Array = NDArray[np.float64]

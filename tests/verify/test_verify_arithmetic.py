@@ -13,11 +13,19 @@ from tests.support.verify_cases import circulant, make_cluster, sample_splits
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.strategy import Placement
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.verify.job.choices import choices_of
-from topoopt.verify.job.labelling import Costs, largest_of_least, least_labelling, spanning_forest
+from topoopt.verify.job.least_times import (
+    Between,
+    Costs,
+    between_all,
+    choices_of,
+    largest_of_least,
+    least_byte_hops,
+    least_labelling,
+    nearest_hops,
+    spanning_forest,
+)
 from topoopt.verify.job.parts import place
 from topoopt.verify.job.traffic import recompute_traffic
-from topoopt.verify.job.wire import Between, between_all, least_byte_hops, nearest_hops
 from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
 from topoopt.verify.laws.windows import latest_by, window_bound, windows_by
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.support.plan_loads import plan_figures
 from tests.support.verify_cases import (
     circulant,
     four_servers,
@@ -25,7 +26,7 @@ from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.verify.job import routes
-from topoopt.verify.job.plan import check_plan, inspect_plan, plan_figures
+from topoopt.verify.job.plan import check_plan, inspect_plan
 from topoopt.verify.laws.findings import ViolationLog
 
 

@@ -96,7 +96,7 @@ def circuits_of(to: str, solution: Any, file: Path, instance: Path | None, fabri
     plan = pods_of_plan(solution, fabric)
     if plan is not None and to == "patch-list":
         return {"pods": plan}
-    if to == "graphml" or rails_of_plan(solution, fabric) is None:
+    if to == "graphml" or not rails_of_plan(solution, fabric):
         return {"topology": links_of(solution, fabric)}
     return {"timetable": circuits_of_rails(_solved(instance, solution, file), solution, fabric)}
 
@@ -110,11 +110,10 @@ def links_of(solution: Any, fabric: str | None) -> Topology:
     Raises:
         InputError: no links join its servers to each other.
     """
-    from topoopt.core.llm_training_solution import LlmTrainingSolution
     from topoopt.formats.graphml.graphs import topology_of
     from topoopt.library.training_exports import training_topology
 
-    if isinstance(solution, LlmTrainingSolution):
+    if solution.kind == "llm-training":
         return training_topology(solution, fabric)
     return topology_of(solution)
 

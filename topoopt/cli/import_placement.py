@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +31,7 @@ def job(
 
     def command() -> int:
         from topoopt.kinds.instance_file import read_instance
-        from topoopt.kinds.placement.job import job_document
+        from topoopt.kinds.placement.read import job_document
 
         require_choice("--objective", objective, OBJECTIVES)
         problem: Any = read_instance(file)
@@ -57,25 +58,26 @@ def expert_split(
 
     def command() -> int:
         from topoopt.formats.dnn_partitioning.read import read_expert_split
+        from topoopt.kinds.embedded import document_to_embed
         from topoopt.kinds.instance_file import read_instance
-        from topoopt.kinds.placement.given import evaluate_given
-        from topoopt.kinds.placement.solution_file import SOLUTION_FILE
+        from topoopt.kinds.placement import SOLUTION_FILE
+        from topoopt.kinds.placement.methods import evaluate_given
 
         problem: Any = read_instance(instance)
         if problem.kind != "placement":
             raise InputError([Problem("no placement", file=str(instance), value=problem.kind, allowed="placement")])
         split, notes = read_expert_split(file)
         solution = evaluate_given(problem, split, "expert-split")
-        place = out or new_file(f"{name_of(file)}-solution.json")
-        SOLUTION_FILE.write(solution, place)
+        path = out or new_file(f"{name_of(file)}-solution.json")
+        SOLUTION_FILE.write(replace(solution, instance=document_to_embed(problem)), path)
         summary = {
-            "solution": str(place),
+            "solution": str(path),
             "max_load_ms": solution.objective.value,
             "check": check_document(solution.check),
             "notes": list(notes),
         }
         text = "\n".join(
-            (f"written: {place} (max load {solution.objective.value:.6f} ms)", *(f"note: {note}" for note in notes))
+            (f"written: {path} (max load {solution.objective.value:.6f} ms)", *(f"note: {note}" for note in notes))
         )
         output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))
         return output.exit_code(solution.check, solution.stopped_by)

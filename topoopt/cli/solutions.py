@@ -77,7 +77,10 @@ def report(
 
 def convert(
     solution: Annotated[Path, typer.Argument(help="solution.json of the release before, format 2.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Solution file to write.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Solution file to write; default: converted.json beside SOLUTION."),
+    ] = None,
     instance: InstanceOption = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
@@ -94,9 +97,10 @@ def convert(
         result = converted(solution, instance, FULL)
         if not result.check.ok:
             raise CheckError("the checker rejects the solution:\n" + "\n".join(result.check.violations))
-        write_solution(result, out)
-        document = {"solution": str(out), "status": result.status.value, "check": check_document(result.check)}
-        output.result(document, lambda console: console.print(f"written: {out}", markup=False))
+        file = out or solution.with_name("converted.json")
+        write_solution(result, file)
+        document = {"solution": str(file), "status": result.status.value, "check": check_document(result.check)}
+        output.result(document, lambda console: console.print(f"written: {file}", markup=False))
         return output.exit_code(result.check, result.stopped_by, searched=False)
 
     output.run(command)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from topoopt.core.arrays import Ints
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
 from topoopt.core.shown import Shown
 
 DEGREE = 2
@@ -22,7 +26,7 @@ class BlockTree(Shown):
     """Proof that theta is at least `theta` on every topology of degree 2 with unidirectional links.
 
     A node is what some servers have as links out. Prices say at every node what the links around each server are worth
-    at most (`topoopt.verify.network.block_tree`), demand in units of its mean. Only their proportions count, so that
+    at most (`topoopt.verify.network.trees`), demand in units of its mean. Only their proportions count, so that
     they are whole numbers.
 
     Attributes:
@@ -43,3 +47,24 @@ class BlockTree(Shown):
     price: Ints
     relief: Ints
     shift: Ints
+
+    def certificate(self) -> Certificate:
+        """As a file holds it."""
+        names = ("parent", "heads", "server", "bar", "price", "relief", "shift")
+        arrays = {name: getattr(self, name).ravel() for name in names}
+        return Certificate(Argument.LINK_BLOCKS, {"theta": np.array([self.theta]), **arrays})
+
+    @classmethod
+    def of(cls, certificate: Certificate, servers: int) -> BlockTree:
+        """Of a certificate; raises ValueError where arrays are missing or do not fit."""
+        parent = certificate.integers("parent", -1)
+        count = len(parent)
+        tables = (certificate.integers(name, count, servers, servers) for name in ("price", "relief", "shift"))
+        return cls(
+            certificate.scalar("theta"),
+            parent,
+            certificate.integers("heads", count, DEGREE),
+            certificate.integers("server", count),
+            certificate.integers("bar", count),
+            *tables,
+        )

@@ -14,7 +14,7 @@ from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.shown import Shown
 
 ALL_RANKS = -1
-"""In `due`: the sum over all ranks, each once."""
+"""In `expected`: the sum over all ranks, each once."""
 
 UNKNOWN = -1
 """No epoch, no stated route."""
@@ -39,7 +39,7 @@ class Defect:
 
 
 @dataclass(frozen=True)
-class StatedFigures:
+class DeclaredFigures:
     """What a file or its user says of a schedule; None: nothing.
 
     Attributes:
@@ -54,7 +54,7 @@ class StatedFigures:
     epoch_us: float | None = None
 
 
-NOTHING_STATED = StatedFigures()
+NOTHING_DECLARED = DeclaredFigures()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +67,7 @@ class Messages(Shown):
         units: int64[k], size, in units of which the vector has `vector_units`.
         epoch: int32[k], when it starts; UNKNOWN: when its action may.
         piece: int64[k], what it is: equal ones are the same bytes, which a switch could copy.
-        via: int32[k], index into `ways`; UNKNOWN: not stated.
+        via: int32[k], index into `vias`; UNKNOWN: not stated.
     """
 
     action: Ints
@@ -94,7 +94,7 @@ class ChunkProgram(Shown):
         per_share: whether the vector has a share of each rank, so that ranks which a file forgets count.
         buffers: of all ranks, in the order of their cells.
         start: int64[s, 3], rows (cell, label, rank): what is there before: the part with that label of that rank.
-        due: int64[d, 3], rows (cell, label, rank or ALL_RANKS): what is to be there after.
+        expected: int64[d, 3], rows (cell, label, rank or ALL_RANKS): what is to be there after.
         place_words: what the columns of `places` are.
         places: int32[a, p], where each action stands in the file.
         chain: int64[a], the thread block of each action; those of one are executed in their order.
@@ -102,8 +102,8 @@ class ChunkProgram(Shown):
         moves: int64[m, 3], rows (action, to, from) sorted by action; cells that come to one cell are added up.
         after: int64[e, 2], rows (action, an earlier one).
         messages: over the network.
-        ways: switches that a message passes, by their names in the file.
-        stated: figures of the file.
+        vias: switches that a message passes, by their names in the file.
+        declared: figures of the file.
         defects: found on reading.
         notes: what was assumed, and what runtimes are known to do.
         topology: network that the file states.
@@ -117,7 +117,7 @@ class ChunkProgram(Shown):
     per_share: bool
     buffers: tuple[CellRange, ...]
     start: Ints
-    due: Ints
+    expected: Ints
     place_words: tuple[str, ...]
     places: Int32s
     chain: Ints
@@ -125,8 +125,8 @@ class ChunkProgram(Shown):
     moves: Ints
     after: Ints
     messages: Messages
-    ways: tuple[tuple[str, ...], ...] = ()
-    stated: StatedFigures = NOTHING_STATED
+    vias: tuple[tuple[str, ...], ...] = ()
+    declared: DeclaredFigures = NOTHING_DECLARED
     defects: tuple[Defect, ...] = ()
     notes: tuple[str, ...] = ()
     topology: RatedNetwork | None = None
@@ -144,5 +144,5 @@ class ChunkProgram(Shown):
 
     def cell(self, cell: int) -> str:
         """Which cell is meant, in words."""
-        buffer = self.buffers[bisect_right(self.buffers, cell, key=lambda one: one.first) - 1]
+        buffer = self.buffers[bisect_right(self.buffers, cell, key=lambda buffer: buffer.first) - 1]
         return f"{buffer.name} {cell - buffer.first} of rank {self.ranks[buffer.rank]}"

@@ -1,17 +1,34 @@
-"""Collectives: what every rank has before and after, and schedules of sends that bring it about."""
+"""Collectives: what every rank holds before and after, schedules of sends that bring it about, and what limits them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge, Le, Len, Lt
 
 from topoopt.core.arrays import Bools, Int32s, Ints
-from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.data import STRICT, Array, Label
+from topoopt.core.proofs import Argument
+from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
+from topoopt.core.result import Certificate, Result
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shown import Shown
 from topoopt.core.stated import Stated
+
+MAX_NODES = 8192
+MAX_BLOCKS = 2_000_000
+MAX_SENDS = 4_000_000
+MAX_HOPS = 1024
+MAX_FRONT = 10_000
+MAX_TIME_US = 1e30
+
+Node = Annotated[int, Ge(0), Lt(MAX_NODES)]
 
 Path = tuple[int, ...]
 
@@ -145,8 +162,235 @@ class CollectiveSchedule(Shown):
         """Number of steps."""
         return int(self.sends.step.max(initial=-1)) + 1
 
-    def one_in(self, parts: int) -> CollectiveSchedule:
-        """One block, message and route of so many, which makes no schedule but is as quick to write as a part of it."""
-        blocks = VectorBlocks(*(column[::parts] for column in vars(self.blocks).values()))
-        sends = Sends(*(column[::parts] for column in vars(self.sends).values()))
-        return CollectiveSchedule(blocks, sends, self.routes[::parts])
+
+@dataclass(frozen=True)
+class TimeLine:
+    """Time of a schedule over the size of the vector: latency_us + us_per_mbyte * bytes / 1e6."""
+
+    __pydantic_config__ = STRICT
+
+    method: Label
+    """that makes the schedule"""
+    pieces: Annotated[int, Ge(1), Le(MAX_SENDS)]
+    """of each block"""
+    steps: Annotated[int, Ge(1), Le(MAX_SENDS)]
+    """synchronous rounds"""
+    latency_us: Annotated[float, Ge(0), Le(MAX_TIME_US)]
+    """of all steps, besides bytes"""
+    us_per_mbyte: Annotated[float, Ge(0), Le(MAX_TIME_US)]
+    """us of 1e6 bytes of the vector"""
+
+    def time_us(self, vector_bytes: float) -> float:
+        """Return the time of all steps, one after the other."""
+        return self.latency_us + self.us_per_mbyte * vector_bytes / 1e6
+
+    def best_from(self, from_bytes: int) -> BestBySize:
+        """Return the line as the best one for vectors of so many bytes and more."""
+        return BestBySize(self.method, self.pieces, self.steps, self.latency_us, self.us_per_mbyte, from_bytes)
+
+
+@dataclass(frozen=True)
+class BestBySize(TimeLine):
+    """A schedule that is best for vectors of `from_bytes` and more, up to where the next one takes over."""
+
+    from_bytes: int = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CollectivePlan(Shown):
+    """The decisions of a collective: blocks of the vector, and the messages that carry them.
+
+    The columns of blocks, and those of sends, have one entry for each block and for each send.
+    """
+
+    __pydantic_config__ = STRICT
+
+    block_units: Annotated[Ints, Array(Annotated[int, Ge(1), Le(MOST_UNITS)], np.int64, MAX_BLOCKS)]
+    """size of each block; together they are the whole vector, in order"""
+    block_owner: Annotated[Int32s, Array(Node, np.int32, MAX_BLOCKS)]
+    """node that has the block at first, or its sum at the end; in an AllReduce both"""
+    block_target: Annotated[Int32s, Array(Annotated[int, Ge(-1), Lt(MAX_NODES)], np.int32, MAX_BLOCKS)]
+    """node to which an All-to-All takes the block; -1 for all, or for the owner"""
+    routes: Annotated[tuple[Annotated[tuple[Node, ...], Len(2, MAX_HOPS)], ...], Len(0, MAX_SENDS)]
+    """nodes of a message, from sender to receiver, switches between"""
+    send_step: Annotated[Int32s, Array(Annotated[int, Ge(0), Lt(MAX_SENDS)], np.int32, MAX_SENDS)]
+    """in ascending order; what is sent in a step was at its sender before the step"""
+    send_block: Annotated[Int32s, Array(Annotated[int, Ge(0), Lt(MAX_BLOCKS)], np.int32, MAX_SENDS)]
+    """index of the block that is sent"""
+    send_route: Annotated[Int32s, Array(Annotated[int, Ge(0), Lt(MAX_SENDS)], np.int32, MAX_SENDS)]
+    """index of the route that it takes"""
+    send_reduce: Annotated[Int32s, Array(Annotated[int, Ge(0), Le(1)], np.int32, MAX_SENDS)]
+    """1 where the receiver adds the block to its own, 0 where it copies the block"""
+    front: Annotated[tuple[TimeLine, ...], Len(0, MAX_FRONT)] = ()
+    """for objective pareto: schedules that are best for some size of the vector, from small to large vectors"""
+
+    @classmethod
+    def of(cls, schedule: CollectiveSchedule, front: Iterable[TimeLine] = ()) -> CollectivePlan:
+        """Return the plan that a schedule is."""
+        blocks, sends = schedule.blocks, schedule.sends
+        columns = (blocks.units, blocks.owner, blocks.target)
+        reduce = sends.reduce.astype(np.int32)
+        return cls(*columns, schedule.routes, sends.step, sends.block, sends.route, reduce, tuple(front))
+
+    @cached_property
+    def schedule(self) -> CollectiveSchedule:
+        """The schedule, senders and receivers by their routes.
+
+        Raises
+        ------
+        IndexError
+            A route does not exist.
+        """
+        first = np.array([route[0] for route in self.routes], dtype=np.int32)
+        last = np.array([route[-1] for route in self.routes], dtype=np.int32)
+        block, step, route = (np.ascontiguousarray(row) for row in (self.send_block, self.send_step, self.send_route))
+        sends = Sends(block, first[route], last[route], step, self.send_reduce > 0, route)
+        columns = (self.block_units, self.block_owner, self.block_target)
+        return CollectiveSchedule(VectorBlocks(*map(np.ascontiguousarray, columns)), sends, self.routes)
+
+    def thinned(self, factor: int) -> CollectivePlan:
+        """Return one block, route and send of `factor`: no schedule, but written as fast as that part of the plan."""
+        columns = {name: value[::factor] for name, value in vars(self).items() if name.startswith(("block_", "send_"))}
+        return CollectivePlan(**columns, routes=self.routes[::factor], front=self.front)
+
+
+CollectiveResult = Result[CollectiveProblem, CollectivePlan]
+
+
+def bytes_per_unit(collective: CollectiveOp, vector_bytes: int, network: RatedNetwork, units: int) -> float:
+    """Return the bytes of a unit of a schedule's blocks: in an All-to-All every rank has a vector of its own."""
+    vectors = len(network.ranks) if collective is CollectiveOp.ALL_TO_ALL else 1
+    return vectors * vector_bytes / units
+
+
+# What limits any schedule.
+
+
+@dataclass(frozen=True)
+class WeightedSet:
+    """A set of nodes that does not hold all ranks, and its multiplier, above 0."""
+
+    nodes: tuple[int, ...]
+    weight: Fraction
+
+
+@dataclass(frozen=True, repr=False)
+class AllReduceProof(Shown):
+    """Multipliers of the program of AllReduce over roots that are used unequally (linear-programming duality).
+
+    What the ranks of a set broadcast must leave it: the copies out of it are at least what is rooted in it. What is
+    reduced at the ranks of a set must enter it. With price p_e = max(sum of weights of the `broadcast` sets that e
+    leaves + potential difference, the same for the `reduce` sets that e enters, 0), and every rank in sets of total
+    weight >= c, all rates X obey  X <= sum_e units_e p_e / c.
+
+    Attributes
+    ----------
+    broadcast, reduce : the sets.
+    broadcast_potential, reduce_potential : of each node; 0 at ranks. A copy neither ends nor starts in a switch.
+    """
+
+    broadcast: tuple[WeightedSet, ...]
+    reduce: tuple[WeightedSet, ...]
+    broadcast_potential: tuple[Fraction, ...]
+    reduce_potential: tuple[Fraction, ...]
+
+
+def cut_certificate(nodes: Sequence[int]) -> Certificate:
+    """Return the proof that a set of nodes limits the rate.
+
+    Its ranks must send out more than its links carry any faster, or must receive it where something is reduced.
+    """
+    return Certificate(Argument.NETWORK_CUT, {"nodes": np.array(nodes, dtype=np.int64)})
+
+
+def lengths_certificate(lengths: Ints) -> Certificate:
+    """Return the proof by lengths of links: rate <= sum of units times lengths / sum of distances between ranks."""
+    return Certificate(Argument.PAIR_LENGTHS, {"lengths": lengths})
+
+
+ROOTS_ARRAYS = ("set_size", "nodes", "reduces", "weight", "weight_over", "potential", "potential_over")
+"""Names of the arrays of the certificate of an AllReduce."""
+
+
+def roots_certificate(proof: AllReduceProof) -> Certificate:
+    """Return the multipliers of an AllReduce as vectors of whole numbers.
+
+    The sets of broadcasts stand before those of reductions, which `reduces` marks. `nodes` are those of all sets, one
+    set after the other. A fraction is a number over that of the same index in `weight_over` or `potential_over`.
+    Potentials are those of broadcasts, then those of reductions.
+    """
+    sets = (*proof.broadcast, *proof.reduce)
+    potentials = (*proof.broadcast_potential, *proof.reduce_potential)
+    rows = (
+        [len(row.nodes) for row in sets],
+        [node for row in sets for node in row.nodes],
+        [0] * len(proof.broadcast) + [1] * len(proof.reduce),
+        [row.weight.numerator for row in sets],
+        [row.weight.denominator for row in sets],
+        [number.numerator for number in potentials],
+        [number.denominator for number in potentials],
+    )
+    arrays = {name: np.array(row, dtype=np.int64) for name, row in zip(ROOTS_ARRAYS, rows, strict=True)}
+    return Certificate(Argument.ALLREDUCE_ROOTS, arrays)
+
+
+# Collectives on circuits that are reconfigured between steps.
+
+
+class SteppedCollective(StrEnum):
+    """A collective in steps, in each of which every rank sends as much over the same distance."""
+
+    RING = "ring"  # AllReduce: 2 (n - 1) steps to the neighbours, both ways round
+    HALVING_DOUBLING = "halving-doubling"  # AllReduce: recursive halving, then doubling: partners i xor 2^k
+    ALL_TO_ALL = "all-to-all"  # to the ranks s before and behind at once, s = 1, 2, ...
+
+
+@dataclass(frozen=True)
+class SwitchedCollective:
+    """A collective on circuits.
+
+    A circuit takes a port at both ends and carries the rate each way. Circuits of distance s join rank i to i + s and
+    i - s, half of the ports each; partners i xor 2^k are joined by all ports.
+
+    Attributes:
+        ranks: n; a power of two for halving and doubling.
+        ports: d of a rank, an even number.
+        vector_bytes: of the vector that each rank holds.
+        bytes_per_s: rate of a circuit in each direction.
+        step_s: latency of a step.
+    """
+
+    collective: SteppedCollective
+    ranks: int
+    ports: int
+    vector_bytes: float
+    bytes_per_s: float
+    step_s: float
+
+
+@dataclass(frozen=True)
+class CircuitSchedule:
+    """Which circuits each step has.
+
+    Attributes:
+        delay_s: to set circuits; all are dark meanwhile.
+        steps: distance and bytes that a rank sends, of every step (of all-to-all to either side).
+        circuits: for each step what is set: s > 0: circuits of distance s; -2^k: partners i xor 2^k.
+        time_s: of all; the first circuits join neighbours.
+        never_s: with these all the time.
+        every_s: with circuits set for every step whose distance is another one.
+        break_even_s: the longest delay with which setting any is faster than never; 0: none is.
+    """
+
+    delay_s: float
+    steps: tuple[tuple[int, float], ...]
+    circuits: tuple[int, ...]
+    time_s: float
+    never_s: float
+    every_s: float
+    break_even_s: float
+
+    @property
+    def times_set(self) -> int:
+        """How often circuits are set."""
+        return sum(a != b for a, b in zip((1, *self.circuits), self.circuits, strict=False))

@@ -7,14 +7,33 @@ direct and halving-doubling collectives move the same bytes on their blocks, so 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
-from topoopt.core.hierarchy_workload import HierarchicalWorkload
+import numpy as np
+from annotated_types import Ge, Le, Len, Lt
+
+from topoopt.core.data import STRICT
+from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shown import Shown
 from topoopt.core.stated import Stated
+
+MAX_DIMENSIONS = 12
+MAX_DESIGNS = 20_000
+"""Shapes times strategies of one instance."""
+
+MAX_POINTS = 1000
+
+COLLECTIVES = tuple(Collective)
+"""By the numbers that certificates have for them."""
+
+Amount = Annotated[float, Ge(0), Le(1e30)]
+Bandwidths = Annotated[tuple[Amount, ...], Len(1, MAX_DIMENSIONS)]
 
 
 class Block(StrEnum):
@@ -81,7 +100,7 @@ class LinearConstraint:
 
 @dataclass(frozen=True, repr=False)
 class HierarchicalNetwork(Shown):
-    """A shape with all that is asked of its bandwidths.
+    """A shape with all constraints on its bandwidths.
 
     Attributes:
         name: of the shape.
@@ -129,7 +148,7 @@ class HierarchicalProblem(Stated):
         fleet: how the times of several workloads count.
         cost_cap_usd: most the network may cost; for the objective `time` and `time-times-cost`.
         time_limit_ns: longest time (as `fleet` counts it); for the objective `cost`, which needs it.
-        pareto_points: points of the front of time and cost to find as well.
+        pareto_points: points of the front of time and cost that are sought as well.
     """
 
     name: str
@@ -144,3 +163,101 @@ class HierarchicalProblem(Stated):
     notes: tuple[str, ...] = ()
 
     kind = "hierarchical-bandwidth"
+
+
+@dataclass(frozen=True, repr=False)
+class FrontPoint(Shown):
+    """A network that keeps a time limit, on the front of time and cost."""
+
+    __pydantic_config__ = STRICT
+
+    limit_ns: Amount
+    """the time limit"""
+    bandwidth_gbytes_per_s: Bandwidths
+    """per NPU and dimension, innermost first"""
+
+
+@dataclass(frozen=True, repr=False)
+class HierarchicalPlan(Shown):
+    """The decisions: a design, its bandwidths, and the networks of the front of time and cost."""
+
+    __pydantic_config__ = STRICT
+
+    design: Annotated[int, Ge(0), Lt(MAX_DESIGNS)]
+    """index of the design"""
+    bandwidth_gbytes_per_s: Bandwidths
+    """per NPU and dimension, innermost first"""
+    front: Annotated[tuple[FrontPoint, ...], Len(0, MAX_POINTS)] = ()
+    """of this design, by time limit; the cheapest network for each"""
+
+
+@dataclass(frozen=True)
+class PathWeight:
+    """A path through one iteration of a job, and its weight in a proof.
+
+    Attributes
+    ----------
+    job : index of the workload.
+    weight : not negative; of the objective per ns of this path.
+    steps : loop `dag`: indices of the tasks on it, in order; `dp-overlap`: indices of the layers where it takes the
+        weight gradient; `no-overlap`: empty.
+    """
+
+    job: int
+    weight: float
+    steps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupShare:
+    """Weighted bytes of a job's collectives of one kind on one communicator, split over the dimensions."""
+
+    job: int
+    communicator: int
+    collective: Collective
+    bytes_by_dimension: tuple[float, ...]
+
+
+def bandwidth_certificate(
+    design: int,
+    paths: Sequence[PathWeight],
+    shares: Sequence[GroupShare],
+    prices: Mapping[int, float],
+    *,
+    cutoff: float | None = None,
+    too_slow: bool = False,
+    point: int | None = None,
+) -> Certificate:
+    """Return the proof of a lower bound by weak duality: any such numbers prove a bound, good numbers a good one.
+
+    The time of a job is at least that of each of its paths, a collective takes at least any weighted mean of its times
+    in the dimensions. What remains is separable in the bandwidths but for the linear rows, which are priced.
+
+    Parameters
+    ----------
+    design : index of the design that the bound is of.
+    paths, shares : weights of paths, and shares of the bytes on these paths.
+    prices : of the linear rows, by index; a price above 0 pushes the row up. The rows are the constraints of the
+        network, then the cost cap. For time x cost they are homogeneous: of each row `at least` and `at most` (one row
+        where both are equal), then of each dimension its least and its most, then the normalisation of the cost.
+    cutoff : least cost that is of no interest: the bound is of what is cheaper. None: no cutoff.
+    too_slow : whether the bound is on the time, to show that no bandwidths keep the time limit.
+    point : index of the point of the front whose cost the bound is on; None: the objective.
+    """
+    arrays = {
+        "design": np.array([design], dtype=np.int64),
+        "point": np.array([] if point is None else [point], dtype=np.int64),
+        "too_slow": np.array([too_slow], dtype=np.int64),
+        "cutoff": np.array([] if cutoff is None else [cutoff], dtype=np.float64),
+        "path_job": np.array([path.job for path in paths], dtype=np.int64),
+        "path_weight": np.array([path.weight for path in paths], dtype=np.float64),
+        "path_length": np.array([len(path.steps) for path in paths], dtype=np.int64),
+        "path_steps": np.array([step for path in paths for step in path.steps], dtype=np.int64),
+        "share_job": np.array([share.job for share in shares], dtype=np.int64),
+        "share_communicator": np.array([share.communicator for share in shares], dtype=np.int64),
+        "share_collective": np.array([COLLECTIVES.index(share.collective) for share in shares], dtype=np.int64),
+        "share_bytes": np.array([size for share in shares for size in share.bytes_by_dimension], dtype=np.float64),
+        "priced_row": np.array([*prices], dtype=np.int64),
+        "price": np.array([*prices.values()], dtype=np.float64),
+    }
+    return Certificate(Argument.BANDWIDTH_PRICES, arrays)

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge, Len
 
 from topoopt.core.cluster import Cluster, LinkSharing
+from topoopt.core.data import STRICT, Label
+from topoopt.core.link_tree import LinkTree
+from topoopt.core.plan import Plan, StoredStrategy
+from topoopt.core.price_book import PriceBook
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.shown import Shown
 from topoopt.core.stated import Stated
+from topoopt.core.strategy import StrategyCertificate, StrategyCut
 from topoopt.core.workload import Workload
+
+MAX_FABRICS = 100
 
 
 @dataclass(frozen=True)
@@ -59,7 +74,10 @@ class BaselineSettings:
 
 @dataclass(frozen=True, repr=False)
 class CoOptimisation(Stated):
-    """Kind `co-optimisation`: find strategy, topology and routes of least iteration time."""
+    """Kind `co-optimisation`: find strategy, topology and routes of least iteration time.
+
+    `book` has the prices of networks that the run was given; None: those shipped.
+    """
 
     name: str
     cluster: Cluster
@@ -69,6 +87,7 @@ class CoOptimisation(Stated):
     source: str = ""
     sha256: str = ""
     notes: tuple[str, ...] = ()
+    book: PriceBook | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     kind = "co-optimisation"
 
@@ -77,6 +96,95 @@ class CoOptimisation(Stated):
         """How a plan may have links shared, at least one way."""
         return self.search.link_sharing or (self.cluster.link_sharing,)
 
-    def shared_as(self, cluster: Cluster) -> CoOptimisation:
-        """The problem of a plan that is made: links are shared as on `cluster`."""
-        return replace(self, cluster=replace(self.cluster, link_sharing=cluster.link_sharing))
+    def shared_as(self, sharing: LinkSharing) -> CoOptimisation:
+        """The problem of a plan that is made, whose links are shared in this way."""
+        return replace(self, cluster=replace(self.cluster, link_sharing=sharing))
+
+
+@dataclass(frozen=True, repr=False)
+class ComparedStrategy(Shown):
+    """The best strategy that a search has for the job on another fabric."""
+
+    __pydantic_config__ = STRICT
+
+    fabric: Label
+    """its name among the baselines of the instance"""
+    strategy: StoredStrategy
+    """split and offset of every operator, in the order of the workload"""
+
+
+@dataclass(frozen=True, repr=False)
+class OtherFabrics(Shown):
+    """The job on other fabrics: what does not follow from the instance. Times are simulated when they are read."""
+
+    __pydantic_config__ = STRICT
+
+    seed: Annotated[int, Ge(0)]
+    """of the fabrics that are drawn, and of their paths"""
+    book_sha256: Annotated[str, Len(0, 64)]
+    """of the price book that rates of equal cost follow from"""
+    strategies: Annotated[tuple[ComparedStrategy, ...], Len(0, MAX_FABRICS)]
+    """a fabric each, in the order of the instance; fabrics that cannot be built are left out"""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JobPlan(Plan):
+    """The decisions of a job: its plan, how links are shared, and the strategies on fabrics it is compared with."""
+
+    __pydantic_config__ = STRICT
+
+    link_sharing: LinkSharing = LinkSharing.FIFO
+    """how links are shared by what asks for them at the same time"""
+    comparison: OtherFabrics | None = None
+    """null: there are no other fabrics"""
+
+    @classmethod
+    def of(cls, plan: Plan, link_sharing: LinkSharing, comparison: OtherFabrics | None = None) -> JobPlan:
+        """Return the decisions with this plan."""
+        return cls(plan.strategy, plan.topology, plan.routes, plan.rings, plan.schedules, link_sharing, comparison)
+
+
+def strategy_certificate(proof: StrategyCertificate, laws: Sequence[str]) -> Certificate:
+    """Return a proof over all strategies as arrays.
+
+    Parameters
+    ----------
+    proof : tree of cuts and cases.
+    laws : names of all laws, in the order of the checker; a weight has the index of its law.
+
+    Returns
+    -------
+    Vectors by node (`operator`, -1 for a case; `inside`, `outside`), of all cuts one after another (`state`, split at
+    `state_ptr`), and of all cases (`law` and `weight`, split at `law_ptr`; `memory`; `price`, of the producer and then
+    of the consumer of every pair of operators). `classes` and `fixed` (-1 for none) have one entry.
+    """
+    index = {name: number for number, name in enumerate(laws)}
+    cuts = [node if isinstance(node, StrategyCut) else None for node in proof.nodes]
+    cases = [node for node in proof.nodes if not isinstance(node, StrategyCut)]
+    integers = {
+        "classes": [proof.classes],
+        "fixed": [-1 if proof.fixed is None else proof.fixed],
+        "operator": [-1 if cut is None else cut.operator for cut in cuts],
+        "inside": [0 if cut is None else cut.inside for cut in cuts],
+        "outside": [0 if cut is None else cut.outside for cut in cuts],
+        "state_ptr": np.cumsum([0, *(0 if cut is None else len(cut.states) for cut in cuts)]),
+        "state": [state for cut in cuts if cut is not None for state in cut.states],
+        "law_ptr": np.cumsum([0, *(len(case.laws) for case in cases)]),
+        "law": [index[name] for case in cases for name, _ in case.laws],
+    }
+    numbers = {
+        "weight": [weight for case in cases for _, weight in case.laws],
+        "memory": [case.memory for case in cases],
+        "price": [price for case in cases for pair in case.prices for end in pair for price in end],
+    }
+    arrays = {name: np.array(values, dtype=np.int64) for name, values in integers.items()}
+    arrays |= {name: np.array(values, dtype=np.float64) for name, values in numbers.items()}
+    return Certificate(Argument.STRATEGY_PROGRAM, arrays)
+
+
+def joint_certificate(bound_ms: float, tree: LinkTree) -> Certificate:
+    """Return the proof that no plan of a tiny job takes less than `bound_ms` in the bulk-synchronous model."""
+    multipliers = tree.multipliers.reshape(-1)
+    return Certificate(
+        Argument.LINK_TREE, {"bound_ms": np.array([bound_ms]), "order": tree.order, "multipliers": multipliers}
+    )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from topoopt.core.arrays import Ints
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
 from topoopt.core.shown import Shown
 
 MOST_CASES = 5_000
@@ -35,3 +39,14 @@ class LinkTree(Shown):
 
     order: Ints
     multipliers: Ints
+
+    def certificate(self, theta: float) -> Certificate:
+        """As a file of a network holds it; `theta` is what is proven."""
+        arrays = {"theta": np.array([theta]), "order": self.order, "multipliers": self.multipliers.ravel()}
+        return Certificate(Argument.LINK_TREE, arrays)
+
+    @classmethod
+    def of(cls, certificate: Certificate, servers: int) -> LinkTree:
+        """Of a certificate; raises ValueError where arrays are missing or do not fit."""
+        order = certificate.integers("order", servers)
+        return cls(order, certificate.integers("multipliers", -1, servers, servers))

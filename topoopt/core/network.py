@@ -7,22 +7,35 @@ demands, float64[k, n, n], one is there at a time, and the largest theta of all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeVar
+from functools import cached_property
+from typing import Annotated, TypeVar
 
 import numpy as np
+from annotated_types import Ge, Le, Len, Lt
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.data import MAX_LINKS, MAX_SERVERS, PRINTABLE, STRICT, Grid, Pattern, Server, Sparse
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shown import Shown
 from topoopt.core.stated import Stated
 from topoopt.core.topology import Topology
 from topoopt.core.turned_rows import Turns, turns_of
+
+MAX_DEMANDS = 1000
+"""Matrices of one problem."""
+
+MAX_CELLS = 1 << 27
+"""Entries of all flows of a plan, those that are 0 included (1 GiB)."""
+
+Theta = Annotated[float, Ge(0), Le(1e30)]
 
 
 class RoutingMode(StrEnum):
@@ -36,6 +49,17 @@ class WithDemand(Stated):
     """What problems of both kinds have: one demand matrix, or several."""
 
     demand: Floats
+    routing: RoutingMode
+
+    @property
+    def common(self) -> bool:
+        """Whether one routing serves all of several demands."""
+        return self.several and self.routing is RoutingMode.COMMON
+
+    @cached_property
+    def pairs(self) -> Ints:
+        """int64[P, 2], the ordered pairs with demand in some matrix, sorted."""
+        return np.argwhere(self.demands.max(axis=0) > 0)
 
     @property
     def demands(self) -> Floats:
@@ -122,6 +146,11 @@ class TopologyProblem(WithDemand):
     kind = "topology"
 
     @property
+    def single_links(self) -> bool:
+        """Whether a server has one fibre pair, and so one peer."""
+        return self.degree == 1 and self.links is LinkDirection.BIDIRECTIONAL and self.servers > 2
+
+    @property
     def rules(self) -> tuple[str, ...]:
         """Names of the constraints that are set; several demands take none."""
         given = {
@@ -143,37 +172,6 @@ def single(problem: EitherProblem, matrix: int) -> EitherProblem:
     return replace(problem, demand=problem.demands[matrix])
 
 
-@dataclass(frozen=True, eq=False)
-class LayerPrices:
-    """What a layered Moore bound rests on, beside sums of rows and columns; any prices, not negative, prove a bound.
-
-    Attributes:
-        alpha, beta: float64[layers, n], prices of rows and columns of the demand, for layers short of all servers.
-    """
-
-    alpha: Floats
-    beta: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class RelayPrices:
-    """What a bound by relay blocks rests on (`topoopt.verify.network.topology_bounds.relay_blocks`).
-
-    Attributes:
-        theta: what the prices prove of every topology.
-        price: float64[n, n], not negative, of a unit of flow over a link i -> j.
-        relief: float64[n, n], not negative, what a unit of demand i -> j is excused for going over one link or two.
-        shift: float64[n, n], of the worth of a link i -> j from its tail to its head.
-        most: float64[n], the most that the links around each server are worth.
-    """
-
-    theta: float
-    price: Floats
-    relief: Floats
-    shift: Floats
-    most: Floats
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceFlow(Shown):
     """A splittable routing, aggregated by source; in one of two forms, which its methods give alike.
@@ -187,9 +185,14 @@ class SourceFlow(Shown):
         dims: of the box of servers in which i + s is added, each dimension a ring; none: modulo n.
     """
 
-    flow: Floats
-    by_hop: Floats | None = None
-    dims: tuple[int, ...] = ()
+    __pydantic_config__ = STRICT
+
+    flow: Annotated[Floats, Sparse(2)]
+    """what each source sends over each arc; or the row of source 0 alone, which stands for all"""
+    by_hop: Annotated[Floats, Sparse(3)] | None = None
+    """under a hop limit: what goes over hop 1, 2, ... of its way, as a flow each"""
+    dims: Annotated[tuple[Annotated[int, Ge(1), Le(MAX_SERVERS)], ...], Len(0, 16)] = ()
+    """sizes of the box in which servers see others, where a flow is one row; none: the ring of all servers"""
 
     @property
     def turned(self) -> bool:
@@ -238,10 +241,187 @@ class LengthCertificate(Shown):
 
     lengths: Floats
 
+    def certificate(self, dims: tuple[int, ...] = ()) -> Certificate:
+        """As a file holds it; `dims` are those of the flow, whose box saves the checker time."""
+        box = {"box": np.array(dims, dtype=np.int64)} if dims else {}
+        return Certificate(Argument.ARC_LENGTHS, {"lengths": self.lengths, **box})
+
+
+def price_certificate(prices: Floats) -> Certificate:
+    """Proof of a bound on any routing common to several demands.
+
+    For prices w[k, a] >= 0 with C = sum_ka capacity_a w[k, a] > 0, any common routing has theta >= (1/C) sum_p dist_p,
+    where dist_p is the shortest way of pair p by the lengths sum_k D[k, p] w[k, a] of the arcs: C theta is at least the
+    priced load, and what a pair pays of it is a mean over its ways.
+
+    Args:
+        prices: float64[k, m], not negative.
+    """
+    return Certificate(Argument.ARC_PRICES, {"prices": prices.ravel()})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RobustDesign(Shown):
+    """How a topology stands the failure of any single link.
+
+    The worst theta follows from the routings after each failure; where these are too many, it is stated.
+    """
+
+    __pydantic_config__ = STRICT
+
+    nominal_theta: Theta
+    """least theta without failure that the search reached over all topologies"""
+    nominal_worst_theta: Theta | None = None
+    """what the topology of that theta has after its worst failure; null: demand is cut off"""
+    failures: Annotated[tuple[Annotated[Floats, Sparse(2)], ...], Len(0, MAX_LINKS)] = ()
+    """while each link is dark, links in ascending order, what each source sends over each arc"""
+    worst_theta: Theta | None = None
+    """after the worst failure; only where `failures` are left out"""
+    worst_link: tuple[Server, Server] | None = None
+    """tail and head of the link that fails worst; only where `failures` are left out"""
+    enumerated_theta: Theta | None = None
+    """where all topologies were tried: what none of them is below after its worst failure"""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class RoutingPlan(Shown):
+    """The decisions of kind `routing`: a flow for each demand, or one split of the pairs for all demands."""
+
+    __pydantic_config__ = STRICT
+
+    flows: Annotated[tuple[SourceFlow, ...], Len(0, MAX_DEMANDS)] = ()
+    """one for each demand; none beside a split"""
+    split: Annotated[Floats, Sparse(2)] | None = None
+    """of a routing common to several demands: part of the traffic of each pair over each arc; pairs with demand in some
+    matrix, in order"""
+
+    def __post_init__(self) -> None:
+        """Refuse tables that together are larger than a file may make them."""
+        tables = [table for routing in self.flows for table in (routing.flow, routing.by_hop) if table is not None]
+        cells = sum(table.size for table in tables)
+        if cells + (0 if self.split is None else self.split.size) > MAX_CELLS:
+            raise ValueError(f"more than {MAX_CELLS} entries of flows, those that are 0 included")
+
+    def flow_of(self, problem: NetworkProblem, matrix: int, arcs: int) -> SourceFlow:
+        """The flow of one of the demands over so many arcs."""
+        if self.split is None:
+            return self.flows[matrix]
+        flow = np.zeros((problem.demands.shape[1], arcs))
+        amounts = problem.demands[matrix][tuple(problem.pairs.T)]
+        np.add.at(flow, problem.pairs[:, 0], amounts[:, None] * self.split)
+        return SourceFlow(flow)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class TopologyPlan(RoutingPlan):
+    """The decisions of kind `topology`: circuits of the optical switches, and a routing over the links they make."""
+
+    circuits: Annotated[Int32s, Grid(Annotated[int, Ge(-1), Lt(MAX_SERVERS)], np.int32, MAX_SERVERS, MAX_SERVERS)]
+    """a row for each optical switch: the server that each server sends to; -1: dark"""
+    origin: Annotated[str, Len(0, 2000), Pattern(PRINTABLE)] = ""
+    """how the links were made, for people"""
+    robust: RobustDesign | None = None
+    """of method robust"""
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The links; without the problem, they are bidirectional if as many lead back as forth.
+
+        Raises:
+            ValueError: a circuit to a server that does not exist.
+        """
+        degree, servers = self.circuits.shape
+        if degree == 0 or (self.circuits >= servers).any():
+            raise ValueError("circuits to servers that do not exist")
+        switch, tail = np.nonzero(self.circuits >= 0)
+        units = np.column_stack((tail, self.circuits[switch, tail])).astype(np.int64)
+        topology = Topology.of_arcs(servers, units, degree=degree, origin=self.origin)
+        return replace(topology, switches=self.circuits)
+
+
+def network_of(problem: NetworkProblem, plan: RoutingPlan) -> Topology:
+    """The links of a plan: given with the problem, or chosen.
+
+    Raises:
+        ValueError: circuits that make no links.
+    """
+    if isinstance(problem, RoutingProblem):
+        return problem.topology
+    if not isinstance(plan, TopologyPlan):
+        raise ValueError("a plan without circuits")
+    return replace(plan.topology, links=problem.links)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerPrices:
+    """What a layered Moore bound rests on, beside sums of rows and columns; any prices, not negative, prove a bound.
+
+    Attributes:
+        alpha, beta: float64[layers, n], prices of rows and columns of the demand, for layers short of all servers.
+    """
+
+    alpha: Floats
+    beta: Floats
+
+    def certificate(self) -> Certificate:
+        """As a file holds it."""
+        return Certificate(Argument.LAYERED_MOORE, {"alpha": self.alpha.ravel(), "beta": self.beta.ravel()})
+
+    @classmethod
+    def of(cls, certificate: Certificate, servers: int) -> LayerPrices:
+        """Of a certificate; raises ValueError where arrays are missing or do not fit."""
+        return cls(certificate.floats("alpha", -1, servers), certificate.floats("beta", -1, servers))
+
+
+RELAY_TABLES = ("price", "relief", "shift")
+
+
+@dataclass(frozen=True, eq=False)
+class RelayPrices:
+    """What a bound by relay blocks rests on (`topoopt.verify.network.relays`).
+
+    Attributes:
+        theta: what the prices prove of every topology.
+        price: float64[n, n], not negative, of a unit of flow over a link i -> j.
+        relief: float64[n, n], not negative, what a unit of demand i -> j is excused for going over one link or two.
+        shift: float64[n, n], of the worth of a link i -> j from its tail to its head.
+        most: float64[n], the most that the links around each server are worth.
+    """
+
+    theta: float
+    price: Floats
+    relief: Floats
+    shift: Floats
+    most: Floats
+
+    def certificate(self) -> Certificate:
+        """As a file holds it."""
+        return Certificate(Argument.RELAY_BLOCKS, relay_arrays((self,)))
+
+
+def relay_arrays(prices: Sequence[RelayPrices]) -> dict[str, Floats]:
+    """Arrays of a certificate for prices of one case after another."""
+    rows = {name: [getattr(case, name).ravel() for case in prices] for name in (*RELAY_TABLES, "most")}
+    return {
+        "theta": np.array([case.theta for case in prices]),
+        **{name: np.concatenate(row) for name, row in rows.items()},
+    }
+
+
+def relay_prices_of(certificate: Certificate, servers: int) -> tuple[RelayPrices, ...]:
+    """Prices of the cases of a certificate; raises ValueError where arrays are missing or do not fit."""
+    theta = certificate.floats("theta", -1)
+    count = len(theta)
+    tables = [certificate.floats(name, count, servers, servers) for name in RELAY_TABLES]
+    rows = zip(theta.tolist(), *tables, certificate.floats("most", count, servers), strict=True)
+    return tuple(RelayPrices(*row) for row in rows)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TwoLayerMultipliers(Shown):
     """What the two-layer bound on theta is evaluated with; any values prove something, good ones prove more.
+
+    They are too large for a file: a check searches for them again.
 
     Attributes:
         weight: float64[n, n], of each pair of servers.
@@ -251,40 +431,9 @@ class TwoLayerMultipliers(Shown):
     weight: Floats
     first_link: NDArray[np.float32]
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class AdaptedRouting(Shown):
-    """A routing for each demand, with the lengths that prove how good each can be."""
-
-    flows: tuple[SourceFlow, ...]
-    certificates: tuple[LengthCertificate, ...]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CommonRouting(Shown):
-    """One routing for several demands, and prices that prove how good it can be.
-
-    For prices w[k, a] >= 0 with C = sum_ka capacity_a w[k, a] > 0, any common routing has theta >= (1/C) sum_p dist_p,
-    where dist_p is the shortest way of pair p by the lengths sum_k D[k, p] w[k, a] of the arcs: C theta is at least the
-    priced load, and what a pair pays of it is a mean over its ways.
-
-    Attributes:
-        pairs: int64[P, 2], ordered pairs with demand in some matrix.
-        amounts: float64[k, P], their demand in each.
-        split: float64[P, m], part of each pair's traffic over each arc.
-        prices: float64[k, m], not negative.
-    """
-
-    pairs: Ints
-    amounts: Floats
-    split: Floats
-    prices: Floats
-
-    def flow(self, matrix: int, servers: int) -> SourceFlow:
-        """The flow of one of the demands."""
-        flow = np.zeros((servers, self.split.shape[1]))
-        np.add.at(flow, self.pairs[:, 0], self.amounts[matrix][:, None] * self.split)
-        return SourceFlow(flow)
+    def certificate(self) -> Certificate:
+        """In memory alone."""
+        return Certificate(Argument.TWO_LAYER, {"weight": self.weight, "first_link": self.first_link})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -298,3 +447,14 @@ class EnumerationProof(Shown):
 
     heads: Ints
     lengths: Floats
+
+    def certificate(self, theta: float) -> Certificate:
+        """As a file holds it; `theta` is what is proven."""
+        arrays = {"theta": np.array([theta]), "heads": self.heads.ravel(), "lengths": self.lengths.ravel()}
+        return Certificate(Argument.LISTED_NETWORKS, arrays)
+
+    @classmethod
+    def of(cls, certificate: Certificate, servers: int, degree: int) -> EnumerationProof:
+        """Of a certificate; raises ValueError where arrays are missing or do not fit."""
+        shape = (-1, servers, degree)
+        return cls(certificate.integers("heads", *shape), certificate.floats("lengths", *shape))

@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import permutations
+from typing import Annotated
 
+from annotated_types import Ge, Le, Len
+
+from topoopt.core.data import STRICT
 from topoopt.core.pipeline import PipelineSchedule
+
+MAX_GPUS = 2**20
+MAX_LAYERS = 10_000
+
+Parts = Annotated[int, Ge(1), Le(MAX_GPUS)]
 
 
 class Recompute(StrEnum):
@@ -61,20 +70,22 @@ class ParallelStrategy:
         stage_layers: layers of each chunk, in the order of the model, p*v numbers; empty: as even as can be.
     """
 
-    tensor: int = 1
+    __pydantic_config__ = STRICT
+
+    tensor: Parts = 1
     sequence: bool = False
-    context: int = 1
-    pipeline: int = 1
-    chunks: int = 1
-    data: int = 1
-    expert: int = 1
-    expert_tensor: int = 1
-    zero: int = 0
-    micro_batch: int = 1
+    context: Parts = 1
+    pipeline: Parts = 1
+    chunks: Parts = 1
+    data: Parts = 1
+    expert: Parts = 1
+    expert_tensor: Parts = 1
+    zero: Annotated[int, Ge(0), Le(3)] = 0
+    micro_batch: Annotated[int, Ge(1), Le(1 << 30)] = 1
     schedule: PipelineSchedule = PipelineSchedule.ONE_F_ONE_B
     recompute: Recompute = Recompute.NONE
-    order: tuple[ParallelDimension, ...] = RANK_ORDER
-    stage_layers: tuple[int, ...] = ()
+    order: Annotated[tuple[ParallelDimension, ...], Len(4, 4)] = RANK_ORDER
+    stage_layers: Annotated[tuple[Annotated[int, Ge(0), Le(MAX_LAYERS)], ...], Len(0, 2 * MAX_LAYERS)] = ()
 
     @property
     def gpus(self) -> int:

@@ -2,6 +2,13 @@
 
 Times are ms, sizes bytes, rates Gbit/s (decimal). A tensor is a hyperedge: it is sent once to every other device that
 has a consumer, however many consumers that device has.
+
+Objective throughput is the least load of the busiest device, the time per micro-batch of a full pipeline; every tensor
+that is cut costs the producing device once, and each other device with a consumer once. Objective latency is the least
+time from the first start to the last end (makespan), with contention at the links of the servers.
+
+A plan holds decisions alone. What follows from it: ends of operators (start plus time), stages, loads, and every
+transfer. A transfer begins when its producer ends, but for those that queue at the links of a server.
 """
 
 from __future__ import annotations
@@ -9,11 +16,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
+import numpy as np
+from annotated_types import Ge, Gt, Le, Len, Lt
+
+from topoopt.core.arrays import Floats, Int32s
+from topoopt.core.data import MAX_SERVERS, STRICT, Array, FileName, Gbps, Names
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shown import Shown
 from topoopt.core.stated import Stated
 from topoopt.core.units import bytes_per_ms
+
+MAX_OPERATORS = 20_000
+MAX_TENSORS = 4 * MAX_OPERATORS
+MAX_DEVICES = 1024
+"""Devices of one server."""
+MAX_LINKS = 64
+"""Physical links of one server."""
+
+Millisecond = Annotated[float, Ge(0), Le(1e30)]
 
 
 class Schedule(StrEnum):
@@ -73,13 +97,14 @@ class RateAllocation(StrEnum):
 class GraphOperator(Shown):
     """One operator.
 
-    Attributes:
-        name: unique in the graph.
-        times_ms: time on each device class, in the order of `PlacementProblem.classes`; inf where it cannot run.
-        memory_bytes: what stays on its device: weights, optimizer state, stashed activations.
-        colocation: operators with equal labels share a device (a forward and a backward operator, shared weights);
-            None: free.
-        backward: whether it belongs to the backward pass.
+    Attributes
+    ----------
+    name : unique in the graph.
+    times_ms : time on each device class, in the order of `PlacementProblem.classes`; inf where it cannot run.
+    memory_bytes : what stays on its device: weights, optimizer state, stashed activations.
+    colocation : operators with equal labels share a device (a forward and a backward operator, shared weights);
+        None: free.
+    backward : whether it belongs to the backward pass.
     """
 
     name: str
@@ -100,20 +125,25 @@ class Tensor(Shown):
 
 @dataclass(frozen=True)
 class Link:
-    """A physical link of a server: its name there (of the network interface) and its rate in each direction."""
+    """A physical link of a server."""
 
-    name: str
-    gbps: float
+    __pydantic_config__ = STRICT
+
+    name: FileName
+    """of the network interface"""
+    gbps: Gbps
+    """rate in each direction, Gbit/s"""
 
 
 @dataclass(frozen=True, repr=False)
 class Server(Shown):
     """A host.
 
-    Attributes:
-        name: unique.
-        links: to the network, at least one if there are other servers.
-        intra_gbps: rate between its devices (NVLink, PCIe) in each direction; None: as of its links together.
+    Attributes
+    ----------
+    name : unique.
+    links : to the network, at least one if there are other servers.
+    intra_gbps : rate between its devices (NVLink, PCIe) in each direction; None: as of its links together.
     """
 
     name: str
@@ -135,13 +165,14 @@ class Server(Shown):
 class Device:
     """Something operators run on, one at a time.
 
-    Attributes:
-        name: unique.
-        server: index.
-        class_index: into `PlacementProblem.classes`.
-        memory_bytes: None: not limited.
-        host: a CPU of the pool: what runs there pays for no transfer itself, the device at the other end does
-            (objective throughput; as in Tarnawski et al., NeurIPS 2020).
+    Attributes
+    ----------
+    name : unique.
+    server : index.
+    class_index : into `PlacementProblem.classes`.
+    memory_bytes : None: not limited.
+    host : a CPU of the pool: what runs there pays for no transfer itself, the device at the other end does
+        (objective throughput; as in Tarnawski et al., NeurIPS 2020).
     """
 
     name: str
@@ -153,29 +184,32 @@ class Device:
 
 @dataclass(frozen=True)
 class Throughput:
-    """Objective: least load of the busiest device, the time per micro-batch of a full pipeline.
+    """Options of objective throughput."""
 
-    Every tensor that is cut costs the producing device once, and each other device with a consumer once.
+    __pydantic_config__ = STRICT
 
-    Attributes:
-        schedule, communication, stages: see there.
-        stages_per_device: q of `interleaved`, else 1.
-    """
-
-    schedule: Schedule = Schedule.ONE_F_ONE_B
-    communication: Communication = Communication.ADDED
-    stages: StageShape = StageShape.CONTIGUOUS
-    stages_per_device: int = 1
+    schedule: Annotated[Schedule, Names(Schedule)] = Schedule.ONE_F_ONE_B
+    """largest sum of forward and backward load, or largest forward plus largest backward load"""
+    communication: Annotated[Communication, Names(Communication)] = Communication.ADDED
+    """load of a device: compute plus communication, or the larger of the two"""
+    stages: Annotated[StageShape, Names(StageShape)] = StageShape.CONTIGUOUS
+    """operators of a device form one stage of the pipeline, several (devices in file order, again and again), or any set"""  # noqa: E501
+    stages_per_device: Annotated[int, Ge(1), Le(16)] = 1
+    """q, of interleaved stages"""
 
     name = "throughput"
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Objective: least time from the first start to the last end (makespan), with contention at the servers' links."""
+    """Options of objective latency."""
 
-    sharing: Sharing = Sharing.FAIR
-    rates: RateAllocation = RateAllocation.OPTIMISED
+    __pydantic_config__ = STRICT
+
+    sharing: Annotated[Sharing, Names(Sharing)] = Sharing.FAIR
+    """what transfers of one server do to each other: share equally, queue, have own rates, or nothing"""
+    rates: Annotated[RateAllocation, Names(RateAllocation)] = RateAllocation.OPTIMISED
+    """static rates of each pair of servers: all the same, or chosen with the placement"""
 
     name = "latency"
 
@@ -184,15 +218,16 @@ class Latency:
 class PlacementProblem(Stated):
     """Kind `placement`.
 
-    Attributes:
-        name: of the instance.
-        classes: names of the device classes.
-        operators: the graph has no cycle.
-        tensors: ascending by producer; those nobody reads are left out.
-        servers, devices: where to place.
-        objective: what is minimised.
-        transfer_latency_ms: alpha, fixed time of each transfer, between servers.
-        intra_latency_ms: the same between devices of a server.
+    Attributes
+    ----------
+    name : of the instance.
+    classes : names of the device classes.
+    operators : the graph has no cycle.
+    tensors : ascending by producer; those nobody reads are left out.
+    servers, devices : where to place.
+    objective : what is minimised.
+    transfer_latency_ms : alpha, fixed time of each transfer, between servers.
+    intra_latency_ms : the same between devices of a server.
     """
 
     name: str
@@ -230,9 +265,9 @@ class PlacementProblem(Stated):
         """
         if source == target:
             return 0.0
-        one, other = self.devices[source], self.devices[target]
-        if one.server == other.server:
-            return size_bytes / bytes_per_ms(self.servers[one.server].inside_gbps) + self.intra_latency_ms
+        first, other = self.devices[source], self.devices[target]
+        if first.server == other.server:
+            return size_bytes / bytes_per_ms(self.servers[first.server].inside_gbps) + self.intra_latency_ms
         ends = [device for device in (source, target) if not self.devices[device].host] or [source, target]
         rate = min(self.network_share_gbps(device) for device in ends)
         return size_bytes / bytes_per_ms(rate) + self.transfer_latency_ms
@@ -248,3 +283,86 @@ class PlacementProblem(Stated):
     def supports(self, operator: int, device: int) -> bool:
         """Whether an operator can run on a device at all."""
         return math.isfinite(self.time_ms(operator, device))
+
+    @property
+    def queueing(self) -> bool:
+        """Whether transfers between servers wait for each other, so that their starts are decided."""
+        settings = self.objective
+        return isinstance(settings, Latency) and settings.sharing in (Sharing.FIFO, Sharing.STATIC)
+
+
+@dataclass(frozen=True)
+class LinkShare:
+    """Rate of one physical link of a server that goes to one destination server."""
+
+    __pydantic_config__ = STRICT
+
+    source: Annotated[int, Ge(0), Lt(MAX_SERVERS)]
+    target: Annotated[int, Ge(0), Lt(MAX_SERVERS)]
+    link: Annotated[int, Ge(0), Lt(MAX_LINKS)]
+    """of the source, and the link of the same number of the target"""
+    gbps: Annotated[float, Gt(0), Le(1e30)]
+
+
+def _no_times() -> Floats:
+    return np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PlacementPlan(Shown):
+    """The decisions of a placement; those of a schedule only with objective latency."""
+
+    __pydantic_config__ = STRICT
+
+    device: Annotated[Int32s, Array(Annotated[int, Ge(0), Lt(MAX_SERVERS * MAX_DEVICES)], np.int32, MAX_OPERATORS)]
+    """of every operator"""
+    start_ms: Annotated[Floats, Array(Millisecond, np.float64, MAX_OPERATORS)] = field(default_factory=_no_times)
+    """of every operator; empty with objective throughput"""
+    send_ms: Annotated[Floats, Array(Millisecond, np.float64, 64 * MAX_TENSORS)] = field(default_factory=_no_times)
+    """start of every transfer of `queued_transfers`, in that order"""
+    link_shares: Annotated[tuple[LinkShare, ...], Len(0, MAX_SERVERS * MAX_LINKS)] = ()
+    """rates of pairs of servers where sharing is static, ascending by source, target and link"""
+
+
+@dataclass(frozen=True)
+class TensorTransfer:
+    """A tensor, by index, on its way to one device, from when to when."""
+
+    tensor: int
+    target: int
+    start_ms: float
+    end_ms: float
+
+
+def transfers_of(problem: PlacementProblem, device: Int32s) -> list[tuple[int, int]]:
+    """Return (tensor, target device) of every transfer that a placement makes, ascending."""
+    at = device.tolist()
+    return [
+        (index, target)
+        for index, tensor in enumerate(problem.tensors)
+        for target in sorted({at[user] for user in tensor.consumers} - {at[tensor.producer]})
+    ]
+
+
+def queued_transfers(problem: PlacementProblem, device: Int32s) -> list[tuple[int, int]]:
+    """Return the transfers whose starts a plan states: between servers, with bytes, sharing `fifo` or `static`."""
+    if not problem.queueing:
+        return []
+    server = [problem.devices[d].server for d in device.tolist()]
+    return [
+        (index, target)
+        for index, target in transfers_of(problem, device)
+        if problem.tensors[index].size_bytes
+        and server[problem.tensors[index].producer] != problem.devices[target].server
+    ]
+
+
+def exhaustive_certificate(argument: Argument, limit_ms: float) -> Certificate:
+    """Return the proof that a search through everything finds nothing below a limit.
+
+    Parameters
+    ----------
+    argument : what is searched through: `ALL_PIPELINES`, `ALL_ASSIGNMENTS` or `ALL_SCHEDULES`.
+    limit_ms : what is not below it is cut off; the objective of the plan.
+    """
+    return Certificate(argument, {"limit_ms": np.array([limit_ms], dtype=np.float64)})

@@ -86,7 +86,6 @@ class Argument(StrEnum):
     ALONE = "alone"
     ALONE_AT_ONCE = "alone-at-once"
     REMAINING_TIME = "remaining-time"
-    GIVEN_TIMES = "given-times"
     CLASS_BOUNDS = "class-bounds"
     SERVER_COUNTS = "server-counts"
     SERVERS_LEFT = "servers-left"
@@ -165,7 +164,6 @@ PHRASES: Mapping[Argument, str] = {
     Argument.ALONE: "no job is faster than alone",
     Argument.ALONE_AT_ONCE: "no job is shorter than alone and without waiting",
     Argument.REMAINING_TIME: "shortest remaining time first on one machine of all servers",
-    Argument.GIVEN_TIMES: "least of the given times",
     Argument.CLASS_BOUNDS: "bounds of the classes",
     Argument.SERVER_COUNTS: "servers counted by the checker (knapsacks)",
     Argument.SERVERS_LEFT: "jobs that fit alone, and free servers counted (a knapsack)",

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.network import RelayPrices
+from topoopt.core.network import RelayPrices, relay_arrays, relay_prices_of
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
 from topoopt.core.shown import Shown
 
 MOST_CASES = 2000
@@ -50,3 +52,12 @@ class RelayCases(Shown):
 
     splits: Ints
     prices: tuple[RelayPrices, ...]
+
+    def certificate(self) -> Certificate:
+        """As a file holds it."""
+        return Certificate(Argument.RELAY_CASES, {"splits": self.splits.ravel(), **relay_arrays(self.prices)})
+
+    @classmethod
+    def of(cls, certificate: Certificate, servers: int) -> RelayCases:
+        """Of a certificate; raises ValueError where arrays are missing or do not fit."""
+        return cls(certificate.integers("splits", -1, 3), relay_prices_of(certificate, servers))

@@ -123,30 +123,6 @@ class SwitchedStep(Shown):
     events: tuple[RailEvent, ...] = ()
 
 
-@dataclass(frozen=True, repr=False)
-class RailPlan(Shown):
-    """A strategy on rails whose circuits are set anew inside its steps, and what proves that none is faster.
-
-    Attributes:
-        mode, delay_s: when circuits are asked for, and how long they take.
-        stages: ports of each stage.
-        step_s: seconds of the step.
-        one_shot_s: of the same strategy on the best topology that is never switched; None: there is none.
-        stall_s: what the step would gain if switching took no time.
-        bounds_s: of the fastest strategies on an ideal switch, in their order: no plan of ports has a faster step.
-        changes: when ports are set anew, by rank and time.
-    """
-
-    mode: SwitchMode
-    delay_s: float
-    stages: tuple[StagePorts, ...]
-    step_s: float
-    one_shot_s: float | None
-    stall_s: float
-    bounds_s: tuple[float, ...]
-    changes: tuple[PortChange, ...] = ()
-
-
 @dataclass(frozen=True)
 class BoundaryFigures:
     """What setting ports at one boundary costs; at all others they are set in no time.

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
+from annotated_types import Ge, Le
+
+from topoopt.core.data import STRICT
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.shown import Shown
 
 PORTS = 2
 """Ports of a GPU on its rail where an instance names no number: a ring needs two."""
+
+
+Ports = Annotated[int, Ge(0), Le(1 << 10)]
 
 
 class PortUse(StrEnum):
@@ -46,9 +53,11 @@ class SwitchSettings:
 class PortSplit:
     """Ports of a GPU by what they serve at a time."""
 
-    pipeline: int = 0
-    data: int = 0
-    expert: int = 0
+    __pydantic_config__ = STRICT
+
+    pipeline: Ports = 0
+    data: Ports = 0
+    expert: Ports = 0
 
     def of(self, use: PortUse) -> int:
         """Ports that serve this."""
@@ -69,6 +78,8 @@ class StagePorts:
         inside: in passes, for the exchange of tokens or weights there; as `pipeline` where there is none.
         data: while gradients are reduced behind the passes, and weights gathered ahead of them.
     """
+
+    __pydantic_config__ = STRICT
 
     pipeline: PortSplit
     inside: PortSplit

@@ -12,7 +12,7 @@ from typing import Any
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import HostSetting
-from topoopt.core.pod_circuits import PodPlan
+from topoopt.core.pod_circuits import PodCircuits
 from topoopt.core.rail_circuits import RailTimetable
 from topoopt.core.rank_program import RankProgram
 from topoopt.core.taskgraph import TaskGraph
@@ -56,7 +56,7 @@ class ExportOptions:
     job_graph: DagTopologyProblem | None = None
     fabric: str | None = None
     timetable: RailTimetable | None = None
-    pods: PodPlan | None = None
+    pods: PodCircuits | None = None
     ranks: str = "stages"
 
 

@@ -62,7 +62,7 @@ READERS: Mapping[str, FieldTable] = PlugIns(
         "FlexNet: measured profile": "topoopt.files.profile_file:FIELDS",
         "FlexNet: task graph": "topoopt.formats.flexnet.read_taskgraph:FIELDS",
         "ForestColl: trees": "topoopt.formats.forestcoll.read:FIELDS",
-        "Hugging Face: config.json": "topoopt.kinds.llm_training.huggingface_fields:TABLE",
+        "Hugging Face: config.json": "topoopt.kinds.llm_training.huggingface:TABLE",
         "LIBRA: communicator": "topoopt.formats.libra.read:COMMUNICATOR_FIELDS",
         "LIBRA: cost model": "topoopt.formats.libra.read:COST_FIELDS",
         "LIBRA: network": "topoopt.formats.libra.read:NETWORK_FIELDS",

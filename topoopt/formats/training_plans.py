@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from topoopt.core.llm_training_plan import TrainingPlan
-from topoopt.core.llm_training_solution import LlmTrainingSolution
+from typing import Any
+
+from topoopt.core.llm_training_plan import FabricPlan
+from topoopt.core.result import Result
 from topoopt.formats.exporter import refuse
 
 
-def plan_on(solution: LlmTrainingSolution, fabric: str | None) -> TrainingPlan:
-    """The plan of a fabric.
+def plan_on(result: Result[Any, Any], fabric: str | None) -> FabricPlan:
+    """Return the plan for a fabric; None: the first one, which is planned for.
 
-    Args:
-        fabric: its name; None: that of the solution's own plan.
-
-    Raises:
-        InputError: the solution has none for it.
+    Raises
+    ------
+    InputError
+        The result has none for it.
     """
-    if fabric is None or fabric == solution.plan.network.fabric:
-        return solution.plan
-    known = {one.plan.network.fabric: one.plan for one in solution.fabrics}
-    if fabric not in known:
-        raise refuse("the solution has no plan for it", path="--fabric", value=fabric, allowed=", ".join(known))
-    return known[fabric]
+    plans: dict[str, FabricPlan] = {plan.fabric: plan for plan in result.plan.fabrics}
+    if fabric is None:
+        return next(iter(plans.values()))
+    if fabric not in plans:
+        raise refuse("the solution has no plan for it", path="--fabric", value=fabric, allowed=", ".join(plans))
+    return plans[fabric]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -220,8 +220,10 @@ def at_first_use(module: str, constant: str) -> Callable[[], Any]:
     return lambda: getattr(importlib.import_module(module), constant)
 
 
-def pages_of(page: Callable[[], Callable[[Any], Any]]) -> Callable[[], Pages]:
-    """What loads the three renderings of the page of a kind."""
+def pages_of(
+    page: Callable[[], Callable[[Any], Any]], table: Callable[[], Callable[[Any], Any]] | None = None
+) -> Callable[[], Pages]:
+    """What loads the three renderings of the page of a kind, and its table beside the solution, if it has one."""
 
     def load() -> Pages:
         from topoopt.page.render import to_html, to_json, to_terminal
@@ -233,6 +235,7 @@ def pages_of(page: Callable[[], Callable[[Any], Any]]) -> Callable[[], Pages]:
             show=lambda console, result, wall_s: to_terminal(made(result), console, result, wall_s),
             answer=lambda result: made(result).answer,
             tables=lambda result: to_json(made(result), tables=True),
+            table=lambda result: None if table is None else table()(result),
         )
 
     return load
@@ -264,17 +267,19 @@ class KindFiles:
     Attributes:
         schema: model of instance files.
         read: document of an instance file -> problem. Raises InputError.
-        solution_module: has the constant `SOLUTION_FILE`, and is loaded at its first use.
+        solution_module: has the constant that reads and writes solution files, and is loaded at its first use.
+        solution_constant: its name.
     """
 
     schema: Any
     read: Callable[[Document], Any]
     solution_module: str
+    solution_constant: str = "SOLUTION_FILE"
 
     @property
     def solutions(self) -> SolutionFormat[Any]:
         """What reads and writes solution files."""
-        solutions: SolutionFormat[Any] = importlib.import_module(self.solution_module).SOLUTION_FILE
+        solutions: SolutionFormat[Any] = getattr(importlib.import_module(self.solution_module), self.solution_constant)
         return solutions
 
 
@@ -317,10 +322,14 @@ class Kind:
     takes_jobs: bool = False
     takes_crew: bool = False
 
-    def figures(self, problem: Any, plan: Any) -> Any:
-        """Everything that follows from a problem and a plan, computed when it is read."""
+    def figures(self, problem: Any, plan: Any, certificates: tuple[Certificate, ...] = ()) -> Any:
+        """Everything that follows from a problem and a plan, computed when it is read.
+
+        Figures with a field `certificates` read dual prices from them.
+        """
         assert self.figures_class is not None
-        return self.figures_class()(problem, plan)
+        figures = self.figures_class()(problem, plan)
+        return replace(figures, certificates=certificates) if hasattr(figures, "certificates") else figures
 
     def methods(self, problem: Any) -> Mapping[str, Method]:
         """The methods for a problem, by name."""

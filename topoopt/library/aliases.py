@@ -9,7 +9,15 @@ from typing import Any
 
 from topoopt.library.instances import problem_of
 
-ALIASES = {"allocation_problem": "AllocationInstance"}
+ALIASES = {
+    "allocation_problem": "AllocationInstance",
+    "collective_problem": "CollectiveInstance",
+    "hierarchy_problem": "HierarchicalInstance",
+    "placement_problem": "PlacementInstance",
+    "routing_problem": "RoutingInstance",
+    "shared_cluster_problem": "SharedClusterInstance",
+    "topology_problem": "TopologyInstance",
+}
 """Name of the function -> public class of the instance, which takes the same keywords."""
 
 

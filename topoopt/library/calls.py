@@ -14,14 +14,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from solvers.stop import Stop
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.solution import SolutionHead
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.embedded import check_whole
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.kind import Effort, Kind, Progress, SolveOptions
 from topoopt.library.instances import problem_of
-from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings
+from topoopt.verify.laws.findings import BRIEF, FULL, CheckDepth, CheckFindings
 
 if TYPE_CHECKING:
     from topoopt.core.price_book import PriceBook
@@ -43,7 +43,7 @@ def solve(
 ) -> Any:
     """Find the best plan of a problem, compute all its figures, bound and check it.
 
-        problem = topoopt.topology_problem(servers=8, degree=2, demand=traffic)
+        problem = topoopt.TopologyInstance(servers=8, degree=2, demand=traffic)
         solution = topoopt.solve(problem, seed=1, time_limit_s=60)
         solution.objective.value, solution.bound.value, solution.status
 
@@ -76,6 +76,7 @@ def solve(
 
 def methods(problem: Any) -> dict[str, str]:
     """The methods for a problem, each with a line on what it does; `auto` first."""
+    problem = problem_of(problem)
     return {name: method.summary for name, method in kind_of(problem).methods(problem).items()}
 
 
@@ -110,8 +111,20 @@ def check(
 
 
 def report(solution: SolutionHead) -> str:
-    """The report of a solution: one HTML page that needs nothing else."""
-    return kind_of(solution).pages().report(solution)
+    """The report of a solution: one HTML page that needs nothing else.
+
+    Raises:
+        CheckError: its plan does not hold, so that it has no figures.
+    """
+    try:
+        return kind_of(solution).pages().report(solution)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        problem = getattr(solution, "problem", None)
+        findings = None if problem is None else check_whole(problem, solution, BRIEF)
+        if findings is None or findings.ok:
+            raise
+        violations = "\n".join(map(str, findings.violations))
+        raise CheckError(f"the checker rejects the solution:\n{violations}") from error
 
 
 def explain(
@@ -137,6 +150,7 @@ def explain(
     """
     kind = _able(kind_of(solution), "explain", lambda other: other.explain is not None)
     if problem is not None:
+        problem = problem_of(problem)
         _kind_of_both(problem, solution)
     added = None if added_links is None else Fraction(added_links).limit_denominator(1000)
     assert kind.explain is not None
@@ -179,6 +193,7 @@ def evaluate(
     from solvers.stop import stop_on_signals
     from topoopt.kinds.pipeline import judged
 
+    problem = problem_of(problem)
     kind = _able(kind_of(problem), "evaluate", lambda other: other.evaluate is not None)
     if solution is not None:
         _kind_of_both(problem, solution)

@@ -17,6 +17,7 @@ from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import Kind, SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.library.instances import problem_of
 from topoopt.library.views import html_table
 
 DEFAULT_LIMIT_S = 30.0
@@ -170,7 +171,7 @@ def entrants_of(instances: Iterable[Any]) -> tuple[list[Entrant], list[Problem]]
                 continue
             name = f"{name} ({len(entrants) + 1})"
         try:
-            instance = read_instance(given) if named else given
+            instance = read_instance(given) if named else problem_of(given)
             kind = kind_of(instance)
         except InputError as error:
             problems += error.problems

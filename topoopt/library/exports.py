@@ -7,7 +7,7 @@ from typing import Any
 from topoopt.core.errors import CheckError
 from topoopt.core.step_circuits import SwitchedSteps
 from topoopt.formats.exporter import Export
-from topoopt.verify.regional_circuits.ports import check_switched_steps
+from topoopt.verify.regional_circuits import check_switched_steps
 
 
 def check_choices(export: Export, solution: Any) -> None:

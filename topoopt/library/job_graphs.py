@@ -43,7 +43,8 @@ def graph_of_job(problem: Any, solution: Any, pods: PodSetting | None, fabric: s
     if not isinstance(problem, CoOptimisation):
         raise InputError([Problem("this target needs a job", path="--instance", value=problem.kind)])
     tasks = build_task_graph(problem.cluster, problem.workload, solution.plan.strategy)
-    begins = simulate(tasks, plan_network(solution.cluster, solution.plan)).start_ms
+    cluster = problem.shared_as(solution.plan.link_sharing).cluster
+    begins = simulate(tasks, plan_network(cluster, solution.plan)).start_ms
     return job_graph(problem.name, problem.cluster, tasks, begins)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.kinds.kind import SolveOptions
+from topoopt.library.instances import problem_of
 
 if TYPE_CHECKING:
     from topoopt.kinds.own_model import ModelAnswer, OwnModel
@@ -53,7 +54,7 @@ def model(problem: Any, formulation: str | None = None, **options: float) -> Any
     """
     from topoopt.kinds.own_model import build_model
 
-    return build_model(problem, formulation, options)
+    return build_model(problem_of(problem), formulation, options)
 
 
 def solve_model(

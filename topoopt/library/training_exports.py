@@ -3,25 +3,27 @@ a step, programs of ranks."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from solvers.network.constructions.assemble import switched
-from solvers.switching.rail_steps import RailSteps
+from solvers.switching.strategies import RailSteps, switch_mode
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import REGIONAL, TrainingPlan
-from topoopt.core.llm_training_solution import LlmTrainingSolution
-from topoopt.core.pod_circuits import PodPlan
+from topoopt.core.llm_training_plan import REGIONAL, FabricPlan
+from topoopt.core.pod_circuits import PodCircuits
 from topoopt.core.rail_circuits import RailTimetable
-from topoopt.core.switched_step import RailPlan
+from topoopt.core.result import Result
+from topoopt.core.switching import StagePorts
 from topoopt.core.topology import Topology
 from topoopt.formats.training_plans import plan_on
-from topoopt.simulate.llm_training.rank_program import TrainingProgram, program_of
+from topoopt.simulate.llm_training.ranks import TrainingProgram, program_of
 from topoopt.simulate.switching.circuits import rail_timetable
-from topoopt.verify.llm_training.switching.timetable import check_timetable
+from topoopt.verify.llm_training.rail_steps import check_timetable
 
 
-def training_topology(solution: LlmTrainingSolution, fabric: str | None) -> Topology:
+def training_topology(result: Result[Any, Any], fabric: str | None) -> Topology:
     """Links between servers, each on an optical switch; as many switches as a server has links at most.
 
     Args:
@@ -30,10 +32,10 @@ def training_topology(solution: LlmTrainingSolution, fabric: str | None) -> Topo
     Raises:
         InputError: no plan for the fabric, or one that joins servers by switches of packets.
     """
-    plan = plan_on(solution, fabric)
-    servers = solution.setting.servers
+    plan = plan_on(result, fabric)
+    servers = result.figures.problem.cluster.servers
     if not _direct(plan, servers):
-        able = [one.plan.network.fabric for one in solution.fabrics if _direct(one.plan, servers)]
+        able = [other.fabric for other in result.plan.fabrics if _direct(other, servers)]
         text, value = "no links join its servers to each other", plan.network.fabric
         allowed = ", ".join(able) or "a solution with direct-connect, torus-3d or regional-circuits among its fabrics"
         raise InputError([Problem(text, path="--fabric", value=value, allowed=allowed)])
@@ -42,30 +44,33 @@ def training_topology(solution: LlmTrainingSolution, fabric: str | None) -> Topo
     return switched(Topology.of_arcs(servers, arcs, origin=plan.network.fabric))
 
 
-def _between_servers(plan: TrainingPlan, servers: int) -> list[tuple[int, int, int]]:
+def _between_servers(plan: FabricPlan, servers: int) -> list[tuple[int, int, int]]:
     """Links that join two servers."""
     return [link for link in plan.network.links if max(link[:2]) < servers]
 
 
-def _direct(plan: TrainingPlan, servers: int) -> bool:
+def _direct(plan: FabricPlan, servers: int) -> bool:
     """Whether all links do; of regional circuits those that do are the circuits, beside one electrical network."""
     between = _between_servers(plan, servers)
     return bool(between) and (len(between) == len(plan.network.links) or plan.network.fabric == REGIONAL)
 
 
-def rails_of_plan(solution: LlmTrainingSolution, fabric: str | None) -> RailPlan | None:
-    """Ports of the plan of a fabric; None: it has no circuits that are set anew."""
-    name = plan_on(solution, fabric).network.fabric
-    return next(one.rails for one in solution.fabrics if one.fabric == name)
+def rails_of_plan(result: Result[Any, Any], fabric: str | None) -> tuple[StagePorts, ...]:
+    """Return the ports of the plan for a fabric; empty: it has no circuits that are reconfigured."""
+    return plan_on(result, fabric).ports
 
 
-def pods_of_plan(solution: LlmTrainingSolution, fabric: str | None) -> PodPlan | None:
-    """Circuits between the pods of the plan of a fabric; None: it has none."""
-    name = plan_on(solution, fabric).network.fabric
-    return next(one.pods for one in solution.fabrics if one.fabric == name)
+def pods_of_plan(result: Result[Any, Any], fabric: str | None) -> PodCircuits | None:
+    """Return the circuits between the pods of the plan for a fabric; None: it has none."""
+    plan = plan_on(result, fabric)
+    if plan.pods is None:
+        return None
+    figures = next(figures for figures in result.figures.fabrics if figures.fabric == plan.fabric)
+    circuits: PodCircuits = figures.pods.circuits
+    return circuits
 
 
-def circuits_of_rails(problem: LlmTrainingProblem, solution: LlmTrainingSolution, fabric: str | None) -> RailTimetable:
+def circuits_of_rails(problem: LlmTrainingProblem, result: Result[Any, Any], fabric: str | None) -> RailTimetable:
     """Circuits of all rails over one step of a plan on rails, looked at by the checker.
 
     Args:
@@ -74,19 +79,18 @@ def circuits_of_rails(problem: LlmTrainingProblem, solution: LlmTrainingSolution
     Raises:
         CheckError: they do not carry what the step exchanges.
     """
-    strategy, rails, settings = plan_on(solution, fabric).strategy, rails_of_plan(solution, fabric), problem.switching
-    assert rails is not None
+    strategy, ports, settings = plan_on(result, fabric).strategy, rails_of_plan(result, fabric), problem.switching
     assert settings is not None
     steps = RailSteps(problem, strategy, settings)
-    step = steps.stepped(rails.stages, rails.step_s, rails.delay_s, rails.mode, events=True)
+    step = steps.stepped(ports, 0.0, settings.delay_s, switch_mode(settings), events=True)
     found = rail_timetable(steps.job, steps.strategy, problem.cluster.gpus_per_server, step)
-    wrong = check_timetable(problem, strategy, rails.stages, found).violations
+    wrong = check_timetable(problem, strategy, ports, found).violations
     if wrong:
         raise CheckError("the checker rejects circuits of the rails:\n" + "\n".join(map(str, wrong)))
     return found
 
 
-def training_program(problem: LlmTrainingProblem, solution: LlmTrainingSolution, fabric: str | None) -> TrainingProgram:
+def training_program(problem: LlmTrainingProblem, result: Result[Any, Any], fabric: str | None) -> TrainingProgram:
     """What ranks do in one iteration of a plan.
 
     Args:
@@ -95,4 +99,4 @@ def training_program(problem: LlmTrainingProblem, solution: LlmTrainingSolution,
     Raises:
         InputError: no plan for the fabric, or a strategy whose ranks are not told one by one.
     """
-    return program_of(problem, plan_on(solution, fabric).strategy)
+    return program_of(problem, plan_on(result, fabric).strategy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def document_of(solution: SolutionHead) -> dict[str, Any]:
 
 
 def figures_of(result: Result[Any, Any]) -> Any:
-    """Everything that follows from the problem and the plan of a result.
+    """Everything that follows from the problem, the seed and the plan of a result.
 
     Raises:
         InputError: the result has no problem.
@@ -54,7 +54,10 @@ def figures_of(result: Result[Any, Any]) -> Any:
     if result.problem is None:
         text = "the instance is neither in this solution nor beside it"
         raise InputError([Problem(text, path="instance", allowed="topoopt check INSTANCE SOLUTION")])
-    return kind_of(result).figures(result.problem, result.plan)
+    problem = result.problem
+    if problem.search.seed != result.seed:  # the run was called with another one than the instance says
+        problem = replace(problem, search=problem.search.but(seed=result.seed))
+    return kind_of(result).figures(problem, result.plan, result.certificates)
 
 
 def tables_of(solution: SolutionHead) -> dict[str, pa.Table]:

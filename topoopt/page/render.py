@@ -18,6 +18,7 @@ from topoopt.drawing.sentences import bound_text
 from topoopt.page.blocks import Column, Page, Plot, Side, Table
 
 TEMPLATE = "page/page.html.j2"
+SHOWN_VIOLATIONS = 20
 
 
 def to_json(page: Page, *, tables: bool = False) -> dict[str, Any]:
@@ -35,6 +36,8 @@ def to_terminal(page: Page, console: Console, result: Result[Any, Any], wall_s: 
         console.print(escape(page.cause))
     facts = [(fact.name, fact.text(fact.value)) for fact in page.facts if fact.name]
     show_figures(console, result, wall_s, [facts[0], ("bound", bound_text(result)), *facts[1:]])
+    for violation in result.check.violations[:SHOWN_VIOLATIONS]:
+        console.print(violation, markup=False, soft_wrap=True, highlight=False)
     for table in page.tables():
         if table.terminal_rows:
             console.print(_terminal_table(table))

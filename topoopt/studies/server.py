@@ -25,11 +25,10 @@ from topoopt.core.interrupts import SIGNALS, interrupt
 PRELOADED = (
     "topoopt.cli.app",
     "topoopt.kinds.instance_file",
-    "topoopt.kinds.network.solution_file",
-    "topoopt.kinds.network.solve",
-    "topoopt.kinds.job.solve",
-    "topoopt.kinds.job.report",
-    "topoopt.kinds.job.show",
+    "topoopt.kinds.network.methods",
+    "topoopt.kinds.network.page",
+    "topoopt.kinds.job.methods",
+    "topoopt.kinds.job.page",
     "scipy.optimize",
 )
 """What most runs load; a second or two that is spent once a worker instead of once a run."""

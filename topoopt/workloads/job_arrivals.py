@@ -8,7 +8,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s
 from topoopt.core.draws import Draws
-from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass, JobTable, TracedJob
+from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobTable, TracedJob
 
 MS = 1e-3
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.draws import Draws
-from topoopt.core.shared_cluster_jobs import JobClass, JobPlacement, JobsAtOnce, RankOrder
+from topoopt.core.shared_cluster import JobClass, JobPlacement, JobsAtOnce, RankOrder
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from solvers.collective.options import AllReduceOption, GroupOption, GroupOptions
+from solvers.stop import Stop
 from topoopt.core.arrays import Ints
+from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import DimensionLoad
+from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES, REGIONAL, DimensionLoad, NetworkPlan, ServerRoute
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.simulate.llm_training.iteration_times import iteration_times
-from topoopt.simulate.llm_training.network.groups import FamilyGroups
-from topoopt.simulate.llm_training.network.links import PlacedNetwork, family_flows
-from topoopt.simulate.llm_training.network.rates import NetworkRates, network_rates
-from topoopt.simulate.llm_training.network.sharing import shared_rates
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.routing import PathTable
+from topoopt.core.search_settings import AllReduceChoice
+from topoopt.simulate.llm_training.costs import GroupHops, GroupRates, iteration_traffic
+from topoopt.simulate.llm_training.network.links import (
+    FamilyGroups,
+    LinkGraph,
+    PlacedNetwork,
+    Rails,
+    family_flows,
+    path_table,
+)
+from topoopt.simulate.llm_training.network.rates import (
+    Bucket,
+    NetworkRates,
+    family_buckets,
+    network_rates,
+    rounds_counted,
+    schedule_loads,
+    shared_rates,
+)
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.llm_training.traffic import iteration_traffic
-from topoopt.simulate.llm_training.transfers import GroupHops, GroupRates
+from topoopt.simulate.llm_training.times import iteration_times
 
 RATE_OF = {
     F.TENSOR: "tensor",
@@ -124,3 +144,151 @@ def sending_pairs(groups: FamilyGroups, places: Ints, orders: dict[F, tuple[Ints
     keys = [one.source * n + one.target for flows in family_flows(groups, places, orders).values() for one in flows]
     pairs = np.unique(np.concatenate(keys)) if keys else np.zeros(0, dtype=np.int64)
     return pairs // n, pairs % n
+
+
+def network_of(problem: LlmTrainingProblem, plan: NetworkPlan, groups: FamilyGroups) -> PlacedNetwork:
+    """Return the network of a plan in arrays, so that it can be evaluated.
+
+    Raises
+    ------
+    ValueError, KeyError
+        Rings do not fit the groups, or a route uses a link that does not exist.
+    """
+    n = problem.cluster.servers
+    links = np.array(plan.links, dtype=np.int64).reshape(-1, 3)
+    nodes = max(n, 1 + int(links[:, :2].max(initial=0)))
+    rails = _rails(problem, plan.fabric)
+    graph = LinkGraph(n, nodes, links[:, 0], links[:, 1], links[:, 2], plan.link_gbps, rails)
+    places = np.array(plan.places or range(n), dtype=np.int64)
+    orders = _orders(plan, groups)
+    source, target = sending_pairs(groups, places, orders)
+    tokens = None
+    if plan.fabric == REGIONAL and F.EXPERT in groups.collectives:
+        pairs = _token_pairs(groups, places, n)
+        tokens = _table(nodes, *pairs, plan.token_routes)
+    return PlacedNetwork(
+        graph,
+        places,
+        orders,
+        _table(nodes, source, target, plan.routes),
+        {family.dimension: family.schedules for family in plan.schedules},
+        tokens,
+    )
+
+
+def _rails(problem: LlmTrainingProblem, fabric: str) -> Rails:
+    owned = problem.cluster.per_gpu and problem.cluster.gpus_per_server > 1
+    return {
+        "rail-fat-tree": Rails.SPINE,
+        "rail-only": Rails.RELAYED,
+        "direct-connect": Rails.OWNED if owned else Rails.NONE,
+    }.get(fabric, Rails.NONE)
+
+
+def _orders(plan: NetworkPlan, groups: FamilyGroups) -> dict[F, tuple[Ints, ...]]:
+    """Rings by the classes of the groups of a family."""
+    orders = {}
+    for rings in plan.rings:
+        rows, first, classes = rings.orders, 0, []
+        for blocks in groups.collectives[rings.dimension]:
+            classes.append(np.array(rows[first : first + len(blocks.blocks)], dtype=np.int64))
+            first += len(blocks.blocks)
+        orders[rings.dimension] = tuple(classes)
+    return orders
+
+
+def _token_pairs(groups: FamilyGroups, places: Ints, n: int) -> tuple[Ints, Ints]:
+    flows = family_flows(groups, places, {}).get(F.EXPERT, ())
+    pairs = np.unique(np.concatenate([flow.source * n + flow.target for flow in flows]))
+    return pairs // n, pairs % n
+
+
+def _table(nodes: int, source: Ints, target: Ints, routes: Iterable[ServerRoute]) -> PathTable:
+    """Return the routes of pairs; a pair without one uses the link between the two."""
+    by_pair: dict[tuple[int, int], list[ServerRoute]] = {}
+    for route in routes:
+        by_pair.setdefault((route.path[0], route.path[-1]), []).append(route)
+    rows = [
+        (number, route.path, route.share)
+        for number, pair in enumerate(zip(source.tolist(), target.tolist(), strict=True))
+        for route in by_pair.get(pair, [ServerRoute(pair)])
+    ]
+    padded = np.full((len(rows), max((len(path) for _, path, _ in rows), default=1)), -1, dtype=np.int64)
+    for number, (_, path, _) in enumerate(rows):
+        padded[number, : len(path)] = path
+    pair = np.array([number for number, _, _ in rows], dtype=np.int64)
+    return path_table(nodes, source, target, [(pair, padded, np.array([share for _, _, share in rows]))])
+
+
+Schedules = tuple[GroupSchedule, ...]
+
+
+def with_schedules(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, one: EvaluatedNetwork, groups: FamilyGroups, stop: Stop
+) -> EvaluatedNetwork:
+    """The same links with each family on what is fastest alone of what the instance asks for.
+
+    All groups of a family are on the same kind of schedule where they can, as they take its steps together; where the
+    best is asked for, a family stays on its rings if these are as fast, their rounds counted.
+    """
+    choice, graph = problem.search.allreduce, one.network.graph
+    own = [family for family in ALLREDUCE_FAMILIES if family in groups.collectives]
+    if not own or not rounds_counted(problem, graph):
+        return one
+    buckets, loads = family_buckets(problem, strategy), schedule_loads(problem, graph)
+    rings = evaluated(problem, strategy, replace(one.network, schedules={}), groups)
+    makers = GroupOptions(choice, message_us=problem.cluster.message_latency_us, stop=stop)
+    options: dict[tuple[int, ...], tuple[GroupOption, ...]] = {}
+    chosen: dict[F, Schedules] = {}
+    for family in own:
+        sizes = _sizes(one, groups, family, buckets[family])
+        for members in sizes:
+            if members not in options:
+                options[members] = makers.of(_network(problem, graph, members))
+        least = rings.found.loads[family].taken if choice is AllReduceChoice.BEST else np.inf
+        for schedules in _proposals(options, sizes):
+            load = loads.load(groups.collectives[family], one.network.places, schedules, buckets[family])
+            if load.taken < least:
+                least, chosen[family] = load.taken, schedules
+    return evaluated(problem, strategy, replace(one.network, schedules=chosen), groups) if chosen else rings
+
+
+def _sizes(one: EvaluatedNetwork, groups: FamilyGroups, family: F, bucket: Bucket) -> dict[tuple[int, ...], int]:
+    """Members of the groups of servers of a family -> bytes that all groups of ranks on them reduce at once."""
+    found = {}
+    for own in groups.collectives[family]:
+        rows = np.sort(one.network.places[own.blocks], axis=1).tolist()
+        found.update({tuple(row): round(n * bucket.whole_bytes) for row, n in zip(rows, own.groups, strict=True)})
+    return found
+
+
+def _network(problem: LlmTrainingProblem, graph: LinkGraph, members: tuple[int, ...]) -> RatedNetwork:
+    """The links with the members as ranks; other servers pass on, as switches do."""
+    rate = Fraction(str(graph.link_gbps)) / 8
+    ends = zip(graph.tail.tolist(), graph.head.tolist(), graph.parallel.tolist(), strict=True)
+    return RatedNetwork.of_links(
+        ~np.isin(np.arange(graph.nodes), members),
+        [(tail, head, rate * parallel) for tail, head, parallel in ends],
+        latency_us=problem.cluster.hop_latency_us,
+    )
+
+
+def _proposals(
+    options: dict[tuple[int, ...], tuple[GroupOption, ...]], sizes: dict[tuple[int, ...], int]
+) -> Iterator[Schedules]:
+    """For each kind schedules of that kind, where a group has any, in the pieces that are best for their size."""
+    for kind in sorted({each.family for members in sizes for each in options[members]}):
+        own = {
+            members: [each.option for each in options[members] if each.family == kind]
+            or [each.option for each in options[members]]
+            for members in sizes
+        }
+        for place in range(max(map(len, own.values()))):
+            yield tuple(
+                _in_pieces(members, own[members][min(place, len(own[members]) - 1)], size)
+                for members, size in sizes.items()
+            )
+
+
+def _in_pieces(members: tuple[int, ...], option: AllReduceOption, size: int) -> GroupSchedule:
+    return GroupSchedule(members, 0, None, option.method, option.best(size).pieces, option.schedule)

@@ -1,9 +1,7 @@
-"""The best strategy on a fabric: strategies by their time on an ideal switch, each with its best network.
-
-No network of the same interfaces gives a family more than an ideal switch, so the time there is a bound, strategy by
-strategy; on direct links tokens of a group of k servers take no fewer hops than the Moore bound lets them. A strategy
-whose bound is no less than the best time found needs no network. When the next one on the ideal switch is no faster
-than the best found, none that follows is.
+"""What no strategy of an instance betters on a fabric, by the certificate of its search on an ideal switch. Where the
+blocks of ranks stand: the best map that exchanges find. The best strategy on a fabric: strategies by their time on
+an ideal switch, each with its best network. The best strategy on any fabric: rails whose circuits are set anew,
+circuits between pods, or other networks.
 """
 
 from __future__ import annotations
@@ -11,35 +9,203 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from itertools import islice
+from itertools import chain, combinations, islice
 
 import numpy as np
 
-from solvers.llm_training.network.evaluation import EvaluatedNetwork, dimension_loads, evaluated
-from solvers.llm_training.network.fabric_bound import optimistic_rates
+from solvers.dag_topology.pod_search import FoundInPods, best_in_pods
+from solvers.llm_training.network.evaluation import EvaluatedNetwork, evaluated, iteration_s, no_faster, with_schedules
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS, FabricNetwork, fabric_problems
-from solvers.llm_training.network.rank_map import best_map
-from solvers.llm_training.network.reductions import with_schedules
+from solvers.llm_training.search import shape_numbers
+from solvers.llm_training.space import columns_of_rows, rows_of_shape
 from solvers.stop import Stop
-from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.llm_training import LlmTrainingProblem
+from solvers.switching.strategies import FoundOnRails, best_on_rails
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, RankMap
 from topoopt.core.llm_training_plan import (
+    IDEAL_SWITCH,
+    PHOTONIC_RAILS,
+    POD_CIRCUITS,
     DimensionRings,
-    DimensionSchedules,
-    FabricOutcome,
+    FabricPlan,
+    FamilyReductions,
+    GroupReduction,
+    NetworkPlan,
     RankedStrategy,
     ServerRoute,
+    ShapeOutcome,
+    ShapeVerdict,
     StrategyFigures,
     StrategyShape,
-    TrainingNetwork,
-    TrainingPlan,
 )
+from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
+from topoopt.core.regular_graphs import moore_bound
 from topoopt.core.routing import PathTable
-from topoopt.simulate.llm_training.estimate import roofline_estimate
-from topoopt.simulate.llm_training.iteration_times import iteration_times
-from topoopt.simulate.llm_training.network.groups import FamilyGroups, family_groups
-from topoopt.simulate.llm_training.network.links import PlacedNetwork
-from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.costs import GroupRates, ledger
+from topoopt.simulate.llm_training.network.links import FamilyGroups, PlacedNetwork, family_groups, rank_coordinates
+from topoopt.simulate.llm_training.network.rates import network_rates, shared_rates
+from topoopt.simulate.llm_training.step import roofline_estimate
+from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
+from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts
+
+
+def fabric_bound_s(
+    problem: LlmTrainingProblem, fabric: str, shapes: Iterable[ShapeOutcome], best_s: float, value: float
+) -> float:
+    """Seconds.
+
+    Args:
+        shapes: the certificate.
+        best_s: of the fastest strategy on an ideal switch.
+        value: of a plan; what takes longer anyway is not looked at.
+    """
+    lines = [line for line in shapes if line.verdict is not ShapeVerdict.MEMORY and line.bound_s < value]
+    left = [line.bound_s for line in lines if line.verdict is not ShapeVerdict.SEARCHED]
+    if not TRAINING_FABRICS[fabric].direct or problem.model.experts is None:
+        return min([best_s, value, *(line.bound_s for line in lines if line.verdict is ShapeVerdict.LEFT)])
+    searched = [line for line in lines if line.verdict is ShapeVerdict.SEARCHED]
+    least = value
+    for line in sorted(searched, key=lambda line: line.bound_s):
+        if line.bound_s < least:
+            least = min(least, _searched_s(problem, line.shape, least))
+    return min([least, *left])
+
+
+def _searched_s(problem: LlmTrainingProblem, shape: StrategyShape, least: float) -> float:
+    """The least of the strategies of a shape that fit, at optimistic rates; inf where none is below what is known."""
+    rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
+    shapes = np.tile(np.array(shape_numbers(shape), dtype=np.float64), (len(rows), 1))
+    columns = columns_of_rows(problem, shapes, rows)
+    usable = problem.cluster.usable_bytes
+    if usable is not None:
+        columns = columns.rows(np.flatnonzero(ledger(problem, columns).total <= usable))
+    if not len(columns.tensor):
+        return np.inf
+    parts = stage_parts(problem, problem.device, columns, optimistic_rates(problem, columns))
+    columns = columns.rows(np.flatnonzero(order_bounds(problem, columns, parts) < least))
+    if not len(columns.tensor):
+        return np.inf
+    return float(iteration_times(problem, problem.device, columns, optimistic_rates(problem, columns)).min())
+
+
+def optimistic_rates(problem: LlmTrainingProblem, columns: StrategyColumns) -> GroupRates:
+    """Rates that no direct links of the cluster exceed: every byte of an exchange takes up as many links as hops."""
+    cluster = problem.cluster
+    ideal = GroupRates.of(cluster, problem.device.reached, columns)
+    servers = np.maximum(1.0, columns.expert * columns.expert_tensor // cluster.gpus_per_server)
+    hops = {count: _mean_hops(int(count), cluster) for count in np.unique(servers).tolist()}
+    mean: Floats = np.array([hops[count] for count in servers.tolist()])
+    return replace(ideal, expert=ideal.expert / mean)
+
+
+def _mean_hops(servers: int, cluster: GpuCluster) -> float:
+    """Of the ways from a server to all others of its group, at least."""
+    if servers <= cluster.degree + 1:
+        return 1.0
+    return moore_bound(servers, max(2, cluster.degree), cluster.links).distances / (servers - 1)
+
+
+MOST_EXCHANGED = 128
+"""Servers up to which exchanges are tried: routes of all pairs are kept."""
+
+EXCHANGES = 100
+"""Exchanges of two servers that are drawn."""
+
+
+class _Maps:
+    def __init__(
+        self, problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups, fabric: FabricNetwork
+    ) -> None:
+        self._problem, self._strategy, self._groups, self._fabric = problem, strategy, groups, fabric
+        self._table = self._all_pairs()
+
+    def _all_pairs(self) -> PathTable:
+        assert self._fabric.routes is not None
+        n = self._problem.cluster.servers
+        source, target = np.nonzero(~np.eye(n, dtype=bool))
+        return self._fabric.routes(source, target)
+
+    def faster(self, places: Ints, best: EvaluatedNetwork) -> EvaluatedNetwork | None:
+        """The map, if it is faster than the best; of most the rates alone tell that they are not."""
+        network = self._fabric.placed(self._groups, places, self._table)
+        found = network_rates(self._problem, self._strategy, network, self._groups)
+        rates = shared_rates(self._problem, self._strategy, found)
+        if no_faster(rates, best.rates):
+            return None
+        seconds = iteration_s(self._problem, self._strategy, rates)
+        faster = seconds < best.iteration_time_s * (1.0 - 1e-9)
+        return EvaluatedNetwork(network, found, rates, seconds) if faster else None
+
+    def final(self, places: Ints) -> EvaluatedNetwork:
+        """With routes of the pairs that send alone."""
+        return evaluated(self._problem, self._strategy, self._fabric.placed(self._groups, places), self._groups)
+
+
+def best_map(
+    problem: LlmTrainingProblem,
+    strategy: ParallelStrategy,
+    groups: FamilyGroups,
+    fabric: FabricNetwork,
+    start: EvaluatedNetwork,
+    stop: Stop,
+) -> EvaluatedNetwork:
+    """The fastest map that exchanges find, beginning with the ranks in order."""
+    n = problem.cluster.servers
+    if problem.rank_map is RankMap.IN_ORDER or fabric.routes is None or n > MOST_EXCHANGED or not start.found.loads:
+        return start
+    maps = _Maps(problem, strategy, groups, fabric)
+    places, best = start.network.places, start
+    g = problem.cluster.gpus_per_server
+    for exchange in chain(_orders(strategy, g), _planes(strategy, g), _drawn(n, problem.search.seed)):
+        if stop.reason() is not None:
+            break
+        moved = places[exchange]
+        one = maps.faster(moved, best)
+        if one is not None:
+            best, places = one, moved
+    return maps.final(places)
+
+
+def _orders(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:
+    """Blocks where another order of the dimensions has them, if the ranks of a block stay together there."""
+    at = rank_coordinates(strategy)
+    seen = [tuple(range(strategy.gpus // gpus_per_server))]
+    for order in RANK_ORDERS:
+        place, stride = np.zeros(strategy.gpus, dtype=np.int64), 1
+        for dimension in order:
+            place += at[dimension] * stride
+            stride *= int(at[dimension].max()) + 1
+        rows = (place // gpus_per_server).reshape(-1, gpus_per_server)
+        blocks = tuple(rows[:, 0].tolist())
+        if (rows == rows[:, :1]).all() and blocks not in seen:
+            seen.append(blocks)
+            yield rows[:, 0]
+
+
+def _planes(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:
+    """Blocks with two values along a dimension changed about, where blocks have one value of it."""
+    at = rank_coordinates(strategy)
+    for dimension in (ParallelDimension.PIPELINE, ParallelDimension.DATA, ParallelDimension.CONTEXT):
+        rows = at[dimension].reshape(-1, gpus_per_server)
+        if (rows != rows[:, :1]).any():
+            continue
+        own = rows[:, 0]
+        for a, b in combinations(range(int(own.max()) + 1), 2):
+            swap = np.arange(len(own))
+            first, second = np.flatnonzero(own == a), np.flatnonzero(own == b)
+            swap[first], swap[second] = second, first
+            yield swap
+
+
+def _drawn(n: int, seed: int) -> Iterator[Ints]:
+    draw = np.random.default_rng(seed)
+    for _ in range(EXCHANGES):
+        a, b = draw.choice(n, 2, replace=False)
+        swap = np.arange(n)
+        swap[a], swap[b] = b, a
+        yield swap
+
 
 DIRECT = "direct-connect"
 
@@ -198,25 +364,33 @@ def figures_of(problem: LlmTrainingProblem, one: StrategyNetwork) -> StrategyFig
     return StrategyFigures(one.ranked.strategy, step.breakdown, step.memory)
 
 
-def outcome_of(problem: LlmTrainingProblem, found: FoundOnFabric) -> FabricOutcome:
-    """What was found in plain numbers, for solution files."""
+def decided(found: FoundOnFabric) -> FabricPlan:
+    """Return the decisions of a search."""
     best = found.best
-    strategy, one = best.ranked.strategy, best.evaluated
-    loads = dimension_loads(problem, strategy, one)
-    network = replace(stated(found.fabric, one.network), degree_split=best.fabric.split, loads=loads)
-    own = figures_of(problem, best)
-    return FabricOutcome(
-        plan=TrainingPlan(strategy, network),
-        breakdown=own.breakdown,
-        memory=own.memory,
-        note=best.fabric.note,
-        tried=found.tried,
-        next=tuple(figures_of(problem, other) for other in found.next),
+    network = replace(
+        network_plan(found.fabric, best.evaluated.network), degree_split=best.fabric.split, form=best.fabric.note
     )
+    return FabricPlan(best.ranked.strategy, network, tuple(other.ranked.strategy for other in found.next))
 
 
-def stated(fabric: str, network: PlacedNetwork) -> TrainingNetwork:
-    """A network in plain numbers, for solution files."""
+def unplaced(problem: LlmTrainingProblem, fabric: str, strategy: ParallelStrategy) -> StrategyFigures:
+    """Return what an iteration of a strategy takes on its best network, ranks in their order.
+
+    Raises
+    ------
+    InfeasibleError
+        No network of the fabric carries it.
+    """
+    stop = Stop()
+    ranked = RankedStrategy(strategy, 0.0, 0.0)  # neither is read
+    network = _reducing(problem, best_network(problem, fabric, ranked, stop), stop)
+    if network is None:
+        raise InfeasibleError(f"{fabric}: no network carries a strategy")
+    return figures_of(problem, network)
+
+
+def network_plan(fabric: str, network: PlacedNetwork) -> NetworkPlan:
+    """Return the decisions about a network, without its form."""
     graph = network.graph
     joined = set(zip(graph.tail.tolist(), graph.head.tolist(), strict=True))
 
@@ -229,13 +403,38 @@ def stated(fabric: str, network: PlacedNetwork) -> TrainingNetwork:
         for family, classes in network.orders.items()
         if family not in network.schedules or fabric == DIRECT  # whose links go along the rings
     )
-    return TrainingNetwork(
+    return NetworkPlan(
         fabric=fabric,
         links=tuple(zip(graph.tail.tolist(), graph.head.tolist(), graph.parallel.tolist(), strict=True)),
         places=tuple(network.places.tolist()),
         rings=orders,
         link_gbps=graph.link_gbps,
         routes=listed(network.routes),
-        schedules=tuple(DimensionSchedules(family, own) for family, own in network.schedules.items()),
+        schedules=tuple(
+            FamilyReductions(family, tuple(map(GroupReduction.of, schedules)))
+            for family, schedules in network.schedules.items()
+        ),
         token_routes=() if network.token_routes is None else listed(network.token_routes),
     )
+
+
+Planned = FoundOnFabric | FoundOnRails | FoundInPods | None
+"""What was found on a fabric; None: the strategies on an ideal switch say all."""
+
+
+def planned_on(
+    problem: LlmTrainingProblem, fabric: str, candidates: Iterable[RankedStrategy], stop: Stop, count: int = 1
+) -> Planned:
+    """Search strategies on a fabric; arguments and errors as of `best_on_fabric`."""
+    if fabric == IDEAL_SWITCH:
+        return None
+    if fabric == PHOTONIC_RAILS:
+        return best_on_rails(problem, candidates, stop)
+    if fabric == POD_CIRCUITS:
+        return best_in_pods(problem, candidates, stop)
+    return best_on_fabric(problem, fabric, candidates, stop, count)
+
+
+def planned_problems(cluster: GpuCluster, fabrics: tuple[str, ...]) -> list[Problem]:
+    """Unknown fabrics, and those that the cluster cannot have."""
+    return fabric_problems(cluster, tuple(name for name in fabrics if name not in (PHOTONIC_RAILS, POD_CIRCUITS)))

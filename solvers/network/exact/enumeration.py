@@ -117,7 +117,7 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     if len(visited) > MOST_KEPT or result.bound.verified:
         return result
     proof = _proof(n, degree, [each for each in visited if each[0] < bound * links])
-    return replace(result, network=replace(result.network, enumeration=proof))
+    return replace(result, certificates=(*result.certificates, proof.certificate(result.bound.value)))
 
 
 def _last_excess(first: int, below: float) -> int:

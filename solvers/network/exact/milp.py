@@ -61,7 +61,7 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
     found = by_program(space, first, limits)
     if found.stopped_by is not StopReason.CONVERGED or found.bound.verified or too_many_choices(space):
         return found
-    known = found.network.topology.adjacency()
+    known = found.plan.topology.adjacency()
     tree = branch_and_bound(space, (known, routed(space, known)), limits.stop, limits.seed)
     if tree.proof is None:
         return found

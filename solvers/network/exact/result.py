@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from solvers.stop import Stop
-from topoopt.core.network import TopologyProblem
-from topoopt.core.network_solution import FoundNetwork
+from topoopt.core.network import TopologyPlan, TopologyProblem
+from topoopt.core.proofs import Bound
+from topoopt.core.result import SearchResult
 from topoopt.core.topology import Topology
 
 OPTIMALITY = 1e-6
@@ -29,14 +30,14 @@ class ExactLimits:
     seed: int = 0
     incumbent: Topology | None = None
     stop: Stop = field(default_factory=Stop)
-    keep: Callable[[FoundNetwork], None] = lambda found: None
+    keep: Callable[[SearchResult[TopologyPlan]], None] = lambda result: None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TopologyResult(FoundNetwork):
+class TopologyResult(SearchResult[TopologyPlan]):
     """A topology with its routing, and what is proven about every allowed topology.
 
-    Attributes, besides those of `FoundNetwork`:
+    Attributes, besides those of `SearchResult`:
         theta: largest link utilisation of the routing, recomputed from topology, demand and flow.
         restricted_bound: lower bound on theta within the family searched, where that is not all topologies (then a note
             names it); equals the bound otherwise.
@@ -46,6 +47,11 @@ class TopologyResult(FoundNetwork):
     theta: float
     restricted_bound: float
     work: int
+
+    @property
+    def bound(self) -> Bound:
+        """The tightest of the bounds, whoever says so."""
+        return max(self.bounds, key=lambda bound: bound.value)
 
     @property
     def optimal(self) -> bool:

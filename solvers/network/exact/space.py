@@ -11,13 +11,13 @@ from solvers.network.constructions.assemble import switched
 from solvers.network.exact.bounds import best_bound, moore_hops
 from solvers.network.exact.result import OPTIMALITY, TopologyResult
 from solvers.network.exact.routed import Counts, Routed, hop_distances
+from solvers.network.plans import topology_plan
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.block_tree import BlockTree
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.link_tree import LinkTree
-from topoopt.core.network import AdaptedRouting, LayerPrices, LengthCertificate, SourceFlow, TopologyProblem
-from topoopt.core.network_solution import RoutedNetwork
+from topoopt.core.network import LayerPrices, LengthCertificate, RoutingPlan, SourceFlow, TopologyProblem
 from topoopt.core.proofs import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
@@ -138,16 +138,14 @@ def finish(
     bounds = tuple(replace(one, value=min(one.value, routed.theta)) for one in known)
     bound = max(one.value for one in bounds)
     optimal = routed.theta - bound <= OPTIMALITY * routed.theta
-    routing = AdaptedRouting((SourceFlow(routed.flow),), (LengthCertificate(routed.lengths),))
+    proofs = [LengthCertificate(routed.lengths).certificate(), space.layer_prices.certificate()]
+    if tree is not None:
+        proofs.append(tree.certificate(min(proven.value, routed.theta)))
+    if blocks is not None:
+        proofs.append(blocks.certificate())
     return TopologyResult(
-        network=RoutedNetwork(
-            as_topology(space, counts, method),
-            routing,
-            min(routed.bound, routed.theta),
-            tree=tree,
-            blocks=blocks,
-            layer_prices=space.layer_prices,
-        ),
+        plan=topology_plan(as_topology(space, counts, method), RoutingPlan(flows=(SourceFlow(routed.flow),))),
+        certificates=tuple(proofs),
         bounds=bounds,
         stopped_by=StopReason.CONVERGED if optimal else stopped_by,
         method=method,

@@ -6,7 +6,7 @@ worse, until there is none. Its optimum for the few is a bound for all.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,9 +16,8 @@ from solvers.backends.guarded import solve_guarded
 from solvers.backends.result import Options, SolverLimits
 from solvers.backends.table import solver_named
 from solvers.stop import Stop
-from topoopt.core.arrays import Floats
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.network import CommonRouting
 from topoopt.core.topology import Topology
 
 MOST_COLUMNS = 400_000
@@ -46,6 +45,23 @@ _TIGHT: Options = {
     "dual_feasibility_tolerance": 1e-9,
     "ipm_optimality_tolerance": 1e-9,
 }
+
+
+@dataclass(frozen=True, eq=False)
+class CommonRouting:
+    """One routing for several demands, and prices that prove how good it can be.
+
+    Attributes:
+        pairs: int64[P, 2], ordered pairs with demand in some matrix, sorted.
+        amounts: float64[k, P], their demand in each.
+        split: float64[P, m], part of each pair's traffic over each arc.
+        prices: float64[k, m], not negative.
+    """
+
+    pairs: Ints
+    amounts: Floats
+    split: Floats
+    prices: Floats
 
 
 def route_in_common(topology: Topology, demands: Floats, *, stop: Stop | None = None) -> CommonRouting:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoopt.core.network import AdaptedRouting, LengthCertificate, SourceFlow
-from topoopt.core.network_solution import RoutedNetwork
-from topoopt.core.topology import Topology
+from topoopt.core.network import LengthCertificate, RoutingPlan, SourceFlow
+from topoopt.core.result import Certificate
 from topoopt.core.verdict import Status, StopReason
 
 
@@ -37,9 +36,15 @@ class RoutingResult:
     method: str
     work: int = 0
 
-    def network(self, topology: Topology) -> RoutedNetwork:
-        """The routing on its topology."""
-        return RoutedNetwork(topology, AdaptedRouting((self.flow,), (self.certificate,)), self.bound)
+    @property
+    def plan(self) -> RoutingPlan:
+        """The routing of one demand."""
+        return RoutingPlan(flows=(self.flow,))
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """The lengths, as a file holds them."""
+        return (self.certificate.certificate(self.flow.dims),)
 
     @property
     def gap(self) -> float:

@@ -1,24 +1,15 @@
 """Prices for the bound by relay blocks: subgradient ascent from the multipliers of the two-layer bound.
 
-The bound (`topoopt.verify.network.topology_bounds.relay_blocks` has the proof): theta >= Theta where
+The bound (`topoopt.verify.network.relays` has the proof): theta >= Theta where
 
     G = sum D (t - s) + f min c - sum_k U_k >= 0,    t = 3 min c,
 
-<<<<<<< HEAD
-U_k the most that the links around server k can be worth, by branch and bound (`native.search.RelayDual`). Every
-iteration makes one subgradient step of G in prices c of links, reliefs s of pairs and shifts m of worth between the
-ends of a link, with momentum and steps that fall to nothing (Polyak, Introduction to Optimization, 1987), and moves
-Theta to where G vanishes by its slope. Branch and bound finds the best links around a server in one iteration of ten;
-in the others they are sought among those found before and by exchange of rows for columns, which follows the ascent as
-well and takes a tenth of the time. Any prices prove something, so nothing here needs to be trusted.
-=======
 U_k the most that the links around server k can be worth, by branch and bound (`RelayDual`). Every iteration makes
 one subgradient step of G in prices c of links, reliefs s of pairs and shifts m of worth between the ends of a link,
 with momentum and steps that fall to nothing (Polyak, Introduction to Optimization, 1987), and moves Theta to where G
 vanishes by its slope. Branch and bound finds the best links around a server in one iteration of ten; in the others they
 are sought among those found before and by exchange of rows for columns, which follows the ascent as well and takes a
 tenth of the time. Any prices prove something, so nothing here needs to be trusted.
->>>>>>> d45a2d2fff61383f50c4883623d7590b2d4a3251
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ def test_a_schedule_on_what_was_found_takes_the_time_stated(tmp_path: Path) -> N
     solution = solve(read_instance(tmp_path / "x.json"), SolveOptions(method="bfb"))
     assert solution.check.ok, solution.check.violations
     best = document["front"][document["best"]]
-    assert solution.steps == 2 * best["steps"]
-    assert solution.time_us == pytest.approx(best["allreduce_us"], rel=1e-3)
+    assert solution.figures.steps == 2 * best["steps"]
+    assert solution.figures.time_us == pytest.approx(best["allreduce_us"], rel=1e-3)
 
 
 def test_a_recipe_is_a_section_of_instances() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,25 +12,31 @@ import numpy as np
 import pytest
 
 from solvers.backends import SolverLimits
-from solvers.collective import all_to_all
+from solvers.collective import limits as all_to_all
 from tests.support import collective_networks as nets
 from tests.support.cli_cases import run
 from tests.support.corruption import PROVENANCE, Harmless, accepted, accepted_together, case_of
 from tests.support.mutations import scaled
 from tests.support.paths import INSTANCES
-from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
+from topoopt.core.collective import (
+    CollectiveObjective,
+    CollectiveOp,
+    CollectiveProblem,
+    CollectiveSchedule,
+    bytes_per_unit,
+)
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.solution_file import read_solution
-from topoopt.verify.collective.check import check_collective
+from topoopt.kinds.solution_file import read_solution, write_solution
+from topoopt.verify.collective.check import CHECKER
+from topoopt.verify.laws.findings import FULL
 
 HARMLESS = (
     *PROVENANCE,
-    Harmless("proof.cut*", "any other set with the same ratio proves as much; for an AllReduce it is for people"),
-    Harmless("schedule.sends", "messages of a step that do not depend on each other, in another order", "two swapped"),
+    Harmless("certificates.*.arrays.nodes*", "any other set with the same ratio proves as much"),
 )
 
 
@@ -50,11 +56,11 @@ def instance(folder: Path, **changes: Any) -> Path:
 # links, so 32 us; two steps of one part over each link take 16 us and 2 us each, so breadth-first ones reach 36 us.
 def test_a_ring_by_hand(tmp_path: Path) -> None:
     solution = solve(read_instance(instance(tmp_path)))
-    assert solution.time_us == pytest.approx(36.0)
-    assert solution.steps == 2
+    assert solution.figures.time_us == pytest.approx(36.0)
+    assert solution.figures.steps == 2
     assert solution.bound.value == pytest.approx(34.0)
-    assert solution.algbw_gbytes_per_s == pytest.approx(1e6 / 36.0 / 1e3)
-    assert solution.busbw_gbytes_per_s == pytest.approx(0.8 * 1e6 / 36.0 / 1e3)
+    assert solution.figures.algbw_gbytes_per_s == pytest.approx(1e6 / 36.0 / 1e3)
+    assert solution.figures.busbw_gbytes_per_s == pytest.approx(0.8 * 1e6 / 36.0 / 1e3)
     assert solution.check.ok
 
 
@@ -78,7 +84,7 @@ def test_other_collectives(collective: str, tmp_path: Path) -> None:
     file = instance(tmp_path, collective=collective, objective="throughput", latency_us={})
     solution = solve(read_instance(file))
     assert solution.check.ok, solution.check.violations
-    assert solution.busy_us == pytest.approx(48.0 if collective == "all-to-all" else 40.0, rel=1e-6)
+    assert solution.figures.busy_us == pytest.approx(48.0 if collective == "all-to-all" else 40.0, rel=1e-6)
     assert solution.status == "optimal"
 
 
@@ -89,7 +95,7 @@ def test_without_relays(tmp_path: Path) -> None:
     file = instance(tmp_path, collective="all-to-all", topology=network, relaying=False, objective="throughput")
     solution = solve(read_instance(file))
     assert solution.check.ok
-    assert solution.busy_us == pytest.approx(3 * 250_000 / 10e3)  # three parts of a quarter through a port
+    assert solution.figures.busy_us == pytest.approx(3 * 250_000 / 10e3)  # three parts of a quarter through a port
     ring = instance(tmp_path, collective="all-to-all", relaying=False)
     with pytest.raises(InfeasibleError, match="do not relay"):
         solve(read_instance(ring))
@@ -110,35 +116,71 @@ def test_a_limit_is_not_taken_for_ranks_apart(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_any_place_of_a_solution_is_corrupted(tmp_path: Path) -> None:
-    """Alone, or times and rates together."""
+    """Alone, or value and bound together."""
     problem = read_instance(INSTANCES / "collectives/ring-5.yaml")
     case = case_of(problem, solve(problem), tmp_path)
     assert accepted(case, HARMLESS) == []
-    times = ("times.makespan_us", "times.busy_us", "objective.value")
     together = {
-        "faster": lambda document: scaled(document, 0.9, *times),
-        "faster, bound too": lambda document: scaled(document, 0.9, *times, "bound.value"),
+        "faster": lambda document: scaled(document, 0.9, "objective.value"),
+        "faster, bound too": lambda document: scaled(document, 0.9, "objective.value", "bound.value"),
     }
     assert accepted_together(case, together) == []
 
 
 @pytest.mark.parametrize("objective", ["time", "throughput", "latency"])
-def test_no_figure_stands_in_a_file_twice(objective: str, tmp_path: Path) -> None:
-    """The time that the objective says is not among the times, and comes back from it; beside it, it is refused."""
+def test_a_file_holds_decisions_and_proofs_alone(objective: str, tmp_path: Path) -> None:
+    """No time stands in it but the objective; all of them come back from the schedule."""
     solution = solve(read_instance(instance(tmp_path, objective=objective)))
-    said = {"time": "step_us", "throughput": "busy_us", "latency": None}[objective]
-    document = solution.to_dict()
-    assert set(document["times"]) == {"makespan_us", "step_us", "busy_us"} - {said}
-    assert solution.time_us == pytest.approx(36.0)
-    assert solution.busy_us == pytest.approx(32.0)
-    for name in ("step_us", "busy_us"):
-        altered = copy.deepcopy(document)
-        if altered["times"].pop(name, None) is None:
-            altered["times"][name] = 36.0
-        file = tmp_path / "altered.json"
-        file.write_text(json.dumps(altered))
-        with pytest.raises(InputError, match=f"times.{name}"):
-            read_solution(file)
+    file = tmp_path / "solution.json"
+    write_solution(solution, file)
+    document = json.loads(file.read_text())
+    columns = ("block_units", "block_owner", "block_target", "send_step", "send_block", "send_route", "send_reduce")
+    assert set(document["plan"]) == {*columns, "routes", "front"}
+    assert [row["argument"] for row in document["certificates"]] == ["network-cut"]
+    again = read_solution(file)
+    assert (again.figures.time_us, again.figures.busy_us) == (pytest.approx(36.0), pytest.approx(32.0))
+    assert again.figures.makespan_us == solution.figures.makespan_us
+
+
+def makespan_by_hand(problem: CollectiveProblem, schedule: CollectiveSchedule) -> float:
+    """When the last message arrives without barriers, message by message; no switch copies.
+
+    One leaves when its block is there: what an owner sends, and what is summed, when all has come that is added there;
+    any other copy when the first copy has come. Links are taken in the order of the schedule.
+    """
+    network, sends = problem.network, schedule.sends
+    unit = bytes_per_unit(problem.collective, problem.vector_bytes, network, schedule.blocks.total)
+    arcs = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
+    free = dict.fromkeys(arcs, 0.0)
+    summed: dict[tuple[int, int], float] = {}
+    copied: dict[tuple[int, int], float] = {}
+    end = 0.0
+    rows = (sends.block, sends.tail, sends.head, sends.reduce, sends.route)
+    for block, tail, head, adds, route in zip(*(row.tolist() for row in rows), strict=True):
+        held = summed if adds or tail == schedule.blocks.owner[block] else copied
+        leaves = sent = held.get((block, tail), 0.0)
+        slow = problem.message_us
+        for hop in itertools.pairwise(schedule.routes[route]):
+            leaves = max(leaves, free[hop])
+            lasts = schedule.blocks.units[block] * unit / (network.gbytes_per_s[arcs[hop]] * 1e3)
+            free[hop] = leaves + lasts
+            sent = max(sent, free[hop])
+            slow += network.latency_us[arcs[hop]]
+        arrival = sent + slow
+        end = max(end, arrival)
+        if adds:
+            summed[block, head] = max(summed.get((block, head), 0.0), arrival)
+        else:
+            copied[block, head] = min(copied.get((block, head), arrival), arrival)
+    return end
+
+
+@pytest.mark.parametrize("name", ["ring-5", "a100-2", "torus-3x3x3"])
+def test_times_without_barriers(name: str) -> None:
+    """The compiled simulation against one in plain Python."""
+    problem = read_instance(INSTANCES / f"collectives/{name}.yaml")
+    solution = solve(problem)
+    assert solution.figures.makespan_us == pytest.approx(makespan_by_hand(problem, solution.plan.schedule), rel=1e-9)
 
 
 def test_schedules_that_do_not_work() -> None:
@@ -146,24 +188,28 @@ def test_schedules_that_do_not_work() -> None:
     problem = read_instance(INSTANCES / "collectives/a100-2.yaml")
     solution = solve(replace(problem, vector_bytes=1 << 20))
     problem = replace(problem, vector_bytes=1 << 20)
-    assert check_collective(problem, solution).ok
-    schedule = solution.schedule
+    assert CHECKER(problem, solution, FULL).ok
+    schedule = solution.plan.schedule
     sends = schedule.sends
     copies = np.flatnonzero(~sends.reduce)
 
     def codes(**changed: Any) -> set[str]:
-        altered = replace(solution, schedule=replace(schedule, sends=replace(sends, **changed)))
-        return {one.code for one in check_collective(problem, altered).violations}
+        plan = replace(solution.plan, **changed)
+        return {one.code for one in CHECKER(problem, replace(solution, plan=plan), FULL).violations}
 
     early = sends.step.copy()
     early[copies[-1]] = 0
-    assert codes(step=early) & {"causality", "sum"}
+    assert codes(send_step=early) == {"columns"}
+    order = np.argsort(early, kind="stable")
+    columns = {"send_step": early, "send_block": sends.block, "send_route": sends.route}
+    reordered = {name: column[order] for name, column in columns.items()}
+    assert codes(**reordered, send_reduce=solution.plan.send_reduce[order]) & {"causality", "sum"}
     lost = sends.block.copy()
     lost[copies[-1]] = lost[copies[0]]
-    assert "result" in codes(block=lost)
-    twice = sends.reduce.copy()
-    twice[copies[-1]] = True
-    assert "sum" in codes(reduce=twice)
+    assert "result" in codes(send_block=lost)
+    twice = sends.reduce.astype(np.int32)
+    twice[copies[-1]] = 1
+    assert "sum" in codes(send_reduce=twice)
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -215,7 +261,7 @@ def test_fewest_steps_through_switches(collective: str, topology: dict[str, Any]
     solution = solve(read_instance(file))
     assert solution.check.ok, solution.check.violations
     straight = collective == "reduce" and "preset" in topology
-    assert solution.steps == (2 if straight else 3) * (2 if collective == "allreduce" else 1)
+    assert solution.figures.steps == (2 if straight else 3) * (2 if collective == "allreduce" else 1)
 
 
 # AllReduce over 8 ranks of 100 GB/s at one switch, by hand: straight, each link carries 7 shards out and 7 in, so
@@ -228,13 +274,14 @@ def test_best_schedules_by_size(tmp_path: Path) -> None:
     )
     solution = solve(problem)
     assert solution.check.ok, solution.check.violations
-    first = solution.front[0]
+    first = solution.figures.front[0]
     assert (first.from_bytes, first.steps) == (1, 2)
     assert first.latency_us == pytest.approx(4.0)
     assert first.us_per_mbyte == pytest.approx(2 * 7 / 8 * 10)
-    assert len(solution.front) == 1  # nothing moves fewer bytes
-    wrong = replace(solution, front=(replace(first, us_per_mbyte=17.0),))
-    assert "front" in {one.code for one in check_collective(problem, wrong).violations}
+    assert len(solution.figures.front) == 1  # nothing moves fewer bytes
+    (line,) = solution.plan.front
+    wrong = replace(solution, plan=replace(solution.plan, front=(replace(line, us_per_mbyte=17.0),)))
+    assert "front" in {one.code for one in CHECKER(problem, wrong, FULL).violations}
 
 
 def test_best_schedules_by_size_differ(tmp_path: Path) -> None:
@@ -244,18 +291,20 @@ def test_best_schedules_by_size_differ(tmp_path: Path) -> None:
     problem = read_instance(wide)
     solution = solve(problem)
     assert solution.check.ok, solution.check.violations
-    sizes = [point.from_bytes for point in solution.front]
+    sizes = [point.from_bytes for point in solution.figures.front]
     assert len(sizes) > 2
     assert sizes == sorted(set(sizes))
-    assert solution.front[0].steps == 1
-    assert solution.front[-1].us_per_mbyte >= 3 / 65 / 16 * 1e3 * (1 - 1e-9)  # the ratio of ForestColl
+    assert solution.figures.front[0].steps == 1
+    assert solution.figures.front[-1].us_per_mbyte >= 3 / 65 / 16 * 1e3 * (1 - 1e-9)  # the ratio of ForestColl
     for size in (10**3, 10**6, 10**9):
         alone = solve(replace(problem, vector_bytes=size, objective=CollectiveObjective.TIME))
-        best = min(point.time_us(size) for point in solution.front)
-        assert best == pytest.approx(alone.time_us, rel=0.1)
-    late = replace(solution.front[1], from_bytes=solution.front[1].from_bytes * 2)
-    wrong = replace(solution, front=(solution.front[0], late, *solution.front[2:]))
-    assert "front" in {one.code for one in check_collective(problem, wrong).violations}
+        best = min(point.time_us(size) for point in solution.figures.front)
+        assert best == pytest.approx(alone.figures.time_us, rel=0.1)
+    first, second, *others = solution.plan.front
+    worse = replace(second, us_per_mbyte=first.us_per_mbyte)
+    for front in ((second, first, *others), (first, worse, *others), ()):
+        wrong = replace(solution, plan=replace(solution.plan, front=front))
+        assert "front" in {one.code for one in CHECKER(problem, wrong, FULL).violations}
 
 
 @pytest.mark.parametrize("collective", ["allgather", "reduce-scatter", "allreduce", "broadcast", "reduce"])
@@ -268,12 +317,12 @@ def test_collectives_without_relays(collective: str, tmp_path: Path) -> None:
     solution = solve(problem)
     assert solution.check.ok, solution.check.violations
     due = {"broadcast": 300.0, "reduce": 300.0, "allreduce": 150.0}.get(collective, 75.0)
-    assert solution.busy_us == pytest.approx(due)
+    assert solution.figures.busy_us == pytest.approx(due)
     assert solution.status == "optimal"
     single = collective in ("allgather", "reduce-scatter", "allreduce")
     relayed = solve(replace(problem, relaying=True), SolveOptions(method="rings" if single else "forest"))
-    passed = replace(relayed, relaying=False, proof=solution.proof)
-    assert "relaying" in {one.code for one in check_collective(problem, passed).violations}
+    passed = replace(relayed, certificates=solution.certificates)
+    assert "relaying" in {one.code for one in CHECKER(problem, passed, FULL).violations}
 
 
 def test_random_networks() -> None:
@@ -308,5 +357,5 @@ def test_only_the_root_need_reach_all(collective: str, tmp_path: Path) -> None:
     )
     solution = solve(problem)
     assert solution.check.ok, solution.check.violations
-    assert solution.time_us == pytest.approx(100.0 + 1.0)
+    assert solution.figures.time_us == pytest.approx(100.0 + 1.0)
     assert solution.status == "optimal"

@@ -21,7 +21,7 @@ def test_ring_of_five() -> None:
     solution = solve(problem)
     found = explain(problem, solution, Question())
     assert found.figures["least_bytes_us"] == pytest.approx(32.0)
-    assert found.figures["latency_us"] + found.figures["bytes_us"] == pytest.approx(solution.time_us)
+    assert found.figures["latency_us"] + found.figures["bytes_us"] == pytest.approx(solution.figures.time_us)
     assert len(found.figures["links_of_the_cut"]) == 2
     assert all(gain["least_bytes_us"] == pytest.approx(32.0) for gain in found.figures["faster"])
     assert any("another cut is as narrow" in line for line in found.words)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from tests.support.paths import INSTANCES
 from topoopt.core.collective import CollectiveObjective
-from topoopt.kinds.collective.report import render_collective, step_rows
-from topoopt.kinds.collective.tree_picture import laid_out
+from topoopt.kinds import kind_named
+from topoopt.kinds.collective.page import page, tree_places
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
 
@@ -17,7 +17,7 @@ from topoopt.kinds.pipeline import solve
 def test_children_stand_under_their_parent() -> None:
     """A root with children 1 and 2, and 3, 4, 5 under 1: no two nodes of a row nearer than leaves are apart."""
     tree = {1: (0, 1), 2: (0, 1), 3: (1, 2), 4: (1, 2), 5: (1, 2)}
-    spots = laid_out(0, 0, tree)
+    spots = tree_places(0, 0, tree)
     for one, other in itertools.combinations(spots, 2):
         if spots[one][1] == spots[other][1]:
             assert abs(spots[one][0] - spots[other][0]) >= (spots[4][0] - spots[3][0]) * 0.99
@@ -29,14 +29,15 @@ def test_page_of_two_boxes() -> None:
     """Two links leave the cut around a GPU of an A100 pair; the front is a section of its own where it is asked for."""
     problem = replace(read_instance(INSTANCES / "collectives/a100-2.yaml"), vector_bytes=1 << 24)
     solution = solve(problem)
-    page = render_collective(solution)
-    assert len(re.findall(r'class="lk [^"]* cut"', page)) == 2
-    assert "links of the limiting cut" in page
-    assert "Best schedule by size" not in page
-    rows, hidden = step_rows(solution)
-    assert hidden == 0
-    last = int(rows[-1][0].split(" to ")[-1])
-    assert last == solution.steps - 1
-    by_size = render_collective(solve(replace(problem, objective=CollectiveObjective.PARETO)))
+    report = kind_named("collective").pages().report
+    text = report(solution)
+    assert len(re.findall(r'class="lk [^"]* cut"', text)) == 2
+    assert "links of the limiting cut" in text
+    assert "Best schedule by size" not in text
+    (steps,) = (table for table in page(solution).tables() if table.key == "schedule_steps")
+    assert steps.rows[0][0][0] == 0
+    assert all(other[0][0] == one[0][1] + 1 for one, other in itertools.pairwise(steps.rows))
+    assert steps.rows[-1][0][1] == solution.figures.steps - 1
+    by_size = report(solve(replace(problem, objective=CollectiveObjective.PARETO)))
     assert "Best schedule by size" in by_size
     assert "Least time by the size of the vector" in by_size

@@ -44,7 +44,7 @@ def test_parallel_links_latencies_and_defaults(tmp_path: Path) -> None:
     assert sorted(problem.network.latency_us.tolist()) == [0.5, 0.5, 1.5, 1.5]
     solution = solve(problem)
     assert solution.check.ok, solution.check.violations
-    assert solution.time_us == pytest.approx(5 + 2)
+    assert solution.figures.time_us == pytest.approx(5 + 2)
 
 
 def test_a_link_without_a_latency(tmp_path: Path) -> None:

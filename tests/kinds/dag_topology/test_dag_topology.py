@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +12,25 @@ import pytest
 
 from formulations.dag_topology.dag_topology import build_arrays, contracted
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.dag_topology.box import BoxLaws
-from solvers.dag_topology.path_means import PathPool, PathProgram
-from solvers.dag_topology.paths import PathGraph
-from solvers.dag_topology.starts import thinned
+from solvers.dag_topology.branching import PathGraph, PathPool, PathProgram
+from solvers.dag_topology.starts import BoxLaws, thinned
 from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.dag_jobs import choices, drawn, pipeline, problem
 from tests.support.paths import INSTANCES
-from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.dag_topology_solution import DagTopologySolution, PathMean
+from topoopt.core import dag_topology as core
+from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem, DagTopologyResult, PathMean
 from topoopt.core.errors import InfeasibleError
+from topoopt.core.result import Certificate
 from topoopt.core.verdict import Status
-from topoopt.kinds.dag_topology.report import render_dag_topology
+from topoopt.kinds import kind_named
+from topoopt.kinds.convert import converted
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.dag.shared_circuits import StepGraph, followed
-from topoopt.verify.dag_topology.boxes import Boxes
-from topoopt.verify.dag_topology.check import check_dag_topology
-from topoopt.verify.dag_topology.follow import follow, without_transfers
-from topoopt.verify.dag_topology.means import Means
+from topoopt.verify.dag_topology.boxes import Boxes, Means, follow, without_transfers
+from topoopt.verify.dag_topology.check import check
 from topoopt.verify.laws.findings import FULL
 
 EXAMPLE = INSTANCES / "dag-topology" / "two-stages.yaml"
@@ -45,11 +43,18 @@ ENUMERATED = {
 """Least makespan and fewest circuits of pipelines, by ports: enumerated by a program that shares no code with ours."""
 
 
-def found(job: DagTopologyProblem, **options: Any) -> DagTopologySolution:
+def found(job: DagTopologyProblem, **options: Any) -> DagTopologyResult:
     """Solved and checked in full."""
-    solution: DagTopologySolution = solve(job, SolveOptions(**options))
-    assert check_dag_topology(job, solution, FULL).violations == ()
+    solution: DagTopologyResult = solve(job, SolveOptions(**options))
+    assert check(job, solution, FULL).violations == ()
     return solution
+
+
+def proof_of(solution: DagTopologyResult) -> CircuitProof:
+    """What the certificate of a solution holds."""
+    (certificate,) = solution.certificates
+    assert solution.problem is not None
+    return core.proof_of(certificate, solution.problem.pods)[1]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +66,7 @@ def test_pipelines(shape: tuple[int, int, int, int], ports: int, expected: tuple
     solution = found(pipeline(*shape, ports))
     assert solution.status is Status.OPTIMAL
     assert solution.objective.value == pytest.approx(expected[0], rel=1e-9)
-    assert solution.circuits_total == solution.proof.circuits_bound == expected[1]
+    assert solution.figures.circuits_total == proof_of(solution).circuits_bound == expected[1]
 
 
 @pytest.mark.parametrize(("shape", "ideal"), [((2, 2, 2, 4), 9.0), ((2, 2, 4, 4), 15.0), ((3, 2, 4, 6), 18.0)])
@@ -84,7 +89,7 @@ def test_volume_is_not_makespan() -> None:
     """Circuits by volume take 12 1/3 with 8 circuits where 12 with 7 is possible; without transfers it takes 9."""
     job = pipeline(2, 2, 2, 4, 4)
     by_volume = found(job, method="volume")
-    assert (by_volume.objective.value, by_volume.circuits_total) == (pytest.approx(37 / 3), 8)
+    assert (by_volume.objective.value, by_volume.figures.circuits_total) == (pytest.approx(37 / 3), 8)
     assert by_volume.status is Status.FEASIBLE
     assert found(replace(job, ports=(1000,) * 4)).objective.value == pytest.approx(9.0, rel=0.01)
 
@@ -107,8 +112,8 @@ def test_matrices(name: str, circuits: tuple[int, ...]) -> None:
     steps: Any = {"ab": ((0, 1, 36.0), []), "ac": ((0, 2, 9.0), []), "bc": ((2, 1, 1.0), [])}
     job = replace(problem(steps, 3, 8), ports=(8, 7, 4) if name != "equal" else (8, 5, 5))
     solution = found(job, method=name)
-    assert tuple(each.count for each in solution.circuits) == circuits
-    assert (solution.compute_time, solution.communication_time) == (0.0, solution.objective.value)
+    assert tuple(solution.plan.circuits.tolist()) == circuits
+    assert (solution.figures.compute_time, solution.figures.communication_time) == (0.0, solution.objective.value)
 
 
 AHEAD = {"ab": ((0, 1, 4.0), ["before"]), "ac": ((0, 2, 2.0), []), "before": (2.0, []), "behind": (2.0, ["ab"])}
@@ -128,7 +133,7 @@ def test_small_jobs(steps: Any, ports: int, makespan: float, circuits: int) -> N
     """Counted by hand; the program of intervals says the same of the makespan."""
     job = problem(steps, 3, ports)
     solution = found(job)
-    assert (solution.objective.value, solution.circuits_total) == (pytest.approx(makespan), circuits)
+    assert (solution.objective.value, solution.figures.circuits_total) == (pytest.approx(makespan), circuits)
     result = SOLVERS["highs"](build_arrays(contracted(job, 4)), SolverLimits(time_s=900))
     assert result.objective == pytest.approx(makespan, rel=1e-6)
 
@@ -142,7 +147,7 @@ def test_all_circuits_of_small_jobs(seed: int) -> None:
     least = min(times.values())
     assert solution.status is Status.OPTIMAL
     assert solution.objective.value == pytest.approx(least, rel=1e-7)
-    assert solution.circuits_total == min(sum(c) for c, time in times.items() if time <= least * (1 + 1e-9))
+    assert solution.figures.circuits_total == min(sum(c) for c, time in times.items() if time <= least * (1 + 1e-9))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -209,10 +214,12 @@ def test_long_pipelines_are_proven() -> None:
     """Eight stages, 57.5, of which windows of the whole alone prove 54: without their prices the means prove less."""
     solution = found(pipeline(8, 2, 8, 6, 6))
     assert solution.status is Status.OPTIMAL
-    assert solution.proof.means
-    spoilt = replace(solution.proof, means=tuple(replace(one, prices=(0.0,) * 16) for one in solution.proof.means))
+    (certificate,) = solution.certificates
+    prices = certificate["mean_price"]
+    assert len(prices)
+    spoilt = Certificate(certificate.argument, {**certificate.arrays, "mean_price": 0.0 * prices})
     job = pipeline(8, 2, 8, 6, 6)
-    assert check_dag_topology(job, replace(solution, proof=spoilt), FULL).violations
+    assert check(job, replace(solution, certificates=(spoilt,)), FULL).violations
 
 
 @pytest.mark.parametrize(("stages", "replicas"), [(3, 2), (3, 3), (3, 4), (8, 4)])
@@ -220,7 +227,7 @@ def test_replicas_need_no_rule_of_their_own(stages: int, replicas: int) -> None:
     """Proven with few boxes: no more splits than replicas, where each one's circuits could be tried apart."""
     solution = found(pipeline(stages, replicas, 4 if stages == 3 else 8, 6, 6))
     assert solution.status is Status.OPTIMAL
-    assert sum(pair >= 0 for pair, _ in solution.proof.makespan_tree) <= replicas
+    assert sum(pair >= 0 for pair, _ in proof_of(solution).makespan_tree) <= replicas
 
 
 def test_sharing_by_hand() -> None:
@@ -236,10 +243,10 @@ def test_slack_saves_circuits() -> None:
     solution = found(job)
     times = {counts: max(follow(job, counts)[1]) for counts in choices(job)}
     allowed = [sum(counts) for counts, time in times.items() if time <= 23.5 * 1.05]
-    assert solution.circuits_total == solution.proof.circuits_bound == min(allowed) < 15
+    assert solution.figures.circuits_total == proof_of(solution).circuits_bound == min(allowed) < 15
     assert solution.objective.value <= 23.5 * 1.05
-    assert solution.fastest is not None
-    assert max(follow(job, solution.fastest)[1]) == pytest.approx(23.5)
+    assert solution.plan.fastest is not None
+    assert max(follow(job, solution.plan.fastest.tolist())[1]) == pytest.approx(23.5)
 
 
 def test_slack_at_the_command_line(tmp_path: Path) -> None:
@@ -266,13 +273,15 @@ def test_slack_at_the_command_line(tmp_path: Path) -> None:
 def test_the_fastest_plan_stands_in_the_file_once() -> None:
     """Without slack the plan is that one; with slack a check without the fastest plan allows too much time."""
     job = pipeline(3, 2, 4, 6, 6)
-    assert found(job).fastest is None
+    assert found(job).plan.fastest is None
     slack = replace(job, slack_percent=5.0)
     solution = found(slack)
-    shorter = replace(solution, fastest=None)
-    assert check_dag_topology(slack, shorter, FULL).violations
-    wrong = replace(solution, fastest=(*solution.fastest_circuits[:-1], 100))
-    assert {law.code for law in check_dag_topology(slack, wrong, FULL).violations} == {"ports"}
+    shorter = replace(solution, plan=replace(solution.plan, fastest=None))
+    assert check(slack, shorter, FULL).violations
+    many = solution.plan.fastest_circuits.copy()
+    many[-1] = 100
+    wrong = replace(solution, plan=replace(solution.plan, fastest=many))
+    assert {law.code for law in check(slack, wrong, FULL).violations} == {"ports"}
 
 
 def test_limits_keep_what_there_is() -> None:
@@ -389,20 +398,30 @@ def test_hashes_stay_where_a_field_is_gone() -> None:
     assert read_instance(EXAMPLE).sha256 == known
 
 
-def test_solution_files_that_say_that_no_pod_forwards(tmp_path: Path) -> None:
-    """They are read; `max_hops` above 1 is refused, and it is not written."""
-    assert run("solve", EXAMPLE, "--out", tmp_path).code == 0
-    file = tmp_path / "solution.json"
-    document = json.loads(file.read_text())
-    assert "max_hops" not in document
-    for hops, code in ((1, 0), (2, 2)):
-        file.write_text(json.dumps({**document, "max_hops": hops}))
-        assert run("check", EXAMPLE, file).code == code
+def test_files_of_format_2_are_converted(tmp_path: Path) -> None:
+    """Circuits and trees are taken over, also of files that say that no pod forwards, and are checked."""
+    solution = solve(read_instance(EXAMPLE))
+    bound, proof = core.proof_of(solution.certificates[0], 4)
+    document = {
+        "schema_version": 2, "kind": "dag-topology-solution", "max_hops": 1,
+        **{name: getattr(solution, name) for name in ("name", "seed", "method", "instance_sha256", "notes")},
+        "status": "optimal", "stopped_by": "converged", "objective": {"name": "makespan", "value": 13.0, "unit": ""},
+        "bound": {"value": bound, "proved_by": "circuit-branching"}, "versions": {},
+        "circuits": [[*pair, count] for pair, count in zip(solution.problem.pairs, [2, 1, 1, 1], strict=True)],
+        "proof": asdict(proof) | {"means": [[mean.weights, mean.prices] for mean in proof.means]},
+    }  # fmt: skip
+    file = tmp_path / "old.json"
+    file.write_text(json.dumps(document))
+    result = converted(file, EXAMPLE, FULL)
+    assert result.check.ok, result.check.violations
+    assert result.plan.circuits.tolist() == solution.plan.circuits.tolist()
+    assert result.objective == solution.objective
 
 
-def test_the_report_of_circuits_that_are_gone() -> None:
-    """A file whose transfers cross pods that no circuit joins is shown as it is: to reject it is for the checker."""
+def test_the_page_of_circuits(tmp_path: Path) -> None:
+    """Lanes of the transfers with the circuits of their pair; what the makespan consists of comes second."""
     solution = found(pipeline(2, 2, 2, 4, 4))
-    page = render_dag_topology(replace(solution, circuits=solution.circuits[1:]))
-    assert "×0" in page
-    assert "×0" not in render_dag_topology(solution)
+    page = kind_named("dag-topology").pages().report(solution)
+    assert "0 → 1 ×2" in page
+    assert "×0" not in page
+    assert "Communication is 25.0 % of it" in page or "Communication is 25 % of it" in page

@@ -18,8 +18,8 @@ from tests.support.hierarchical_cases import (
 )
 from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status
-from topoopt.verify.hierarchy.laws import broken_laws
-from topoopt.verify.hierarchy.times import fleet_time_ns
+from topoopt.verify.hierarchy.check import point_bound
+from topoopt.verify.hierarchy.times import broken_laws, fleet_time_ns
 
 SPEEDS = ([10.0, 25.0, 50.0, 100.0], [12.5, 25.0, 50.0], [5.0, 10.0, 20.0, 40.0])
 
@@ -69,12 +69,12 @@ def test_cost_and_time_are_each_others_limits() -> None:
     document = random_instance(3)
     document["network"]["total_at_most_gbytes_per_s"] = document["network"].pop("total_gbytes_per_s")
     free = solved(document)
-    assert free.cost_usd is not None
-    cap = 0.5 * free.cost_usd
+    assert free.figures.cost_usd is not None
+    cap = 0.5 * free.figures.cost_usd
     capped = solved({**document, "cost_cap_usd": cap})
-    assert capped.time_ns > free.time_ns
-    assert capped.cost_usd == pytest.approx(cap, rel=1e-9)
-    cheapest = solved({**document, "objective": "cost", "time_limit_ns": capped.time_ns})
+    assert capped.figures.time_ns > free.figures.time_ns
+    assert capped.figures.cost_usd == pytest.approx(cap, rel=1e-9)
+    cheapest = solved({**document, "objective": "cost", "time_limit_ns": capped.figures.time_ns})
     assert cheapest.objective.value == pytest.approx(cap, rel=1e-7)
 
 
@@ -106,15 +106,16 @@ def test_time_x_cost_needs_a_floor_only() -> None:
 def test_front_is_falling_and_ends_at_the_fastest() -> None:
     """Every point is cheaper than the one before; no single solution beats one; bounds are tight."""
     found = solved(random_instance(11, 3, objective="time-times-cost", pareto_points=12))
-    times = [point.time_ns for point in found.pareto]
-    costs = [point.cost_usd for point in found.pareto]
-    assert len(found.pareto) == 12
+    times = [point.time_ns for point in found.figures.front]
+    costs = [point.cost_usd for point in found.figures.front]
+    assert len(found.figures.front) == 12
     assert times == sorted(times)
     assert costs == sorted(costs, reverse=True)
-    assert all(point.cost_bound.value >= point.cost_usd * (1 - 1e-7) for point in found.pareto)
+    for k, point in enumerate(found.figures.front):
+        assert point_bound(found.problem, found.plan, k, found.certificates) >= point.cost_usd * (1 - 1e-7)
     # The solution of least time x cost lies on the front, so no point is below it in both.
     assert not any(
-        t < found.time_ns * (1 - 1e-7) and c < (found.cost_usd or 0) * (1 - 1e-7)
+        t < found.figures.time_ns * (1 - 1e-7) and c < (found.figures.cost_usd or 0) * (1 - 1e-7)
         for t, c in zip(times, costs, strict=True)
     )
     assert all(t * c >= found.objective.value * (1 - 1e-7) for t, c in zip(times, costs, strict=True))

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from formulations.hierarchy.hierarchical_program import plain_program
+from solvers import hierarchy as cuts
 from solvers.backends import SOLVERS, LpResult
-from solvers.hierarchy import cuts, minimise, starting_point
+from solvers.hierarchy import minimise, starting_point
 from solvers.stop import Stop
 from tests.support.paths import INSTANCES
 from topoopt.core.verdict import Status, StopReason

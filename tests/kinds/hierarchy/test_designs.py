@@ -51,7 +51,7 @@ def test_best_of_all_designs(objective: str, loop: str) -> None:
     found = solved(document)
     assert found.objective.value == pytest.approx(min(values), rel=3e-9)
     assert found.bound.value <= min(values) * (1 + 1e-9)
-    assert found.designs == len(values)
+    assert len(found.problem.designs) == len(values)
 
 
 def test_best_shape() -> None:
@@ -77,7 +77,7 @@ def test_best_shape() -> None:
         for shape in shapes
     ]
     assert found.objective.value == pytest.approx(min(one.objective.value for one in alone), rel=2e-9)
-    assert found.design_name.startswith(("flat", "deep"))
+    assert found.figures.design.name.startswith(("flat", "deep"))
     document["network"]["shapes"][1]["dimensions"][1]["size"] = 8
     with pytest.raises(InputError, match="shapes of different numbers of NPUs"):
         problem_of(document)
@@ -184,7 +184,7 @@ def test_a_prime_number_of_npus() -> None:
     assert [design.workloads[0].strategy for design in problem.designs] == [
         (("tensor", 1), ("expert", 1), ("data", 7), ("pipeline", 1))
     ]
-    assert solved(document).bandwidth_gbytes_per_s == pytest.approx([10.0])
+    assert solved(document).plan.bandwidth_gbytes_per_s == pytest.approx([10.0])
 
 
 def test_jobs_beside_models() -> None:
@@ -193,8 +193,8 @@ def test_jobs_beside_models() -> None:
     document = modelled(net)
     document["workloads"].append(job("plain"))
     found = solved(document)
-    assert [one.name for one in found.jobs] == ["gpt", "plain"]
-    assert "gpt:" in found.design_name
+    assert [one.name for one in found.figures.jobs] == ["gpt", "plain"]
+    assert "gpt:" in found.figures.design.name
 
 
 class Countdown(Stop):

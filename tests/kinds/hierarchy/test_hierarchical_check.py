@@ -12,85 +12,80 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.hierarchical_cases import problem_of, random_instance, solved
-from topoopt.core.hierarchy import Fleet
-from topoopt.core.hierarchy_solution import BandwidthCertificate, GroupShare, HierarchicalSolution, PathWeight
+from topoopt.core.hierarchy import GroupShare, HierarchicalPlan, HierarchicalProblem, PathWeight
 from topoopt.core.hierarchy_workload import Collective
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.result import Result
 from topoopt.core.solution import Objective
 from topoopt.core.verdict import Status
-from topoopt.verify.hierarchy.bounds import CertificateError, certified_bound, marginal_ns
-from topoopt.verify.hierarchy.check import check_hierarchical
-from topoopt.verify.hierarchy.formula import formula_bound
+from topoopt.kinds.hierarchy.figures import marginal_ns
+from topoopt.verify.hierarchy.bounds import BandwidthProof, CertificateError, certified_bound, formula_bound
+from topoopt.verify.hierarchy.check import check
+from topoopt.verify.laws.findings import FULL
 
 DOCUMENT = random_instance(17, 3, pareto_points=4, loop="dp-overlap")
 
-Change = Callable[[HierarchicalSolution], HierarchicalSolution]
+Solution = Result[HierarchicalProblem, HierarchicalPlan]
+Change = Callable[[Solution], Solution]
 
 
-def with_proof(solution: HierarchicalSolution, **changes: Any) -> HierarchicalSolution:
-    """The solution with a changed certificate."""
-    [proof] = solution.proofs
-    return replace(solution, proofs=(replace(proof, certificate=replace(proof.certificate, **changes)),))
+def with_proof(solution: Solution, **arrays: Any) -> Solution:
+    """The solution with changed arrays in the certificate of its bound."""
+    first, *rest = solution.certificates
+    return replace(solution, certificates=(replace(first, arrays={**first.arrays, **arrays}), *rest))
 
 
-def with_job(solution: HierarchicalSolution, **changes: Any) -> HierarchicalSolution:
-    """The solution with a changed first job."""
-    first, *rest = solution.jobs
-    return replace(solution, jobs=(replace(first, **changes), *rest))
+def with_plan(solution: Solution, **changes: Any) -> Solution:
+    """The solution with a changed plan."""
+    return replace(solution, plan=replace(solution.plan, **changes))
 
 
-def with_point(solution: HierarchicalSolution, **changes: Any) -> HierarchicalSolution:
+def with_point(solution: Solution, **changes: Any) -> Solution:
     """The solution with a changed second point of the front."""
-    first, second, *rest = solution.pareto
-    return replace(solution, pareto=(first, replace(second, **changes), *rest))
+    first, second, *rest = solution.plan.front
+    return with_plan(solution, front=(first, replace(second, **changes), *rest))
 
 
 CORRUPTIONS: list[tuple[str, Change]] = [
     ("identity", lambda s: replace(s, name="other")),
     ("instance-sha256", lambda s: replace(s, instance_sha256="0")),
-    ("identity", lambda s: replace(s, design=3)),
-    ("identity", lambda s: replace(s, blocks=("switch",) * 3)),
-    ("identity", lambda s: replace(s, bandwidth_gbytes_per_s=(1.0,))),
-    ("bandwidth", lambda s: replace(s, bandwidth_gbytes_per_s=(1.0, 2.0, 3.0))),
-    ("bandwidth", lambda s: replace(s, bandwidth_gbytes_per_s=(float("nan"),) * 3)),
-    ("figure", lambda s: with_job(s, time_ns=s.jobs[0].time_ns * 0.999)),
-    ("figure", lambda s: replace(s, cost_usd=None)),
-    ("figure", lambda s: with_job(s, equal_split_ns=s.jobs[0].equal_split_ns * 1.01)),
-    ("figure", lambda s: with_job(s, weight=0.5)),
-    ("identity", lambda s: replace(s, fleet=Fleet.WORST_CASE)),
-    ("figure", lambda s: replace(s, objective=Objective("time", s.time_ns * 0.99, "ns"))),
-    ("figure", lambda s: replace(s, gain_ns=(1e9, 0.0, 0.0))),
-    ("figure", lambda s: replace(s, jobs=())),
-    ("collective", lambda s: replace(s, collectives=s.collectives[1:])),
-    ("collective", lambda s: replace(s, collectives=(replace(s.collectives[0], times_ns=(1.0,)), *s.collectives[1:]))),
-    ("collective", lambda s: replace(s, collectives=(replace(s.collectives[0], size_bytes=1), *s.collectives[1:]))),
-    ("bound", lambda s: replace(s, bound=Bound(s.time_ns * 1.01, Argument.BYTE_SUMS))),
-    ("bound", lambda s: replace(s, proofs=())),
-    ("status", lambda s: replace(s, bound=Bound(s.time_ns * 0.9, Argument.BYTE_SUMS), status=Status.OPTIMAL)),
-    ("proof", lambda s: with_proof(s, prices=(("no such row", 1.0),))),
-    ("proof", lambda s: with_proof(s, paths=(PathWeight(0, 1.0, (99,)),))),
-    ("bound", lambda s: with_proof(s, prices=())),
-    ("marginal", lambda s: replace(s, marginal_ns=(1.0, 2.0, 3.0))),
-    ("pareto", lambda s: replace(s, pareto=s.pareto[::-1])),
-    ("pareto", lambda s: with_point(s, time_ns=1.0)),
-    ("pareto", lambda s: with_point(s, cost_usd=1.0)),
-    ("pareto", lambda s: with_point(s, limit_ns=s.pareto[0].limit_ns * 1.0000001)),
-    ("pareto", lambda s: with_point(s, cost_bound=replace(s.pareto[1].cost_bound, value=s.pareto[1].cost_usd * 2))),
+    ("design", lambda s: with_plan(s, design=3)),
+    ("design", lambda s: with_plan(s, bandwidth_gbytes_per_s=(1.0,))),
+    ("bandwidth", lambda s: with_plan(s, bandwidth_gbytes_per_s=(1.0, 2.0, 3.0))),
+    ("bandwidth", lambda s: with_plan(s, bandwidth_gbytes_per_s=(float("nan"),) * 3)),
+    ("objective", lambda s: replace(s, objective=Objective("time", s.objective.value * 0.99, "ns"))),
+    ("objective", lambda s: replace(s, objective=Objective("cost", s.objective.value, "ns"))),
+    ("bound", lambda s: replace(s, bound=Bound(s.objective.value * 1.01, Argument.BYTE_SUMS))),
+    ("bound", lambda s: replace(s, bound=Bound(s.bound.value, Argument.BANDWIDTH_PRICES), certificates=())),
+    ("status", lambda s: replace(s, bound=Bound(s.objective.value * 0.9, Argument.BYTE_SUMS), status=Status.OPTIMAL)),
+    ("bound", lambda s: with_proof(s, priced_row=np.array([9]), price=np.array([1.0]))),
+    ("bound", lambda s: with_proof(s, path_steps=np.array([99]), path_length=np.array([1]))),
+    ("bound", lambda s: with_proof(s, priced_row=np.zeros(0), price=np.zeros(0))),
+    ("bound", lambda s: with_proof(s, share_collective=np.array([77]))),
+    ("bound", lambda s: with_proof(s, design=np.array([1]))),
+    ("bound", lambda s: with_proof(s, path_weight=np.array(["x"]))),
+    ("bound", lambda s: replace(s, certificates=(s.certificates[0], *s.certificates))),
+    ("pareto", lambda s: with_plan(s, front=s.plan.front[::-1])),
+    ("pareto", lambda s: with_plan(s, front=s.plan.front + s.plan.front)),
+    ("pareto", lambda s: with_point(s, bandwidth_gbytes_per_s=(1.0, 2.0, 3.0))),
+    ("pareto", lambda s: with_point(s, limit_ns=s.plan.front[0].limit_ns * 1.0000001)),
 ]
 
 
 @pytest.fixture(scope="module")
-def solution() -> HierarchicalSolution:
-    """A sound solution with a front."""
-    return solved(DOCUMENT)
+def solution() -> Solution:
+    """A sound solution with a front, bound by its prices."""
+    found = solved(DOCUMENT)
+    assert found.bound.argument is Argument.BANDWIDTH_PRICES
+    return found
 
 
 @pytest.mark.parametrize(("code", "corrupt"), CORRUPTIONS)
-def test_corruptions_are_caught(solution: HierarchicalSolution, code: str, corrupt: Change) -> None:
+def test_corruptions_are_caught(solution: Solution, code: str, corrupt: Change) -> None:
     """Each corruption is reported under its code."""
     problem = problem_of(DOCUMENT)
-    assert check_hierarchical(problem, solution).violations == ()
-    assert code in {violation.code for violation in check_hierarchical(problem, corrupt(solution)).violations}
+    assert check(problem, solution, FULL).violations == ()
+    assert code in {violation.code for violation in check(problem, corrupt(solution), FULL).violations}
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -117,11 +112,13 @@ def test_any_certificate_proves_something_true(seed: int, objective: str) -> Non
         for communicator, kind in groups
         if (communicator, kind) in taken
     ]
-    names = ["total", "normalisation"] if objective == "time-times-cost" else ["total"]
+    network = design.network
+    bounded = [one for one in network.dimensions if one.min_gbytes_per_s > 0 or one.max_gbytes_per_s < np.inf]
+    assert (len(network.constraints), bounded) == (1, [])
+    rows = [0, 1] if objective == "time-times-cost" else [0]
     size = 10.0 ** float(rng.uniform(3, 9))
-    proof = BandwidthCertificate(
-        (PathWeight(0, weight, branches),), tuple(shares), tuple((name, float(rng.normal(0, size))) for name in names)
-    )
+    prices = tuple((row, float(rng.normal(0, size))) for row in rows)
+    proof = BandwidthProof(0, (PathWeight(0, weight, branches),), tuple(shares), prices)
     bound = certified_bound(problem, design, proof, np.inf)
     total = design.network.total_gbytes_per_s or 0.0
     from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
@@ -139,27 +136,25 @@ def test_any_certificate_proves_something_true(seed: int, objective: str) -> Non
 @pytest.mark.parametrize(
     "proof",
     [
-        BandwidthCertificate((PathWeight(5, 1.0),), (), ()),
-        BandwidthCertificate((PathWeight(0, -1.0),), (), ()),
-        BandwidthCertificate((PathWeight(0, 1.0),), (GroupShare(0, 7, Collective.ALL_REDUCE, (1.0,) * 3),), ()),
-        BandwidthCertificate((PathWeight(0, 1.0),), (GroupShare(0, 0, Collective.ALL_REDUCE, (-1.0,) * 3),), ()),
-        BandwidthCertificate((PathWeight(0, 1.0),), (), (("total", 1.0), ("total", 1.0))),
+        BandwidthProof(0, (PathWeight(5, 1.0),), (), ()),
+        BandwidthProof(0, (PathWeight(0, -1.0),), (), ()),
+        BandwidthProof(0, (PathWeight(0, 1.0),), (GroupShare(0, 7, Collective.ALL_REDUCE, (1.0,) * 3),), ()),
+        BandwidthProof(0, (PathWeight(0, 1.0),), (GroupShare(0, 0, Collective.ALL_REDUCE, (-1.0,) * 3),), ()),
+        BandwidthProof(0, (PathWeight(0, 1.0),), (), ((7, 1.0),)),
     ],
 )
-def test_nonsense_is_no_certificate(proof: BandwidthCertificate) -> None:
+def test_nonsense_is_no_certificate(proof: BandwidthProof) -> None:
     """Jobs, groups, amounts and rows that do not exist."""
     problem = problem_of(DOCUMENT)
     with pytest.raises(CertificateError):
         certified_bound(problem, problem.designs[0], proof, np.inf)
 
 
-def test_prices_agree_with_a_larger_total(solution: HierarchicalSolution) -> None:
+def test_prices_agree_with_a_larger_total(solution: Solution) -> None:
     """The price of bandwidth is what one more GB/s of total saves: a finite difference of optima."""
-    problem = problem_of(DOCUMENT)
-    [proof] = solution.proofs
-    prices = marginal_ns(problem, problem.designs[0], proof.certificate, solution.bandwidth_gbytes_per_s)
+    prices = marginal_ns(solution)
     step = 0.01
     more = {**DOCUMENT, "pareto_points": 0, "network": {**DOCUMENT["network"]}}
     more["network"]["total_gbytes_per_s"] += step
-    saved = (solution.time_ns - solved(more).time_ns) / step
+    saved = (solution.objective.value - solved(more).objective.value) / step
     assert prices == pytest.approx([saved] * 3, rel=1e-2)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cli_cases import Run, run
 from tests.support.hierarchical_cases import instance, job, network, random_instance
-from topoopt.kinds.hierarchy.solution_file import SOLUTION_FILE
+from topoopt.kinds.hierarchy import SOLUTION_FILE
 
 COMMON = {
     "kind", "name", "status", "stopped_by", "objective", "bound", "gap", "check", "seed", "wall_s", "versions",
@@ -43,7 +43,7 @@ def test_json_has_all_keys_and_the_check_passes(tmp_path: Path) -> None:
 def test_text_names_what_matters(tmp_path: Path) -> None:
     """Dimensions with bandwidths, what bounds the collectives, the gains over the equal split."""
     found = solve(tmp_path, random_instance(2))
-    for text in ("d0", "GB/s per NPU", "bound by", "over the equal split", "performance per cost", "at the margin"):
+    for text in ("d0", "GB/s per NPU", "held up by", "over the equal split", "performance per cost", "at the margin"):
         assert text in " ".join(found.stdout.split())
 
 
@@ -65,10 +65,10 @@ def test_a_corrupted_file_fails_the_check(tmp_path: Path) -> None:
     solve(tmp_path, random_instance(2))
     file = tmp_path / "out" / "solution.json"
     document = json.loads(file.read_text())
-    document["bandwidth_gbytes_per_s"][0] *= 1.5
+    document["plan"]["bandwidth_gbytes_per_s"][0] *= 1.5
     file.write_text(json.dumps(document))
     assert run("check", tmp_path / "case.json", file).code == 6
-    document["gain_ns"] = [1.0]
+    document["plan"]["gain_ns"] = [1.0]
     file.write_text(json.dumps(document))
     assert run("check", tmp_path / "case.json", file).code == 2
 

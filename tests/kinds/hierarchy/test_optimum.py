@@ -31,8 +31,8 @@ def test_one_collective_has_its_closed_form() -> None:
     found = solved(instance(network([4, 8, 16], total_gbytes_per_s=100.0)))
     # An all-reduce of 10^9 bytes over 4 x 8 x 16: twice 3/4, then 7/8 of a quarter, then 15/16 of a 32nd.
     volumes = 2e9 * np.array([3 / 4, 7 / 8 / 4, 15 / 16 / 32])
-    assert found.bandwidth_gbytes_per_s == pytest.approx(100.0 * volumes / volumes.sum(), rel=1e-4)
-    assert found.time_ns == pytest.approx(1e6 + volumes.sum() / 100.0, rel=1e-9)
+    assert found.plan.bandwidth_gbytes_per_s == pytest.approx(100.0 * volumes / volumes.sum(), rel=1e-4)
+    assert found.figures.time_ns == pytest.approx(1e6 + volumes.sum() / 100.0, rel=1e-9)
     assert found.status is Status.OPTIMAL
 
 
@@ -47,8 +47,10 @@ def test_disjoint_communicators_share_by_square_roots() -> None:
     )
     found = solved(instance(network([4, 8], total_gbytes_per_s=300.0), own))
     sums = [2 * 4e9 * 3 / 4, 2 * 1e9 * 7 / 8]
-    assert found.time_ns == pytest.approx(6e6 + (math.sqrt(sums[0]) + math.sqrt(sums[1])) ** 2 / 300.0, rel=1e-9)
-    assert found.bandwidth_gbytes_per_s[0] / found.bandwidth_gbytes_per_s[1] == pytest.approx(
+    assert found.figures.time_ns == pytest.approx(
+        6e6 + (math.sqrt(sums[0]) + math.sqrt(sums[1])) ** 2 / 300.0, rel=1e-9
+    )
+    assert found.plan.bandwidth_gbytes_per_s[0] / found.plan.bandwidth_gbytes_per_s[1] == pytest.approx(
         math.sqrt(sums[0] / sums[1]), rel=1e-4
     )
 
@@ -127,7 +129,7 @@ def test_convex_optimisation_agrees(seed: int, objective: str, loop: str) -> Non
     document = random_instance(seed, 2 + seed % 2, objective=objective, loop=loop)
     problem = problem_of(document)
     found = solved(document)
-    other = smooth_optimum(problem, found.time_ns, seed)
+    other = smooth_optimum(problem, found.figures.time_ns, seed)
     assert other >= found.objective.value * (1 - 1.1e-9)
     assert other == pytest.approx(found.objective.value, rel=1e-7)
 
@@ -157,5 +159,5 @@ def test_worst_case_balances_two_jobs() -> None:
     two = job("two", layer(forward=phase(0.0, ("all-reduce", 1e9, "d"))), communicators={"d": [1, 8]})
     found = solved(instance(network([4, 8], total_gbytes_per_s=100.0), one, two, fleet="worst-case"))
     volumes = [2 * 3e9 * 3 / 4, 2 * 1e9 * 7 / 8]
-    assert found.time_ns == pytest.approx(sum(volumes) / 100.0, rel=1e-9)
-    assert found.jobs[0].time_ns == pytest.approx(found.jobs[1].time_ns, rel=1e-6)
+    assert found.figures.time_ns == pytest.approx(sum(volumes) / 100.0, rel=1e-9)
+    assert found.figures.jobs[0].time_ns == pytest.approx(found.figures.jobs[1].time_ns, rel=1e-6)

@@ -59,11 +59,11 @@ def test_total_of_500(
     assert found.status is Status.OPTIMAL
     assert found.gap <= 1.1e-9
     assert found.objective.value == pytest.approx(value, rel=1e-7)
-    assert found.bandwidth_gbytes_per_s == pytest.approx(bandwidth, rel=1e-3)
-    assert found.speedup_over_equal == pytest.approx(speedup, rel=1e-4)
-    assert found.perf_per_cost_gain == pytest.approx(gain, rel=1e-3)
+    assert found.plan.bandwidth_gbytes_per_s == pytest.approx(bandwidth, rel=1e-3)
+    assert found.figures.speedup_over_equal == pytest.approx(speedup, rel=1e-4)
+    assert found.figures.perf_per_cost_gain == pytest.approx(gain, rel=1e-3)
     if objective == "time":
-        assert found.time_ns == pytest.approx(time_ns, rel=1e-7)
+        assert found.figures.time_ns == pytest.approx(time_ns, rel=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_several_constraints(
     ]
     found = solved(document)
     assert found.objective.value == pytest.approx(value, rel=1e-7)
-    assert found.time_ns == pytest.approx(time_ns, rel=1e-7 if objective == "time" else 1e-4)
+    assert found.figures.time_ns == pytest.approx(time_ns, rel=1e-7 if objective == "time" else 1e-4)
     if bandwidth is not None:
-        assert found.bandwidth_gbytes_per_s == pytest.approx(bandwidth, rel=1e-3)
+        assert found.plan.bandwidth_gbytes_per_s == pytest.approx(bandwidth, rel=1e-3)
 
 
 OVERLAP = [
@@ -132,9 +132,9 @@ def test_overlap_of_data_parallelism(
     """The loop in which the weight gradient runs beside the communication of the input gradient."""
     found = solved(published(model, shape, loop="dp-overlap", objective=objective))
     assert found.status is Status.OPTIMAL
-    assert found.time_ns == pytest.approx(time_ns, rel=1e-7 if objective == "time" else 1e-4)
-    assert found.bandwidth_gbytes_per_s == pytest.approx(bandwidth, rel=1e-3)
-    assert found.speedup_over_equal == pytest.approx(speedup, rel=1e-4)
+    assert found.figures.time_ns == pytest.approx(time_ns, rel=1e-7 if objective == "time" else 1e-4)
+    assert found.plan.bandwidth_gbytes_per_s == pytest.approx(bandwidth, rel=1e-3)
+    assert found.figures.speedup_over_equal == pytest.approx(speedup, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,6 @@ def test_overlap_of_data_parallelism(
 )
 def test_totals_from_100_to_1000(model: str, shape: str, mean: float, largest: float) -> None:
     """Speed over the equal split at ten totals: mean and largest, which is at the least total."""
-    speeds = [solved(published(model, shape, total=100.0 * k)).speedup_over_equal for k in range(1, 11)]
+    speeds = [solved(published(model, shape, total=100.0 * k)).figures.speedup_over_equal for k in range(1, 11)]
     assert sum(speeds) / len(speeds) == pytest.approx(mean, abs=6e-4)
     assert max(speeds) == speeds[0] == pytest.approx(largest, abs=6e-4)

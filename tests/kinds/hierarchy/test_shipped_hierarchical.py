@@ -53,4 +53,4 @@ def test_published_network_of_gpt3() -> None:
     found = solve(read(INSTANCES / "published" / "gpt3-libra-4d.yaml"))
     assert found.objective.value == pytest.approx(722411780.920, rel=1e-7)
     assert found.status is Status.OPTIMAL
-    assert found.speedup_over_equal == pytest.approx(1.072858, abs=1e-6)
+    assert found.figures.speedup_over_equal == pytest.approx(1.072858, abs=1e-6)

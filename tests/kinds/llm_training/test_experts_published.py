@@ -73,7 +73,7 @@ def over_fat_tree(name: str, gbps: float, folder: Path, optical: int = 6, *, dir
     file.write_text(json.dumps(document))
     solution = solve(read_instance(file), SolveOptions())
     assert solution.check.ok, solution.check.violations
-    tree, *others = [one.iteration_time_s for one in solution.fabrics]
+    tree, *others = [one.iteration_time_s for one in solution.figures.fabrics]
     return [time / tree for time in others]
 
 

@@ -18,7 +18,8 @@ from topoopt.core.llm_training_plan import DIRECT_FABRICS, SWITCHED_FABRICS
 from topoopt.core.parallelism import Recompute
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.verdict import Status
-from topoopt.kinds.llm_training.answer import answer
+from topoopt.kinds.llm_training.figures import fabric_bounds_s
+from topoopt.kinds.llm_training.page import answer
 from topoopt.kinds.pipeline import solve
 
 FEW = {
@@ -63,15 +64,16 @@ def test_the_order_of_fabrics_decides_the_plan_alone() -> None:
         order = (*names[first:], *names[:first])
         solution = solve(_small(*order))
         assert solution.check.ok, solution.check.violations
-        assert tuple(one.fabric for one in solution.fabrics) == order
-        one = solution.fabrics[0]
+        figures = solution.figures
+        assert tuple(one.fabric for one in figures.fabrics) == order
+        one = figures.fabrics[0]
         assert solution.objective.value == one.iteration_time_s
-        assert (solution.plan, solution.breakdown, solution.memory) == (one.plan, one.breakdown, one.memory)
-        assert solution.best[0].strategy == one.plan.strategy
+        assert (solution.plan.fabrics[0], figures.breakdown, figures.memory) == (one.plan, one.breakdown, one.memory)
+        assert figures.best[0].strategy == one.plan.strategy
         assert ("an ideal switch" if order[0] == "ideal-switch" else order[0]) in answer(solution)
-        bounds = solution.fabric_bounds_s
+        bounds = fabric_bounds_s(solution)
         times = {
-            each.fabric: (each.iteration_time_s, bound) for each, bound in zip(solution.fabrics, bounds, strict=True)
+            each.fabric: (each.iteration_time_s, bound) for each, bound in zip(figures.fabrics, bounds, strict=True)
         }
         assert found.setdefault("times", times) == times
     ideal, direct = found["times"]["ideal-switch"], found["times"]["direct-connect"]
@@ -89,7 +91,7 @@ def test_a_plan_on_a_network_is_the_best_of_all_strategies() -> None:
     assert 10 <= len(every) < 100
     networks = [best_network(problem, "direct-connect", one) for one in every]
     times = np.sort([one.evaluated.iteration_time_s for one in networks if one is not None])
-    first = solution.fabrics[0]
+    first = solution.figures.fabrics[0]
     assert first.iteration_time_s <= times[0] * (1 + 1e-9)  # ranks of the best may stand better
     assert [one.iteration_time_s for one in first.next] == pytest.approx(times[1:3])
     assert every[0].iteration_time_s < solution.bound.value <= times[0]
@@ -105,4 +107,4 @@ def test_a_network_that_is_as_good_as_a_switch_is_proven_to_be() -> None:
     solution = solve(replace(problem, space=space, cluster=cluster, fabrics=("direct-connect",)))
     assert solution.status is Status.OPTIMAL
     assert solution.check.ok
-    assert solution.objective.value == pytest.approx(solution.ranked[0].iteration_time_s)
+    assert solution.objective.value == pytest.approx(solution.figures.ranked[0].iteration_time_s)

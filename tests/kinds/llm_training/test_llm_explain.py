@@ -51,7 +51,7 @@ def test_gains_on_a_network_are_of_that_network() -> None:
     cluster = replace(problem.cluster, per_gpu=False, gpu_memory_bytes=None, degree=2)
     problem = replace(problem, space=space, cluster=cluster, fabrics=("direct-connect",))
     solution = solve(problem)
-    assert solution.objective.value > solution.ranked[0].iteration_time_s
+    assert solution.objective.value > solution.figures.ranked[0].iteration_time_s
     found = explain(problem, solution, Question())
     gains = {one["change"]: one for one in found.figures["changes"]}
     changed = {

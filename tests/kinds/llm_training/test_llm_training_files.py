@@ -205,7 +205,7 @@ def test_a_value_that_stands_twice_counts_once(tmp_path: Path) -> None:
         result = run("solve", tmp_path / "case.json", "--out", tmp_path / "out", "--json")
         assert result.code == 0, result.stdout + result.stderr
         found.append(json.loads((tmp_path / "out" / "solution.json").read_text()))
-    assert found[0]["ranked"] == found[1]["ranked"]
+    assert found[0]["plan"]["ranked"] == found[1]["plan"]["ranked"]
     assert found[0]["objective"] == found[1]["objective"]
 
 

@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,26 +20,27 @@ from solvers.dag_topology.pod_search import best_in_pods
 from solvers.llm_training.search import search
 from solvers.stop import Stop
 from tests.support.cli_cases import run
+from tests.support.llm_plans import claims_of, with_claims, with_fabric
 from tests.support.read_back.exports import check_export
 from tests.support.valid_solutions import PODS, written
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pod_circuits import PodPlan, PodVerdict
+from topoopt.core.pod_circuits import PodVerdict
+from topoopt.core.result import Result
 from topoopt.core.verdict import Status, StopReason
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list.pods import pods_export
-from topoopt.kinds.llm_training.answer import answer
+from topoopt.kinds.llm_training.figures import PodFigures
+from topoopt.kinds.llm_training.page import answer
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.dag.by_name import ordered_by_name
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
-from topoopt.simulate.llm_training.rank_program import program_of
+from topoopt.simulate.llm_training.ranks import program_of
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.verify.llm_training.check import check_llm_training
-from topoopt.verify.llm_training.pod_space import pod_seconds
-from topoopt.verify.llm_training.pods import derived_graph
+from topoopt.verify.llm_training.pods import derived_graph, pod_seconds
 from topoopt.verify.llm_training.space import records_of, row_of, shapes_of, strategies_of
 
 EXPERTS = (
@@ -58,19 +60,19 @@ def problem_of(text: str = PODS) -> LlmTrainingProblem:
 
 
 @cache
-def solved(text: str = PODS) -> LlmTrainingSolution:
+def solved(text: str = PODS) -> Result[Any, Any]:
     """Checked."""
     found = solve(problem_of(text))
-    assert isinstance(found, LlmTrainingSolution)
+    assert isinstance(found, Result)
     assert found.check.ok, found.check.violations
     return found
 
 
-def plan_of(solution: LlmTrainingSolution) -> PodPlan:
+def plan_of(solution: Result[Any, Any]) -> PodFigures:
     """Circuits of the first fabric."""
-    plan = solution.fabrics[0].pods
-    assert plan is not None
-    return plan
+    pods = solution.figures.fabrics[0].pods
+    assert isinstance(pods, PodFigures)
+    return pods
 
 
 def seconds_over(graph: DagTopologyProblem, counts: tuple[int, ...]) -> float:
@@ -115,8 +117,8 @@ def every_choice(graph: DagTopologyProblem) -> list[tuple[int, ...]]:
 def strategies(problem: LlmTrainingProblem) -> list[ParallelStrategy]:
     """All of the space that are ranked, which are all that fit."""
     found = solve(replace(problem, top=1000, fabrics=("ideal-switch",)))
-    assert isinstance(found, LlmTrainingSolution)
-    return [one.strategy for one in found.ranked]
+    assert isinstance(found, Result)
+    return list(found.plan.ranked)
 
 
 @cache
@@ -142,18 +144,19 @@ def test_no_strategy_and_no_circuits_are_faster() -> None:
     assert solution.stopped_by is StopReason.CONVERGED
     own, plan = every[solution.plan.strategy], plan_of(solution)
     fewest = min(sum(counts) for counts, took in own.items() if took <= best * (1 + 1e-9))
-    assert plan.circuits_total == plan.proof.circuits_bound == fewest
+    assert plan.circuits_total == claims_of(solution).circuits_bound == fewest
     assert sum(plan.ports_saved) == 4 * plan.settings.ports - 2 * fewest
-    for one in plan.tried:
+    claims = claims_of(solution)
+    for one, verdict, bound_s in zip(plan.candidates, claims.verdicts, claims.bounds_s, strict=True):
         times = every[one.strategy].values()
-        assert (one.verdict is PodVerdict.CROWDED) == (not times)
-        assert one.bound_s <= min(times, default=math.inf) * (1 + 1e-9)
+        assert (verdict is PodVerdict.CROWDED) == (not times)
+        assert bound_s <= min(times, default=math.inf) * (1 + 1e-9)
 
 
 def test_gains_are_told_by_what_others_would_have_chosen() -> None:
     """The strategy of an ideal switch over the best of all its circuits; the plan's over those by volume."""
     solution, plan = solved(), plan_of(solved())
-    first = solution.ranked[0].strategy
+    first = solution.plan.ranked[0]
     assert plan.first_s == pytest.approx(min(by_force()[first].values()), rel=1e-9)
     assert plan.first_s is not None
     assert plan.first_s > 1.01 * plan.makespan_s
@@ -170,7 +173,7 @@ def test_slack_saves_circuits() -> None:
     own = by_force()[solution.plan.strategy]
     limit = 1.2 * min(own.values())
     fewest = min(sum(counts) for counts, took in own.items() if took <= limit * (1 + 1e-9))
-    assert plan.circuits_total == plan.proof.circuits_bound == fewest < plan_of(solved()).circuits_total
+    assert plan.circuits_total == claims_of(solution).circuits_bound == fewest < plan_of(solved()).circuits_total
     assert solved().objective.value < solution.objective.value <= limit
     assert solution.bound.value == pytest.approx(solved().objective.value, rel=1e-6)
 
@@ -224,53 +227,53 @@ def test_a_number_of_strategies_bounds_the_search() -> None:
     plan = plan_of(solution)
     assert solution.stopped_by is StopReason.BUDGET
     assert solution.status is Status.FEASIBLE
-    assert plan.others_s is not None
-    assert solution.bound.value == pytest.approx(plan.others_s)
+    claims = claims_of(solution)
+    assert claims.rest_s is not None
+    assert solution.bound.value == pytest.approx(claims.rest_s)
     assert solution.bound.value <= solved().objective.value <= solution.objective.value
-    assert plan.tried_bound_s > solution.bound.value
+    assert claims.candidates_bound_s(plan.makespan_s) > solution.bound.value
 
 
 def test_the_checker_objects() -> None:
-    """Another time, circuit, byte, bound, verdict, proof, strategy."""
+    """Other circuits, bounds, verdicts, proofs, strategies, another time."""
     problem, solution = problem_of(), solved()
-    first, plan = solution.fabrics[0], plan_of(solution)
+    first, pods, claims = solution.plan.fabrics[0], plan_of(solution), claims_of(solution)
     assert check_llm_training(problem, solution).ok
     assert not check_llm_training(problem, solution).not_recomputed
-    best, link = plan.tried[plan.best], plan.links[0]
-    other = next(k for k in range(len(plan.tried)) if k not in (plan.best, plan.first))
+    circuits, candidates, proof = pods.decisions.circuits, pods.candidates, claims.proofs[pods.best]
+    other = next(k for k in range(len(candidates)) if k not in (pods.best, pods.first))
 
-    def with_tried(place: int, **changes: object) -> dict[str, object]:
-        changed = replace(plan.tried[place], **changes)  # type: ignore[arg-type]
-        return {"tried": tuple(changed if k == place else one for k, one in enumerate(plan.tried))}
+    def put(row: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
+        return (*row[:place], value, *row[place + 1 :])
 
-    for change in (
-        {"makespan_s": plan.makespan_s * 0.999},
-        {"compute_s": plan.compute_s * 0.999},
-        {"volume_s": plan.volume_s * 1.001},
-        {"volume_counts": tuple(1 for _ in plan.volume_counts)},
-        {"pods": plan.pods + 1},
-        {"settings": replace(plan.settings, ports=plan.settings.ports + 1)},
-        {"links": (replace(link, count=link.count + 1), *plan.links[1:])},
-        {"links": plan.links[1:]},
-        {"links": (replace(link, there_bytes=link.there_bytes * 1.001), *plan.links[1:])},
-        {"proof": replace(plan.proof, circuits_bound=plan.proof.circuits_bound + 1)},
-        {"proof": replace(plan.proof, circuits_tree=((0, 1),))},
-        {"best": plan.first},
-        {"first": plan.best},
-        {"others_s": None if plan.others_s is not None else plan.makespan_s},
-        {"tried": plan.tried[: plan.best + 1][::-1], "best": 0},
-        with_tried(plan.best, bound_s=best.bound_s * 1.01),
-        with_tried(plan.best, counts=tuple(1 for _ in best.counts), makespan_s=best.makespan_s),
-        with_tried(plan.first, makespan_s=plan.makespan_s * 1.001),
-        with_tried(other, bound_s=plan.makespan_s * 2),
-        with_tried(other, verdict=PodVerdict.CROWDED, bound_s=0.0, counts=(), makespan_s=None),
+    best = candidates[pods.best]
+    for decisions in (
+        {"circuits": (circuits[0] + 1, *circuits[1:])},
+        {"circuits": circuits[1:]},
+        {"circuits": ()},
+        {"candidates": candidates[: pods.best + 1][::-1]},
+        {"candidates": put(candidates, pods.best, replace(best, circuits=tuple(1 for _ in best.circuits)))},
+        {"candidates": put(candidates, pods.best, replace(best, circuits=()))},
+        {"candidates": put(candidates, other, replace(candidates[other], circuits=circuits))},
+        {"candidates": put(candidates, pods.first, candidates[other])},
     ):
-        changed = replace(solution, fabrics=(replace(first, pods=replace(plan, **change)), *solution.fabrics[1:]))  # type: ignore[arg-type]
-        if changed.fabrics[0].pods == plan:
+        changed = replace(pods.decisions, **decisions)  # type: ignore[arg-type]
+        if vars(changed) == vars(pods.decisions):
             continue
-        assert not check_llm_training(problem, changed).ok, change
-    gone = replace(solution, fabrics=(replace(first, pods=None), *solution.fabrics[1:]))
-    assert not check_llm_training(problem, gone).ok
+        assert not check_llm_training(problem, with_fabric(solution, 0, replace(first, pods=changed))).ok, decisions
+    for change in (
+        {"circuits_bound": claims.circuits_bound + 1},
+        {"proofs": {**claims.proofs, pods.best: replace(proof, circuits_tree=((0, 1),))}},
+        {"rest_s": None if claims.rest_s is not None else pods.makespan_s},
+        {"bounds_s": put(claims.bounds_s, pods.best, claims.bounds_s[pods.best] * 1.01)},
+        {"bounds_s": put(claims.bounds_s, other, pods.makespan_s * 2)},
+        {"verdicts": put(claims.verdicts, other, PodVerdict.CROWDED), "bounds_s": put(claims.bounds_s, other, 0.0)},
+    ):
+        assert not check_llm_training(problem, with_claims(solution, **change)).ok, change
+    for factor in (0.999, 1.001):
+        value = replace(solution.objective, value=solution.objective.value * factor)
+        assert not check_llm_training(problem, replace(solution, objective=value)).ok
+    assert not check_llm_training(problem, with_fabric(solution, 0, replace(first, pods=None))).ok
 
 
 @pytest.mark.parametrize(
@@ -327,8 +330,9 @@ def test_an_interrupt_keeps_the_best_so_far() -> None:
     stop.interrupted.set()
     found = best_in_pods(problem, ranked, stop)
     assert found.limited is StopReason.INTERRUPTED
-    assert found.plan.tried[found.plan.best].strategy == ranked[0].strategy
-    assert found.plan.bound_s == 0.0
+    assert found.ranked.strategy in [one.strategy for one in found.circuits.candidates]
+    assert found.ranked.strategy == ranked[0].strategy
+    assert found.claims.bound_s(found.iteration_time_s) == 0.0
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:
@@ -342,7 +346,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert document["status"] == "optimal"
     assert document["iteration_time_s"] == pods["makespan_s"] == pytest.approx(plan.makespan_s)
     assert sum(document["breakdown_s"].values()) == pytest.approx(document["iteration_time_s"])
-    assert pods["circuits"] == [[one.one, one.other, one.count] for one in plan.links]
+    assert pods["circuits"] == [[one.pod, one.peer, one.count] for one in plan.links]
     assert pods["gain_over_ideal_strategy_percent"] == pytest.approx(100 * (1 - plan.makespan_s / (plan.first_s or 0)))
     report = (out / "report.html").read_text()
     assert "Circuits between pods" in report
@@ -372,12 +376,12 @@ def test_exports(tmp_path: Path) -> None:
         rows = list(csv.DictReader(lines))
     plan = plan_of(solved())
     for one in plan.links:
-        between = [row for row in rows if (int(row["pod"]), int(row["peer_pod"])) == (one.one, one.other)]
+        between = [row for row in rows if (int(row["pod"]), int(row["peer_pod"])) == (one.pod, one.peer)]
         assert len(between) == one.count
     ends = [(row[pod], row[port]) for row in rows for pod, port in (("pod", "port"), ("peer_pod", "peer_port"))]
     assert len(set(ends)) == len(ends) == 2 * plan.circuits_total
     assert all(1 <= int(port) <= plan.settings.ports for _, port in ends)
-    check_export("patch-list", pods_export(plan, ExportOptions()))
+    check_export("patch-list", pods_export(plan.circuits, ExportOptions()))
     graph = tmp_path / "graph.json"
     made = run("export", out / "solution.json", "--to", "dag", "--instance", file, "-o", graph, "--json")
     assert made.code == 0, made.stderr

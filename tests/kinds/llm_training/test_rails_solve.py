@@ -6,27 +6,28 @@ import itertools
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from solvers.switching import strategies
 from tests.support.cli_cases import run
+from tests.support.llm_plans import with_certificate, with_fabric
 from tests.support.paths import INSTANCES
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.llm_training_plan import rail_bounds_s, rails_certificate
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.result import Result
 from topoopt.core.switching import PortSplit
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.llm_training.answer import answer
+from topoopt.kinds.llm_training.page import answer
 from topoopt.kinds.pipeline import solve
+from topoopt.verify.llm_training import rails as checked
 from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.iteration import seconds_of
+from topoopt.verify.llm_training.rails import Follower, all_plans, derived_job
 from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
-from topoopt.verify.llm_training.switching import solution as checked
-from topoopt.verify.llm_training.switching.follow import Follower
-from topoopt.verify.llm_training.switching.job import derived_job
-from topoopt.verify.llm_training.switching.ports import all_plans
 
 FILE = INSTANCES / "llm-training" / "rails-32.yaml"
 
@@ -42,10 +43,10 @@ def problem_with(delay_s: float, *, provisioned: bool = True) -> LlmTrainingProb
 
 
 @cache
-def solved(delay_s: float) -> LlmTrainingSolution:
+def solved(delay_s: float) -> Result[Any, Any]:
     """Of two stages at most."""
     found = solve(problem_with(delay_s))
-    assert isinstance(found, LlmTrainingSolution)
+    assert isinstance(found, Result)
     assert found.check.ok
     assert not found.check.not_recomputed
     return found
@@ -65,14 +66,14 @@ def test_no_strategy_and_no_plan_of_ports_is_faster(delay_s: float) -> None:
     """Every strategy of the space on every plan of ports."""
     problem, solution = problem_with(delay_s), solved(delay_s)
     every = replace(problem, top=1000)
-    ranked = solve(every).ranked  # type: ignore[union-attr]
+    ranked = solve(every).plan.ranked
     rows = [row for shape in shapes_of(problem) for row in strategies_of(problem, shape)]
     assert len(ranked) == len(rows)
-    best = min(fastest_s(problem, one.strategy) for one in ranked)
+    best = min(fastest_s(problem, one) for one in ranked)
     assert solution.objective.value == pytest.approx(best, rel=1e-9)
     assert solution.status is Status.OPTIMAL
     least = float(seconds_of(problem, records_of(rows)).min())
-    assert solution.fabrics[1].iteration_time_s == pytest.approx(least, rel=1e-9)
+    assert solution.figures.fabrics[1].iteration_time_s == pytest.approx(least, rel=1e-9)
     assert solution.objective.value >= least * (1 - 1e-9)
 
 
@@ -80,7 +81,7 @@ def test_the_best_strategy_changes_with_the_delay() -> None:
     """Stages while switching hides, replicas alone, which are never switched, beyond."""
     short, long = solved(0.0), solved(0.05)
     assert (short.plan.strategy.pipeline, long.plan.strategy.pipeline) == (2, 1)
-    rails = long.fabrics[0].rails
+    rails = long.figures.fabrics[0].rails
     assert rails is not None
     assert rails.stall_s == 0.0
     assert {one.data for one in rails.stages} == {PortSplit(0, 2)}
@@ -93,44 +94,40 @@ def test_a_limit_keeps_the_best_with_a_bound(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(strategies, "MOST_TRIED", 1)
     problem = problem_with(0.05)
     found = solve(problem)
-    assert isinstance(found, LlmTrainingSolution)
+    assert isinstance(found, Result)
     assert found.check.ok
     assert found.stopped_by is StopReason.BUDGET
     assert found.status is Status.FEASIBLE
-    assert found.bound.value == pytest.approx(found.ranked[1].iteration_time_s)
+    assert found.bound.value == pytest.approx(found.figures.ranked[1].iteration_time_s)
     assert found.bound.value <= solved(0.05).objective.value <= found.objective.value
 
 
 def test_the_checker_objects() -> None:
-    """Another step, stall, one-shot time, ports, bound."""
+    """Another step, other ports, other bounds, none."""
     problem, solution = problem_with(0.004), solved(0.004)
-    first = solution.fabrics[0]
-    rails = first.rails
-    assert rails is not None
-    assert rails.one_shot_s is not None
+    first, bounds_s = solution.plan.fabrics[0], rail_bounds_s(solution.certificates)
     assert check_llm_training(problem, solution).ok
-    for change in (
-        {"step_s": rails.step_s * 0.99},
-        {"stall_s": rails.stall_s + 0.001},
-        {"one_shot_s": rails.one_shot_s * 0.99},
-        {"one_shot_s": rails.one_shot_s * 1.01},
-        {"one_shot_s": None},
-        {"delay_s": 0.003},
-        {"stages": (*rails.stages, rails.stages[0])},
-        {"stages": tuple(replace(one, data=PortSplit(2, 2)) for one in rails.stages)},
-        {"bounds_s": (*rails.bounds_s[:-1], rails.bounds_s[-1] * 1.01)},
-        {"bounds_s": rails.bounds_s[:-1]},
+    assert solution.figures.fabrics[0].rails.one_shot_s is not None
+    for ports in (
+        (),
+        (*first.ports, first.ports[0]),
+        tuple(replace(one, data=PortSplit(2, 2)) for one in first.ports),
     ):
-        other = replace(solution, fabrics=(replace(first, rails=replace(rails, **change)), *solution.fabrics[1:]))  # type: ignore[arg-type]
-        assert not check_llm_training(problem, other).ok, change
+        assert not check_llm_training(problem, with_fabric(solution, 0, replace(first, ports=ports))).ok, ports
+    for bounds in ((*bounds_s[:-1], bounds_s[-1] * 1.01), bounds_s[:-1], ()):
+        assert not check_llm_training(
+            problem, with_certificate(solution, "rail_bounds_s", rails_certificate(bounds))
+        ).ok
+    value = replace(solution.objective, value=solution.objective.value * 0.99)
+    assert not check_llm_training(problem, replace(solution, objective=value)).ok
 
 
 def test_bounds_beyond_the_limit_of_passes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those of strategies that come after the one at which the limit is met."""
-    monkeypatch.setattr(checked, "MOST_PASSES", 1)
+    monkeypatch.setattr(checked, "MAX_PASSES", 1)
     findings = check_llm_training(problem_with(0.004), solved(0.004))
     assert findings.ok
-    assert "bounds_s" in {one.figure for one in findings.not_recomputed}
+    assert "rails" in {one.figure for one in findings.not_recomputed}
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:

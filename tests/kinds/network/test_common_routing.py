@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from solvers.network.routing import route
-from solvers.network.routing.common import route_in_common
+from solvers.network.routing.common import CommonRouting, route_in_common
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
-from topoopt.core.network import CommonRouting
+from topoopt.core.network import RoutingProblem
 from topoopt.core.topology import Topology
 from topoopt.files.sections import make_topology
-from topoopt.verify.network.routings import common_bound, common_thetas
+from topoopt.verify.network.checker import common_bound, common_thetas
 
 
 def topology(n: int, arcs: list[tuple[int, int]]) -> Topology:
@@ -58,13 +59,22 @@ def by_simple_paths(net: Topology, demands: np.ndarray) -> float:
     return float(answer.fun)
 
 
+def thetas_of(
+    net: Topology, demands: NDArray[np.float64], routing: CommonRouting
+) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """theta of every demand, and what is wrong, by the checker, which knows the pairs itself."""
+    pairs = RoutingProblem("case", net, demands).pairs
+    assert np.array_equal(pairs, routing.pairs)
+    return common_thetas(net, demands, pairs, routing.split)
+
+
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 4))
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_optimum_of_all_simple_paths(seed: int, steps: int) -> None:
     """Value and proof meet the optimum over all simple paths, found by another program and solver."""
     net, demands = random_case(seed, steps)
     routing = route_in_common(net, demands)
-    theta, wrong = common_thetas(net, demands, routing)
+    theta, wrong = thetas_of(net, demands, routing)
     assert not wrong
     expected = by_simple_paths(net, demands)
     assert max(theta) == pytest.approx(expected, rel=1e-6)
@@ -87,7 +97,7 @@ def test_grid_of_splits_agrees_on_a_diamond() -> None:
     demands = np.zeros((2, 4, 4))
     demands[0, 0, 3], demands[1, 0, 3], demands[1, 1, 3] = 2.0, 1.0, 1.0
     grid = [max(2 * x, 2 - 2 * x, x + 1, 1 - x) for x in np.linspace(0, 1, 3001)]
-    theta, _ = common_thetas(net, demands, route_in_common(net, demands))
+    theta, _ = thetas_of(net, demands, route_in_common(net, demands))
     assert max(theta) == pytest.approx(4 / 3, rel=1e-9)
     assert min(grid) == pytest.approx(4 / 3, rel=1e-6)
     adapted = [route(net, matrix).theta for matrix in demands]
@@ -97,19 +107,19 @@ def test_grid_of_splits_agrees_on_a_diamond() -> None:
 def test_hull_costs_nothing() -> None:
     """Adding means of the matrices changes nothing; the routing serves them no worse than the worst."""
     net, demands = random_case(5, 3)
-    worst = max(common_thetas(net, demands, route_in_common(net, demands))[0])
+    worst = max(thetas_of(net, demands, route_in_common(net, demands))[0])
     more = np.concatenate((demands, [demands.mean(axis=0), (demands[0] + 3 * demands[1]) / 4]))
-    again = max(common_thetas(net, more, route_in_common(net, more))[0])
+    again = max(thetas_of(net, more, route_in_common(net, more))[0])
     assert again == pytest.approx(worst, rel=1e-6)
 
 
 def test_scaling_demand_scales_theta() -> None:
     """Twelve orders of magnitude up or down."""
     net, demands = random_case(8, 2)
-    worst = max(common_thetas(net, demands, route_in_common(net, demands))[0])
+    worst = max(thetas_of(net, demands, route_in_common(net, demands))[0])
     for factor in (1e-6, 1e6):
         scaled = demands * factor
-        found = max(common_thetas(net, scaled, route_in_common(net, scaled))[0])
+        found = max(thetas_of(net, scaled, route_in_common(net, scaled))[0])
         assert found == pytest.approx(worst * factor, rel=1e-6)
 
 
@@ -119,13 +129,13 @@ def test_pairs_of_a_matrix_that_never_matters_are_routed() -> None:
     demands = np.zeros((6, 5, 5))
     demands[:5, 0, 1] = np.arange(5, 10)
     demands[5, 2, 1] = 1e-3
-    theta, wrong = common_thetas(net, demands, route_in_common(net, demands))
+    theta, wrong = thetas_of(net, demands, route_in_common(net, demands))
     assert not wrong
     assert theta == pytest.approx((5.0, 6.0, 7.0, 8.0, 9.0, 1e-3), rel=1e-6)
 
 
 def test_the_checker_rejects_what_is_no_routing() -> None:
-    """Lost traffic, a negative part, a pair left out, parts of another network, other amounts."""
+    """Lost traffic, a negative part, a pair left out, parts of another network."""
     net, demands = random_case(3, 2)
     routing = route_in_common(net, demands)
     lost = routing.split.copy()
@@ -133,19 +143,18 @@ def test_the_checker_rejects_what_is_no_routing() -> None:
     negative = routing.split.copy()
     negative[0, 0] -= 2.0
     for broken in (
-        replace(routing, split=lost),
-        replace(routing, split=negative),
-        CommonRouting(routing.pairs[1:], routing.amounts[:, 1:], routing.split[1:], routing.prices),
-        replace(routing, split=routing.split[:, :-1]),
-        replace(routing, amounts=routing.amounts * 2),
+        lost,
+        negative,
+        routing.split[1:],
+        routing.split[:, :-1],
     ):
-        assert common_thetas(net, demands, broken)[1]
+        assert common_thetas(net, demands, routing.pairs, broken)[1]
 
 
 def test_prices_prove_only_what_they_prove() -> None:
     """Any prices give a bound that no routing beats; bad ones are refused; without a way there is none."""
     net, demands = random_case(4, 3)
-    worst = max(common_thetas(net, demands, route_in_common(net, demands))[0])
+    worst = max(thetas_of(net, demands, route_in_common(net, demands))[0])
     draw = np.random.default_rng(0)
     for _ in range(50):
         prices = draw.exponential(size=(3, len(net.arcs))) * (draw.random((3, len(net.arcs))) < 0.5)

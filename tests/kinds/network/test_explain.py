@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from solvers.stop import Stop
-from tests.support.network_cases import on_network
+from tests.support.network_cases import NetworkResult, on_network
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.topology import Topology
-from topoopt.kinds.network.explain import NetworkExplanation, demand_from_flow, explain_network
-from topoopt.kinds.network.explain_bottleneck import find_bottleneck
-from topoopt.kinds.network.explain_gains import with_more
+from topoopt.kinds.network.explain import NetworkExplanation, explain_network, find_bottleneck, with_more
 from topoopt.kinds.network.explain_text import explanation_lines, server_list
 from topoopt.kinds.pipeline import solve
 
@@ -94,7 +91,7 @@ def test_dumbbell(half: int) -> None:
     cuts = {cut.senders: (cut.demand, cut.capacity) for cut in found.bottleneck.cuts}
     left, right = tuple(range(half)), tuple(range(half, 2 * half))
     assert cuts[left] == cuts[right] == (theta, 1)
-    arcs = found.solution.topology.arcs
+    arcs = found.solution.figures.topology.arcs
     assert {tuple(arcs[a].tolist()) for a in found.bottleneck.arcs} == {(half - 1, half), (half, half - 1)}
     assert len(found.payments) == 2 * half * half
     assert all((pay.source < half) != (pay.target < half) for pay in found.payments)
@@ -201,26 +198,16 @@ def test_predictions_are_floors_and_best_positions_are_best(seed: int, n: int) -
     assert found.everywhere.predicted <= (found.everywhere.theta or np.inf) * (1 + 1e-9)
 
 
-def test_demand_is_what_stays_of_the_flow() -> None:
-    """The demand comes back from the flow alone, zeros included."""
-    rng = np.random.default_rng(3)
-    demand = rng.integers(0, 3, (6, 6)) * (1.0 - np.eye(6)) * 0.1
-    solution = solve(
-        RoutingProblem("case", network(6, clique(range(6))[::2] + [(i, (i + 1) % 6) for i in range(6)]), demand)
-    )
-    np.testing.assert_array_equal(demand_from_flow(solution), demand)
-
-
-def broken(solution: NetworkSolution, what: str) -> NetworkSolution:
+def broken(solution: NetworkResult, what: str) -> NetworkResult:
     """A solution with one thing wrong."""
     if what == "flow":
-        flow = solution.flow.flow.copy()
+        flow = solution.plan.flows[0].flow.copy()
         flow[0] = 0.0
         flow[0, -1] = 1.0  # out of a server that got nothing
         return on_network(solution, flow=flow)
     if what == "theta":
-        return replace(solution, objective=replace(solution.objective, value=solution.theta * 0.9))
-    return on_network(solution, lengths=np.arange(len(solution.topology.arcs), dtype=float))
+        return replace(solution, objective=replace(solution.objective, value=solution.figures.theta * 0.9))
+    return on_network(solution, lengths=np.arange(len(solution.figures.topology.arcs), dtype=float))
 
 
 @pytest.mark.parametrize("what", ["flow", "theta", "lengths"])
@@ -283,8 +270,8 @@ def test_forbidden_pairs_get_no_link() -> None:
     )
     solution = solve(problem)
     found = explain_network(solution, problem, checks=0)
-    assert found.links.candidates == 12 - 1 - len(solution.topology.arcs)
-    assert explain_network(solution, checks=0).links.candidates == 12
+    assert found.links.candidates == 12 - 1 - len(solution.figures.topology.arcs)
+    assert explain_network(solution, checks=0).links.candidates == found.links.candidates, "the instance is its own"
 
 
 def test_lengths_with_dust_are_cleaned() -> None:

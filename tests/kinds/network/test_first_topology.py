@@ -17,8 +17,8 @@ from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.verdict import Status
 from topoopt.kinds.kind import Effort
-from topoopt.kinds.network import heuristics
-from topoopt.kinds.network.bounds import FormulaBound
+from topoopt.kinds.network import search as searches
+from topoopt.kinds.network.search import FormulaBound
 from topoopt.kinds.pipeline import judged
 from topoopt.workloads.demand_matrices import demand_matrix
 
@@ -37,12 +37,12 @@ def test_the_first_topology_comes_before_bounds(
     def left(*_: object, **__: object) -> None:
         raise NoTimeError
 
-    monkeypatch.setattr(heuristics, "formula_bound", left)
+    monkeypatch.setattr(searches, "formula_bound", left)
     problem = TopologyProblem("case", 24, 4, links, demand_matrix(demand, 24, seed=1))
     timing = Timing(Stop(time.monotonic() + 3600.0), 3600.0)
     effort = Effort(problem.search, timing.for_search(1.0), timing=timing)
     with pytest.raises(NoTimeError):
-        heuristics.portfolio(problem, effort)
+        searches.portfolio(problem, effort)
     assert timing.kept is not None
     solution = judged(problem, timing.kept(), replace(effort, timing=None))
     assert solution.check.ok, solution.check.violations
@@ -65,11 +65,11 @@ def test_the_budget_of_a_call_goes_to_annealing_and_polish(
         asked.append(budget)
         raise NoTimeError
 
-    monkeypatch.setattr(heuristics, "search_topology", taken)
-    monkeypatch.setattr(heuristics, "formula_bound", lambda *_, **__: FormulaBound(Bound(1.0, Argument.NODE_CUT)))
+    monkeypatch.setattr(searches, "search_topology", taken)
+    monkeypatch.setattr(searches, "formula_bound", lambda *_, **__: FormulaBound(Bound(1.0, Argument.NODE_CUT)))
     problem = TopologyProblem("case", 16, 4, LinkDirection.UNIDIRECTIONAL, demand_matrix("balanced-skew", 16, seed=1))
     with pytest.raises(NoTimeError):
-        heuristics.portfolio(problem, Effort(replace(problem.search, budget=budget), Stop()))
+        searches.portfolio(problem, Effort(replace(problem.search, budget=budget), Stop()))
     assert [(each.proposals, each.evaluations) for each in asked] == [(proposals, evaluations)]
 
 

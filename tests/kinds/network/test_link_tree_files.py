@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.every_topology import least_theta
-from tests.support.network_cases import instance, run, solved
+from tests.support.network_cases import instance, run, solved, with_arrays, without_proof
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
 
@@ -49,20 +49,24 @@ def test_a_bound_raised_and_a_proof_spoilt_are_rejected(tmp_path: Path) -> None:
     solved(tmp_path, "--method", "exact", demand={"matrix": DEMAND.tolist()}, **FIELDS)
     file = tmp_path / "out" / "solution.json"
     good = json.loads(file.read_text())
-    assert good["bound"]["proved_by"] == "link-tree"
-    tables = np.array(good["tree"]["multipliers"])
+    assert good["bound"]["argument"] == "link-tree"
+    tables = np.array(good["certificates"][-1]["arrays"]["multipliers"]).reshape(-1, 4, 4)
+    bound = good["bound"]
     spoilt = {
-        "raised": {"bound": {**good["bound"], "value": good["bound"]["value"] * (1 + 1e-6)}},
-        "lowered": {"bound": {**good["bound"], "value": good["bound"]["value"] * (1 - 1e-6)}},
-        "no lengths": {"tree": None},
-        "longer": {"tree": {**good["tree"], "multipliers": (tables + tables.max()).tolist()}},
-        "nothing": {"tree": {**good["tree"], "multipliers": (0 * tables).tolist()}},
-        "another size": {"tree": {**good["tree"], "multipliers": tables[:, :3, :3].tolist()}},
-        "no server": {"tree": {**good["tree"], "order": [0, 1, 2, 4]}},
-        "too large": {"tree": {**good["tree"], "multipliers": (tables + 2**41).tolist()}},
+        "raised": {**good, "bound": {**bound, "value": bound["value"] * (1 + 1e-6)}},
+        "lowered": {**good, "bound": {**bound, "value": bound["value"] * (1 - 1e-6)}},
+        "no lengths": without_proof(good),
+        "longer": with_arrays(good, multipliers=tables + tables.max()),
+        "nothing": with_arrays(good, multipliers=0 * tables),
+        "another size": with_arrays(good, multipliers=tables[:, :3, :3]),
+        "no server": with_arrays(good, order=[0, 1, 2, 4]),
+        "too large": with_arrays(good, multipliers=tables + 2**41),
+        "lowered, and the proof with it": with_arrays(
+            {**good, "bound": {**bound, "value": bound["value"] * (1 - 1e-6)}}, theta=[bound["value"] * (1 - 1e-6)]
+        ),
     }
-    for name, changes in spoilt.items():
-        file.write_text(json.dumps({**good, **changes}))
+    for name, document in spoilt.items():
+        file.write_text(json.dumps(document))
         code, text = run("check", tmp_path / "case.json", file)
         assert code != 0, f"{name}: {text}"
     file.write_text(json.dumps(good))

@@ -10,18 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.network_cases import on_network, one_routing
+from tests.support.network_cases import NetworkResult, on_links, on_network, one_proof, one_routing
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.network_solution import NetworkSolution, RoutedNetwork
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.result import Result
 from topoopt.core.solution import CheckResult, Objective
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.methods import ROUTING_METHODS, TOPOLOGY_METHODS, UNLISTED
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.network.check import check_network
+from topoopt.verify.laws.findings import FULL
+from topoopt.verify.network.checker import check_network
 
 RING = Topology(
     servers=3,
@@ -36,9 +37,9 @@ FLOW = np.array([[2.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 2.0]])
 PROBLEM = TopologyProblem("ring", 3, 1, LinkDirection.UNIDIRECTIONAL, UNIFORM, sha256="a")
 
 
-def ring() -> NetworkSolution:
+def ring() -> NetworkResult:
     """All-to-all on a one-way ring of three: every arc carries 1 + 1 + 1 (two direct hops, one forwarded)."""
-    return NetworkSolution(
+    return Result(
         name="ring",
         kind="topology",
         status=Status.OPTIMAL,
@@ -48,22 +49,26 @@ def ring() -> NetworkSolution:
         check=CheckResult(True, ()),
         seed=0,
         method="by hand",
-        network=RoutedNetwork(RING, one_routing(FLOW, np.ones(3)), 3.0),
+        plan=on_links(RING, FLOW),
+        certificates=one_proof(np.ones(3)),
         instance_sha256="a",
         versions=(),
     )
 
 
-def codes(problem: RoutingProblem | TopologyProblem, solution: NetworkSolution) -> set[str]:
+def codes(problem: RoutingProblem | TopologyProblem, solution: NetworkResult) -> set[str]:
     """Codes of all violations."""
-    return {violation.code for violation in check_network(problem, solution).violations}
+    return {violation.code for violation in check_network(problem, solution, FULL).violations}
 
 
 def test_a_sound_solution_passes() -> None:
     """The ring by hand breaks nothing, as a chosen and as a given topology."""
     assert codes(PROBLEM, ring()) == set()
     given = RoutingProblem("ring", RING, UNIFORM, sha256="a")
-    assert codes(given, replace(ring(), kind="routing", bound=Bound(3.0, Argument.ARC_LENGTHS))) == set()
+    assert (
+        codes(given, replace(ring(), kind="routing", plan=one_routing(FLOW), bound=Bound(3.0, Argument.ARC_LENGTHS)))
+        == set()
+    )
 
 
 def doubled() -> Topology:
@@ -71,26 +76,28 @@ def doubled() -> Topology:
     return replace(RING, multiplicity=np.array([2, 1, 1], dtype=np.int32))
 
 
-DAMAGE: list[tuple[str, Callable[[NetworkSolution], NetworkSolution], str]] = [
-    ("theta", lambda s: replace(s, objective=replace(s.objective, value=2.9)), "theta"),
+DAMAGE: list[tuple[str, Callable[[NetworkResult], NetworkResult], str]] = [
+    ("theta", lambda s: replace(s, objective=replace(s.objective, value=2.9)), "objective"),
     ("objective", lambda s: replace(s, objective=replace(s.objective, name="time")), "objective"),
     ("bound", lambda s: replace(s, bound=Bound(3.1, Argument.LAYERED_MOORE)), "bound"),
     ("nan", lambda s: replace(s, bound=Bound(float("nan"), Argument.NODE_CUT)), "bound"),
     ("status", lambda s: replace(s, bound=Bound(2.0, Argument.NODE_CUT)), "status"),
-    ("certificate", lambda s: on_network(s, routing_bound=3.1), "certificate"),
     ("zero", lambda s: on_network(s, lengths=np.zeros(3)), "certificate"),
     ("negative", lambda s: on_network(s, lengths=-np.ones(3)), "certificate"),
-    ("lost", lambda s: on_network(s, flow=s.flow.flow * 0.9), "flow"),
+    ("lost", lambda s: on_network(s, flow=s.plan.flows[0].flow * 0.9), "flow"),
     ("shape", lambda s: on_network(s, flow=np.ones((2, 3))), "flow"),
-    ("degree", lambda s: on_network(s, topology=doubled()), "degree-out"),
-    ("dark", lambda s: on_network(s, topology=replace(RING, switches=np.full((1, 3), -1))), "switch-links"),
+    ("degree", lambda s: on_network(s, circuits=np.array([[1, 2, 0], [1, -1, -1]])), "links"),
+    ("dark", lambda s: on_network(s, circuits=np.full((1, 3), -1)), "flow"),
+    ("loop", lambda s: on_network(s, circuits=np.array([[1, 2, 2]])), "links"),
+    ("range", lambda s: on_network(s, circuits=np.array([[1, 2, 3]])), "links"),
+    ("conflict", lambda s: on_network(s, circuits=np.array([[1, 1, 0]])), "links"),
     ("name", lambda s: replace(s, name="other"), "identity"),
     ("sha", lambda s: replace(s, instance_sha256="b"), "instance-sha256"),
 ]
 
 
 @pytest.mark.parametrize(("name", "damage", "code"), DAMAGE, ids=[entry[0] for entry in DAMAGE])
-def test_damage_is_found(name: str, damage: Callable[[NetworkSolution], NetworkSolution], code: str) -> None:
+def test_damage_is_found(name: str, damage: Callable[[NetworkResult], NetworkResult], code: str) -> None:
     """Every kind of damage has its code."""
     assert code in codes(PROBLEM, damage(ring()))
 
@@ -101,9 +108,9 @@ def test_damage_is_found(name: str, damage: Callable[[NetworkSolution], NetworkS
         (replace(PROBLEM, forbidden=((0, 1),)), "forbidden"),
         (replace(PROBLEM, max_hops=1), "max-hops"),
         (replace(PROBLEM, kept=((0, 2), (2, 1)), max_changed=1), "changed"),
-        (replace(PROBLEM, links=LinkDirection.BIDIRECTIONAL), "link-one-way"),
-        (replace(PROBLEM, servers=4, demand=np.ones((4, 4)) - np.eye(4)), "topology-cluster"),
-        (RoutingProblem("ring", doubled(), UNIFORM, sha256="a"), "topology"),
+        (replace(PROBLEM, links=LinkDirection.BIDIRECTIONAL), "links"),
+        (replace(PROBLEM, servers=4, demand=np.ones((4, 4)) - np.eye(4)), "links"),
+        (RoutingProblem("ring", doubled(), UNIFORM, sha256="a"), "bound"),
     ],
 )
 def test_broken_constraints_are_found(problem: RoutingProblem | TopologyProblem, code: str) -> None:
@@ -114,8 +121,8 @@ def test_broken_constraints_are_found(problem: RoutingProblem | TopologyProblem,
 def test_parallel_links_are_found() -> None:
     """Two links where one is allowed."""
     problem = replace(PROBLEM, degree=2, parallel_links=False)
-    switches = np.array([[1, 2, 0], [1, -1, -1]], dtype=np.int32)
-    assert "parallel" in codes(problem, on_network(ring(), topology=replace(doubled(), degree=2, switches=switches)))
+    circuits = np.array([[1, 2, 0], [1, -1, -1]], dtype=np.int32)
+    assert "parallel" in codes(problem, on_network(ring(), circuits=circuits))
 
 
 def test_a_node_cut_over_allowed_peers_passes() -> None:
@@ -127,7 +134,7 @@ def test_a_node_cut_over_allowed_peers_passes() -> None:
     solution = solve(problem)
     assert solution.check.ok, solution.check.violations
     assert solution.bound.value == pytest.approx(1.5)
-    assert solution.theta == pytest.approx(1.5)
+    assert solution.figures.theta == pytest.approx(1.5)
 
 
 def test_every_method_of_the_solvers_has_its_line() -> None:
@@ -169,6 +176,7 @@ def test_routing_is_proven_and_scales(problem: RoutingProblem, factor: float) ->
     assert solution.check.ok
     assert solution.status is Status.OPTIMAL
     scaled = solve(replace(problem, demand=problem.demand * factor), SolveOptions(method="simplex"))
-    assert scaled.theta == pytest.approx(factor * solution.theta, rel=1e-5)
+    assert scaled.figures.theta == pytest.approx(factor * solution.figures.theta, rel=1e-5)
     more = replace(problem.topology, multiplicity=problem.topology.multiplicity + 1)
-    assert solve(replace(problem, topology=more), SolveOptions(method="simplex")).theta <= solution.theta * (1 + 1e-6)
+    wider = solve(replace(problem, topology=more), SolveOptions(method="simplex"))
+    assert wider.figures.theta <= solution.figures.theta * (1 + 1e-6)

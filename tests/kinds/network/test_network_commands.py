@@ -77,10 +77,12 @@ def test_constraints_of_a_topology_are_kept(tmp_path: Path) -> None:
     }  # fmt: skip
     document = solved(tmp_path, **fields)
     solution = json.loads(Path(document["solution"]).read_text())
-    arcs = {(tail, head) for tail, head, _ in solution["topology"]["arcs"]}
+    circuits = solution["plan"]["circuits"]
+    links = [(tail, head) for row in circuits for tail, head in enumerate(row) if head >= 0]
+    arcs = set(links)
     assert (0, 3) not in arcs
     assert len({tuple(pair) for pair in ring} - arcs) <= 1
-    assert {links for _, _, links in solution["topology"]["arcs"]} == {1}
+    assert len(links) == len(arcs)
     assert document["diameter"] <= 4
 
 
@@ -141,7 +143,7 @@ def test_a_spoilt_solution_is_rejected(tmp_path: Path) -> None:
     solved(tmp_path, kind="routing", topology={"family": "ring", "servers": 4}, demand={"family": "uniform"})
     file = tmp_path / "out" / "solution.json"
     document = json.loads(file.read_text())
-    document["routing"]["flows"][0][0][1][0] *= 0.5
+    document["plan"]["flows"][0]["flow"]["values"][0] *= 0.5
     file.write_text(json.dumps(document))
     code, text = run("check", tmp_path / "case.json", file, "--json")
     assert code == 6

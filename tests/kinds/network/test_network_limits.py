@@ -18,12 +18,13 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
 from topoopt.core.proofs import Argument
 from topoopt.kinds.kind import SolveOptions
-from topoopt.kinds.network.bounds import best_multipliers, formula_bound, multipliers_of
-from topoopt.kinds.network.check import check_solution
+from topoopt.kinds.network import check as check_solution
+from topoopt.kinds.network.search import best_multipliers, formula_bound, multipliers_of
 from topoopt.kinds.pipeline import solve
+from topoopt.verify.laws.findings import FULL
 from topoopt.verify.network.bounds import two_layer_bound as two_layer
-from topoopt.verify.network.check import check_network
-from topoopt.verify.network.topology_bounds import two_layer_from
+from topoopt.verify.network.bounds import two_layer_from
+from topoopt.verify.network.checker import check_network
 from topoopt.workloads.demand_matrices import demand_matrix
 
 DETOUR: dict[str, Any] = {
@@ -55,13 +56,18 @@ def test_a_hop_limit_from_file_to_checked_file(tmp_path: Path) -> None:
     assert document["theta"] == pytest.approx(3.0)
     assert document["status"] == "optimal"
     stored = json.loads((tmp_path / "out" / "solution.json").read_text())
-    assert len(stored["routing"]["hop_flows"][0]) == 2
+    by_hop = stored["plan"]["flows"][0]["by_hop"]
+    assert by_hop["shape"][0] == 2
 
     def swap(solution: dict[str, Any]) -> None:
-        solution["routing"]["hop_flows"][0].reverse()
+        hops = solution["plan"]["flows"][0]["by_hop"]
+        first = sum(hops["used"][:5])
+        hops["used"] = hops["used"][5:] + hops["used"][:5]
+        for name in ("columns", "values"):
+            hops[name] = hops[name][first:] + hops[name][:first]
 
     def drop(solution: dict[str, Any]) -> None:
-        solution["routing"]["hop_flows"] = None
+        solution["plan"]["flows"][0]["by_hop"] = None
 
     assert "max-hops" in {each["code"] for each in damaged(tmp_path, swap)["violations"]}
     assert "max-hops" in {each["code"] for each in damaged(tmp_path, drop)["violations"]}
@@ -90,7 +96,7 @@ def test_completion_time_by_hand(tmp_path: Path, price: float, value: float, the
     def better(solution: dict[str, Any]) -> None:
         solution["objective"]["value"] *= 0.9
 
-    assert "completion-time" in {each["code"] for each in damaged(tmp_path, better)["violations"]}
+    assert "objective" in {each["code"] for each in damaged(tmp_path, better)["violations"]}
 
 
 def test_both_limits_together(tmp_path: Path) -> None:
@@ -167,10 +173,11 @@ def test_enumerations_are_proven_again(tmp_path: Path, n: int) -> None:
     assert document["bound"]["proved_by"] == "listed-networks"
 
     def fewer(solution: dict[str, Any]) -> None:
-        solution["enumeration"].pop()
+        arrays = solution["certificates"][-1]["arrays"]
+        arrays["heads"], arrays["lengths"] = arrays["heads"][: -2 * n], arrays["lengths"][: -2 * n]
 
     def none(solution: dict[str, Any]) -> None:
-        solution["enumeration"] = None
+        solution["certificates"].pop()
 
     assert "not covered" in str(damaged(tmp_path, fewer)["violations"])
     assert "bound" in {each["code"] for each in damaged(tmp_path, none)["violations"]}
@@ -205,7 +212,7 @@ def test_a_bound_cut_short_is_found_again() -> None:
     assert most is not None
     assert (most.first_link == multipliers.first_link).all()
     late = formula_bound(problem, stop=Stop(deadline=0.0))
-    assert late.multipliers is late.relay is None
+    assert late.certificates == ()
     assert np.isfinite(late.bound.value)
 
 
@@ -218,12 +225,14 @@ def test_a_two_layer_bound_without_its_multipliers_is_rejected() -> None:
     assert multipliers is not None
     bound = two_layer(problem, multipliers, 800)
     claimed = replace(solution, bound=bound)
-    assert not check_network(problem, claimed, multipliers).violations
-    assert not check_solution(problem, claimed).violations
-    assert {each.code for each in check_network(problem, claimed).violations} == {"bound"}
+    with_them = (*claimed.certificates, multipliers.certificate())
+    assert not check_network(problem, replace(claimed, certificates=with_them), FULL).violations
+    assert not check_solution(problem, claimed, FULL).violations
+    assert {each.code for each in check_network(problem, claimed, FULL).violations} == {"bound"}
     for argument in Argument:
-        more = replace(claimed, bound=replace(bound, value=bound.value * 1.001, argument=argument))
-        assert {each.code for each in check_network(problem, more, multipliers).violations} == {"bound"}
+        raised = replace(bound, value=bound.value * 1.001, argument=argument)
+        more = replace(claimed, bound=raised, certificates=with_them)
+        assert {each.code for each in check_network(problem, more, FULL).violations} == {"bound"}
 
 
 def test_prices_of_relays_are_proven_again(tmp_path: Path) -> None:
@@ -235,21 +244,25 @@ def test_prices_of_relays_are_proven_again(tmp_path: Path) -> None:
     file = tmp_path / "out" / "solution.json"
     kept = file.read_text()
 
+    def relay(solution: dict[str, Any]) -> dict[str, list[float]]:
+        arrays: dict[str, list[float]] = solution["certificates"][-1]["arrays"]
+        return arrays
+
     def more(solution: dict[str, Any]) -> None:
         solution["bound"]["value"] *= 1.001
 
     def both(solution: dict[str, Any]) -> None:
         more(solution)
-        solution["relay_prices"]["theta"] *= 1.001
+        relay(solution)["theta"][0] *= 1.001
 
     def less(solution: dict[str, Any]) -> None:
-        solution["relay_prices"]["most"][4] *= 0.999
+        relay(solution)["most"][4] *= 0.999
 
     def cheaper(solution: dict[str, Any]) -> None:
-        solution["relay_prices"]["price"][2][5] *= 0.9
+        relay(solution)["price"][2 * 11 + 5] *= 0.9
 
     def none(solution: dict[str, Any]) -> None:
-        del solution["relay_prices"]
+        solution["certificates"].pop()
 
     for change in (more, both, less, cheaper, none):
         file.write_text(kept)

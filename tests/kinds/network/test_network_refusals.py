@@ -16,7 +16,7 @@ import topoopt
 from tests.support.network_files import ROUTING, TOPOLOGY, load, refused, with_
 from topoopt.core.errors import InputError, Problem
 from topoopt.kinds import kind_named
-from topoopt.kinds.network import sizes
+from topoopt.kinds.network import read as reader
 
 BAD_DEMAND = [
     ({"matrix": [[0, -1, 2], [3, 0, 4], [5, 6, 0]]}, "demand.matrix[0][1]"),
@@ -253,7 +253,7 @@ def test_routes_that_no_file_holds(
     problem = load(tmp_path, with_(ROUTING, topology=topology, demand=demand))
     routing = kind_named("routing")
     assert routing.problems(problem) == []
-    monkeypatch.setattr(sizes, "MOST", 500)
+    monkeypatch.setattr(reader, "MOST_ROUTE_ENTRIES", 500)
     found = [(each.path, each.message) for each in routing.problems(problem)]
     assert found == ([("topology", "more routes than a solution file holds")] if refused else [])
 
@@ -273,7 +273,7 @@ def test_topologies_whose_routes_no_file_holds(
     problem = load(tmp_path, with_(TOPOLOGY, servers=16, degree=4, links="unidirectional", **fields))
     topology = kind_named("topology")
     assert topology.problems(problem) == []
-    monkeypatch.setattr(sizes, "MOST", 2 * 16 * 15 - 1)
+    monkeypatch.setattr(reader, "MOST_ROUTE_ENTRIES", 2 * 16 * 15 - 1)
     found = [(each.path, each.message) for each in topology.problems(problem)]
     assert found == ([("demand", "more routes than a solution file holds")] if refused else [])
 
@@ -282,9 +282,9 @@ def test_topologies_that_are_too_large_become_circulants(tmp_path: Path, monkeyp
     """The search keeps to links whose routes are one row; methods of other links say that they do not cover it."""
     fields = {"servers": 16, "degree": 4, "links": "unidirectional", "demand": {"family": "uniform"}}
     problem = load(tmp_path, with_(TOPOLOGY, **fields))
-    monkeypatch.setattr(sizes, "MOST", 2 * 16 * 15 - 1)
+    monkeypatch.setattr(reader, "MOST_ROUTE_ENTRIES", 2 * 16 * 15 - 1)
     solution = topoopt.solve(problem)
-    assert solution.flow.turned
+    assert solution.plan.flows[0].turned
     assert solution.check.ok
     with pytest.raises(InputError, match="more than a solution file holds"):
         topoopt.solve(problem, method="kautz")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from solvers.network.exact.routed import route as exact_route
 from solvers.network.exact.space import open_space
 from solvers.network.routing import ALIKE
 from solvers.stop import Stop
-from tests.support.network_cases import one_routing
+from tests.support.network_cases import on_network
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingMode, RoutingProblem, SourceFlow, TopologyProblem
@@ -24,8 +23,9 @@ from topoopt.core.verdict import Status
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.verify.laws.findings import FULL
 from topoopt.verify.laws.flows import check_flow, check_hops
-from topoopt.verify.network.check import check_network
+from topoopt.verify.network.checker import check_network
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL
 
@@ -72,7 +72,7 @@ def test_exact_methods_prove_small_demands(method: str, factor: float) -> None:
     found = solve(problem_of(demand * factor), SolveOptions(method=method))
     assert found.check.ok, found.check.violations
     assert found.status is Status.OPTIMAL
-    assert found.theta == pytest.approx(best * factor, rel=1e-9)
+    assert found.figures.theta == pytest.approx(best * factor, rel=1e-9)
     assert found.bound is not None
     assert found.bound.value == pytest.approx(best * factor, rel=1e-6)
 
@@ -92,9 +92,9 @@ def test_robust_designs_of_small_demands(rule: str) -> None:
     whole, small = (solve(problem_of(demand * factor, search=settings, **RULES[rule])) for factor in (1.0, 1e-9))
     assert whole.check.ok
     assert small.check.ok
-    assert whole.network.robustness is not None
-    assert small.network.robustness is not None
-    assert small.network.robustness.worst_theta == pytest.approx(1e-9 * whole.network.robustness.worst_theta, rel=1e-9)
+    assert whole.figures.robustness is not None
+    assert small.figures.robustness is not None
+    assert small.figures.robustness.worst_theta == pytest.approx(1e-9 * whole.figures.robustness.worst_theta, rel=1e-9)
 
 
 def test_robust_designs_without_a_neighbour() -> None:
@@ -103,9 +103,9 @@ def test_robust_designs_without_a_neighbour() -> None:
     problem = TopologyProblem("triangle", 3, 3, LinkDirection.BIDIRECTIONAL, demand, parallel_links=False)
     found = solve(problem, SolveOptions(method="robust"))
     assert found.check.ok, found.check.violations
-    assert found.theta == pytest.approx(1.0)  # every pair has its own link
-    assert found.network.robustness is not None
-    assert found.network.robustness.worst_theta == pytest.approx(2.0)  # 0 - 1 fails: 1 and 1 over 0 - 2 each way
+    assert found.figures.theta == pytest.approx(1.0)  # every pair has its own link
+    assert found.figures.robustness is not None
+    assert found.figures.robustness.worst_theta == pytest.approx(2.0)  # 0 - 1 fails: 1 and 1 over 0 - 2 each way
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -135,7 +135,7 @@ def test_short_of_time_the_bound_of_a_spread_demand_holds() -> None:
         found = solve(problem, SolveOptions(method="milp", time_limit_s=0.2))
         assert found.check.ok, found.check.violations
         assert found.bound is None or found.bound.value <= best * (1 + 1e-9)
-        assert found.status is not Status.OPTIMAL or found.theta <= best * (1 + 1e-6)
+        assert found.status is not Status.OPTIMAL or found.figures.theta <= best * (1 + 1e-6)
 
 
 def test_only_dust_is_left_out_of_a_program() -> None:
@@ -224,5 +224,5 @@ def test_a_solution_that_leaves_small_entries_is_rejected() -> None:
     found = solve(problem)
     assert found.check.ok, found.check.violations
     flow[0, 0] = 1.0
-    damaged = replace(found, network=replace(found.network, routing=one_routing(flow, found.certificate.lengths)))
-    assert "flow" in {law.code for law in check_network(problem, damaged).violations}
+    damaged = on_network(found, flow=flow)
+    assert "flow" in {law.code for law in check_network(problem, damaged, FULL).violations}

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.network_cases import instance, run
+import numpy as np
+
+from tests.support.network_cases import instance, run, with_arrays, without_proof
 
 FIELDS: dict[str, Any] = {"kind": "topology", "servers": 11, "degree": 3, "links": "unidirectional"}
 DEMAND = {"family": "balanced-skew", "seed": 1}
@@ -19,23 +21,22 @@ def test_cases_come_with_a_budget_and_are_proven_again(tmp_path: Path) -> None:
     assert code == 0, text
     file = tmp_path / "out" / "solution.json"
     good = json.loads(file.read_text())
-    assert good["bound"]["proved_by"] == "relay-cases"
+    assert good["bound"]["argument"] == "relay-cases"
     assert run("check", case, file)[0] == 0
-    cases, bound = good["relay_cases"], good["bound"]
-    assert len(cases["prices"]) == 3
-    assert bound["value"] == min(each["theta"] for each in cases["prices"])
-    first, *others = cases["prices"]
-    short = {**first, "most": first["most"][1:]}
+    cases, bound = good["certificates"][-1]["arrays"], good["bound"]
+    assert len(cases["theta"]) == 3
+    assert bound["value"] == min(cases["theta"])
+    rows = {name: np.array(cases[name]).reshape(3, -1) for name in ("theta", "price", "relief", "shift", "most")}
     spoilt = {
-        "raised": {"bound": {**bound, "value": bound["value"] * 1.001}},
-        "no cases": {"relay_cases": None},
-        "a case less": {"relay_cases": {**cases, "prices": others}},
-        "the first twice": {"relay_cases": {**cases, "prices": [first, *cases["prices"][:2]]}},
-        "no split": {"relay_cases": {"splits": [[0, 0, 0]], "prices": [first]}},
-        "another size": {"relay_cases": {**cases, "prices": [short, *others]}},
-        "no server": {"relay_cases": {**cases, "splits": [[0, 11, 1], *cases["splits"][1:]]}},
+        "raised": {**good, "bound": {**bound, "value": bound["value"] * 1.001}},
+        "no cases": without_proof(good),
+        "a case less": with_arrays(good, **{name: row[1:] for name, row in rows.items()}),
+        "the first twice": with_arrays(good, **{name: row[[0, 0, 1]] for name, row in rows.items()}),
+        "no split": with_arrays(good, splits=[0, 0, 0], **{name: row[:1] for name, row in rows.items()}),
+        "another size": with_arrays(good, most=cases["most"][1:]),
+        "no server": with_arrays(good, splits=[0, 11, 1, *cases["splits"][3:]]),
     }
-    for name, changes in spoilt.items():
-        file.write_text(json.dumps({**good, **changes}))
+    for name, document in spoilt.items():
+        file.write_text(json.dumps(document))
         code, text = run("check", case, file)
         assert code != 0, f"{name}: {text}"

@@ -19,7 +19,7 @@ from tests.support.network_cases import instance, run, solved
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import TopologyProblem
-from topoopt.verify.network.topology_bounds.failed_link import failed_link_bound
+from topoopt.verify.network.bounds import failed_link_bound
 
 
 def uniform(n: int) -> np.ndarray:
@@ -136,13 +136,28 @@ def test_refusals(tmp_path: Path) -> None:
 
 
 def test_the_checker_names_false_robustness(tmp_path: Path) -> None:
-    """Worst theta below its bound or below theta, a link that is not there, another limit than asked for."""
+    """A worst theta beside its routings, no routings, a routing less, traffic lost, a nominal theta below the bound."""
     fields = {"kind": "topology", "servers": 5, "degree": 2, "links": "unidirectional", "demand": {"family": "uniform"}}
     solved(tmp_path, "--method", "robust", **fields)
     path = tmp_path / "out" / "solution.json"
     document = json.loads(path.read_text())
-    for changes in ({"worst_theta": 1.0}, {"worst_link": [0, 0]}, {"within_percent": 3.0}):
-        path.write_text(json.dumps({**document, "robustness": {**document["robustness"], **changes}}))
+    robust = document["plan"]["robust"]
+    lost = json.loads(json.dumps(robust))
+    lost["failures"][0]["values"][0] *= 0.5
+    for changes in (
+        {"worst_theta": 1.0},
+        {"worst_link": [0, 1]},
+        {"failures": []},
+        {"failures": robust["failures"][1:]},
+        {"failures": lost["failures"]},
+        {"failures": [], "worst_theta": 1.0, "worst_link": [0, 1]},
+        {"failures": [], "worst_theta": 9.0, "worst_link": [0, 0]},
+        {"nominal_theta": 0.5},
+        {"nominal_worst_theta": 0.5},
+        {"enumerated_theta": 99.0},
+    ):
+        plan = {**document["plan"], "robust": {**robust, **changes}}
+        path.write_text(json.dumps({**document, "plan": plan}))
         code, text = run("check", tmp_path / "case.json", path)
         assert code == 6
         assert "robustness" in text

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.support.network_cases import HOT_EXPERTS, run
-from topoopt.kinds.network.solution_file import SOLUTION_FILE
+from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.solution_file import read_solution, write_solution
 
 FOUND = HOT_EXPERTS
 RING = """
@@ -54,7 +55,7 @@ def test_solved_checked_reported(tmp_path: Path, text: str, mode: str) -> None:
     stored = tmp_path / "out" / "solution.json"
     code, verdict = told("check", path, stored)
     assert (code, verdict["ok"], verdict["violations"], verdict["not_recomputed"]) == (0, True, [], [])
-    SOLUTION_FILE.write(SOLUTION_FILE.read(stored), tmp_path / "again.json")
+    write_solution(read_solution(stored), tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == stored.read_bytes()
     assert told("report", stored, "--out", tmp_path / "again.html")[0] == 0
     page = (tmp_path / "again.html").read_text(encoding="utf-8")
@@ -79,12 +80,20 @@ def test_figures_of_the_file_agree_with_the_instance(tmp_path: Path) -> None:
     code, document = told("solve", path, "--out", tmp_path / "out")
     assert code == 0
     stored = json.loads((tmp_path / "out" / "solution.json").read_text())
-    arcs, routing = np.array(stored["topology"]["arcs"]), stored["routing"]
-    loads = np.zeros((3, len(arcs)))
-    for amounts, (used, parts) in zip(np.array(routing["amounts"]).T, routing["split"], strict=True):
-        loads[:, used] += amounts[:, None] * np.array(parts)
-    assert (loads / arcs[:, 2]).max(axis=1) == pytest.approx(document["thetas"], rel=1e-9)
-    assert np.array(routing["amounts"]).sum() == pytest.approx(3 * 5 * 4), "mean 1 over steps and ordered pairs"
+    demands, split = read_instance(path).demands, stored["plan"]["split"]
+    heads = np.array(stored["plan"]["circuits"])
+    arcs: dict[tuple[int, int], int] = {}
+    for tail, head in sorted((tail, head) for row in heads.tolist() for tail, head in enumerate(row) if head >= 0):
+        arcs[tail, head] = arcs.get((tail, head), 0) + 1
+    pairs = np.argwhere(demands.max(axis=0) > 0)
+    assert split["shape"] == [len(pairs), len(arcs)]
+    loads, begin = np.zeros((3, len(arcs))), 0
+    for (source, target), used in zip(pairs, split["used"], strict=True):
+        row = slice(begin, begin + used)
+        loads[:, split["columns"][row]] += demands[:, source, target, None] * np.array(split["values"][row])
+        begin += used
+    assert (loads / list(arcs.values())).max(axis=1) == pytest.approx(document["thetas"], rel=1e-9)
+    assert demands.sum() == pytest.approx(3 * 5 * 4), "mean 1 over steps and ordered pairs"
 
 
 def test_no_time_leaves_the_first_topology(tmp_path: Path) -> None:
@@ -179,19 +188,29 @@ def _less_theta(document: dict[str, Any]) -> None:
 
 
 def _raised_bound(document: dict[str, Any]) -> None:
-    document["bound"]["value"] = document["routing_bound"] = document["objective"]["value"] * 1.1
+    document["bound"]["value"] = document["objective"]["value"] * 1.1
 
 
-def _more_links(document: dict[str, Any]) -> None:
-    document["topology"]["arcs"][0][2] += 1
+def _other_links(document: dict[str, Any]) -> None:
+    row = document["plan"]["circuits"][0]
+    row[0], row[1] = row[1], row[0]
 
 
 def _no_prices(document: dict[str, Any]) -> None:
-    document["routing"]["prices"] = [[0.0 for _ in row] for row in document["routing"]["prices"]]
+    arrays = document["certificates"][0]["arrays"]
+    arrays["prices"] = [0.0 for _ in arrays["prices"]]
 
 
 def _less_traffic(document: dict[str, Any]) -> None:
-    document["routing"]["amounts"] = [[0.9 * value for value in row] for row in document["routing"]["amounts"]]
+    split = document["plan"]["split"]
+    split["values"] = [0.9 * value for value in split["values"]]
+
+
+def _no_routing(document: dict[str, Any]) -> None:
+    split = document["plan"]["split"]
+    for name in ("columns", "values"):
+        del split[name][: split["used"][0]]
+    split["used"][0] = 0
 
 
 @pytest.mark.parametrize(
@@ -199,11 +218,11 @@ def _less_traffic(document: dict[str, Any]) -> None:
     [
         (_set("name", "other"), "identity"),
         (_set("instance_sha256", "0"), "instance-sha256"),
-        (_less_theta, "worst-theta"),
+        (_less_theta, "objective"),
         (_raised_bound, "bound"),
-        (_set("routing", "split", 0, [[], []]), "flow"),
+        (_no_routing, "flow"),
         (_less_traffic, "flow"),
-        (_more_links, ""),
+        (_other_links, ""),
         (_no_prices, "certificate"),
         (_set("status", "optimal"), "status"),
     ],
@@ -220,11 +239,12 @@ def test_changed_solutions_are_rejected(tmp_path: Path, change: Callable[[dict[s
 @pytest.mark.parametrize(
     ("change", "where"),
     [
-        (_set("routing", {"mode": "adapted", "flows": [[]], "lengths": [[]]}), "routing.lengths"),
-        (_set("routing", None), "routing"),
-        (_set("routing", "amounts", [[1.0]]), "routing.amounts"),
+        (_set("plan", "split", "shape", [1, 1]), "plan.split"),
+        (_set("plan", "split", "used", 0, 10**6), "plan.split"),
+        (_set("plan", "split", "values", 0, -1.0), "plan.split.values[0]"),
+        (_set("plan", "circuits", 0, [1]), "plan.circuits"),
+        (_set("plan", None), "plan"),
         (_set("thetas", [1.0]), "thetas"),
-        (_set("routing", "pairs", 0, [1, 1]), "routing.pairs[0]"),
         (_set("surprise", 1), "surprise"),
     ],
 )

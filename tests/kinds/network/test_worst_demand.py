@@ -22,7 +22,7 @@ from topoopt.core.topology import Topology
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.network.bounds import quick_bound
-from topoopt.verify.network.routings import common_bound
+from topoopt.verify.network.checker import common_bound
 from topoopt.workloads.demand_traces import HotExperts, hot_experts
 
 HEAD = "schema_version: 1\nkind: topology\nname: case\n"
@@ -71,8 +71,8 @@ def test_one_topology_serves_as_many_permutations_as_it_has_links() -> None:
     for mode in RoutingMode:
         found = solve(problem(demands, mode, degree=3))
         assert found.check.ok
-        assert found.theta <= 1.0 + 1e-6
-        assert found.bound.value <= found.theta * (1 + 1e-9)
+        assert found.figures.theta <= 1.0 + 1e-6
+        assert found.bound.value <= found.figures.theta * (1 + 1e-9)
 
 
 def test_adapted_worst_is_the_largest_of_all_optima() -> None:
@@ -81,11 +81,11 @@ def test_adapted_worst_is_the_largest_of_all_optima() -> None:
     net = Topology.from_edges(edges, links="unidirectional")
     demands = hot_experts(6, HotExperts(4, law="dirichlet", skew=0.5), seed=3)
     found = solve(RoutingProblem("case", net, demands, routing=RoutingMode.ADAPTED))
-    assert found.thetas == pytest.approx([route(net, matrix).theta for matrix in demands], rel=1e-6)
+    assert found.figures.thetas == pytest.approx([route(net, matrix).theta for matrix in demands], rel=1e-6)
     assert found.gap < 1e-5
     assert found.status.value == "optimal"
     common = solve(RoutingProblem("case", net, demands))
-    assert common.theta >= found.theta * (1 - 1e-6)
+    assert common.figures.theta >= found.figures.theta * (1 - 1e-6)
     assert common.gap < 1e-5
 
 
@@ -98,8 +98,8 @@ def test_a_set_of_one_meets_the_topology_problem() -> None:
     uniform = (np.ones((5, 5)) - np.eye(5))[None]
     for mode in RoutingMode:
         found = solve(problem(uniform, mode))
-        assert found.theta == pytest.approx(3.0, rel=1e-5)
-    assert solve(single(problem(uniform, RoutingMode.COMMON), 0)).theta == pytest.approx(3.0, rel=1e-6)
+        assert found.figures.theta == pytest.approx(3.0, rel=1e-5)
+    assert solve(single(problem(uniform, RoutingMode.COMMON), 0)).figures.theta == pytest.approx(3.0, rel=1e-6)
 
 
 def test_search_keeps_the_best_and_the_degree() -> None:

@@ -1,33 +1,31 @@
 """Objective latency from problem to checked solution: laws, bounds, limits."""
 
 import itertools
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.placement.link_shares import pack_links
-from solvers.placement.search.anneal import device_of
+from solvers.placement.makespan_search import device_of
+from solvers.placement.static_rates import pack_links
 from solvers.stop import Stop
 from tests.support.placed_graphs import problem, random_place, random_problems
 from tests.support.settled import settled
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.placement import Link, RateAllocation, Server, Sharing
+from topoopt.core.placement import Link, LinkShare, RateAllocation, Server, Sharing
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.result import SearchResult
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, SolveOptions
 from topoopt.kinds.pipeline import judged, solve
-from topoopt.kinds.placement.latency import LATENCY_METHODS
-from topoopt.kinds.placement.outcome import PlacementOutcome
-from topoopt.simulate.placement.arrays import placement_arrays
-from topoopt.simulate.placement.rates import uniform_rates
-from topoopt.simulate.placement.schedule import simulated
-from topoopt.verify.placement.check import check_placement
-from topoopt.verify.placement.latency import fair_rates
-from topoopt.verify.placement.latency_bounds import latency_bounds, latency_floor
+from topoopt.kinds.placement.methods import LATENCY_METHODS, plan_of
+from topoopt.simulate.placement import placement_arrays, simulated, uniform_rates
+from topoopt.verify.laws.findings import FULL
+from topoopt.verify.placement.bounds import latency_bounds, latency_floor
+from topoopt.verify.placement.check import check, fair_rates
 
 
 def placed(instance, place):
@@ -44,17 +42,9 @@ def placed(instance, place):
         rates = np.where(sends, rates, 0.0)
     _, shares = pack_links(instance.servers, rates)
     static = instance.objective.sharing is Sharing.STATIC
-    outcome = PlacementOutcome(
-        best.device.astype(np.int32),
-        (latency_floor(instance),),
-        StopReason.CONVERGED,
-        "test",
-        start_ms=best.start_ms,
-        end_ms=best.end_ms,
-        transfers=best.transfers,
-        link_shares=tuple(shares) if static else (),
-    )
-    return judged(instance, outcome, Effort(SearchSettings(), Stop()))
+    plan = plan_of(instance, best, shares if static else ())
+    search = SearchResult(plan=plan, stopped_by=StopReason.CONVERGED, method="test")
+    return judged(instance, search, Effort(SearchSettings(), Stop()))
 
 
 @settings(max_examples=120, derandomize=True, deadline=None)
@@ -67,36 +57,65 @@ def test_the_checker_accepts_whatever_the_simulator_does(instance, seed):
     assert latency_floor(instance).value <= solution.objective.value * (1 + 1e-12)
 
 
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(random_problems(), st.integers(0, 1000))
+def test_figures_are_what_the_simulator_did(instance, seed):
+    """Ends and transfers that follow from the decisions are those of the simulated schedule, bit for bit."""
+    a = placement_arrays(instance)
+    place = random_place(len(a.group_ptr) - 1, len(instance.devices), seed)
+    solution = placed(instance, place)
+    done = simulated(a, device_of(a, place), uniform_rates(a))
+    assert solution.figures.end_ms.tolist() == done.end_ms.tolist()
+    assert solution.objective.value == done.makespan_ms
+    if instance.objective.sharing is not Sharing.STATIC:  # there rates are sums over links
+        assert solution.figures.transfers == done.transfers
+    assert [row[:2] for row in map(astuple, solution.figures.transfers)] == [
+        row[:2] for row in map(astuple, done.transfers)
+    ]
+
+
+def changed(solution, **fields):
+    """The same with other decisions."""
+    return replace(solution, plan=replace(solution.plan, **fields))
+
+
 @pytest.mark.parametrize("sharing", ["fair", "fifo", "static", "none"])
 def test_the_checker_rejects_corrupted_schedules(sharing):
-    """A start too early, an end too late, a missing or doubled transfer, a wrong makespan: each is found."""
+    """A start too early or too late, a transfer too early, too few starts, a wrong makespan: each is rejected."""
     instance = problem(
         [2, 1, 1, 1], [(0, [1], 2), (0, [2], 1), (1, [3], 1), (2, [3], 1)], [1, 1, 1], sharing=sharing, rates="uniform"
     )
     good = placed(instance, np.array([0, 1, 2, 0]))
     assert good.check.ok
-    first, last = good.transfers[0], good.transfers[-1]
-    start, end = good.start_ms.copy(), good.end_ms.copy()
-    start[3], end[3] = start[3] - 0.5, end[3] - 0.5
+    plan = good.plan
+    start = plan.start_ms.copy()
+    start[3] -= 0.5
     bad = [
-        replace(good, start_ms=start, end_ms=end),
-        replace(good, end_ms=good.end_ms + 0.1),
-        replace(good, transfers=good.transfers[1:]),
-        replace(good, transfers=(*good.transfers, last)),
-        replace(good, transfers=(replace(first, end_ms=first.end_ms - 0.5), *good.transfers[1:])),
-        replace(good, transfers=(replace(first, start_ms=first.start_ms - 0.5), *good.transfers[1:])),
+        changed(good, start_ms=start),
+        changed(good, start_ms=plan.start_ms + 0.1),
+        changed(good, start_ms=plan.start_ms[1:]),
+        changed(good, start_ms=None),
+        changed(good, send_ms=np.append(plan.send_ms, 1.0)),
         replace(good, objective=replace(good.objective, value=good.objective.value - 0.1)),
-        replace(good, start_ms=None),
         replace(good, bound=Bound(good.objective.value * 2, Argument.OPERATOR_CHAIN)),
     ]
+    if sharing in ("fifo", "static"):
+        assert len(plan.send_ms) == 4
+        bad += [changed(good, send_ms=plan.send_ms[1:]), changed(good, send_ms=plan.send_ms - 0.5)]
+        bad += [changed(good, send_ms=plan.send_ms + 0.5)]
+    else:
+        assert not len(plan.send_ms)
     if sharing == "static":
+        shares = plan.link_shares
         bad += [
-            replace(good, link_shares=tuple(replace(share, gbps=2 * share.gbps) for share in good.link_shares)),
-            replace(good, link_shares=()),
-            replace(good, link_shares=good.link_shares[1:]),
+            changed(good, link_shares=tuple(replace(share, gbps=2 * share.gbps) for share in shares)),
+            changed(good, link_shares=()),
+            changed(good, link_shares=shares[1:]),
         ]
+    else:
+        bad.append(changed(good, link_shares=(LinkShare(0, 1, 0, 0.5),)))
     for solution in bad:
-        assert check_placement(instance, solution).violations
+        assert check(instance, solution, FULL).violations
 
 
 @pytest.mark.parametrize("sharing", ["fifo", "static"])
@@ -104,17 +123,10 @@ def test_the_checker_sees_transfers_that_do_not_wait_for_each_other(sharing):
     """Both tensors of one queue sent at once, at full speed."""
     instance = problem([0, 1, 1], [(0, [1], 2), (0, [2], 2)], [1, 2], sharing=sharing, rates="uniform")
     good = placed(instance, np.array([0, 1, 2]))
-    at_once = tuple(replace(way, start_ms=0.0, end_ms=2.0) for way in good.transfers)
-    start = np.array([0.0, 2.0, 2.0])
-    forged = replace(
-        good,
-        transfers=at_once,
-        start_ms=start,
-        end_ms=start + np.array([0, 1, 1]),
-        objective=replace(good.objective, value=3.0),
-    )
+    forged = changed(good, start_ms=np.array([0.0, 2.0, 2.0]), send_ms=np.zeros(2))
+    forged = replace(forged, objective=replace(good.objective, value=3.0))
     assert good.objective.value == 5
-    assert any(violation.code == "contention" for violation in check_placement(instance, forged).violations)
+    assert any(violation.code == "contention" for violation in check(instance, forged, FULL).violations)
 
 
 def test_fair_rates_of_the_checker():
@@ -193,8 +205,8 @@ def test_same_seed_same_solution(sharing):
         [2, 3, 4, 3, 2], [(0, [1, 2, 3], 2), (1, [4], 1), (2, [4], 1), (3, [4], 1)], [1, 1, 1], sharing=sharing
     )
     one, other = (solve(instance, SolveOptions(method="anneal", seed=5)) for _ in range(2))
-    assert one.device.tolist() == other.device.tolist()
-    assert one.start_ms.tolist() == other.start_ms.tolist()
+    assert one.plan.device.tolist() == other.plan.device.tolist()
+    assert one.plan.start_ms.tolist() == other.plan.start_ms.tolist()
     assert one.objective == other.objective
 
 

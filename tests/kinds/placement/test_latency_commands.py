@@ -66,23 +66,23 @@ def test_solve_check_and_report(sharing, tmp_path):
     page = (out / "report.html").read_text()
     assert "Schedule of one step" in page
     stored = json.loads((out / "solution.json").read_text())
-    assert ("Rates between servers" in page) == bool(stored["link_shares"])
-    assert not stored["link_shares"] or sharing == "static"
-    assert len(stored["start_ms"]) == len(stored["operators"])
+    plan = stored["plan"]
+    assert ("Rates between servers" in page) == bool(plan["link_shares"])
+    assert not plan["link_shares"] or sharing == "static"
+    assert len(plan["start_ms"]) == len(plan["device"])
 
 
 def test_check_finds_a_changed_schedule(tmp_path):
-    """A transfer that arrives too early is named, exit code 6."""
+    """An operator that starts too early is named, exit code 6."""
     instance, out = written(tmp_path, document("fifo")), tmp_path / "out"
     assert run("solve", instance, "-o", out, "--method", "list").exit_code == 0
     path = out / "solution.json"
     stored = json.loads(path.read_text())
-    stored["start_ms"][-1] -= 1.0
-    stored["end_ms"][-1] -= 1.0
+    stored["plan"]["start_ms"][-1] -= 1.0
     path.write_text(json.dumps(stored))
     found = run("check", instance, path)
     assert found.exit_code == 6
-    assert "precedence" in found.output or "objective" in found.output
+    assert "overlap" in found.output or "precedence" in found.output
 
 
 def test_time_limit_keeps_the_best_exit_code_4(tmp_path):

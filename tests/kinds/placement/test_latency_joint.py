@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from solvers.placement.latency_rates import in_given_orders
+from solvers.placement.static_rates import in_given_orders
 from tests.support.placed_graphs import problem
 from tests.support.settled import settled
 from topoopt.core.errors import InputError
@@ -17,9 +17,7 @@ from topoopt.core.placement import PlacementProblem, Sharing
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.simulate.placement.arrays import placement_arrays
-from topoopt.simulate.placement.rates import uniform_rates
-from topoopt.simulate.placement.schedule import simulated
+from topoopt.simulate.placement import placement_arrays, simulated, uniform_rates
 
 PER_MS = 125_000.0
 """Bytes of 1 Gbit/s."""

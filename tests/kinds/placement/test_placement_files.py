@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.paths import INSTANCES
 from tests.support.placement_cases import random_problem
 from topoopt.core.errors import InputError
-from topoopt.core.placement import PlacementProblem, Schedule, Throughput
-from topoopt.core.placement_solution import PlacementSolution
+from topoopt.core.placement import LinkShare, PlacementProblem, Schedule, Throughput
+from topoopt.core.result import Result
+from topoopt.kinds.convert import converted
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.placement.solution_file import SOLUTION_FILE
+from topoopt.kinds.placement import SOLUTION_FILE
+from topoopt.verify.laws.findings import FULL
 
 GOOD: dict[str, Any] = {
     "schema_version": 1,
@@ -151,69 +155,91 @@ def test_generated_and_library_graphs(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def solution() -> PlacementSolution:
+def solution() -> Result[Any, Any]:
     """A GPipe pipeline with a CPU."""
     problem = random_problem(
         4, operators=6, cpus=1, backward=True, memory=True, settings=Throughput(schedule=Schedule.GPIPE)
     )
-    return solve(problem, SolveOptions(method="slices"))
+    result: Result[Any, Any] = solve(problem, SolveOptions(method="slices"))
+    return result
 
 
-def test_solution_file_round_trip(solution: PlacementSolution, tmp_path: Path) -> None:
+def test_solution_file_round_trip(solution: Result[Any, Any], tmp_path: Path) -> None:
     """Written, read and written again: the same bytes, the same placement."""
     file = tmp_path / "solution.json"
     SOLUTION_FILE.write(solution, file)
     again = SOLUTION_FILE.read(file)
     assert SOLUTION_FILE.text(again) == file.read_text()
-    assert (again.device == solution.device).all()
-    assert again.loads == solution.loads
-    assert again.settings == solution.settings
-    assert again.devices == solution.devices
+    assert (again.plan.device == solution.plan.device).all()
+    assert again.plan.device.dtype == np.int32
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("stage", [0], "wrong number of entries"),
-        ("operators", [["n0", 99]], "no such device"),
-        ("throughput", None, "one of throughput and latency"),
-        ("link_shares", [[0, 0, 7, 1.0]], "no such server or link"),
-        ("transfers", [[0, 99, 0.0, 1.0]], "no such device"),
+        ("device", [0, -1], r"plan.device\[1\]: out of range"),
+        ("device", [0.5], r"plan.device\[0\]"),
+        ("start_ms", [-1.0], r"plan.start_ms\[0\]: out of range"),
+        ("send_ms", None, "plan.send_ms"),
+        ("link_shares", [{"source": 0, "target": 1, "link": 64, "gbps": 1.0}], r"plan.link_shares\[0\].link: out of"),
+        ("stage", [0], "plan.stage: unknown"),
     ],
 )
 def test_broken_solution_files_are_refused(
-    key: str, value: object, message: str, solution: PlacementSolution, tmp_path: Path
+    key: str, value: object, message: str, solution: Result[Any, Any], tmp_path: Path
 ) -> None:
-    """Indices out of range and tables of the wrong size never reach the checker."""
+    """Numbers out of range and unknown keys never reach the checker."""
     document = json.loads(SOLUTION_FILE.text(solution))
-    document[key] = value
+    document["plan"][key] = value
     file = tmp_path / "solution.json"
     file.write_text(json.dumps(document))
     with pytest.raises(InputError, match=message):
         SOLUTION_FILE.read(file)
 
 
-def test_latency_fields_round_trip(solution: PlacementSolution, tmp_path: Path) -> None:
-    """Times, transfers, rates and shares of links survive the file."""
-    from dataclasses import replace
-
-    from topoopt.core.placement import Latency, Sharing
-    from topoopt.core.placement_solution import LinkShare, TensorTransfer
-
-    n = len(solution.operators)
-    full = replace(
-        solution,
-        settings=Latency(Sharing.STATIC),
+def test_schedules_round_trip(solution: Result[Any, Any], tmp_path: Path) -> None:
+    """Starts and shares of links survive the file."""
+    n = len(solution.plan.device)
+    plan = replace(
+        solution.plan,
         start_ms=np.arange(n, dtype=float),
-        end_ms=np.arange(n) + 0.5,
-        transfers=(TensorTransfer(1, 0, 0.25, 0.5),),
+        send_ms=np.array([0.25]),
         link_shares=(LinkShare(0, 1, 0, 0.5),),
     )
     file = tmp_path / "solution.json"
-    SOLUTION_FILE.write(full, file)
+    SOLUTION_FILE.write(replace(solution, plan=plan), file)
     again = SOLUTION_FILE.read(file)
-    assert again.transfers == full.transfers
-    assert again.link_shares == full.link_shares
-    assert again.rates_gbps is not None
-    assert again.rates_gbps[0, 1] == again.rates_gbps.sum() == 0.5
+    assert again.plan.link_shares == plan.link_shares
+    assert again.plan.start_ms.tolist() == plan.start_ms.tolist()
     assert SOLUTION_FILE.text(again) == file.read_text()
+
+
+def written_before(result: Result[Any, Any]) -> dict[str, Any]:
+    """The file of format 2 of a result: tables that follow from the plan, beside its decisions."""
+    figures, plan, scheduled = result.figures, result.plan, result.figures.scheduled
+    document = SOLUTION_FILE.document(result)
+    bounds = {
+        key: {"value": bound["value"], "proved_by": bound["argument"], "verified": key == "bound"}
+        for key in ("bound", "claimed_bound")
+        if (bound := document.get(key)) is not None
+    }
+    return {
+        **{key: value for key, value in document.items() if key not in ("plan", "certificates")},
+        **bounds,
+        "schema_version": 2,
+        "operators": [["x", d] for d in plan.device.tolist()],
+        "start_ms": plan.start_ms.tolist() if scheduled else None,
+        "transfers": [list(astuple(row)) for row in figures.transfers],
+        "link_shares": [list(astuple(share)) for share in plan.link_shares],
+    }
+
+
+@pytest.mark.parametrize("name", ["shared-fork-3", "branches-3"])
+def test_files_of_format_2_are_converted(name: str, tmp_path: Path) -> None:
+    """The same decisions, and a check that passes."""
+    result: Result[Any, Any] = solve(read_instance(INSTANCES / f"placement/{name}.yaml"), SolveOptions(budget=50))
+    file = tmp_path / "solution.json"
+    file.write_text(json.dumps(written_before(result)))
+    again = converted(file, None, FULL)
+    assert again.check.ok, again.check.violations
+    assert SOLUTION_FILE.text(again) == SOLUTION_FILE.text(replace(result, check=again.check, notes=again.notes))

@@ -13,8 +13,8 @@ from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem
 from topoopt.formats.dnn_partitioning.read import placement_document, read_expert_split
 from topoopt.kinds.instance_file import read_instance, write_instance
-from topoopt.kinds.placement.given import evaluate_given
-from topoopt.kinds.placement.job import job_document
+from topoopt.kinds.placement.methods import evaluate_given
+from topoopt.kinds.placement.read import job_document
 
 
 def node(number: int, **values: Any) -> dict[str, Any]:

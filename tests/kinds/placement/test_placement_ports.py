@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from tests.support.placed_graphs import MS, problem
 from topoopt.core.placement import Device, GraphOperator, Latency, RateAllocation, Sharing, Tensor
 from topoopt.core.proofs import Argument
-from topoopt.simulate.placement.arrays import placement_arrays
-from topoopt.simulate.placement.rates import uniform_rates
-from topoopt.simulate.placement.schedule import simulated
-from topoopt.verify.placement.latency_bounds import latency_bounds
+from topoopt.simulate.placement import placement_arrays, simulated, uniform_rates
+from topoopt.verify.placement.bounds import latency_bounds
 
 EGRESS, INGRESS = Argument.GROUP_EGRESS, Argument.GROUP_INGRESS
 SHARED = ["fair", "fifo", "static"]

@@ -13,7 +13,7 @@ from topoopt.formats.dnn_partitioning.read import placement_document, read_exper
 from topoopt.kinds.instance_file import read_instance, write_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.placement.given import evaluate_given
+from topoopt.kinds.placement.methods import evaluate_given
 
 SHARED = SHARED_DATA / "placement"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the published files are not there")

@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.placement.stage_graph import stage_graph
-from formulations.placement.stage_order import data_of, rounded_down
-from formulations.placement.stage_order_arrays import build_arrays, positions_of, start_values
+from formulations.placement.stage_order import build_arrays, data_of, positions_of, rounded_down, start_values
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.placement.reduce import reduced
-from solvers.placement.throughput import Search, polish, slice_orders, work_bound
-from solvers.placement.throughput_proof import normal_form
+from solvers.placement.pipelines import Search, normal_form, polish, reduced, slice_orders, work_bound
 from solvers.stop import Stop
 from tests.support.placement_cases import brute_force, random_problem
 from tests.support.settled import settled
@@ -132,7 +129,7 @@ def test_equal_seeds_give_equal_placements() -> None:
     """Order slicing draws from the seed alone."""
     problem = random_problem(3, operators=9, devices=3)
     one, other = (solve(problem, SolveOptions(method="slices", seed=5)) for _ in range(2))
-    assert (one.device == other.device).all()
+    assert (one.plan.device == other.plan.device).all()
 
 
 def test_memory_that_nothing_fits_is_infeasible() -> None:

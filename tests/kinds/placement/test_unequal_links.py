@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from solvers.placement.assignments import enumerate_assignments
-from solvers.placement.local_search import _State
-from solvers.placement.throughput import Search, polish, slice_orders, to_devices
+from solvers.placement.pipelines import Search, polish, slice_orders, to_devices
+from solvers.placement.slices import _State
 from solvers.stop import Stop
 from tests.support.settled import settled
 from tests.support.unequal_placements import VARIANTS, least_load, unequal_load, unequal_problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,22 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.regional_circuits.circuit_matching import build_arrays, matching_of
+import topoopt
+from formulations.circuit_matching import build_arrays, matching_of
 from solvers.backends import SOLVERS, SolverLimits
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.arrays import Floats
-from topoopt.core.regional_circuits import RegionalCircuitsProblem
-from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
+from topoopt.core.result import Result
 from topoopt.core.verdict import Status
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.regional_circuits.words import time_text
-from topoopt.simulate.regional.transfer_time import RegionTraffic
+from topoopt.kinds.regional_circuits.page import seconds as time_text
+from topoopt.simulate.regional import RegionTraffic
 from topoopt.verify.laws.findings import FULL
-from topoopt.verify.regional_circuits.boxes import check_proof
-from topoopt.verify.regional_circuits.check import check_regional_circuits
-from topoopt.verify.regional_circuits.transfer_time import step_seconds
+from topoopt.verify.regional_circuits import CHECKER, RunProof, check_boxes, step_seconds
 from topoopt.workloads.demand_traces import HotExperts, hot_experts
 
 EXAMPLE = INSTANCES / "regional-circuits" / "hot-experts-8.yaml"
@@ -63,18 +63,23 @@ def within_ports(problem: RegionalCircuitsProblem) -> list[tuple[int, ...]]:
     return found
 
 
-def found(problem: RegionalCircuitsProblem, **options: Any) -> RegionalCircuitsSolution:
+def found(problem: RegionalCircuitsProblem, **options: Any) -> Result[RegionalCircuitsProblem, RegionalCircuitsPlan]:
     """Solved and checked in full."""
-    solution: RegionalCircuitsSolution = solve(problem, SolveOptions(**options))
-    assert check_regional_circuits(problem, solution, FULL).violations == ()
+    solution: Result[Any, Any] = solve(problem, SolveOptions(**options))
+    assert CHECKER(problem, solution, FULL).violations == ()
     return solution
+
+
+def timed(problem: RegionalCircuitsProblem, demand: Floats, counts: Sequence[int]) -> float:
+    """What the checker makes of a demand over circuits of every pair."""
+    return step_seconds(problem, demand, dict(zip(problem.pairs, counts, strict=True)))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_all_circuits_of_small_regions(seed: int) -> None:
     """No circuits are faster; each timed by the checker."""
     problem = drawn(seed)
-    best = min(step_seconds(problem, problem.demands[0], counts) for counts in within_ports(problem))
+    best = min(timed(problem, problem.demands[0], counts) for counts in within_ports(problem))
     solution = found(problem)
     assert solution.status is Status.OPTIMAL
     assert solution.objective.value == pytest.approx(best, rel=1e-9)
@@ -94,7 +99,7 @@ def test_two_timings(seed: int) -> None:
     problem = replace(drawn(seed), split=bool(seed % 2))
     counts = rng.integers(0, 3, len(problem.pairs))
     ours = RegionTraffic.of(problem, problem.demands[0]).seconds(counts)
-    assert step_seconds(problem, problem.demands[0], counts.tolist()) == pytest.approx(ours, rel=1e-12)
+    assert timed(problem, problem.demands[0], counts.tolist()) == pytest.approx(ours, rel=1e-12)
 
 
 def test_by_hand() -> None:
@@ -114,7 +119,7 @@ def test_uniform_traffic_split_is_as_fast_as_one_switch() -> None:
     demand = np.ones((8, 8)) - np.eye(8)
     solution = found(region(demand, 6, 2.0, split=True))
     assert solution.objective.value == pytest.approx(7 / 8)
-    assert solution.switch_s == pytest.approx(7 / 8)
+    assert solution.figures.switch_s == pytest.approx(7 / 8)
     assert found(region(demand, 6, 2.0)).objective.value == pytest.approx(1.0)
 
 
@@ -132,13 +137,13 @@ def test_switching_where_it_pays() -> None:
     """One port: the heavy pairs, 8 a step; the wrong circuits leave 9 to the electrical rate."""
     steps = [HOT, HOT, COLD, COLD]
     anew = found(region(steps, 1, delay_s=0.5))
-    assert (anew.switchings, anew.stall_s) == (1, 0.5)
+    assert (anew.figures.switchings, anew.figures.stall_s) == (1, 0.5)
     assert anew.objective.value == pytest.approx(32.5)
     hidden = found(region(steps, 1, delay_s=25.0, windows_s=(0.0, 0.0, 25.0, 0.0)))
     assert hidden.status is Status.OPTIMAL
     assert hidden.objective.value == pytest.approx(32.0)
     kept = found(region(steps, 1, delay_s=25.0))
-    assert kept.switchings == 0
+    assert kept.figures.switchings == 0
     assert kept.objective.value == pytest.approx(34.0)
     assert kept.bound.value <= 34.0
 
@@ -151,7 +156,7 @@ def test_bounds_of_many_steps_hold() -> None:
         problem = region(demands, 1, delay_s=delay)
         solution = found(problem)
         plans = within_ports(problem)
-        times = np.array([[step_seconds(problem, demand, plan) for plan in plans] for demand in demands])
+        times = np.array([[timed(problem, demand, plan) for plan in plans] for demand in demands])
         best = times[0]
         for own in times[1:]:
             best = np.minimum(best, best.min() + delay) + own
@@ -173,12 +178,12 @@ def test_larger_regions_are_proven(servers: int) -> None:
 
 def test_a_proof_of_more_is_refused() -> None:
     problem = region(HOT, 1)
-    proof = found(problem).proofs[0]
-    check_proof(problem, proof)
+    proof = RunProof.of(problem, found(problem).certificates[0])
+    check_boxes(problem, proof)
     with pytest.raises(ValueError, match="is open"):
-        check_proof(problem, replace(proof, bound_s=proof.bound_s * 1.001))
+        check_boxes(problem, replace(proof, bound_s=proof.bound_s * 1.001))
     with pytest.raises(ValueError, match="not looked at"):
-        check_proof(problem, replace(proof, tree=((0, 0), *proof.tree)))
+        check_boxes(problem, replace(proof, tree=np.array([(0, 0), *proof.tree.tolist()])))
 
 
 def test_limits_keep_what_there_is() -> None:
@@ -248,3 +253,41 @@ def test_bad_input(tmp_path: Path) -> None:
     assert message.code == 2
     for part in ("ports: wrong number", "demands[1].matrix", "no such file"):
         assert part in message.stdout
+
+
+def test_the_file_is_the_keyword_api() -> None:
+    """The class of the file takes arrays; the problem is that of the same file."""
+    fields = {"servers": 4, "ports": 1, "circuit_gbps": 8, "electrical_gbps": 8, "split": True}
+    solution = topoopt.solve(topoopt.RegionalCircuitsInstance(demands=[{"matrix": 1e9 * HOT}], **fields))
+    assert (solution.status, solution.check.ok) == (Status.OPTIMAL, True)
+    assert solution.plan.topologies == (((0, 1, 1), (2, 3, 1)),)
+    with pytest.raises(topoopt.InputError, match="ports"):
+        topoopt.problem_of(topoopt.RegionalCircuitsInstance(demands=[{"matrix": HOT}], **{**fields, "ports": -1}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda proof: {"multipliers": 0 * proof["multipliers"]}, "is open"),
+        (lambda proof: {"multipliers": -proof["multipliers"]}, "not negative"),
+        (lambda proof: {"multipliers": proof["multipliers"] * np.inf}, "finite"),
+        (lambda proof: {"multipliers": proof["multipliers"][1:]}, "multipliers"),
+        (lambda proof: {"multipliers": np.full(len(proof["multipliers"]), 1e308)}, "is open"),
+        (lambda proof: {"steps": np.array([0, 1])}, "steps must be"),
+        (lambda proof: {"bound_s": np.array([0.0])}, "above 0"),
+        (lambda proof: {"bound_s": proof["bound_s"] * 1.01}, "is open"),
+        (lambda proof: {"pair": proof["pair"].astype(float)}, "vectors"),
+        (lambda proof: {"pair": proof["pair"][:0], "count": proof["count"][:0]}, "nodes"),
+    ],
+)
+def test_broken_certificates_prove_nothing(damage: Any, message: str) -> None:
+    """Whatever its arrays are, a certificate is refused, at any depth of the check."""
+    problem = region(HOT, 1)
+    solution = found(problem)
+    (proof,) = solution.certificates
+    with np.errstate(invalid="ignore"):
+        broken = replace(proof, arrays={**proof.arrays, **damage(proof)})
+    for certificates in ((broken,), (proof, broken), (proof, proof)):
+        violations = CHECKER(problem, replace(solution, certificates=certificates), FULL).violations
+        assert [violation.code for violation in violations] == ["bound"]
+    assert message in str(CHECKER(problem, replace(solution, certificates=(broken,)), FULL).violations[0])

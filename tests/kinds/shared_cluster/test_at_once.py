@@ -13,25 +13,32 @@ import numpy as np
 import pytest
 
 from tests.support import at_once_cases as cases
+from topoopt.core.cluster import LinkSharing
 from topoopt.core.errors import InputError, LimitError
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_cluster_figures import LoadStatistics, load_statistics, tail_of
-from topoopt.core.shared_cluster_jobs import JobsAtOnce
-from topoopt.core.shared_cluster_runs import ClassPlan, DrawnRun
-from topoopt.core.shared_cluster_solution import SharedClusterSolution
-from topoopt.core.solution import Objective
+from topoopt.core.result import Result
+from topoopt.core.shared_cluster import JobsAtOnce, SharedCluster
+from topoopt.core.shared_plan import FabricSchedule
+from topoopt.core.solution import Decides, Objective
 from topoopt.core.verdict import Status, StopReason
+from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.shared_cluster.plans import fabric_options
-from topoopt.kinds.shared_cluster.report import render_shared
-from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE, statistics_csv
-from topoopt.simulate.cluster.objective import load_objective
+from topoopt.kinds.shared_cluster import SOLUTION_FILE
+from topoopt.kinds.shared_cluster.figures import (
+    ClassTime,
+    DrawnRun,
+    FlowTimes,
+    LoadStatistics,
+    fabric_options,
+    load_objective,
+    load_statistics,
+    tail_of,
+)
+from topoopt.kinds.shared_cluster.page import statistics_table
 from topoopt.simulate.cluster.together import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
-from topoopt.verify.shared_cluster.check import check_shared_cluster
+from topoopt.verify.laws.findings import FULL, CheckDepth
 from topoopt.workloads import jobs_at_once
 from topoopt.workloads.jobs_at_once import Draw
 
@@ -62,8 +69,7 @@ def test_statistics_of_the_published_runs(load: int) -> None:
         pytest.skip(f"shared data absent: {file}")
     times = tuple(int(line) / 1e9 for line in file.read_text().split())
     run = DrawnRun(len(times), 0, (0,) * len(times), ((),) * len(times), (times,))
-    plans = [ClassPlan("shards", "any", 1.0, Bound(1.0, Argument.GIVEN_TIMES), None)]
-    (row,) = load_statistics(["shards"], ["any"], plans, [run])
+    (row,) = load_statistics(["shards"], ["any"], [ClassTime("shards", "any", 1.0)], [run])
     times = row.iteration_ms
     assert times.mean == pytest.approx(PUBLISHED_MEANS[load], abs=0.005)
     assert times.p99 == pytest.approx(131.546, abs=5e-4)
@@ -92,8 +98,8 @@ def test_published_mix_and_times_give_the_published_means(
     means = [sum(one.iteration_ms) / len(one.iteration_ms) for one in problem.classes]
     expected = sum(weights[index] * mean for index, mean in enumerate(means)) / sum(weights.values())
     assert solution.check.ok
-    assert [row.load for row in solution.statistics] == [5, 10, 15, 20, 27]
-    for row in solution.statistics:
+    assert [row.load for row in solution.figures.statistics] == [5, 10, 15, 20, 27]
+    for row in solution.figures.statistics:
         deviation = 43.0 / row.jobs**0.5  # of one job: less than 43 ms
         assert low < row.iteration_ms.mean < high
         assert abs(row.iteration_ms.mean - expected) < 4 * deviation
@@ -137,24 +143,25 @@ def test_the_small_experiment_is_right() -> None:
     problem, solution = cases.solved()
     assert solution.check.ok
     assert solution.status is Status.FEASIBLE
-    assert len(solution.draws) == 4
+    assert len(solution.figures.draws) == 4
     assert solution.objective.value >= solution.bound.value
-    alone = {(plan.fabric, plan.job_class): plan for plan in solution.plans}
-    for run in solution.draws:
+    figures = solution.figures
+    alone = {(row.fabric, row.job_class): row.alone_ms for row in figures.alone}
+    times = FlowTimes(problem, solution.plan.classes)
+    for run in figures.draws:
         names = [problem.classes[index].name for index in run.classes]
-        assert run.times_ms[0] == tuple(alone[SHARDS, name].alone_ms for name in names)
+        assert run.times_ms[0] == tuple(alone[SHARDS, name] for name in names)
         for place, fabric in enumerate(problem.fabrics[1:], 1):
             jobs = []
             for index, servers in zip(run.classes, run.servers, strict=True):
-                name = problem.classes[index].name
-                job, strategy = problem.classes[index].plan, alone[fabric.name, name].strategy
+                job = problem.classes[index].plan
                 assert job is not None
-                assert strategy is not None
+                strategy = times.strategy(index, place)
                 jobs.append(JobOnServers(build_task_graph(job.cluster, job.workload, strategy), servers))
             draw = draw_jobs(problem, run.load, run.repetition, 1)
             options = fabric_options(fabric, draw.routes_seed)
-            times = simulate_together(jobs, problem.cluster, FABRICS[fabric.kind].build, options, "fluid")
-            assert run.times_ms[place] == tuple(times.tolist())
+            expected = simulate_together(jobs, problem.cluster, FABRICS[fabric.kind].build, options, "fluid")
+            assert run.times_ms[place] == tuple(expected.tolist())
 
 
 def test_the_cluster_speaks_for_the_interfaces_of_the_classes() -> None:
@@ -174,19 +181,22 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
         SOLUTION_FILE.write(each, tmp_path / f"{number}.json")
         texts.append((tmp_path / f"{number}.json").read_bytes())
     assert texts[0] == texts[1]
-    assert render_shared(solution) == render_shared(again)
-    back = SOLUTION_FILE.read(tmp_path / "0.json")
+    assert kind_of(solution).pages().report(solution) == kind_of(again).pages().report(again)
+    back = replace(SOLUTION_FILE.read(tmp_path / "0.json"), problem=problem)
     SOLUTION_FILE.write(back, tmp_path / "2.json")
     assert (tmp_path / "2.json").read_bytes() == texts[0]
-    assert (back.plans, back.draws, back.statistics) == (solution.plans, solution.draws, solution.statistics)
-    assert statistics_csv(back).count("\n") == 1 + 2 * 4
+    for name in ("alone", "draws", "statistics", "objective"):  # simulated anew
+        assert getattr(back.figures, name) == getattr(solution.figures, name)
+    table = statistics_table(back)
+    assert table is not None
+    assert table[1].count("\n") == 1 + 2 * 4
 
 
 def test_the_rounds_model_runs_too() -> None:
     """First come, first served: checked like the fluid one."""
     solution = solve(cases.read(cases.instance({"at_once": [3], "repetitions": 1}, time_model="rounds")))
     assert solution.check.ok
-    assert solution.time_model == "rounds"
+    assert not solution.check.not_recomputed
 
 
 def test_ctrl_c_keeps_the_draws_done() -> None:
@@ -201,7 +211,7 @@ def test_ctrl_c_keeps_the_draws_done() -> None:
 
     solution = solve(problem, SolveOptions(progress=progress))
     assert solution.stopped_by is StopReason.INTERRUPTED
-    assert [(run.load, run.repetition) for run in solution.draws] == [(1, 0)]
+    assert [(run.load, run.repetition) for run in solution.figures.draws] == [(1, 0)]
     assert solution.check.ok
 
 
@@ -245,45 +255,45 @@ def test_refuses_classes_that_cannot_run_together() -> None:
         solve(replace(problem, classes=(problem.classes[0], slow)))
 
 
-def changed_run(solution: SharedClusterSolution, **changes: Any) -> SharedClusterSolution:
-    """With other fields in the second draw, that of four jobs."""
-    runs = list(solution.draws)
-    runs[1] = replace(runs[1], **changes)
-    return replace(solution, draws=tuple(runs))
+def changed(solution: Result[Any, Any], **fields: Any) -> Result[Any, Any]:
+    """With other parts of the plan."""
+    return replace(solution, plan=replace(solution.plan, **fields))
 
 
-def changed_plan(solution: SharedClusterSolution, **changes: Any) -> SharedClusterSolution:
-    """With other fields in the plan of the first class on the first fabric."""
-    return replace(solution, plans=(replace(solution.plans[0], **changes), *solution.plans[1:]))
+def changed_class(solution: Result[Any, Any], **fields: Any) -> Result[Any, Any]:
+    """With another plan of the first class."""
+    first, *others = solution.plan.classes
+    return changed(solution, classes=(replace(first, **fields), *others))
 
 
-def time_set(solution: SharedClusterSolution, place: int, value: float) -> SharedClusterSolution:
-    """With another time of the first job of four on a fabric."""
-    times = list(solution.draws[1].times_ms)
-    times[place] = (value, *times[place][1:])
-    return changed_run(solution, times_ms=tuple(times))
+def changed_shard(solution: Result[Any, Any], **fields: Any) -> Result[Any, Any]:
+    """With another plan of a shard of the first class."""
+    return changed_class(solution, shard=replace(solution.plan.classes[0].shard, **fields))
 
 
-BROKEN: dict[str, tuple[Callable[[SharedClusterSolution], SharedClusterSolution], str]] = {
+NOBODY = FabricSchedule(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), ())
+
+BROKEN: dict[str, tuple[Callable[[Result[Any, Any]], Result[Any, Any]], str]] = {
     "other instance": (lambda s: replace(s, instance_sha256="0"), "instance-sha256"),
-    "other fabric": (lambda s: replace(s, fabrics=s.fabrics[::-1]), "identity"),
-    "plan missing": (lambda s: replace(s, plans=s.plans[1:]), "plans"),
-    "faster than the bound": (lambda s: changed_plan(s, alone_ms=0.001), "plan-bound"),
-    "bound made up": (lambda s: changed_plan(s, bound=Bound(0.0, Argument.COMPUTE_WORK)), "plan-bound"),
-    "no strategy": (lambda s: changed_plan(s, strategy=None), "plan-strategy"),
-    "server twice": (lambda s: changed_run(s, servers=(s.draws[1].servers[1], *s.draws[1].servers[1:])), "run-servers"),
-    "server missing": (lambda s: changed_run(s, servers=((0, 1, 2), *s.draws[1].servers[1:])), "run-servers"),
-    "server unknown": (lambda s: changed_run(s, servers=((16, 17, 18, 19), *s.draws[1].servers[1:])), "run-servers"),
-    "draw twice": (lambda s: replace(s, draws=(*s.draws, s.draws[0])), "runs"),
-    "load not asked for": (lambda s: changed_run(s, repetition=7), "run-load"),
-    "class unknown": (lambda s: changed_run(s, classes=(5, 0, 0, 0)), "run-classes"),
-    "times missing": (lambda s: changed_run(s, times_ms=s.draws[1].times_ms[:2]), "run-times"),
-    "shard slowed": (lambda s: time_set(s, 0, s.draws[1].times_ms[0][0] * 1.5), "time-alone"),
-    "switch slowed": (lambda s: time_set(s, 3, s.draws[1].times_ms[3][0] * 1.5), "time-alone"),
-    "tree too fast": (lambda s: time_set(s, 1, 0.001), "time-bound"),
+    "plan missing": (lambda s: changed(s, classes=s.plan.classes[1:]), "plan"),
+    "no plan of a shard": (lambda s: changed_class(s, shard=None), "plan"),
+    "no strategy": (lambda s: changed_class(s, strategies=s.plan.classes[0].strategies[1:]), "plan"),
+    "a strategy for fewer operators": (
+        lambda s: changed_class(s, strategies=(((0, 0),), *s.plan.classes[0].strategies[1:])),
+        "classes",
+    ),
+    "links shared otherwise": (lambda s: changed_class(s, link_sharing=LinkSharing.FAIR), "plan"),
+    "dark interfaces": (lambda s: changed_shard(s, switches=((-1,) * 4,) * 2), "classes"),
+    "interfaces missing": (lambda s: changed_shard(s, switches=s.plan.classes[0].shard.switches[:1]), "classes"),
+    "no rings": (lambda s: changed_shard(s, rings=()), "classes"),
+    "more draws": (lambda s: changed(s, draws=5), "plan"),
+    "no draws": (lambda s: changed(s, draws=0), "plan"),
+    "fewer draws": (lambda s: changed(s, draws=3), "runs"),
+    "schedules": (lambda s: changed(s, schedules=(NOBODY,)), "plan"),
+    "another seed": (lambda s: replace(s, seed=s.seed + 1), "objective"),
+    "called optimal": (lambda s: replace(s, status=Status.OPTIMAL), "optimality"),
     "objective made up": (lambda s: replace(s, objective=replace(s.objective, value=1.0)), "objective"),
     "bound of all made up": (lambda s: replace(s, bound=replace(s.bound, value=1.0)), "bound"),
-    "time that is none": (lambda s: time_set(s, 1, float("nan")), "time-bound"),
 }
 
 
@@ -292,17 +302,39 @@ def test_the_checker_rejects(name: str) -> None:
     """Every way to break a result has its violation."""
     change, code = BROKEN[name]
     problem, solution = cases.solved()
-    assert code in {violation.code for violation in check_shared_cluster(problem, change(solution)).violations}
+    findings = kind_of(problem).check(problem, change(solution), FULL)
+    assert code in {violation.code for violation in findings.violations}, findings.violations
+
+
+def test_flows_on_a_shared_fabric_are_simulated_twice() -> None:
+    """By the checker in code of its own, to the same times; nothing of the value is claimed."""
+    fabrics = [{"kind": "fat-tree"}, {"name": "slow", "kind": "oversubscribed-fat-tree"}, {"kind": "ideal-switch"}]
+    for first in range(3):
+        problem = cases.read(cases.instance({"at_once": [3]}, fabrics=[fabrics[first]]))
+        solution = solve(problem)
+        assert solution.check.ok, solution.check.violations
+        assert not solution.check.not_recomputed
+        wrong = replace(solution, objective=replace(solution.objective, value=1.001 * solution.objective.value))
+        findings = kind_of(problem).check(problem, wrong, FULL)
+        assert {violation.code for violation in findings.violations} == {"objective"}
+
+
+def test_a_quick_check_claims_what_it_does_not_simulate() -> None:
+    """Without events the value is claimed, and said to be."""
+    problem, solution = cases.solved()
+    findings = kind_of(problem).check(problem, solution, CheckDepth(events=0))
+    assert findings.ok
+    assert {row.decides for row in findings.claimed} == {Decides.VALUE}
 
 
 def test_the_objective_is_found_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checker finds the mean by itself; altered in the simulation alone, it is rejected."""
 
     def altered(statistics: Sequence[LoadStatistics]) -> Objective:
-        found = load_objective(statistics)
-        return replace(found, value=1.01 * found.value)
+        exact = load_objective(statistics)
+        return replace(exact, value=1.01 * exact.value)
 
-    monkeypatch.setattr("topoopt.kinds.shared_cluster.at_once.load_objective", altered)
+    monkeypatch.setattr("topoopt.kinds.shared_cluster.figures.load_objective", altered)
     problem = cases.read(cases.published(jobs={"at_once": [5], "repetitions": 2}))
     assert any(text.startswith("objective") for text in solve(problem).check.violations)
 
@@ -310,5 +342,5 @@ def test_the_objective_is_found_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_checker_accepts_a_subset_of_the_draws() -> None:
     """Fewer draws than asked for are right."""
     problem, solution = cases.solved()
-    assert check_shared_cluster(problem, solution).violations == ()
+    assert kind_of(problem).check(problem, solution, FULL).violations == ()
     assert np.isfinite(solution.gap)

@@ -11,14 +11,14 @@ import pytest
 
 from tests.support import at_once_cases as cases
 from topoopt.core.errors import InputError
+from topoopt.core.result import Result
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_cluster_runs import DrawnRun
-from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.core.shared_plan import ClassPlan
+from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.shared_cluster.report import render_shared
-from topoopt.kinds.shared_cluster.solution_file import SOLUTION_FILE
-from topoopt.verify.shared_cluster.check import check_shared_cluster
+from topoopt.kinds.shared_cluster import SOLUTION_FILE
+from topoopt.verify.laws.findings import FULL
 
 SENDING = {"servers": 8, "iteration_ms": 100, "compute_ms": 60, "allreduce_gbytes": 2}
 """2 GB at 400 Gbit/s: 40 ms, after 60 ms of compute."""
@@ -44,7 +44,7 @@ def document(**changes: Any) -> dict[str, Any]:
     }
 
 
-def solved(**changes: Any) -> tuple[SharedCluster, SharedClusterSolution]:
+def solved(**changes: Any) -> tuple[SharedCluster, Result[Any, Any]]:
     """A problem and its solution, which the checker accepts."""
     problem = cases.read(document(**changes))
     solution = solve(problem)
@@ -55,10 +55,10 @@ def solved(**changes: Any) -> tuple[SharedCluster, SharedClusterSolution]:
 def test_whole_racks_by_hand() -> None:
     """The ring leaves each rack once: 4:1 leaves 200 of 400 Gbit/s, so 2 GB take 80 ms instead of 40."""
     _, solution = solved()
-    for draw in solution.draws:
+    for draw in solution.figures.draws:
         assert draw.times_ms[:3] == (pytest.approx((100.0,) * draw.load),) * 3
         assert draw.times_ms[3] == pytest.approx((140.0,) * draw.load)
-    top = [row for row in solution.statistics if row.load == 2]
+    top = [row for row in solution.figures.statistics if row.load == 2]
     assert [row.over_first for row in top] == pytest.approx([1, 1, 1, 1.4])
     assert solution.objective.value == pytest.approx(100.0)
 
@@ -67,7 +67,7 @@ def test_jobs_that_share_racks_slow_each_other_down() -> None:
     """Placed at random, some rack holds servers of both; interleaved they still fit beside each other."""
     _, coinciding = solved(jobs={"at_once": [2], "repetitions": 3})
     _, interleaved = solved(jobs={"at_once": [2], "repetitions": 3}, contention="interleaved")
-    for one, other in zip(coinciding.draws, interleaved.draws, strict=True):
+    for one, other in zip(coinciding.figures.draws, interleaved.figures.draws, strict=True):
         assert one.servers == other.servers
         assert max(one.times_ms[3]) > 140.0
         assert max(other.times_ms[3]) <= max(one.times_ms[3])
@@ -80,7 +80,7 @@ def test_formula_and_flows_agree_where_nothing_is_shared() -> None:
     formula = solve(cases.read(cases.instance(fabrics=fabrics, contention="coinciding")))
     assert flows.check.ok
     assert formula.check.ok
-    for one, other in zip(flows.draws, formula.draws, strict=True):
+    for one, other in zip(flows.figures.draws, formula.figures.draws, strict=True):
         assert (one.classes, one.servers) == (other.classes, other.servers)
         # Both were planned, by searches of other budgets.
         assert one.times_ms[0] == pytest.approx(other.times_ms[0], rel=0.05)
@@ -90,39 +90,30 @@ def test_round_trip_and_report(tmp_path: Path) -> None:
     """What is read back writes the same bytes and passes the check; the report has the table of fabrics."""
     problem, solution = solved()
     SOLUTION_FILE.write(solution, tmp_path / "a.json")
-    again = SOLUTION_FILE.read(tmp_path / "a.json")
+    again = replace(SOLUTION_FILE.read(tmp_path / "a.json"), problem=problem)
     SOLUTION_FILE.write(again, tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    assert check_shared_cluster(problem, again).violations == ()
-    assert "4:1 above the rack" in render_shared(again)
+    assert kind_of(problem).check(problem, again, FULL).violations == ()
+    assert "4:1 above the rack" in kind_of(again).pages().report(again)
 
 
-def changed(solution: SharedClusterSolution, **fields: Any) -> SharedClusterSolution:
-    """With other fields in the last draw."""
-    draws: list[DrawnRun] = list(solution.draws)
-    draws[-1] = replace(draws[-1], **fields)
-    return replace(solution, draws=tuple(draws))
-
-
-CHANGES: dict[str, tuple[str, Callable[[SharedClusterSolution], SharedClusterSolution]]] = {
-    "another time": ("time", lambda s: changed(s, times_ms=(*s.draws[-1].times_ms[:3], (140.0, 139.0)))),
-    "another time on a shard": ("time", lambda s: changed(s, times_ms=((100.0, 99.0), *s.draws[-1].times_ms[1:]))),
-    "a time of no class": ("time-given", lambda s: changed(s, shard_ms=(100.0, 98.0))),
-    "another rate": ("rates", lambda s: replace(s, rates_gbps=(400.0, 400.0, 400.0, 800.0))),
-    "another class": ("classes", lambda s: replace(s, classes=(replace(s.classes[0], compute_ms=1.0),))),
-    "another time alone": (
-        "plan-times",
-        lambda s: replace(s, plans=(*s.plans[:-1], replace(s.plans[-1], alone_ms=101.0))),
-    ),
+CHANGES: dict[str, tuple[str, Callable[[Result[Any, Any]], Result[Any, Any]]]] = {
+    "another value": ("objective", lambda s: replace(s, objective=replace(s.objective, value=101.0))),
+    "fewer draws": ("runs", lambda s: replace(s, plan=replace(s.plan, draws=3))),
+    "a plan of a class": ("plan", lambda s: replace(s, plan=replace(s.plan, classes=(ClassPlan(None),)))),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_the_checker_rejects(name: str) -> None:
-    """Every time, rate and figure alone is found anew."""
-    problem, solution = solved()
+@pytest.mark.parametrize("first", [1, 3])
+def test_the_checker_rejects(name: str, first: int) -> None:
+    """The mean is found anew from the servers of all jobs, on any fabric that stands first."""
+    fabrics = document()["fabrics"]
+    jobs = {"at_once": [1, 2], "repetitions": 2}
+    problem, solution = solved(fabrics=[fabrics[3], fabrics[1]] if first == 3 else fabrics, jobs=jobs)
     code, change = CHANGES[name]
-    assert code in {violation.code for violation in check_shared_cluster(problem, change(solution)).violations}
+    findings = kind_of(problem).check(problem, change(solution), FULL)
+    assert code in {violation.code for violation in findings.violations}
 
 
 def test_what_belongs_to_flows_is_refused(tmp_path: Path) -> None:

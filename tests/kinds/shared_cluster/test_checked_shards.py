@@ -13,7 +13,7 @@ from topoopt.core.errors import CheckError
 from topoopt.core.optical_layer import ShardShape, block_layer, realisable
 from topoopt.core.proofs import Argument
 from topoopt.core.verdict import Status
-from topoopt.kinds.shared_cluster import exact
+from topoopt.kinds.shared_cluster import methods as exact
 from topoopt.verify.laws.findings import Violation
 
 LAYER = block_layer(8, 4, 4, 0.01)

@@ -23,14 +23,16 @@ def test_sprayed_over_all_paths_nothing_is_shared() -> None:
     jobs = {"at_once": [4], "repetitions": 4}
     solution = solve(cases.read(cases.instance(jobs, fabrics=[{"kind": "ideal-switch"}, *TREES])))
     assert solution.check.ok
-    rows = {row.fabric: row for row in solution.statistics}
+    rows = {row.fabric: row for row in solution.figures.statistics}
     assert rows["sprayed"].over_alone == pytest.approx(1.0, rel=1e-9)
     assert 1.0 <= rows["sprayed"].over_first <= 1.03
-    for draw in solution.draws:
+    for draw in solution.figures.draws:
         switch, hashed, _, sprayed = draw.times_ms
         assert all(one <= other <= 1.03 * one for one, other in zip(switch, sprayed, strict=True))
         assert all(one <= other * 1.001 for one, other in zip(sprayed, hashed, strict=True))
-    times = {way: [time for draw in solution.draws for time in draw.times_ms[1 + k]] for k, way in enumerate(WAYS)}
+    times = {
+        way: [time for draw in solution.figures.draws for time in draw.times_ms[1 + k]] for k, way in enumerate(WAYS)
+    }
     assert len({round(time, 9) for time in times["sprayed"]}) == 2  # those of the two classes, whoever is beside them
     assert len({round(time, 9) for time in times["hashed"]}) > 2
 

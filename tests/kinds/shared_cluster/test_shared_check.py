@@ -11,23 +11,25 @@ import pytest
 
 from tests.support.shared_cases import PARTITIONED, fat_tree, shared_cluster
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.result import Result
 from topoopt.core.shared_cluster import (
     FAT_TREE,
     Fabric,
     Goal,
+    JobClass,
+    JobTable,
     QueueOrder,
     SharedCluster,
 )
-from topoopt.core.shared_cluster_jobs import JobClass, JobTable
-from topoopt.core.shared_cluster_runs import FabricRun
-from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.core.shared_plan import FabricRun, ranges_text
 from topoopt.core.solution import Objective
 from topoopt.core.verdict import Status
+from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.simulate.cluster.objective import objective_of
-from topoopt.verify.shared_cluster.bounds import least_total_s
-from topoopt.verify.shared_cluster.check import check_shared_cluster
+from topoopt.kinds.shared_cluster.figures import objective_of
+from topoopt.verify.laws.findings import FULL
+from topoopt.verify.shared_cluster.times import least_total_s
 
 RANDOM = Fabric("thin", FAT_TREE, 400.0, 4.0)
 CLASSES = (
@@ -53,111 +55,117 @@ def problem() -> SharedCluster:
 
 
 @pytest.fixture(scope="module")
-def solution(problem: SharedCluster) -> SharedClusterSolution:
+def solution(problem: SharedCluster) -> Result[Any, Any]:
     """A right one."""
     found = solve(problem)
     assert found.check.ok, found.check.violations
     return found
 
 
-def run_changed(solution: SharedClusterSolution, place: int, **fields: Any) -> SharedClusterSolution:
-    """One run replaced."""
-    runs = list(solution.runs)
-    runs[place] = replace(runs[place], **fields)
-    return replace(solution, runs=tuple(runs))
-
-
-def stays_changed(solution: SharedClusterSolution, place: int, **fields: Any) -> SharedClusterSolution:
-    """Stays of one run replaced."""
-    return run_changed(solution, place, stays=replace(solution.runs[place].stays, **fields))
+def changed(solution: Result[Any, Any], place: int, **fields: Any) -> Result[Any, Any]:
+    """One schedule replaced."""
+    schedules = list(solution.plan.schedules)
+    schedules[place] = replace(schedules[place], **fields)
+    return replace(solution, plan=replace(solution.plan, schedules=tuple(schedules)))
 
 
 def shifted(array: np.ndarray, at: int, by: float) -> np.ndarray:
     """One entry changed."""
-    changed = array.copy()
-    changed[at] += by
-    return changed
+    altered = array.copy()
+    altered[at] += by
+    return altered
 
 
-def swapped_server(solution: SharedClusterSolution, place: int) -> SharedClusterSolution:
+def with_servers(solution: Result[Any, Any], place: int, first: Any) -> Result[Any, Any]:
+    """The first stay has other servers."""
+    texts = solution.plan.schedules[place].servers
+    return changed(solution, place, servers=(ranges_text(np.array(sorted(first))), *texts[1:]))
+
+
+def swapped_server(solution: Result[Any, Any], place: int) -> Result[Any, Any]:
     """The first stay gets a server of one that overlaps it."""
-    stays = solution.runs[place].stays
-    servers = stays.servers.copy()
+    stays = solution.figures.runs[place].stays
     other = next(s for s in range(1, len(stays)) if stays.held_from_s[s] < stays.held_to_s[0])
-    servers[0] = stays.servers_of(other)[0]
-    return stays_changed(solution, place, servers=servers)
+    return with_servers(solution, place, [stays.servers_of(other)[0], *stays.servers_of(0)[1:]])
 
 
-CHANGES: dict[str, tuple[str, Callable[[SharedClusterSolution], SharedClusterSolution]]] = {
+def ends(solution: Result[Any, Any], place: int, at: int, by: float) -> Result[Any, Any]:
+    """One end is another."""
+    return changed(solution, place, end_s=shifted(solution.plan.schedules[place].end_s, at, by))
+
+
+def starts(solution: Result[Any, Any], place: int, by: float) -> Result[Any, Any]:
+    """All starts are others."""
+    return changed(solution, place, start_s=solution.plan.schedules[place].start_s + by)
+
+
+CHANGES: dict[str, tuple[str, Callable[[Result[Any, Any]], Result[Any, Any]]]] = {
     "a server twice": ("servers", lambda s: swapped_server(s, 0)),
     "a server twice where jobs contend": ("servers", lambda s: swapped_server(s, 1)),
     "a shard over two groups": (
         "shard",
-        lambda s: stays_changed(
-            s, 0, servers=np.where(np.arange(len(s.runs[0].stays.servers)) == 0, 15, s.runs[0].stays.servers)
-        ),
+        lambda s: with_servers(s, 0, [*s.figures.runs[0].stays.servers_of(0)[1:], 15]),
     ),
-    "too early an end": (
-        "work",
-        lambda s: stays_changed(
+    "a server more": ("size", lambda s: with_servers(s, 0, [*s.figures.runs[0].stays.servers_of(0), 15])),
+    "a server that does not exist": ("stays", lambda s: with_servers(s, 0, [0, 16])),
+    "too early an end": ("work", lambda s: ends(s, 0, -1, -0.1)),
+    "too late an end": ("work", lambda s: ends(s, 0, -1, 0.1)),
+    "too early an end where jobs contend": ("contention", lambda s: ends(s, 1, 0, -0.01)),
+    "too late an end where jobs contend": ("contention", lambda s: ends(s, 1, -1, 0.1)),
+    "a start before the arrival": ("times", lambda s: starts(s, 0, -0.1)),
+    "later starts": ("work", lambda s: starts(s, 0, 0.01)),
+    "a job left out": (
+        "runs",
+        lambda s: changed(
             s,
-            0,
-            work_to_s=shifted(s.runs[0].stays.work_to_s, -1, -0.1),
-            held_to_s=shifted(s.runs[0].stays.held_to_s, -1, -0.1),
+            2,
+            **{name: getattr(s.plan.schedules[2], name)[1:] for name in ("job", "start_s", "end_s", "servers")},
         ),
     ),
-    "too early an end where jobs contend": (
-        "work",
-        lambda s: stays_changed(
-            s,
-            1,
-            work_to_s=shifted(s.runs[1].stays.work_to_s, 0, -0.01),
-            held_to_s=shifted(s.runs[1].stays.held_to_s, 0, -0.01),
+    "a job that has not ended": (
+        "runs",
+        lambda s: changed(s, 1, unfinished=np.array([3]), cut_s=float(s.plan.schedules[1].end_s.max())),
+    ),
+    "a cut with nobody at work": ("stays", lambda s: changed(s, 1, cut_s=1e6)),
+    "stays in another order": (
+        "stays",
+        lambda s: changed(
+            s, 1, job=s.plan.schedules[1].job[::-1].copy(), start_s=s.plan.schedules[1].start_s[::-1].copy()
         ),
     ),
-    "a start before the arrival": (
-        "times",
-        lambda s: stays_changed(s, 0, held_from_s=s.runs[0].stays.held_from_s - 0.1),
+    "a fabric left out": (
+        "runs",
+        lambda s: replace(s, plan=replace(s.plan, schedules=s.plan.schedules[:-1])),
     ),
-    "no time for circuits": ("switching", lambda s: stays_changed(s, 0, work_from_s=s.runs[0].stays.held_from_s)),
-    "servers kept after the work": (
-        "held",
-        lambda s: stays_changed(s, 1, held_to_s=shifted(s.runs[1].stays.held_to_s, -1, 0.1)),
-    ),
-    "a job left out": ("finished", lambda s: run_changed(s, 1, finished=s.runs[1].finished & (np.arange(14) > 0))),
-    "a fabric left out": ("runs", lambda s: replace(s, runs=s.runs[:-1])),
-    "another fabric": ("fabric", lambda s: run_changed(s, 1, fabric=replace(RANDOM, oversubscription=2.0))),
+    "no fabric": ("plan", lambda s: replace(s, plan=replace(s.plan, schedules=()))),
+    "draws": ("plan", lambda s: replace(s, plan=replace(s.plan, draws=1))),
+    "another way of scheduling": ("decisions", lambda s: replace(s, method="backfill")),
+    "no way of scheduling": ("method", lambda s: replace(s, method="lottery")),
     "another objective": ("objective", lambda s: replace(s, objective=Objective("mean_completion_time", 1.0, "s"))),
     "another bound": ("bound", lambda s: replace(s, bound=Bound(0.5, Argument.ALONE))),
     "called optimal": ("status", lambda s: replace(s, status=Status.OPTIMAL)),
     "another instance": ("instance-sha256", lambda s: replace(s, instance_sha256="0" * 64)),
-    "another class": ("classes", lambda s: replace(s, classes=(replace(s.classes[0], compute_ms=1.0), s.classes[1]))),
-    "another arrival": (
-        "jobs",
-        lambda s: replace(s, jobs=replace(s.jobs, arrival_s=shifted(s.jobs.arrival_s, -1, 1.0))),
-    ),
-    "fewer iterations": (
-        "jobs",
-        lambda s: replace(s, jobs=replace(s.jobs, iterations=np.maximum(1, s.jobs.iterations - 1))),
-    ),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_solution_is_rejected(problem: SharedCluster, solution: SharedClusterSolution, name: str) -> None:
+def test_a_changed_solution_is_rejected(problem: SharedCluster, solution: Result[Any, Any], name: str) -> None:
     """Each change is told by the code of the law it breaks."""
     code, change = CHANGES[name]
-    assert code in {violation.code for violation in check_shared_cluster(problem, change(solution)).violations}
+    assert code in {violation.code for violation in kind_of(problem).check(problem, change(solution), FULL).violations}
 
 
-def test_fabrics_that_are_not_there_are_named(problem: SharedCluster, solution: SharedClusterSolution) -> None:
+def test_fabrics_that_are_not_there_are_named(problem: SharedCluster, solution: Result[Any, Any]) -> None:
     """The first fabric alone, as a search for the objective leaves it, is no whole solution: the check says so."""
     alone = solve(problem, SolveOptions(objective_only=True))
-    for one in (alone, replace(solution, runs=solution.runs[:1])):
-        findings = check_shared_cluster(problem, one)
+    first = replace(solution, plan=replace(solution.plan, schedules=solution.plan.schedules[:1]))
+    for one in (alone, first):
+        findings = kind_of(problem).check(problem, one, FULL)
         assert findings.ok
         assert "jobs on thin, tree" in {each.figure for each in findings.not_recomputed}
-    assert not any(each.figure.startswith("jobs on") for each in check_shared_cluster(problem, solution).not_recomputed)
+    assert not any(
+        each.figure.startswith("jobs on") for each in kind_of(problem).check(problem, solution, FULL).not_recomputed
+    )
 
 
 @pytest.mark.parametrize("goal", Goal)
@@ -167,24 +175,24 @@ def test_the_objective_is_found_twice(problem: SharedCluster, monkeypatch: pytes
     assert solve(problem).check.ok
 
     def altered(goal: Goal, run: FabricRun, jobs: JobTable) -> Objective:
-        found = objective_of(goal, run, jobs)
-        return replace(found, value=1.01 * found.value)
+        exact = objective_of(goal, run, jobs)
+        return replace(exact, value=1.01 * exact.value)
 
-    monkeypatch.setattr("topoopt.kinds.shared_cluster.arrivals.objective_of", altered)
+    monkeypatch.setattr("topoopt.kinds.shared_cluster.figures.objective_of", altered)
     assert any(text.startswith("objective") for text in solve(problem).check.violations)
 
 
 def test_a_long_run_is_followed_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows are enough to see that a job had too little time."""
-    monkeypatch.setattr("topoopt.verify.shared_cluster.contention.MOMENTS", 30)
+    monkeypatch.setattr("topoopt.verify.shared_cluster.times.MOMENTS", 30)
     jobs = [(2.0 * j, 0, 30) for j in range(60)]
     problem = shared_cluster(jobs, CLASSES, servers=16, fabrics=(RANDOM,))
     solution = solve(problem)
     assert solution.check.ok
-    stays = solution.runs[0].stays
-    ends = stays.held_to_s - 0.05 * (stays.held_to_s - stays.held_from_s)
-    wrong = stays_changed(solution, 0, work_to_s=ends, held_to_s=ends)
-    assert "work" in {violation.code for violation in check_shared_cluster(problem, wrong).violations}
+    schedule = solution.plan.schedules[0]
+    wrong = changed(solution, 0, end_s=schedule.end_s - 0.05 * (schedule.end_s - schedule.start_s))
+    findings = kind_of(problem).check(problem, wrong, FULL)
+    assert "contention" in {violation.code for violation in findings.violations}
 
 
 def test_least_total_time_of_one_machine() -> None:

@@ -11,8 +11,7 @@ import pytest
 from tests.support import at_once_cases
 from tests.support.plain_cluster_figures import load_rows, run_figures
 from tests.support.shared_cases import PARTITIONED, fat_tree, shared_cluster
-from topoopt.core.shared_cluster import QueueOrder, SharedCluster
-from topoopt.core.shared_cluster_jobs import JobClass
+from topoopt.core.shared_cluster import JobClass, QueueOrder, SharedCluster
 from topoopt.kinds.pipeline import solve
 
 CLASSES = (
@@ -48,17 +47,17 @@ def test_figures_of_runs(name: str, seed: int) -> None:
     """Every figure of every fabric."""
     solution = solve(crowded(seed, **SETTINGS[name]))
     assert solution.check.ok
-    for place, found in enumerate(solution.metrics):
+    for place, found in enumerate(solution.figures.metrics):
         assert found is not None
-        assert flat(asdict(found)) == pytest.approx(flat(run_figures(solution, place)), rel=1e-9, abs=1e-9)
+        assert flat(asdict(found)) == pytest.approx(flat(run_figures(solution.figures, place)), rel=1e-9, abs=1e-9)
 
 
 def test_statistics_of_jobs_at_once() -> None:
     """Every row of every load and fabric."""
     _, solution = at_once_cases.solved()
-    due = load_rows(solution)
-    assert len(solution.statistics) == len(due) == 2 * len(solution.fabrics)
-    for found, right in zip(solution.statistics, due, strict=True):
+    due = load_rows(solution.figures)
+    assert len(solution.figures.statistics) == len(due) == 2 * len(solution.figures.fabrics)
+    for found, right in zip(solution.figures.statistics, due, strict=True):
         assert found.fabric == right.pop("fabric")
         figures = asdict(found)
         del figures["fabric"]

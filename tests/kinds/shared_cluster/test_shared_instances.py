@@ -14,11 +14,11 @@ from topoopt.core.shared_cluster import (
     FAT_TREE,
     IDEAL_SWITCH,
     PARTITIONED,
+    DrawnJobs,
     SharedCluster,
 )
-from topoopt.core.shared_cluster_jobs import DrawnJobs
 from topoopt.kinds.instance_file import instance_text, read_instance
-from topoopt.kinds.job.solution_file import SOLUTION_FILE as JOB_SOLUTIONS
+from topoopt.kinds.job import SOLUTION_FILE as JOB_SOLUTIONS
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 

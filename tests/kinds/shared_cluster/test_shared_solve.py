@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,15 +16,16 @@ from tests.support.shared_cases import IDEAL, PARTITIONED, fat_tree, plain_class
 from topoopt.core.errors import InputError, LimitError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.optical_layer import staggered_layer
+from topoopt.core.result import Result
 from topoopt.core.shared_cluster import (
     Contention,
+    DrawnJobs,
     Goal,
+    JobClass,
     QueueOrder,
     SharedCluster,
 )
-from topoopt.core.shared_cluster_jobs import DrawnJobs, JobClass
-from topoopt.core.shared_cluster_runs import FabricRun
-from topoopt.core.shared_cluster_solution import SharedClusterSolution
+from topoopt.core.shared_plan import FabricRun
 from topoopt.core.verdict import Status
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
@@ -37,7 +39,7 @@ ONE, TWO, FOUR, SIX, EIGHT = (plain_class(f"c{k}", k) for k in (1, 2, 4, 6, 8))
 SIZES = (ONE, TWO, FOUR, SIX, EIGHT)
 
 
-def solved(problem: SharedCluster, **options: object) -> SharedClusterSolution:
+def solved(problem: SharedCluster, **options: object) -> Result[Any, Any]:
     """The solution, which the checker accepts."""
     solution = solve(problem, SolveOptions(**options))  # type: ignore[arg-type]
     assert solution.check.ok, solution.check.violations
@@ -55,8 +57,8 @@ def starts(run: FabricRun) -> dict[int, float]:
 def test_first_come_first_served_by_hand() -> None:
     """Eight servers: 6 for 10 s, then 4 must wait for them, and 2 behind it wait too."""
     solution = solved(shared_cluster([(0, 3, 10), (1, 2, 5), (2, 1, 5)], SIZES))
-    assert starts(solution.runs[0]) == {0: 0.0, 1: 10.0, 2: 10.0}
-    metrics = solution.metrics[0]
+    assert starts(solution.figures.runs[0]) == {0: 0.0, 1: 10.0, 2: 10.0}
+    metrics = solution.figures.metrics[0]
     assert metrics is not None
     assert metrics.makespan_s == pytest.approx(15.0)
     assert metrics.waiting_s.mean == pytest.approx(17 / 3)
@@ -70,9 +72,9 @@ def test_first_come_first_served_by_hand() -> None:
 def test_backfilling_by_hand() -> None:
     """Any that fits starts at once; with a reservation only what ends before the first one's turn."""
     jobs = [(0.0, 3, 10), (1.0, 4, 5), (2.0, 1, 20), (3.0, 1, 5)]
-    any_fits = solved(shared_cluster(jobs, SIZES, queue=QueueOrder.BACKFILL)).runs[0]
+    any_fits = solved(shared_cluster(jobs, SIZES, queue=QueueOrder.BACKFILL)).figures.runs[0]
     assert starts(any_fits) == {0: 0.0, 2: 2.0, 1: 22.0, 3: 10.0}
-    reserved = solved(shared_cluster(jobs, SIZES, queue=QueueOrder.RESERVE)).runs[0]
+    reserved = solved(shared_cluster(jobs, SIZES, queue=QueueOrder.RESERVE)).figures.runs[0]
     assert starts(reserved) == {0: 0.0, 3: 3.0, 1: 10.0, 2: 15.0}
 
 
@@ -80,14 +82,14 @@ def test_fragments_hold_a_job_back() -> None:
     """Two switches of four servers, two free under each: a job of 4 waits though 4 are free."""
     jobs = [(0.0, 1, 100), (0.0, 2, 10), (0.0, 1, 100), (20.0, 2, 10)]
     problem = shared_cluster(jobs, SIZES, ports=4)
-    run = solved(problem).runs[0]
+    run = solved(problem).figures.runs[0]
     held = {job: run.stays.servers_of(stay).tolist() for stay, job in enumerate(run.stays.job.tolist())}
     assert (held[0], held[1], held[2]) == ([0, 1], [4, 5, 6, 7], [2, 3])
     # Best fit kept the second switch whole.
     assert starts(run)[3] == 20.0
     spread = [(0.0, 2, 10), (0.0, 1, 100), (0.0, 1, 10), (1.0, 1, 100), (20.0, 2, 10)]
     # Group 0 holds j0 until 10 s, group 1 j1 and j2; j3 waits until 10 s and goes where least is left: group 1.
-    assert starts(solved(shared_cluster(spread, SIZES, ports=4)).runs[0])[4] == 20.0
+    assert starts(solved(shared_cluster(spread, SIZES, ports=4)).figures.runs[0])[4] == 20.0
 
 
 def fragmented(**fields: object) -> SharedCluster:
@@ -99,11 +101,11 @@ def fragmented(**fields: object) -> SharedCluster:
 def test_moving_a_job_makes_room() -> None:
     """The move costs 3 + 2 s of one job and saves a wait of 980 s; the waiting job starts after the checkpoint."""
     still = solved(fragmented(switching_s=2.0, checkpoint_s=3.0))
-    assert starts(still.runs[0])[4] == 1002.0
-    assert still.metrics[0] is not None
-    assert still.metrics[0].stranded == pytest.approx(4 * 982 / 1054)
+    assert starts(still.figures.runs[0])[4] == 1002.0
+    assert still.figures.metrics[0] is not None
+    assert still.figures.metrics[0].stranded == pytest.approx(4 * 982 / 1054)
     solution = solved(fragmented(switching_s=2.0, checkpoint_s=3.0, defragment=True))
-    moved, metrics = solution.runs[0], solution.metrics[0]
+    moved, metrics = solution.figures.runs[0], solution.figures.metrics[0]
     assert starts(moved)[4] == 23.0
     assert metrics is not None
     assert metrics.moves == 1
@@ -117,7 +119,7 @@ def test_moving_a_job_makes_room() -> None:
 
 def test_a_move_that_does_not_pay_is_not_made() -> None:
     """The pause is longer than the wait it saves."""
-    metrics = solved(fragmented(switching_s=2.0, checkpoint_s=990.0, defragment=True)).metrics[0]
+    metrics = solved(fragmented(switching_s=2.0, checkpoint_s=990.0, defragment=True)).figures.metrics[0]
     assert metrics is not None
     assert metrics.moves == 0
 
@@ -125,13 +127,15 @@ def test_a_move_that_does_not_pay_is_not_made() -> None:
 def test_look_ahead_hides_the_switching_time() -> None:
     """A job that waited as long as circuits take starts at once; one that waited less waits for the rest."""
     jobs = [(0.0, 4, 20), (12.0, 4, 10), (13.0, 4, 10)]
-    plain = solved(shared_cluster(jobs, SIZES, switching_s=10.0)).runs[0]
+    plain = solved(shared_cluster(jobs, SIZES, switching_s=10.0)).figures.runs[0]
     assert plain.stays.work_from_s.tolist() == [10.0, 40.0, 60.0]
-    ahead = solved(shared_cluster(jobs, SIZES, switching_s=10.0, look_ahead=True)).runs[0]
+    ahead = solved(shared_cluster(jobs, SIZES, switching_s=10.0, look_ahead=True)).figures.runs[0]
     # j1 is wired from 12 s on and starts when j0 ends at 30 s. The plane of j0 is free from then on, so j2 is ready at
     # 40 s, when j1 ends.
     assert ahead.stays.work_from_s.tolist() == [10.0, 30.0, 40.0]
-    short = solved(shared_cluster([(0.0, 4, 20), (25.0, 4, 10)], SIZES, switching_s=10.0, look_ahead=True)).runs[0]
+    short = solved(
+        shared_cluster([(0.0, 4, 20), (25.0, 4, 10)], SIZES, switching_s=10.0, look_ahead=True)
+    ).figures.runs[0]
     assert short.stays.work_from_s.tolist() == [10.0, 35.0]
 
 
@@ -142,7 +146,7 @@ SENDING = JobClass("sending", 4, (100.0,), 60.0, allreduce_bytes=2e9)
 def test_a_job_alone_takes_its_time_everywhere() -> None:
     """On a fabric of the same rate without contention of its own."""
     fabrics = (PARTITIONED, IDEAL, fat_tree(), fat_tree("at aggregation", ratio=2.0, oversubscribed_at="aggregation"))
-    for metrics in solved(shared_cluster([(0.0, 0, 50)], [SENDING], fabrics=fabrics)).metrics:
+    for metrics in solved(shared_cluster([(0.0, 0, 50)], [SENDING], fabrics=fabrics)).figures.metrics:
         assert metrics is not None
         assert metrics.iteration_ms.mean == pytest.approx(100.0)
 
@@ -161,7 +165,7 @@ def interleaved_racks(iterations: int, contention: Contention) -> FabricRun:
     jobs = [(0.0, 0, 10 if server % 2 else 5) for server in range(16)]
     jobs += [(5.0, 1, 1000), (10.0, 1, iterations)]
     problem = shared_cluster(jobs, [filler, pair], servers=16, fabrics=(fat_tree(ratio=2.0),))
-    return solved(replace(problem, contention=contention)).runs[0]
+    return solved(replace(problem, contention=contention)).figures.runs[0]
 
 
 def test_two_equal_jobs_on_one_bottleneck() -> None:
@@ -192,7 +196,7 @@ def test_spread_shards_reach_over_borders() -> None:
     fabrics = (replace(PARTITIONED, placement="spread"),)
     problem = shared_cluster([(0.0, 0, 5), (0.0, 0, 5)], classes, servers=16, fabrics=fabrics)
     problem = replace(problem, layer=staggered_layer(16, 4, 8, 0.0))
-    run = solved(problem).runs[0]
+    run = solved(problem).figures.runs[0]
     assert starts(run) == {0: 0.0, 1: 0.0}
     for stay in range(2):
         switches = problem.layer.switch_of[:, run.stays.servers_of(stay)]
@@ -238,7 +242,7 @@ def test_random_clusters_pass_the_check(seed: int, queue: QueueOrder, defragment
     problem = replace(problem, contention=FORMULAS[int(rng.integers(2))])
     solution = solved(problem)
     assert solution.objective.value >= solution.bound.value * (1 - 1e-9)
-    assert all(run.whole for run in solution.runs)
+    assert all(run.whole for run in solution.figures.runs)
 
 
 @settings(derandomize=True, deadline=None, max_examples=25)
@@ -254,7 +258,7 @@ def test_an_ideal_switch_is_never_slower(seed: int, contention: Contention, path
     fabrics = [IDEAL, fat_tree(ratio=float(rng.uniform(1, 6)), paths=paths, placement="random")]
     jobs = [(0.0, c, int(rng.integers(1, 40))) for c in range(4)]
     problem = replace(shared_cluster(jobs, classes, servers=16, fabrics=fabrics), contention=contention)
-    ideal, tree = solved(problem, seed=seed).runs
+    ideal, tree = solved(problem, seed=seed).figures.runs
     assert (
         ideal.stays.held_to_s[np.argsort(ideal.stays.job)] <= tree.stays.held_to_s[np.argsort(tree.stays.job)] + 1e-9
     ).all()
@@ -271,7 +275,7 @@ def test_a_class_is_planned_first() -> None:
     problem = replace(problem, layer=staggered_layer(8, plan.cluster.degree, 8, 0.0), goal=Goal.ITERATION_TIME)
     solution = solved(problem)
     assert solution.objective.value == pytest.approx(solve(plan, SolveOptions(objective_only=True)).objective.value)
-    assert solution.classes[0].compute_ms <= solution.classes[0].iteration_ms[0]
+    assert solution.figures.classes[0].compute_ms <= solution.figures.classes[0].iteration_ms[0]
 
 
 def test_infinite_rates_make_fabrics_equal() -> None:
@@ -280,7 +284,7 @@ def test_infinite_rates_make_fabrics_equal() -> None:
     classes = [replace(one, allreduce_bytes=1.0) for one in classes]
     fabrics = [replace(one, server_gbps=1e6) for one in (IDEAL, fat_tree(), fat_tree("thin", ratio=3.0))]
     jobs = [(0.1 * j, j % 2, 20 + j) for j in range(12)]
-    runs = solved(shared_cluster(jobs, classes, fabrics=[PARTITIONED, *fabrics])).runs
+    runs = solved(shared_cluster(jobs, classes, fabrics=[PARTITIONED, *fabrics])).figures.runs
     for run in runs[1:]:
         np.testing.assert_allclose(run.stays.held_to_s, runs[0].stays.held_to_s, rtol=1e-6)
 
@@ -289,7 +293,7 @@ def test_one_server_queue_as_pollaczek_and_khinchin_say() -> None:
     """Jobs of all servers and one length, Poisson arrivals at load 0.6: mean wait 0.6 S / (2 (1 - 0.6))."""
     problem = shared_cluster([], [replace(EIGHT, duration_s=100.0)])
     problem = replace(problem, jobs=DrawnJobs(20_000, ((0, 1.0),), load=0.6))
-    metrics = solved(problem, seed=1).metrics[0]
+    metrics = solved(problem, seed=1).figures.metrics[0]
     assert metrics is not None
     assert metrics.waiting_s.mean == pytest.approx(75.0, rel=0.05)
     assert metrics.utilisation == pytest.approx(0.6, rel=0.02)
@@ -303,7 +307,10 @@ def test_many_server_queue_as_erlang_says() -> None:
     top = offered**4 / math.factorial(4) / (1 - 0.8)
     waits = top / (sum(offered**k / math.factorial(k) for k in range(4)) + top)
     means = [
-        metrics.waiting_s.mean for seed in range(1, 5) for metrics in solved(problem, seed=seed).metrics[:1] if metrics
+        metrics.waiting_s.mean
+        for seed in range(1, 5)
+        for metrics in solved(problem, seed=seed).figures.metrics[:1]
+        if metrics
     ]
     assert np.mean(means) == pytest.approx(waits * 100.0 / (4 * 0.2), rel=0.05)
 
@@ -315,7 +322,7 @@ def test_the_published_mix_gives_the_published_figures() -> None:
     problem = replace(problem, fabrics=problem.fabrics[:1])
     means = []
     for seed in range(20):
-        metrics = solved(problem, seed=seed).metrics[0]
+        metrics = solved(problem, seed=seed).figures.metrics[0]
         assert metrics is not None
         means.append(metrics.iteration_ms.mean)
         assert metrics.iteration_ms.p99 == pytest.approx(131.546)
@@ -336,7 +343,7 @@ def test_same_seed_same_jobs_and_servers() -> None:
     """Draws of jobs, servers and paths hang on the seed alone."""
     problem = shared_cluster([], [replace(TWO, duration_s=10.0)], fabrics=(replace(IDEAL, placement="random"),))
     problem = replace(problem, jobs=DrawnJobs(50, ((0, 1.0),), load=0.7))
-    one, again, other = (solved(problem, seed=seed) for seed in (4, 4, 5))
+    one, again, other = (solved(problem, seed=seed).figures for seed in (4, 4, 5))
     np.testing.assert_array_equal(one.runs[0].stays.servers, again.runs[0].stays.servers)
     np.testing.assert_array_equal(one.jobs.arrival_s, again.jobs.arrival_s)
     assert not np.array_equal(one.jobs.arrival_s, other.jobs.arrival_s)

@@ -13,12 +13,9 @@ from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.units import GIB
-from topoopt.simulate.llm_training.balanced_stages import with_balanced
-from topoopt.simulate.llm_training.ledger import ledger
-from topoopt.simulate.llm_training.stage_parts import FORWARD, INPUTS, WEIGHTS, stage_parts
-from topoopt.simulate.llm_training.stage_table import stage_tables
+from topoopt.simulate.llm_training.costs import GroupRates, ledger
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.llm_training.transfers import GroupRates
+from topoopt.simulate.llm_training.times import FORWARD, INPUTS, WEIGHTS, stage_parts, stage_tables, with_balanced
 
 
 def _problem(layers: int, memory_gib: float, vocabulary: int = 128_256) -> LlmTrainingProblem:

@@ -13,13 +13,10 @@ from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Overlap
 from topoopt.core.pipeline import PipelineShape, StageCosts
-from topoopt.simulate.llm_training.estimate import estimate
-from topoopt.simulate.llm_training.iteration_times import iteration_times
-from topoopt.simulate.llm_training.layer_times import LayerTimes
-from topoopt.simulate.llm_training.rank_times import rank_times
-from topoopt.simulate.llm_training.step import strategy_times
+from topoopt.simulate.llm_training.costs import GroupRates, LayerTimes
+from topoopt.simulate.llm_training.step import estimate, strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.llm_training.transfers import GroupRates
+from topoopt.simulate.llm_training.times import iteration_times, rank_times
 
 UNIFORM = LanguageModel("uniform", 32, 4096, 16384, 32, 32, 128, vocabulary=1, gated=False)
 """Embedding and head take next to nothing."""

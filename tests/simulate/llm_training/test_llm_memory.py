@@ -11,11 +11,10 @@ from tests.support.llm_cases import strategy, training
 from topoopt.core.language_model import Experts, LanguageModel
 from topoopt.core.llm_training import NumberFormats
 from topoopt.core.units import GIB
-from topoopt.simulate.llm_training.estimate import estimate
-from topoopt.simulate.llm_training.ledger import in_flight, layer_activations
-from topoopt.simulate.llm_training.part_weights import part_weights, rank_weights
+from topoopt.simulate.llm_training.costs import in_flight, layer_activations, part_weights, rank_weights
+from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.verify.llm_training.memory import weights_at
+from topoopt.verify.llm_training.costs import weights_at
 from topoopt.verify.llm_training.space import records_of, row_of
 from topoopt.workloads.llm_training.facts import parameters
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.llm_cases import strategy, training
 from topoopt.core.llm_training import NumberFormats
+from topoopt.simulate.llm_training.costs import iteration_traffic
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.llm_training.traffic import iteration_traffic
 
 RUNS = [
     ("gpt3-175b", 1024, 1536, 2048, {"tensor": 8, "pipeline": 8, "chunks": 6, "data": 16},

@@ -14,14 +14,11 @@ from tests.support.plain_pipeline import plain_makespan
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Overlap, ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule
-from topoopt.kinds.llm_training.timeline import stage_times
-from topoopt.simulate.llm_training.iteration_times import iteration_times
-from topoopt.simulate.llm_training.order_bound import order_bounds
-from topoopt.simulate.llm_training.rules import strategy_problems
-from topoopt.simulate.llm_training.stage_parts import stage_parts
+from topoopt.kinds.llm_training.figures import stage_figures
+from topoopt.simulate.llm_training.costs import GroupRates
 from topoopt.simulate.llm_training.step import strategy_orders, strategy_times
-from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.llm_training.transfers import GroupRates
+from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
+from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts
 
 MODELS = ("llama3-70b", "gpt3-175b", "llama3-405b", "mixtral-8x22b", "deepseek-v3", "qwen3-235b")
 CHUNKS = {PipelineSchedule.INTERLEAVED: (2, 3, 4), PipelineSchedule.DUALPIPE_V: (2,)}
@@ -77,7 +74,7 @@ def test_passes_end_when_a_plain_simulation_says(schedule: PipelineSchedule) -> 
     rng = random.Random(11)
     for _ in range(4):
         problem, one = drawn(rng, schedule, most=4)
-        stages = stage_times(problem, one)
+        stages = stage_figures(problem, one)
         passes = {"F": stages.forward_s, "B": stages.inputs_s, "W": stages.weights_s}
         exact = {name: [Fraction(value) for value in values] for name, values in passes.items()}
         orders = strategy_orders(problem, one)

@@ -14,11 +14,9 @@ from tests.support.llm_cases import strategy, training
 from topoopt.core.parallelism import RANK_ORDERS, TENSOR_FIRST, ParallelStrategy
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.pipeline import PipelineSchedule
-from topoopt.simulate.llm_training.network.groups import rank_coordinates
-from topoopt.simulate.llm_training.placing import ranks_beside
+from topoopt.simulate.llm_training.costs import GroupRates, layer_traffic, ranks_beside
+from topoopt.simulate.llm_training.network.links import rank_coordinates
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.llm_training.traffic import layer_traffic
-from topoopt.simulate.llm_training.transfers import GroupRates
 
 
 def counted(one: ParallelStrategy, g: int) -> tuple[int, ...]:

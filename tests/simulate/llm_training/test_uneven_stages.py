@@ -10,8 +10,8 @@ import pytest
 from tests.support.llm_cases import strategy, training
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.strategies import columns_of, stage_layers
+from topoopt.simulate.llm_training.times import iteration_times
 
 
 def _best(problem: LlmTrainingProblem, tried: list[ParallelStrategy]) -> tuple[float, ParallelStrategy]:

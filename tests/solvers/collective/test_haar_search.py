@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from solvers.collective.breadth_first import step_loads
-from solvers.collective.haar_search import search_haar
+from solvers.collective.cayley_search import search_haar
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
 from topoopt.core.cayley import SemidirectGroup, haar_arcs

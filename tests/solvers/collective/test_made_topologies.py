@@ -10,11 +10,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from solvers.collective.all_to_all import all_to_all_rate
 from solvers.collective.breadth_first import step_loads
 from solvers.collective.cayley_search import search_cayley
-from solvers.collective.ratio import ratio_cut
-from solvers.collective.shortest_path_split import shortest_path_rate
+from solvers.collective.flows import ratio_cut
+from solvers.collective.limits import all_to_all_rate
+from solvers.collective.paths import shortest_path_rate
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
 from topoopt.core.cayley import SemidirectGroup

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from solvers.collective.all_to_all import all_to_all_bound, all_to_all_rate
-from solvers.collective.pair_lengths import descended_lengths
+from solvers.collective.limits import all_to_all_bound, all_to_all_rate, descended_lengths
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.verify.collective.bounds import all_to_all_units
+from topoopt.verify.collective.check import all_to_all_units
 
 
 def enclosed(network: RatedNetwork, stop: Stop | None = None) -> tuple[float, float]:

@@ -9,20 +9,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from solvers.collective.all_to_all import all_to_all_rate
-from solvers.collective.allreduce import allreduce_rate
 from solvers.collective.breadth_first import step_loads
-from solvers.collective.forest import best_scale, fixed_scale, forest, scaled
-from solvers.collective.limits import limiting
-from solvers.collective.ratio import cut_ratio, ratio_cut
+from solvers.collective.flows import cut_ratio, ratio_cut
+from solvers.collective.limits import all_to_all_rate, allreduce_rate, limiting
+from solvers.collective.trees import best_scale, fixed_scale, forest, scaled
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
 from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.collective.bounds import all_to_all_units, allgather_ratio, allreduce_units
-from topoopt.verify.collective.check import bandwidth_us
+from topoopt.verify.collective.check import all_to_all_units, allgather_ratio, allreduce_units, bandwidth_us
 
 F = Fraction
 
@@ -227,7 +224,7 @@ def test_transposing_swaps_allgather_and_reduce_scatter(switches: bool) -> None:
         summed, gathered = (bandwidth_us(one, limiting(one, Stop())) for one in found)
         assert summed == gathered
         up, down = (solve(one, SolveOptions(method="forest")) for one in found)
-        assert up.time_us == pytest.approx(down.time_us, rel=1e-9)
+        assert up.figures.time_us == pytest.approx(down.figures.time_us, rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.collective.switched import NEIGHBOURS, least_time, step_time_s, steps_of
+from solvers.collective.timing import NEIGHBOURS, least_time, step_time_s, steps_of
 from tests.support.cli_cases import run
-from topoopt.core.switched_collective import SteppedCollective as C
-from topoopt.core.switched_collective import SwitchedCollective
-from topoopt.verify.collective.switched import check_circuits
+from topoopt.core.collective import SteppedCollective as C
+from topoopt.core.collective import SwitchedCollective
+from topoopt.verify.collective.check import check_circuits
 
 EIGHT = SwitchedCollective(C.HALVING_DOUBLING, 8, 2, 8.0, 1.0, 0.0)
 """Vector of 8 bytes, 1 byte a second and circuit, two ports."""

@@ -22,7 +22,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation
 from topoopt.core.search_settings import RobustGoal, SearchSettings
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.kinds.job.record import RECORDS
+from topoopt.kinds.job import RECORDS
 from topoopt.kinds.pipeline import search_problems
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph

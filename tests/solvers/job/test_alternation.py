@@ -10,16 +10,16 @@ import pytest
 from solvers.job.joint_tables import joint_problems
 from solvers.job.methods import METHODS, run_method
 from solvers.stop import Stop
+from tests.support.simulated import evaluate_plan
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.units import GIB
 from topoopt.core.verdict import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.job.check import check_solution
+from topoopt.verify.job.check import CHECKER
 from topoopt.verify.job.plan import check_plan
 
 
@@ -135,13 +135,13 @@ def test_solving_gives_a_checked_solution_whose_parts_agree():
     instance = CoOptimisation("job", Cluster(8, 2, 3, 50.0), job(8))
     solution = solve(instance, SolveOptions(budget=200, seed=3))
     assert solution.check.ok, solution.check.violations
-    assert check_solution(instance, solution).violations == ()
-    assert solution.objective.value == solution.evaluation.iteration_time_ms
+    assert CHECKER(instance, solution).violations == ()
+    assert solution.objective.value == solution.figures.evaluation.iteration_time_ms
     assert solution.bound.value <= solution.objective.value
-    parts = solution.breakdown
+    parts = solution.figures.breakdown
     total = parts.compute_ms + parts.model_parallel_ms + parts.allreduce_ms + parts.idle_ms
     assert total == pytest.approx(solution.objective.value, rel=1e-12)
-    assert [line.fabric for line in solution.baselines] == [
+    assert [line.fabric for line in solution.figures.baselines] == [
         "ideal-switch",
         "fat-tree",
         "full-fat-tree",
@@ -155,7 +155,7 @@ def test_a_job_without_any_traffic_is_solved_to_optimality():
     solution = solve(CoOptimisation("still", Cluster(4, 1, 2, 50.0), workload), SolveOptions(budget=20))
     assert (solution.objective.value, solution.status.value) == (4.0, "optimal")
     assert solution.bound.value == pytest.approx(4.0, rel=1e-9)
-    assert solution.bandwidth_tax == 1.0
+    assert solution.figures.bandwidth_tax == 1.0
 
 
 def test_plans_route_the_pairs_with_demand_and_no_others():

@@ -17,12 +17,12 @@ from solvers.job.joint_tables import joint_problems, joint_tables, ring_orders
 from solvers.job.methods import run_method
 from solvers.stop import Stop
 from tests.support.joint_cases import BI, CASES, job, least_time, plain_phases, plain_theta, strategies, tables
+from tests.support.simulated import evaluate_plan
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.workload import Operator, Split, Workload
-from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.verify.job.joint_bound import joint_bound
 from topoopt.verify.job.plan import check_plan
 

@@ -18,12 +18,12 @@ from solvers.job.strategy.screening import estimated_ms, promising, too_many_tas
 from solvers.job.strategy.starts import Start, data_parallel, starting_strategies
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
+from tests.support.simulated import evaluate_plan
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.demand import Demand
 from topoopt.core.job import CoOptimisation
 from topoopt.core.strategy import Placement, Strategy, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate

@@ -16,12 +16,13 @@ from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import ConvergencePoint, JobSolution
+from topoopt.core.job_solution import ConvergencePoint
+from topoopt.core.result import Result
 from topoopt.core.verdict import StopReason
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.job.check import check_solution
+from topoopt.verify.job.check import CHECKER
 
 FIFO, FAIR, FIRST = LinkSharing.FIFO, LinkSharing.FAIR, LinkSharing.TRANSFERS_FIRST
 CLUSTER = Cluster(4, 1, 2, 25.0)
@@ -97,17 +98,17 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_solution_says_which_and_the_checker_holds_it_to_that(file: Path) -> None:
-    """The order stands in the cluster of the solution; one that is not allowed is rejected."""
+    """The order is a decision of the plan; one that is not allowed is rejected."""
     instance = read_instance(file)
     assert isinstance(instance, CoOptimisation)
     solution = solve(instance, SolveOptions(budget=60, seed=1))
-    assert isinstance(solution, JobSolution)
-    assert solution.cluster.link_sharing in (FAIR, FIRST)
+    assert isinstance(solution, Result)
+    assert solution.plan.link_sharing in (FAIR, FIRST)
     assert solution.check.ok
-    other = replace(solution, cluster=replace(solution.cluster, link_sharing=FIFO))
-    assert "cluster" in {each.code for each in check_solution(instance, other).violations}
+    other = replace(solution, plan=replace(solution.plan, link_sharing=FIFO))
+    assert "link-sharing" in {each.code for each in CHECKER(instance, other).violations}
     own = replace(instance, search=replace(instance.search, link_sharing=()))
-    assert "cluster" in {each.code for each in check_solution(own, solution).violations}
+    assert "link-sharing" in {each.code for each in CHECKER(own, solution).violations}
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from solvers.job.methods import default_budget, run_method
 from solvers.stop import Stop
 from tests.support.paths import INSTANCES
 from tests.support.plan_bounds import plan_bounds
+from tests.support.simulated import evaluate_plan
 from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation
 from topoopt.core.workload import Workload
 from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.job.solve import evaluate_plan
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate

@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from solvers.placement.block_graph import BlockGraph
-from solvers.placement.compaction import compacted
+from solvers.placement.compaction import BlockGraph, compacted
 from tests.support.placed_graphs import problem, random_problems
-from topoopt.kinds.placement.latency_outcome import expanded
-from topoopt.simulate.placement.arrays import placement_arrays
-from topoopt.simulate.placement.rates import uniform_rates
-from topoopt.simulate.placement.schedule import simulated
+from topoopt.kinds.placement.methods import expanded
+from topoopt.simulate.placement import placement_arrays, simulated, uniform_rates
 
 
 def graph_of(instance):

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 
 from formulations.placement.favourite_children import FavouriteChildren, build_arrays, favourites
 from solvers.backends import SOLVERS
-from solvers.placement.search.earliest_start import earliest_start, favourite_child
-from solvers.placement.search.groups import group_graph
-from solvers.placement.search.starts import STARTS, first_placements
+from solvers.placement.makespan_search import STARTS, earliest_start, favourite_child, first_placements, group_graph
 from tests.support.placed_graphs import problem, random_problems
-from topoopt.simulate.placement.arrays import placement_arrays
+from topoopt.simulate.placement import placement_arrays
 
 
 def placed(instance, rule):

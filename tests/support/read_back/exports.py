@@ -38,8 +38,7 @@ from topoopt.formats.patch_list.read import read_patch_list
 from topoopt.formats.patch_list.steps import STEPS_FILE
 from topoopt.formats.schedules.reader import ScheduleOptions
 from topoopt.library.exports import check_choices
-from topoopt.verify.collective.order import OrderLimitError
-from topoopt.verify.collective.program import execute
+from topoopt.verify.collective.program import OrderLimitError, execute
 
 
 def _astrasim(folder: Path) -> object:
@@ -107,7 +106,7 @@ READERS: Mapping[str, Callable[[Path], object]] = {
 
 def programs_of(target: str, folder: Path, solution: Any) -> tuple[ChunkProgram, ...]:
     """Schedules of collectives in the files of an export, as they are executed."""
-    options = ScheduleOptions(root=getattr(solution, "root", 0))
+    options = ScheduleOptions(root=getattr(getattr(solution, "problem", None), "root", 0))
     if target == "msccl":
         return tuple(read_algorithm(file, options) for file in sorted(folder.glob("*.xml")))
     if target == "mscclpp":

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
-
 import numpy as np
 import pytest
 
-from solvers.job.baselines import graph_of
-from tests.support.paths import INSTANCES
+from tests.support.built_again.baselines import graph_of, time_built_again
 from tests.support.verify_cases import dense, make_cluster, sample_splits
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.job import BaselineSettings, FabricChoice
-from topoopt.core.job_solution import Baseline
+from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.strategy import Placement, Strategy, strided_groups
 from topoopt.core.workload import Workload
 from topoopt.costs.default_book import default_price_book
-from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.kind import SolveOptions
-from topoopt.kinds.pipeline import solve
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.chosen import options_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.job.fabrics.asked import asked_fabric
-from topoopt.verify.job.fabrics.baselines import check_baselines
 from topoopt.verify.job.fabrics.parts_list import equal_cost_gbps, plan_parts, price_at, price_of
-from topoopt.verify.job.simulation.budget import EventBudget
-from topoopt.verify.laws.findings import FULL, ViolationLog
+from topoopt.verify.laws.findings import ViolationLog
 
 CHOICES = (
     *map(FabricChoice, FABRICS),
@@ -46,13 +36,6 @@ CHOICES = (
 )
 
 
-@cache
-def some_solution():
-    """Any solution of a job; only its seed and its baselines are looked at."""
-    instance = read_instance(INSTANCES / "tiny-4.yaml")
-    return instance, solve(instance, SolveOptions(budget=20, seed=1))
-
-
 def drawn_job(servers: int, rng: np.random.Generator):
     """A few layers split and placed at random."""
     splits = sample_splits([p for p in range(1, servers + 1) if servers % p == 0], 0.1, 0.2)
@@ -64,9 +47,9 @@ def drawn_job(servers: int, rng: np.random.Generator):
     return Workload("drawn", 8 * servers, tuple(layers)), Strategy(tuple(placements))
 
 
-def baselines_of(cluster, workload, strategy, seed):
-    """The time of every fabric the cluster has, by the engine."""
-    graph, lines = build_task_graph(cluster, workload, strategy), []
+def fabrics_of(cluster, workload, strategy, seed):
+    """The time of every fabric the cluster has, by the engine, and its links where they are direct."""
+    graph, rows = build_task_graph(cluster, workload, strategy), {}
     for choice in CHOICES:
         options = options_of(choice, BaselineSettings(), seed)
         try:
@@ -74,8 +57,8 @@ def baselines_of(cluster, workload, strategy, seed):
         except InputError:
             continue
         links = graph_of(cluster, network) if FABRICS[choice.fabric].kind == "direct" else None
-        lines.append(Baseline(choice.name, simulate(graph, network).iteration_time_ms, "", strategy, links))
-    return tuple(lines)
+        rows[choice.name] = (choice, simulate(graph, network).iteration_time_ms, links)
+    return rows
 
 
 CLUSTERS = [
@@ -92,29 +75,23 @@ def test_the_engine_and_the_checker_agree_on_every_fabric(servers, degree, links
     cluster = make_cluster(servers, degree, links, link_gbps=40.0, hop_latency_us=1.0, ring_round_latency_us=2.1)
     workload, strategy = drawn_job(servers, rng)
     seed = int(rng.integers(1000))
-    instance, solution = some_solution()
-    instance = replace(instance, cluster=cluster, workload=workload, baselines=BaselineSettings(fabrics=CHOICES))
-    lines = baselines_of(cluster, workload, strategy, seed)
-    assert {"ideal-switch", "fat-tree", "random-regular"} <= {line.fabric for line in lines}
-    findings = ViolationLog()
-    stated = replace(solution, baselines=lines, seed=seed)
-    check_baselines(findings, instance, stated, default_price_book(), EventBudget.of(FULL))
+    problem = CoOptimisation("drawn", cluster, workload, baselines=BaselineSettings(fabrics=CHOICES))
+    rows = fabrics_of(cluster, workload, strategy, seed)
+    assert {"ideal-switch", "fat-tree", "random-regular"} <= set(rows)
+    findings, book = ViolationLog(), default_price_book()
+    for name, (choice, taken_ms, graph) in rows.items():
+        again_ms = time_built_again(findings, problem, choice, strategy, graph, seed, book)
+        assert again_ms == pytest.approx(taken_ms, rel=1e-6), name
     assert findings.violations() == ()
-    missing = {each.figure for each in findings.left_out}
-    assert missing == {f"baseline {choice.name}" for choice in CHOICES} - {f"baseline {line.fabric}" for line in lines}
-    slower = tuple(replace(line, iteration_time_ms=1.0001 * line.iteration_time_ms) for line in lines)
-    check_baselines(findings, instance, replace(stated, baselines=slower), default_price_book(), EventBudget.of(FULL))
-    assert len([each for each in findings.violations() if "simulated" in each.message]) == len(lines)
 
 
 def test_links_of_another_fabric_are_not_taken():
     """The links of a torus are none of a hypercube, and so on round the fabrics; nor are those of a longer torus."""
     cluster = make_cluster(16, 4)
     workload, strategy = drawn_job(16, np.random.default_rng(0))
-    lines = {line.fabric: line for line in baselines_of(cluster, workload, strategy, 1)}
-    instance, solution = some_solution()
-    instance = replace(instance, cluster=cluster, workload=workload, baselines=BaselineSettings(fabrics=CHOICES))
-    for one, other in (
+    rows = fabrics_of(cluster, workload, strategy, 1)
+    problem = CoOptimisation("drawn", cluster, workload, baselines=BaselineSettings(fabrics=CHOICES))
+    for name, other in (
         ("torus-2d", "twisted-torus-2d"),
         ("torus-2d", "long"),
         ("hypercube", "expander"),
@@ -122,10 +99,8 @@ def test_links_of_another_fabric_are_not_taken():
         ("expander", "random-regular"),
     ):
         findings = ViolationLog()
-        forged = (replace(lines[one], graph=lines[other].graph),)
-        stated = replace(solution, baselines=forged, seed=1)
-        check_baselines(findings, instance, stated, None, EventBudget.of(FULL))
-        assert any("link" in each.message for each in findings.violations()), one
+        assert time_built_again(findings, problem, rows[name][0], strategy, rows[other][2], 1, None) is None
+        assert any("link" in violation.message for violation in findings.violations()), name
 
 
 def test_prices_by_hand():

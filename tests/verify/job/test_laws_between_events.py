@@ -16,13 +16,12 @@ from tests.support.verify_cases import circulant, make_cluster
 from topoopt.core.cluster import LinkDirection, LinkSharing
 from topoopt.core.strategy import Placement, Strategy, StrategyCertificate, strided_groups
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.kinds.job.strategy_bound import program_of
+from topoopt.kinds.job.methods import program_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.verify.job.choices import choices_of
-from topoopt.verify.job.event_graph import EventGraph
+from topoopt.verify.job.least_times import choices_of
 from topoopt.verify.job.strategy_certificate import evaluate_certificate
-from topoopt.verify.job.strategy_laws import strategy_laws
+from topoopt.verify.job.strategy_laws import EventGraph, strategy_laws
 
 RINGS = {4: ((1,), (1, 2)), 8: ((1, 3), (1, 2), (1,))}
 

@@ -13,14 +13,21 @@ from topoopt.core.strategy import strided_groups
 from topoopt.core.workload import Split, Workload
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.time_models.evaluate import evaluate, simulate
+from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.verify.job.events import (
+    ALLREDUCE,
+    FORWARD,
+    TRANSFER,
+    IterationTasks,
+    PathOfPair,
+    RingOfGroup,
+    SimulatedNetwork,
+    flows_of,
+    plan_network,
+    tasks_of,
+)
 from topoopt.verify.job.plan import inspect_plan
-from topoopt.verify.job.simulation.bars import check_bars, expected_bars, span_of
-from topoopt.verify.job.simulation.flows import flows_of
-from topoopt.verify.job.simulation.iteration import critical_tasks
-from topoopt.verify.job.simulation.network import PathOfPair, RingOfGroup, SimulatedNetwork, plan_network
-from topoopt.verify.job.simulation.rounds import simulate_rounds
-from topoopt.verify.job.simulation.tasks import ALLREDUCE, FORWARD, TRANSFER, IterationTasks, tasks_of
+from topoopt.verify.job.simulation import simulate_rounds
 from topoopt.verify.laws.findings import ViolationLog
 
 RATE, HOP_MS, ROUND_MS = 12.5e6, 0.001, 0.0021  # 100 Gbit/s, 1 us, 2.1 us
@@ -166,48 +173,6 @@ def drawn_case(rng, most_weight=2_000_000):
     second = int(rng.integers(2, n // 2 + 1)) if n > 4 else 2
     plan = make_plan(cluster, placements, [1, second], strided_groups(n))
     return cluster, Workload("drawn", 24 * n, tuple(layers)), plan
-
-
-def simulated_twice(seed):
-    """A drawn plan, its tasks and their times by the checker, and its evaluation by the engine."""
-    cluster, workload, plan = drawn_case(np.random.default_rng(seed))
-    seen = inspect_plan(ViolationLog(), cluster, workload, plan)
-    tasks, over = tasks_of(workload, seen.parts, seen.traffic), plan_network(cluster, plan)
-    own = direct_connect_network(cluster, plan.topology, plan.routes, plan.rings)
-    names = [operator.name for operator in workload.operators]
-    times = simulate_rounds(tasks, flows_of(tasks, over), over)
-    return tasks, times, names, evaluate(build_task_graph(cluster, workload, plan.strategy), own)
-
-
-def checked_bars(stated, missing, tasks, times, names):
-    """What the checker says of the bars of a timeline."""
-    bars, crowded = expected_bars(tasks, times, names)
-    path = [span_of(tasks, times, names, task) for task in critical_tasks(times)]
-    findings = ViolationLog()
-    check_bars(findings, stated, missing, bars, path, 1e-6 * times.total_ms, crowded=crowded)
-    return [str(each) for each in findings.violations()]
-
-
-@pytest.mark.parametrize("most", [20, 60, 8000])
-@pytest.mark.parametrize("seed", range(4))
-def test_a_long_timeline_is_cut_as_the_engine_cuts_it(seed, most, monkeypatch):
-    """Transfers and short passes joined, then whole servers left out: no other bar, and none less."""
-    monkeypatch.setattr("topoopt.simulate.time_models.timeline.MOST_SPANS", most)
-    monkeypatch.setattr("topoopt.verify.job.simulation.bars.MOST_BARS", most)
-    tasks, times, names, evaluation = simulated_twice(seed)
-    stated, missing = evaluation.timeline, evaluation.timeline_servers_left_out
-    assert checked_bars(stated, missing, tasks, times, names) == []
-    computed = [bar for bar in stated if bar.kind in {"forward", "backward"}]
-    longest = max(computed, key=lambda bar: bar.end_ms - bar.start_ms)
-    without = [bar for bar in stated if bar != longest]
-    assert any("left out" in said for said in checked_bars(without, missing, tasks, times, names))
-    renamed = [replace(bar, label="2 operators") if bar == longest else bar for bar in stated]
-    if longest.label != "2 operators":
-        assert any("is no bar" in said for said in checked_bars(renamed, missing, tasks, times, names))
-    assert any("servers are said" in said for said in checked_bars(stated, missing + 1, tasks, times, names))
-    server = max(bar.lane for bar in computed)
-    fewer = [bar for bar in stated if bar.lane != server]
-    assert checked_bars(fewer, missing + 1, tasks, times, names)
 
 
 @pytest.mark.parametrize("sharing", LinkSharing)

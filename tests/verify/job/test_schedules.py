@@ -10,6 +10,7 @@ import pytest
 
 from solvers.job.scheduled import JobSchedules, allreduce_sizes
 from solvers.stop import Stop
+from tests.support.plan_loads import figures_of
 from tests.support.schedule_cases import links_topology, one_allreduce, one_tree, schedule_of
 from tests.support.verify_cases import four_servers, path_table
 from tests.verify.job.test_rounds_simulated_again import drawn_case
@@ -20,14 +21,12 @@ from topoopt.core.strategy import Strategy
 from topoopt.simulate.fabrics import plan_network as engine_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.verify.job.events import ALLREDUCE, IterationTasks, flows_of, plan_network, tasks_of
 from topoopt.verify.job.instance_bounds import instance_bounds
-from topoopt.verify.job.plan import Inspection, check_plan, figures_of, inspect_plan
+from topoopt.verify.job.plan import Inspection, check_plan, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
 from topoopt.verify.job.rings import check_rings
-from topoopt.verify.job.simulation.flows import flows_of
-from topoopt.verify.job.simulation.network import plan_network
-from topoopt.verify.job.simulation.rounds import simulate_rounds
-from topoopt.verify.job.simulation.tasks import ALLREDUCE, IterationTasks, tasks_of
+from topoopt.verify.job.simulation import simulate_rounds
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.laws.schedules import check_choice, check_schedules
 
@@ -253,7 +252,7 @@ def test_no_plan_beats_the_bounds_for_any_schedule(seed):
 
 def star_bounds(*, on_rings):
     """(least time of an AllReduce of 4 MB by bounds, a pipelined tree of it) on a star whose hub has all links."""
-    from topoopt.verify.job.schedule import Rates, shared_wire_ms, slowest_wire_ms
+    from topoopt.verify.job.least_times import Rates, shared_wire_ms, slowest_wire_ms
     from topoopt.verify.job.traffic import Reduction
 
     cluster, topology = links_topology(4, STAR_OF_4, 3)

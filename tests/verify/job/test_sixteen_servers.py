@@ -8,11 +8,9 @@ from solvers.job.methods import run_method
 from solvers.stop import Stop
 from tests.support.paths import INSTANCES
 from topoopt.kinds.instance_file import read_instance
+from topoopt.verify.job.events import events_of, flows_of, plan_network, task_count, tasks_of
 from topoopt.verify.job.plan import inspect_plan
-from topoopt.verify.job.simulation.flows import events_of, flows_of
-from topoopt.verify.job.simulation.network import plan_network
-from topoopt.verify.job.simulation.rounds import simulate_rounds
-from topoopt.verify.job.simulation.tasks import task_count, tasks_of
+from topoopt.verify.job.simulation import simulate_rounds
 from topoopt.verify.laws.findings import ViolationLog
 
 MOST_EVENTS = 1_000_000

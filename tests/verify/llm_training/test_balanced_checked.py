@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
+from tests.support.llm_plans import with_fabric, with_plan
 from topoopt.core.errors import InputError
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.llm_training_plan import FabricPlan
+from topoopt.core.result import Result
 from topoopt.core.verdict import Status
 from topoopt.files.documents import Document
 from topoopt.files.yaml_document import parse_yaml
@@ -33,10 +36,10 @@ def problem_of(strategy: str, memory_gib: float) -> LlmTrainingProblem:
 
 
 @cache
-def solved(strategy: str, memory_gib: float = 80) -> LlmTrainingSolution:
+def solved(strategy: str, memory_gib: float = 80) -> Result[Any, Any]:
     """Proven."""
     problem = problem_of(strategy, memory_gib)
-    solution: LlmTrainingSolution = solve(problem, SolveOptions(seed=1))
+    solution: Result[Any, Any] = solve(problem, SolveOptions(seed=1))
     assert solution.status is Status.OPTIMAL
     assert solution.check.violations == ()
     return solution
@@ -53,21 +56,20 @@ def test_with_little_memory_a_division_fits_where_even_layers_do_not() -> None:
     """Memory just above what the fastest balanced strategy needs, and below what even layers of the same need."""
     pinned = "tensor: 1, zero: 1, "
     even = solved(pinned + "layers: even")
-    gib = sum(vars(even.ranked[0].memory).values()) / 2**30
+    gib = sum(vars(even.figures.ranked[0].memory).values()) / 2**30
     tight = solved(pinned + "layers: balanced", round(gib * 0.95, 3))
     assert tight.plan.strategy.stage_layers != even.plan.strategy.stage_layers
-    assert sum(vars(tight.ranked[0].memory).values()) / 2**30 <= gib * 0.95
+    assert sum(vars(tight.figures.ranked[0].memory).values()) / 2**30 <= gib * 0.95
 
 
 @pytest.mark.parametrize("layers", [(4, 3, 3, 1), (3, 4, 3, 1), (3, 3, 3, 2)])
 def test_another_division_is_refused(layers: tuple[int, ...]) -> None:
     solution = solved("layers: balanced")
-    best = solution.ranked[0]
-    assert best.strategy.stage_layers != layers
-    moved = replace(best, strategy=replace(best.strategy, stage_layers=layers))
-    found = check_llm_training(
-        problem_of("layers: balanced", 80), replace(solution, ranked=(moved, *solution.ranked[1:]))
-    )
+    best, *others = solution.plan.ranked
+    assert best.stage_layers != layers
+    other = replace(best, stage_layers=layers)
+    moved = with_fabric(with_plan(solution, ranked=(other, *others)), 0, FabricPlan(other))
+    found = check_llm_training(problem_of("layers: balanced", 80), moved)
     assert any("which are not balanced" in one.message for one in found.violations)
 
 

@@ -8,21 +8,17 @@ from functools import partial
 import numpy as np
 import pytest
 
-from solvers.llm_training.network.fabric_bound import optimistic_rates
-from solvers.llm_training.records import rows_of_shape
-from solvers.llm_training.row_strategies import columns_of_rows, strategy_of
-from solvers.llm_training.shape_bounds import shape_numbers
-from solvers.llm_training.shapes import strategy_shapes
+from solvers.llm_training.network.plan import optimistic_rates
+from solvers.llm_training.search import shape_numbers
+from solvers.llm_training.space import columns_of_rows, rows_of_shape, strategy_of, strategy_shapes
 from tests.solvers.test_strategy_space import drawn_problem
 from tests.support.llm_cases import training
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.simulate.llm_training.iteration_times import iteration_times
-from topoopt.verify.llm_training import lines
-from topoopt.verify.llm_training.fabric_bound import hopped_rates
-from topoopt.verify.llm_training.iteration import least_seconds
+from topoopt.simulate.llm_training.times import iteration_times
+from topoopt.verify.llm_training.bounds import Fastest, WorkBudget, least_seconds
+from topoopt.verify.llm_training.costs import hopped_rates
 from topoopt.verify.llm_training.space import records_of, row_of
-from topoopt.verify.llm_training.work import WorkBudget
 
 CASES = 4
 
@@ -46,18 +42,22 @@ def _drawn(rng: np.random.Generator) -> tuple[LlmTrainingProblem, Floats, Floats
     return problem, np.array(spelled), np.concatenate(times)
 
 
-@pytest.mark.parametrize("first", [1, 8])
-def test_fastest_of_all(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is followed first, and wherever times cease to matter."""
-    monkeypatch.setattr(lines, "FIRST", first)
+def fastest(problem: LlmTrainingProblem, rows: Floats, limit: float) -> float:
+    """Of strategies within a limit; inf where all bounds are above it."""
+    found = Fastest(problem, limit, 1, partial(hopped_rates, problem))
+    found.add(rows, WorkBudget())
+    return found.least
+
+
+def test_fastest_of_all() -> None:
+    """Wherever times cease to matter."""
     rng, others = np.random.default_rng(13), 0
     for _ in range(CASES):
         problem, rows, times = _drawn(rng)
-        rates = partial(hopped_rates, problem)
-        bounds, least = least_seconds(problem, records_of(rows), rates), times.min()
+        bounds, least = least_seconds(problem, records_of(rows), partial(hopped_rates, problem)), times.min()
         others += int(times[np.argmin(bounds)] > least * (1 + 1e-9))
-        for slowest in (np.inf, least, float(np.median(times))):
-            assert lines._fastest(problem, rows, slowest, rates, WorkBudget()) == pytest.approx(least, rel=1e-9)
-        assert lines._fastest(problem, rows, float(bounds.min()) * 0.99, rates, WorkBudget()) == np.inf
-    assert others  # the least bound is not always that of the fastest: one round would not do
-    assert lines._fastest(problem, rows[:0], np.inf, rates, WorkBudget()) == np.inf
+        for limit in (np.inf, least, float(np.median(times))):
+            assert fastest(problem, rows, limit) == pytest.approx(least, rel=1e-9)
+        assert fastest(problem, rows, float(bounds.min()) * 0.99) == np.inf
+    assert others  # the least bound is not always that of the fastest: the first would not do
+    assert fastest(problem, rows[:0], np.inf) == np.inf

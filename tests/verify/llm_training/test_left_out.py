@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
+from tests.support.llm_plans import claims_of, with_certificate, with_claims, with_fabric, with_plan
 from tests.support.valid_solutions import PODS, written
-from topoopt.core.dag_topology_solution import PathMean
+from topoopt.core.dag_topology import CircuitProof, PathMean
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_solution import LlmTrainingSolution
-from topoopt.core.pod_circuits import PodPlan
+from topoopt.core.llm_training_plan import rail_bounds_s, rails_certificate
+from topoopt.core.result import Result
 from topoopt.core.solution import CheckResult, Decides, LeftOut
 from topoopt.core.verdict import Status
-from topoopt.kinds.llm_training.record import RECORDS
+from topoopt.kinds.llm_training import RECORDS
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.dag_topology.padding import padding
+from topoopt.verify.dag_topology.boxes import padding
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings
-from topoopt.verify.llm_training import pod_walks
+from topoopt.verify.llm_training import pods as pod_walks
+from topoopt.verify.llm_training import rails as rails_checked
 from topoopt.verify.llm_training.check import check_llm_training
-from topoopt.verify.llm_training.switching import solution as rails_checked
 
 PLAIN = """{schema_version: 1, kind: llm-training, name: case,
   model: {layers: 8, hidden: 1024, ffn_hidden: 4096, heads: 16, kv_heads: 4, vocabulary: 32000},
@@ -48,10 +49,10 @@ def problem_of(text: str) -> LlmTrainingProblem:
 
 
 @cache
-def solved(text: str) -> LlmTrainingSolution:
+def solved(text: str) -> Result[Any, Any]:
     """Checked."""
     found = solve(problem_of(text))
-    assert isinstance(found, LlmTrainingSolution)
+    assert isinstance(found, Result)
     assert found.check.ok, found.check.violations
     return found
 
@@ -59,21 +60,6 @@ def solved(text: str) -> LlmTrainingSolution:
 def decided(findings: CheckFindings) -> set[tuple[str, Decides]]:
     """Figures left out that something rests on."""
     return {(one.figure, one.decides) for one in findings.not_recomputed if one.decides is not Decides.NOTHING}
-
-
-def with_pods(solution: LlmTrainingSolution, **changes: Any) -> LlmTrainingSolution:
-    """Another plan of circuits on the first fabric."""
-    first = solution.fabrics[0]
-    changed = replace(first, pods=replace(plan_of(solution), **changes))
-    tried = len(changed.pods.tried) if changed.pods is not None else 0
-    return replace(solution, fabrics=(replace(changed, tried=tried), *solution.fabrics[1:]))
-
-
-def plan_of(solution: LlmTrainingSolution) -> PodPlan:
-    """Of the first fabric."""
-    plan = solution.fabrics[0].pods
-    assert plan is not None
-    return plan
 
 
 @pytest.mark.parametrize("text", [PLAIN, PODS, RAILS])
@@ -94,19 +80,12 @@ def test_with_little_work_the_bound_is_claimed(text: str, events: int) -> None:
 def test_a_false_bound_that_is_left_out_is_claimed() -> None:
     """Shapes say nothing where they are not gone through; with enough work the same file is refused."""
     problem, solution = problem_of(PLAIN), solved(PLAIN)
-    slower = solution.ranked[1]
-    first = replace(
-        solution.fabrics[0],
-        plan=replace(solution.plan, strategy=slower.strategy),
-        breakdown=slower.breakdown,
-        memory=slower.memory,
-    )
+    slower, value = solution.plan.ranked[1], solution.figures.ranked[1].iteration_time_s
+    first = replace(solution.plan.fabrics[0], strategy=slower)
     forged = replace(
-        solution,
-        ranked=(slower, *solution.ranked[2:]),
-        fabrics=(first,),
-        objective=replace(solution.objective, value=slower.iteration_time_s),
-        bound=replace(solution.bound, value=slower.iteration_time_s),
+        with_plan(solution, ranked=solution.plan.ranked[1:], fabrics=(first,)),
+        objective=replace(solution.objective, value=value),
+        bound=replace(solution.bound, value=value),
         status=Status.OPTIMAL,
     )
     assert not check_llm_training(problem, forged).ok
@@ -115,7 +94,7 @@ def test_a_false_bound_that_is_left_out_is_claimed() -> None:
 
 def test_proofs_in_pods_beyond_the_work_leave_the_bound_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs that are too large: the value rests on that of the plan, the bound on all."""
-    monkeypatch.setattr(pod_walks, "MOST_STEPS", 1)
+    monkeypatch.setattr(pod_walks, "MAX_STEPS", 1)
     findings = check_llm_training(problem_of(PODS), solved(PODS))
     assert findings.ok
     due = {("circuits of the plan", Decides.VALUE), ("strategies in pods", Decides.BOUND)}
@@ -125,18 +104,17 @@ def test_proofs_in_pods_beyond_the_work_leave_the_bound_claimed(monkeypatch: pyt
 def test_plans_of_ports_beyond_the_work_leave_the_bound_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A false bound of a strategy is not counted as derived."""
     problem, solution = problem_of(RAILS), solved(RAILS)
-    rails = solution.fabrics[0].rails
-    assert rails is not None
-    monkeypatch.setattr(rails_checked, "MOST_PASSES", 0)
+    bounds_s = rail_bounds_s(solution.certificates)
+    monkeypatch.setattr(rails_checked, "MAX_PASSES", 0)
     findings = check_llm_training(problem, solution)
-    above = [b > one.iteration_time_s * (1 + 1e-6) for b, one in zip(rails.bounds_s, solution.ranked, strict=False)]
+    ranked = solution.figures.ranked
+    above = [b > one.iteration_time_s * (1 + 1e-6) for b, one in zip(bounds_s, ranked, strict=False)]
     assert findings.ok
     assert any(above)
-    assert ("bounds_s", Decides.BOUND) in decided(findings)
-    assert "one_shot_s" in {one.figure for one in findings.not_recomputed}
-    higher = replace(rails, bounds_s=tuple(rails.step_s for _ in rails.bounds_s))
-    forged = replace(solution, fabrics=(replace(solution.fabrics[0], rails=higher), *solution.fabrics[1:]))
-    assert ("bounds_s", Decides.BOUND) in decided(check_llm_training(problem, forged))
+    assert ("rails", Decides.BOUND) in decided(findings)
+    higher = rails_certificate([solution.objective.value for _ in bounds_s])
+    forged = with_certificate(solution, "rail_bounds_s", higher)
+    assert ("rails", Decides.BOUND) in decided(check_llm_training(problem, forged))
 
 
 @pytest.mark.parametrize("text", [PLAIN, PODS, RAILS])
@@ -157,7 +135,7 @@ def test_status_is_held_both_ways(text: str) -> None:
 def test_more_strategies_than_are_asked_for_are_refused_before_work() -> None:
     """No work at all is needed to say so."""
     problem, solution = problem_of(PLAIN), solved(PLAIN)
-    padded = replace(solution, ranked=solution.ranked + solution.ranked[-1:] * 100)
+    padded = with_plan(solution, ranked=solution.plan.ranked + solution.plan.ranked[-1:] * 100)
     findings = check_llm_training(problem, padded, CheckDepth(events=0))
     assert {law.code for law in findings.violations} == {"order"}
     assert not findings.not_recomputed
@@ -166,25 +144,27 @@ def test_more_strategies_than_are_asked_for_are_refused_before_work() -> None:
 def test_padding_of_pods_is_refused_before_work() -> None:
     """A mean that closes no box, a path of no mean, a proof where none is due, splits of no tree, no strategy twice."""
     problem, solution = problem_of(PODS), solved(PODS)
-    plan = plan_of(solution)
-    proof, best = plan.proof, plan.tried[plan.best]
-    weightless = PathMean(((0, 1.0),), (0.0,) * plan.pods)
+    pods, claims = solution.figures.fabrics[0].pods, claims_of(solution)
+    proof = claims.proofs[pods.best]
+    weightless = PathMean(((0, 1.0),), (0.0,) * pods.pods)
+    other = next(k for k in range(len(pods.candidates)) if k != pods.best)
 
-    def with_best(**changes: Any) -> dict[str, Any]:
-        changed = replace(best, **changes)
-        return {"tried": tuple(changed if one is best else one for one in plan.tried)}
+    def with_proof(**changes: Any) -> Result[Any, Any]:
+        return with_claims(solution, proofs={**claims.proofs, pods.best: replace(proof, **changes)})
 
-    for change in (
-        {"proof": replace(proof, means=(*proof.means, weightless), paths=(*proof.paths, ((0,),)))},
-        {"proof": replace(proof, paths=(*proof.paths, ((0,),)))},
-        {"proof": replace(proof, makespan_tree=(*proof.makespan_tree, (-1, 0)))},
-        {"proof": replace(proof, circuits_tree=(*proof.circuits_tree, (-1, 0)))},
-        with_best(tree=((-1, 0),)),
-        with_best(paths=(((0,),),)),
+    for changed in (
+        with_proof(means=(*proof.means, weightless), paths=(*proof.paths, ((0,),))),
+        with_proof(paths=(*proof.paths, ((0,),))),
+        with_proof(makespan_tree=(*proof.makespan_tree, (-1, 0))),
+        with_proof(circuits_tree=(*proof.circuits_tree, (-1, 0))),
+        with_claims(solution, proofs={**claims.proofs, other: CircuitProof((), 0, ((-1, 0),))}),
+        replace(solution, certificates=(*solution.certificates, solution.certificates[0])),
     ):
-        findings = check_llm_training(problem, with_pods(solution, **change))
-        assert {law.code for law in findings.violations} == {"certificate"}, change
-    twice = with_pods(solution, tried=(*plan.tried, plan.tried[-1]))
+        findings = check_llm_training(problem, changed)
+        assert {law.code for law in findings.violations} == {"certificate"}
+    first = solution.plan.fabrics[0]
+    candidates = (*pods.candidates, pods.candidates[-1])
+    twice = with_fabric(solution, 0, replace(first, pods=replace(pods.decisions, candidates=candidates)))
     assert {law.code for law in check_llm_training(problem, twice).violations} == {"strategy"}
 
 

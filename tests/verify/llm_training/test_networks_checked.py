@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
+from tests.support.llm_plans import with_fabric, with_network, with_shapes
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome
-from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricPlan, ShapeVerdict, shape_outcomes
+from topoopt.core.result import Result
+from topoopt.core.switching import PortSplit, StagePorts
 from topoopt.files.documents import Document
 from topoopt.files.yaml_document import parse_yaml
 from topoopt.kinds.instance_file import build_instance
 from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.llm_training.figures import fabric_bounds_s
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.llm_training.check import check_llm_training
-from topoopt.verify.llm_training.drawn_links import check_drawn_links, expander_links
-from topoopt.verify.llm_training.forms import check_form
+from topoopt.verify.llm_training.fabrics import check_drawn_links, check_form, expander_links
 
 DENSE = "{layers: 24, hidden: 2048, ffn_hidden: 8192, heads: 16, kv_heads: 4, vocabulary: 32000}"
 EXPERTS = (
@@ -45,7 +48,7 @@ CASES = {
 
 
 @cache
-def solved(case: str) -> tuple[LlmTrainingProblem, LlmTrainingSolution]:
+def solved(case: str) -> tuple[LlmTrainingProblem, Result[Any, Any]]:
     """Eight servers of two GPUs."""
     model, space, overlap, owner, degree, fabrics = CASES[case]
     links = "unidirectional" if fabrics == ONE_WAY else "bidirectional"
@@ -61,50 +64,34 @@ def solved(case: str) -> tuple[LlmTrainingProblem, LlmTrainingSolution]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_fabric_is_recomputed(case: str) -> None:
-    """Two pieces of code that share nothing agree on every rate and time; other strategies have no network left."""
+    """Two pieces of code that share nothing agree on every time."""
     problem, solution = solved(case)
-    assert [one.fabric for one in solution.fabrics] == list(problem.fabrics)
+    assert [one.fabric for one in solution.plan.fabrics] == list(problem.fabrics)
     assert solution.check.violations == ()
-    assert all(one.figure.startswith("times of the next best") for one in solution.check.not_recomputed)
+    assert solution.check.not_recomputed == ()
 
 
-def _network(**fields: object) -> Callable[[FabricOutcome], FabricOutcome]:
-    return lambda one: replace(one, plan=replace(one.plan, network=replace(one.plan.network, **fields)))  # type: ignore[arg-type]
+def _network(**fields: object) -> Callable[[FabricPlan], FabricPlan]:
+    return lambda one: with_network(one, **fields)
 
 
-def _changed(place: int, **fields: float) -> Callable[[FabricOutcome], FabricOutcome]:
-    """A figure of a load times a number."""
-
-    def change(one: FabricOutcome) -> FabricOutcome:
-        loads = list(one.plan.network.loads)
-        loads[place] = replace(loads[place], **{k: v * getattr(loads[place], k) for k, v in fields.items()})  # type: ignore[arg-type]
-        return _network(loads=tuple(loads))(one)
-
-    return change
-
-
-def _links(change: Callable[[list[tuple[int, int, int]]], object]) -> Callable[[FabricOutcome], FabricOutcome]:
-    def changed(one: FabricOutcome) -> FabricOutcome:
-        rows = list(one.plan.network.links)
+def _links(change: Callable[[list[tuple[int, int, int]]], object]) -> Callable[[FabricPlan], FabricPlan]:
+    def changed(one: FabricPlan) -> FabricPlan:
+        rows = list(one.network.links)
         change(rows)
         return _network(links=tuple(rows))(one)
 
     return changed
 
 
-CHANGES: dict[str, Callable[[FabricOutcome], FabricOutcome]] = {
+CHANGES: dict[str, Callable[[FabricPlan], FabricPlan]] = {
     "a link less": _links(lambda rows: rows.pop()),
     "a link doubled": _links(lambda rows: rows.append((*rows.pop()[:2], 7))),
-    "faster links": lambda one: _network(link_gbps=2 * one.plan.network.link_gbps)(one),
-    "slower links": lambda one: _network(link_gbps=one.plan.network.link_gbps / 2)(one),
-    "a rate beside others": _changed(0, shared_gbytes_per_s=0.999),
-    "a rate alone": _changed(-1, gbytes_per_s=0.999),
-    "bytes": _changed(0, bytes_sent=1.001),
-    "seconds": _changed(-1, seconds=0.999),
-    "hops": _changed(0, hops=2),
-    "the time": lambda one: replace(one, breakdown=replace(one.breakdown, forward=0.999 * one.breakdown.forward)),
-    "another note": lambda one: replace(one, note="2 x 2 x 3 torus"),
-    "no load": _network(loads=()),
+    "faster links": lambda one: _network(link_gbps=2 * one.network.link_gbps)(one),
+    "slower links": lambda one: _network(link_gbps=one.network.link_gbps / 2)(one),
+    "another form": _network(form="2 x 2 x 3 torus"),
+    "ports of rails": lambda one: replace(one, ports=(StagePorts(PortSplit(2), PortSplit(2), PortSplit(2)),)),
+    "a server twice": _network(places=(0, *range(7))),
     "a split": _network(degree_split=(("data", 3),)),
 }
 
@@ -114,39 +101,56 @@ CHANGES: dict[str, Callable[[FabricOutcome], FabricOutcome]] = {
 def test_a_changed_network_is_rejected(case: str, change: str) -> None:
     """On every fabric."""
     problem, solution = solved(case)
-    for place, one in enumerate(solution.fabrics):
+    for place, one in enumerate(solution.plan.fabrics):
         if one.fabric == IDEAL_SWITCH:
             continue
-        fabrics = list(solution.fabrics)
-        fabrics[place] = CHANGES[change](one)
-        assert fabrics[place] != one
-        findings = check_llm_training(problem, replace(solution, fabrics=tuple(fabrics)))
+        findings = check_llm_training(problem, with_fabric(solution, place, CHANGES[change](one)))
         assert not findings.ok, (one.fabric, change)
 
 
 def test_bounds_on_other_fabrics_are_proven() -> None:
     """A larger one, a smaller one, and one too few; that of the first fabric is the bound of the solution."""
     problem, solution = solved("experts")
-    assert solution.fabric_bounds_s == (solution.bound.value, *solution.other_bounds_s)
-    assert len(solution.other_bounds_s) == len(problem.fabrics) - 1
-    for place, bound in enumerate(solution.other_bounds_s):
+    first, *others = fabric_bounds_s(solution)
+    assert first == solution.bound.value
+    assert len(others) == len(problem.fabrics) - 1
+    for place, bound in enumerate(others):
         for factor in (0.999, 1.001):
-            bounds = list(solution.other_bounds_s)
-            bounds[place] = factor * bound
-            findings = check_llm_training(problem, replace(solution, other_bounds_s=tuple(bounds)))
+            bounds = [*others[:place], factor * bound, *others[place + 1 :]]
+            findings = check_llm_training(problem, with_shapes(solution, bounds_s=bounds))
             assert {law.code for law in findings.violations} == {"bound"}
-    assert not check_llm_training(problem, replace(solution, other_bounds_s=solution.other_bounds_s[1:])).ok
+    assert not check_llm_training(problem, with_shapes(solution, bounds_s=others[1:])).ok
+
+
+def test_lines_of_the_certificate_are_derived() -> None:
+    """A bound, a count, bytes, a verdict, a line less, a line twice."""
+    problem, solution = solved("experts")
+    lines = shape_outcomes(solution.certificates)
+    place = next(k for k, line in enumerate(lines) if line.verdict is ShapeVerdict.SEARCHED)
+    own = lines[place]
+    assert own.least_bytes is not None
+    for changed in (
+        (replace(own, bound_s=own.bound_s * 1.001),),
+        (replace(own, records=own.records - 1),),
+        (replace(own, fitting=own.fitting - 1),),
+        (replace(own, least_bytes=own.least_bytes * 0.999),),
+        (replace(own, verdict=ShapeVerdict.MEMORY),),
+        (),
+        (own, own),
+    ):
+        other = with_shapes(solution, (*lines[:place], *changed, *lines[place + 1 :]))
+        assert not check_llm_training(problem, other).ok, changed
 
 
 def test_a_fabric_is_what_it_is_called() -> None:
     """Links of one fabric under the name of another: only names of the same links, and of any regular graph."""
     problem, solution = solved("stages of chunks")
     rails, drawn = {"rail-fat-tree", "rail-only"}, {"random-regular", "expander"}
-    for one in solution.fabrics:
+    for one in solution.plan.fabrics:
         for other in problem.fabrics:
             if other == one.fabric or {one.fabric, other} <= rails or other in drawn:
                 continue
-            renamed = replace(one, plan=replace(one.plan, network=replace(one.plan.network, fabric=other)))
+            renamed = with_network(one, fabric=other)
             findings = ViolationLog()
             assert not check_form(findings, problem, renamed), (one.fabric, other)
             assert not findings.clean
@@ -155,16 +159,14 @@ def test_a_fabric_is_what_it_is_called() -> None:
 def test_an_expander_is_drawn_again() -> None:
     """Any other links are rejected, those of another seed and of another regular graph; and so is another seed."""
     problem, solution = solved("stages of chunks")
-    place, one = next((k, one) for k, one in enumerate(solution.fabrics) if one.fabric == "expander")
-    regular = next(one for one in solution.fabrics if one.fabric == "random-regular").plan.network.links
+    one = next(one for one in solution.plan.fabrics if one.fabric == "expander")
+    regular = next(one for one in solution.plan.fabrics if one.fabric == "random-regular").network.links
     degree = problem.cluster.degree
     drawn = [tuple((*ends, n) for ends, n in sorted(expander_links(8, degree, seed).items())) for seed in (1, 2)]
-    assert drawn[0] == one.plan.network.links
+    assert drawn[0] == one.network.links
     for links in (regular, drawn[1]):
-        fabrics = list(solution.fabrics)
-        fabrics[place] = _network(links=links)(one)
         findings = ViolationLog()
-        check_drawn_links(findings, problem, replace(solution, fabrics=tuple(fabrics)))
+        check_drawn_links(findings, problem, _network(links=links)(one).network, solution.seed)
         assert not findings.clean
     assert not check_llm_training(problem, replace(solution, seed=2)).ok
 
@@ -172,8 +174,7 @@ def test_an_expander_is_drawn_again() -> None:
 def test_strategies_on_fabrics_are_of_the_space() -> None:
     """One whose passes are in an order that the instance does not allow is rejected."""
     problem, solution = solved("stages")
-    one = solution.fabrics[0]
-    strategy = replace(one.plan.strategy, zero=0)
-    changed = replace(one, plan=replace(one.plan, strategy=strategy))
-    findings = check_llm_training(problem, replace(solution, fabrics=(changed, *solution.fabrics[1:])))
+    one = solution.plan.fabrics[0]
+    changed = replace(one, strategy=replace(one.strategy, zero=0))
+    findings = check_llm_training(problem, with_fabric(solution, 0, changed))
     assert "strategy" in {law.code for law in findings.violations}

@@ -15,7 +15,7 @@ from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute
 from topoopt.core.pipeline import PipelineSchedule as S
 from topoopt.library.job_graphs import refuse_other_graph
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
-from topoopt.simulate.llm_training.rank_program import program_of
+from topoopt.simulate.llm_training.ranks import program_of
 from topoopt.simulate.llm_training.strategies import stage_layers
 from topoopt.verify.llm_training.pods import check_pod_graph
 

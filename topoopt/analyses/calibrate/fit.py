@@ -15,8 +15,8 @@ from scipy.optimize import least_squares
 from topoopt.analyses.calibrate.runs import MeasuredRun
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import ReachedRates
-from topoopt.simulate.llm_training.iteration_times import iteration_times
 from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.times import iteration_times
 
 SPREAD = 0.05
 """Of measured times, on logarithms."""

@@ -27,7 +27,7 @@ from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.known_fields import used
 from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_text
-from topoopt.simulate.llm_training.rules import strategy_problems
+from topoopt.simulate.llm_training.strategies import strategy_problems
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 
 MOST_RUNS = 10_000

@@ -10,12 +10,11 @@ import numpy as np
 
 from solvers.stop import Stop
 from topoopt.analyses.collective.audit_speed import AuditFindings, AuditSettings, on_network
-from topoopt.core.chunk_program import ChunkProgram, StatedFigures
+from topoopt.core.chunk_program import ChunkProgram, DeclaredFigures
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.errors import LimitError
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.verify.collective.order import OrderLimitError
-from topoopt.verify.collective.program import Execution, execute
+from topoopt.verify.collective.program import Execution, OrderLimitError, execute
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def audit(program: ChunkProgram, network: RatedNetwork | None, settings: AuditSe
         execution = execute(program)
     except OrderLimitError as error:
         raise LimitError(f"the order of the schedule was not settled: {error}") from None
-    stated = merged(program.stated, settings.stated)
+    stated = merged(program.declared, settings.stated)
     relays = relayed(program)
     findings = AuditFindings([*execution.defects], {"multicast": [], "relaying": []}, [*program.notes, *settings.notes])
     findings.notes.extend(_order_notes(program, execution))
@@ -77,7 +76,7 @@ def _verdict(findings: AuditFindings, settings: AuditSettings) -> tuple[str, tup
     return (f"valid-with-{missing[0]}" if missing else "valid"), reasons
 
 
-def merged(one: StatedFigures, over: StatedFigures) -> StatedFigures:
+def merged(one: DeclaredFigures, over: DeclaredFigures) -> DeclaredFigures:
     """Figures of the file, those of the user before them; a size and a rate make a time, a time a rate."""
     given = {name: getattr(over, name) for name in over.__dataclass_fields__ if getattr(over, name) is not None}
     if {"algbw_gbytes_per_s", "time_us"} & set(given):

@@ -10,7 +10,7 @@ from solvers.collective.limits import limiting
 from solvers.stop import Stop
 from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.kinds.collective.words import cut_facts
+from topoopt.kinds.collective.figures import cut_facts
 from topoopt.verify.collective.check import bandwidth_us
 
 
@@ -41,14 +41,15 @@ def rate_bound(
         multicast: whether switches copy, which may help an AllReduce.
     """
     problem = CollectiveProblem("bound", network, collective, 10**9, root, multicast=multicast)
-    proof = limiting(problem, stop)
-    rate = Fraction(10**6) / bandwidth_us(problem, proof)
+    certificates = limiting(problem, stop)
+    rate = Fraction(10**6) / bandwidth_us(problem, certificates)
     if collective is CollectiveOp.ALL_TO_ALL:
         pair = float(rate) / len(network.ranks)
         words = f"every ordered pair gets {pair:.6g} GB/s at most: rates of links over distances of pairs"
         return RateBound(rate, (), words)
     turned = collective in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE)
-    words = cut_facts(network.transposed() if turned else network, proof.cut).sentence(network)
+    cut = certificates[-1]["nodes"].tolist()
+    words = cut_facts(network.transposed() if turned else network, cut).sentence(network)
     if turned:
         words = words.replace(" enter ", " leave ", 1)
-    return RateBound(rate, tuple(network.names[node] for node in proof.cut), words)
+    return RateBound(rate, tuple(network.names[node] for node in cut), words)

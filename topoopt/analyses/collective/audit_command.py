@@ -13,7 +13,7 @@ from rich.console import Console
 from topoopt.analyses.collective.collection import collection_halted
 from topoopt.analyses.collective.early_end import early_end
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.core.chunk_program import StatedFigures
+from topoopt.core.chunk_program import DeclaredFigures
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.verdict import StopReason
 from topoopt.drawing.format import counted
@@ -22,21 +22,21 @@ _CLAIM = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?) ?(GB/s|MB/s|us|m
 _SCALE = {"GB/s": 1.0, "MB/s": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
-def claim_figures(text: str | None) -> StatedFigures:
+def claim_figures(text: str | None) -> DeclaredFigures:
     """What `--claim` says: a rate or a time.
 
     Raises:
         InputError: neither.
     """
     if text is None:
-        return StatedFigures()
+        return DeclaredFigures()
     found = _CLAIM.fullmatch(text.strip())
     value = 0.0 if found is None else float(found[1]) * _SCALE[found[2]]
     if found is None or not 0 < value < 1e15:
         raise InputError([Problem("not a rate or time", path="--claim", value=text, allowed="like 3.5GB/s, 10.75us")])
     if found[2].endswith("/s"):
-        return StatedFigures(algbw_gbytes_per_s=value)
-    return StatedFigures(time_us=value)
+        return DeclaredFigures(algbw_gbytes_per_s=value)
+    return DeclaredFigures(time_us=value)
 
 
 def size_of(text: str | None) -> float | None:
@@ -104,7 +104,7 @@ def audit(
                 [Problem("no such collective", None, None, "--collective", value_text(collective), allowed)]
             )
         said = claim_figures(claim)
-        stated = StatedFigures(size_of(vector), said.time_us, said.algbw_gbytes_per_s)
+        stated = DeclaredFigures(size_of(vector), said.time_us, said.algbw_gbytes_per_s)
         notes: list[str] = []
         network = None if topology is None else network_argument(topology, notes.append, rate_attribute)
         settings = AuditSettings(multicast, relaying, message_us, stated, root)

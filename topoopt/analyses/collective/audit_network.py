@@ -36,7 +36,7 @@ def placed(program: ChunkProgram, network: RatedNetwork) -> Placed:
     switch the k-th switch, if there are as many; and if not, numbers count.
     """
     ranks, nodes = network.ranks, {name: node for node, name in enumerate(network.names)}
-    named = sorted({name for way in program.ways for name in way}, key=lambda name: (len(name), name))
+    named = sorted({name for way in program.vias for name in way}, key=lambda name: (len(name), name))
     notes: list[str] = []
     switch: dict[str, int] = {}
     by_name = [nodes.get(name, -1) for name in program.ranks]
@@ -67,7 +67,7 @@ def placed(program: ChunkProgram, network: RatedNetwork) -> Placed:
 
 def _without_ways(program: ChunkProgram) -> ChunkProgram:
     messages = program.messages
-    return replace(program, messages=replace(messages, via=np.full(len(messages), -1, dtype=np.int32)), ways=())
+    return replace(program, messages=replace(messages, via=np.full(len(messages), -1, dtype=np.int32)), vias=())
 
 
 def _roles(program: ChunkProgram, network: RatedNetwork, chosen: list[int], switch: dict[str, int]) -> list[Defect]:

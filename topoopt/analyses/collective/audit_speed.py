@@ -11,12 +11,20 @@ from solvers.stop import Stop
 from topoopt.analyses.collective.audit_bound import rate_bound
 from topoopt.analyses.collective.audit_network import Placed, placed
 from topoopt.core.arrays import Floats
-from topoopt.core.chunk_program import NOTHING_STATED, ChunkProgram, Defect, StatedFigures
+from topoopt.core.chunk_program import NOTHING_DECLARED, ChunkProgram, DeclaredFigures, Defect
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.verify.collective.program import Execution
-from topoopt.verify.collective.program_epochs import early_departures, full_windows, last_epoch_end_us
-from topoopt.verify.collective.program_network import MessageWays, copies_in_switches, link_units, routed
-from topoopt.verify.collective.program_times import ProgramTimes, program_times
+from topoopt.verify.collective.program_times import (
+    MessageRoutes,
+    ProgramTimes,
+    copies_in_switches,
+    early_departures,
+    full_windows,
+    last_epoch_end_us,
+    link_units,
+    program_times,
+    routed,
+)
 
 BUSIEST = 5
 CLAIM_SLACK = 1e-6
@@ -39,7 +47,7 @@ class AuditSettings:
     multicast: bool = False
     relaying: bool = False
     message_us: float = 0.0
-    stated: StatedFigures = NOTHING_STATED
+    stated: DeclaredFigures = NOTHING_DECLARED
     root: int = 0
     notes: tuple[str, ...] = ()
 
@@ -75,8 +83,8 @@ def on_network(
     figures: dict[str, Any] = {"recomputed": None, "bound": bound.document(stated.vector_bytes), "busiest_links": []}
     if where.node is None:
         return figures
-    ways = routed(where.program, network, where.node, where.switch)
-    findings.defects.extend(ways.defects)
+    routes = routed(where.program, network, where.node, where.switch)
+    findings.defects.extend(routes.defects)
     if stated.vector_bytes is None:
         findings.notes.append("neither the file nor --bytes states a size: no times")
         return figures
@@ -84,18 +92,20 @@ def on_network(
     units = program.vector_units * shares
     unit_bytes = stated.vector_bytes / units if units else 1.0  # where no chunks are told units are bytes
     unit_us = unit_bytes / (network.gbytes_per_s * 1e3)
-    figures["busiest_links"] = _busiest(where.program, network, ways, unit_us)
+    figures["busiest_links"] = _busiest(where.program, network, routes, unit_us)
     last_epoch = None
-    if stated.epoch_us is not None and not ways.defects:
-        last_epoch = _epochs(where.program, network, ways, unit_us, stated.epoch_us, findings)
+    if stated.epoch_us is not None and not routes.defects:
+        last_epoch = _epochs(where.program, network, routes, unit_us, stated.epoch_us, findings)
     if len(execution.order.actions) == len(program.places):
-        figures["recomputed"] = _times(where, network, execution, settings, unit_us, ways, findings, last_epoch, best)
+        figures["recomputed"] = _times(where, network, execution, settings, unit_us, routes, findings, last_epoch, best)
     return figures
 
 
-def _busiest(program: ChunkProgram, network: RatedNetwork, ways: MessageWays, unit_us: Floats) -> list[dict[str, Any]]:
+def _busiest(
+    program: ChunkProgram, network: RatedNetwork, routes: MessageRoutes, unit_us: Floats
+) -> list[dict[str, Any]]:
     """The links that need most time for what they carry."""
-    loads = link_units(program, network, ways)
+    loads = link_units(program, network, routes)
     busy = loads.single * unit_us
     return [
         {
@@ -112,20 +122,20 @@ def _busiest(program: ChunkProgram, network: RatedNetwork, ways: MessageWays, un
 def _epochs(
     program: ChunkProgram,
     network: RatedNetwork,
-    ways: MessageWays,
+    routes: MessageRoutes,
     unit_us: Floats,
     epoch_us: float,
     findings: AuditFindings,
 ) -> float:
     """Windows and departures of a schedule in epochs; the end of its last one, us."""
     single, copied = (
-        full_windows(program, network, ways, unit_us, epoch_us, multicast=multicast) for multicast in (False, True)
+        full_windows(program, network, routes, unit_us, epoch_us, multicast=multicast) for multicast in (False, True)
     )
     findings.defects.extend(copied)
     if not copied:
         findings.needs["multicast"].extend(one.message for one in single)
-    findings.defects.extend(early_departures(program, network, ways, unit_us, epoch_us))
-    return last_epoch_end_us(program, network, ways, unit_us, epoch_us)
+    findings.defects.extend(early_departures(program, network, routes, unit_us, epoch_us))
+    return last_epoch_end_us(program, network, routes, unit_us, epoch_us)
 
 
 def _times(
@@ -134,7 +144,7 @@ def _times(
     execution: Execution,
     settings: AuditSettings,
     unit_us: Floats,
-    ways: MessageWays,
+    routes: MessageRoutes,
     findings: AuditFindings,
     last_epoch: float | None,
     best: float,
@@ -143,11 +153,11 @@ def _times(
 
     def run(multicast: bool) -> ProgramTimes:
         return program_times(
-            where.program, network, execution.order, ways, unit_us, settings.message_us, multicast=multicast
+            where.program, network, execution.order, routes, unit_us, settings.message_us, multicast=multicast
         )
 
     single = run(False)
-    copied = run(True) if last_epoch is not None and copies_in_switches(ways) else single
+    copied = run(True) if last_epoch is not None and copies_in_switches(routes) else single
     _check_claim(settings.stated.time_us, single, copied, last_epoch, findings)
     used = copied if settings.multicast else single
     size = settings.stated.vector_bytes

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from solvers.collective.all_to_all import all_to_all_bound
-from solvers.collective.allreduce import allreduce_rate
 from solvers.collective.breadth_first import step_loads
-from solvers.collective.ratio import ratio_cut
+from solvers.collective.flows import ratio_cut
+from solvers.collective.limits import all_to_all_bound, allreduce_rate
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.verdict import StopReason
-from topoopt.kinds.collective.words import cut_facts
-from topoopt.verify.collective.bounds import all_to_all_units, allgather_ratio, allreduce_units
+from topoopt.kinds.collective.figures import cut_facts
+from topoopt.verify.collective.check import all_to_all_units, allgather_ratio, allreduce_units
 
 MOST_PAIR_COLUMNS = 600_000
 """Ranks times links up to which All-to-All is bounded without being asked for."""

@@ -13,7 +13,7 @@ from topoopt.analyses.collective.collection import collection_halted
 from topoopt.analyses.collective.find import PREFERENCES, TopologyFront, find_front
 from topoopt.analyses.collective.networks import network_argument
 from topoopt.analyses.collective.scores import Wanted
-from topoopt.core.chunk_program import StatedFigures
+from topoopt.core.chunk_program import DeclaredFigures
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.collective import CollectiveProblem
 from topoopt.core.errors import InputError, Problem
@@ -21,9 +21,11 @@ from topoopt.core.rated_network import RatedNetwork
 from topoopt.formats.schedules.reader import ScheduleOptions
 from topoopt.formats.schedules.states import NAMES, collective_named
 from topoopt.formats.schedules.table import SCHEDULES
+from topoopt.kinds.collective.read import CollectiveInstance
+from topoopt.library.instances import problem_of
 
-Network = str | RatedNetwork | CollectiveProblem
-"""What `topoopt collective bound` takes, or a problem of kind `collective`, or its network."""
+Network = str | RatedNetwork | CollectiveProblem | CollectiveInstance
+"""What `topoopt collective bound` takes, or a problem or instance of kind `collective`, or its network."""
 
 
 def collective_bounds(network: Network, *, time_limit_s: float | None = None) -> NetworkBounds:
@@ -123,7 +125,7 @@ def audit_schedule(
         allowed = ", ".join(one.value for one in NAMES.values())
         raise InputError([Problem("no such collective", path="collective", value=collective, allowed=allowed)])
     place = None if network is None else _network(network)
-    stated = StatedFigures(vector_bytes, None, claimed_gbytes_per_s)
+    stated = DeclaredFigures(vector_bytes, None, claimed_gbytes_per_s)
     settings = AuditSettings(multicast, relaying, message_us, stated, root)
     with collection_halted():
         program = SCHEDULES[form](Path(schedule), ScheduleOptions(wanted, root))
@@ -133,8 +135,9 @@ def audit_schedule(
 
 
 def _network(given: Network) -> RatedNetwork:
-    if isinstance(given, CollectiveProblem):
-        return given.network
+    if isinstance(given, CollectiveProblem | CollectiveInstance):
+        network: RatedNetwork = problem_of(given).network
+        return network
     if isinstance(given, RatedNetwork):
         return given
     return network_argument(given, lambda text: warnings.warn(text, stacklevel=4))

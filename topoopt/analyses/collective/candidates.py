@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from solvers.collective.cayley_search import MOST_DEGREE, CayleyDigraph, search_cayley
-from solvers.collective.haar_search import search_haar
+from solvers.collective.cayley_search import MOST_DEGREE, CayleyDigraph, search_cayley, search_haar
 from solvers.stop import Stop
 from topoopt.analyses.collective.scores import (
     Recipe,

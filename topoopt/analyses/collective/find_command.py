@@ -124,8 +124,7 @@ def _cost(vector: str | None, link_gbytes_per_s: float, latency_us: float) -> Al
     import re
 
     from topoopt.analyses.collective.find import AllReduceCost
-    from topoopt.kinds.collective.read import size_bytes
-    from topoopt.kinds.collective.schema import SIZE_PATTERN
+    from topoopt.kinds.collective.read import SIZE_PATTERN, size_bytes
 
     if vector is None:
         return None

@@ -16,11 +16,10 @@ import numpy as np
 from solvers.job.scheduled import group_network, ring_line
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
-from topoopt.core.collective_solution import BestBySize
+from topoopt.core.collective import BestBySize, CollectiveObjective, CollectiveOp, CollectiveProblem
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.job import CoOptimisation, JobPlan
+from topoopt.core.result import Result
 from topoopt.core.routing import GroupRings
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.taskgraph import TaskKind
@@ -87,7 +86,7 @@ class JobCollectives:
         return {"groups": [asdict(group) for group in self.groups], "left_out": self.left_out, **totals}
 
 
-def job_collectives(instance: CoOptimisation, solution: JobSolution, stop: Stop) -> JobCollectives:
+def job_collectives(instance: CoOptimisation, solution: Result[CoOptimisation, JobPlan], stop: Stop) -> JobCollectives:
     """Schedules for the AllReduce groups of a plan.
 
     Raises:
@@ -117,7 +116,7 @@ def job_collectives(instance: CoOptimisation, solution: JobSolution, stop: Stop)
 
 def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[int], stop: Stop) -> GroupSchedules:
     members = tuple(sorted(rings.members))
-    line = ring_line(cluster, topology, rings)
+    line = ring_line(cluster, topology, rings).best_from(1)
     network = group_network(cluster, topology, members)
     problem = CollectiveProblem(
         f"AllReduce of {len(members)} servers",
@@ -134,10 +133,10 @@ def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[
         raise CheckError(f"a schedule of {problem.name} is rejected: {solution.check.violations[0].message}")
     gradients = []
     for size in sorted(set(sizes), reverse=True):
-        best = min((line, *solution.front), key=lambda one: one.time_us(size))
+        best = min((line, *solution.figures.front), key=lambda one: one.time_us(size))
         row = GradientSize(sizes.count(size), size, line.time_us(size), best.time_us(size), best.method, best.steps)
         gradients.append(row)
-    return GroupSchedules(members, line, solution.front, tuple(gradients))
+    return GroupSchedules(members, line, solution.figures.front, tuple(gradients))
 
 
 def answer(found: JobCollectives) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from solvers.collective.breadth_first import step_loads
-from solvers.collective.shortest_path_split import shortest_path_rate
+from solvers.collective.paths import shortest_path_rate
 from topoopt.core.arrays import Ints
 from topoopt.core.cayley import SemidirectGroup
 from topoopt.core.cluster import LinkDirection

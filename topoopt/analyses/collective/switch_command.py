@@ -10,9 +10,9 @@ from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
+from topoopt.core.collective import CircuitSchedule, SteppedCollective, SwitchedCollective
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.optical_devices import delay_text, parse_delay
-from topoopt.core.switched_collective import CircuitSchedule, SteppedCollective, SwitchedCollective
 
 MOST_RANKS = 512
 
@@ -32,8 +32,8 @@ def switch(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.collective.switched import least_time
-        from topoopt.verify.collective.switched import check_circuits
+        from solvers.collective.timing import least_time
+        from topoopt.verify.collective.check import check_circuits
 
         size = _require(ranks, ports, vector)
         found: list[tuple[SwitchedCollective, CircuitSchedule]] = []
@@ -63,8 +63,7 @@ def switch(
 def _require(ranks: int, ports: int, vector: str) -> int:
     import re
 
-    from topoopt.kinds.collective.read import size_bytes
-    from topoopt.kinds.collective.schema import SIZE_PATTERN
+    from topoopt.kinds.collective.read import SIZE_PATTERN, size_bytes
 
     problems = []
     size = size_bytes(vector) if re.fullmatch(SIZE_PATTERN, vector) else None

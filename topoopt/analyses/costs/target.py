@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,11 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
 from topoopt.costs import SAME_BILL
-from topoopt.files.documents import Document, parse_document
+from topoopt.files.documents import parse_document
 from topoopt.files.solution_kind import LIMITS, SUFFIX
+from topoopt.kinds import kind_named
 from topoopt.kinds.instance_file import build_instance
-from topoopt.kinds.job.solution_file import SOLUTION_FILE as PLAN_FILE
-from topoopt.kinds.llm_training.read import read_llm_training
-from topoopt.kinds.llm_training.solution_file import SOLUTION_FILE as TRAINING_FILE
-from topoopt.kinds.network.solution_file import SOLUTION_FILE as NETWORK_FILE
+from topoopt.kinds.job import SOLUTION_FILE as PLAN_FILE
 
 COSTED = ("co-optimisation", "routing", "topology", "llm-training")
 """Kinds of instances whose network is one of servers with interfaces."""
@@ -104,16 +103,15 @@ def _solved(file: Path) -> _Found | None:
     kind = kind.removesuffix(SUFFIX)
     if kind == "co-optimisation":
         plan = PLAN_FILE.read(file)
-        cluster = plan.cluster
+        cluster = plan.figures.cluster
         lit = _lit(plan.plan.topology)
         return _found(plan.name, cluster.servers, cluster.degree, cluster.link_gbps, lit, solved=True)
     if kind == "llm-training":
         return _trained(file)
     if kind in COSTED:
-        network = NETWORK_FILE.read(file)
-        topology = network.topology
-        lit = _lit(topology)
-        return _found(network.name, topology.servers, topology.degree, network.link_gbps, lit, solved=True)
+        network: Any = kind_named(kind).files.solutions.read(file)
+        topology, gbps = network.figures.topology, network.figures.problem.link_gbps
+        return _found(network.name, topology.servers, topology.degree, gbps, _lit(topology), solved=True)
     raise _no_bill(file, kind)
 
 
@@ -123,13 +121,12 @@ def _trained(file: Path) -> _Found:
     Raises:
         InputError: none stands there.
     """
-    solution = TRAINING_FILE.read(file)
-    if solution.instance is None:
+    result = kind_named("llm-training").files.solutions.read(file)
+    if result.problem is None:
         text, allowed = "no instance stands in the solution", "the instance file"
         raise InputError([Problem(text, file=str(file), path="instance", allowed=allowed)])
-    problem = read_llm_training(Document(f"{file}#/instance", solution.instance, lambda _: {}))
-    times = {BILL_OF.get(one.fabric, one.fabric): one.iteration_time_s for one in solution.fabrics}
-    found, gbps = _trained_on(problem)
+    times = {BILL_OF.get(row.fabric, row.fabric): row.iteration_time_s for row in result.figures.fabrics}
+    found, gbps = _trained_on(result.problem)
     return replace(found, iterations_s=times), gbps
 
 

@@ -43,7 +43,7 @@ def evaluate(
         from topoopt.core.pipeline import PipelineSchedule
         from topoopt.files.documents import parse_document
         from topoopt.kinds.llm_training.read import read_llm_training
-        from topoopt.simulate.llm_training.estimate import estimate
+        from topoopt.simulate.llm_training.step import estimate
 
         problem = read_llm_training(parse_document(file))
         given: dict[str, Any] = {
@@ -76,7 +76,7 @@ def evaluate(
 def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
     """The step with circuits set anew inside it, as the instance says, checked."""
     from solvers.stop import stop_on_signals
-    from solvers.switching.rail_steps import RailSteps
+    from solvers.switching.strategies import RailSteps
     from topoopt.analyses.reconfiguration.rails import check_step
     from topoopt.analyses.reconfiguration.rails_command import placed
     from topoopt.analyses.reconfiguration.rails_words import step_document

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from solvers.llm_training.network.plan import FoundOnFabric, best_network, mapped, outcome_of
-from solvers.llm_training.planned import planned_problems
+from solvers.llm_training.network.plan import FoundOnFabric, best_network, decided, mapped, planned_problems
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.kinds.llm_training.figures import FabricFigures
 
 
 def on_fabrics(
@@ -52,15 +52,14 @@ def on_fabrics(
             has = "1 interface of a server does" if degree == 1 else f"{degree} interfaces of a server do"
             raise InfeasibleError(f"{fabric}: {has} not join all that send to each other")
         best = mapped(problem, fabric, one, stop)
-        outcome = outcome_of(problem, FoundOnFabric(fabric, best, (), 1))
-        network = outcome.plan.network
+        figures = FabricFigures(problem, decided(FoundOnFabric(fabric, best, (), 1)), strategy)
         found.append(
             {
                 "fabric": fabric,
-                "iteration_time_s": outcome.iteration_time_s,
-                "form": outcome.note,
-                "degree_split": {family.value: count for family, count in network.degree_split},
-                "dimensions": [asdict(load) for load in network.loads],
+                "iteration_time_s": figures.iteration_time_s,
+                "form": figures.note,
+                "degree_split": {family.value: count for family, count in figures.network.degree_split},
+                "dimensions": [asdict(load) for load in figures.loads],
             }
         )
     return found

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from solvers.llm_training.row_strategies import with_layers
+from solvers.llm_training.space import with_layers
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.parallelism import ParallelStrategy, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.units import GIB
-from topoopt.simulate.llm_training.rules import strategy_problems
+from topoopt.simulate.llm_training.strategies import strategy_problems
 from topoopt.workloads.llm_training.facts import active_parameters, parameters
 
 

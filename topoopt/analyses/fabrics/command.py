@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from solvers.job.baselines import FabricSearch
     from topoopt.analyses.fabrics.circuit_rows import CircuitSearch
     from topoopt.console.attended import AttendedRun
-    from topoopt.core.job_solution import JobSolution
+    from topoopt.core.job import JobPlan
     from topoopt.core.llm_training import LlmTrainingProblem
+    from topoopt.core.result import Result
 
 KIND = "co-optimisation, llm-training"
 DEVICES = devices_text()
@@ -162,9 +163,9 @@ def _on_training(
     return EXIT_OF_STOP.get(solution.stopped_by, 0)
 
 
-def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, JobSolution | None]:
+def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, Result[CoOptimisation, JobPlan] | None]:
     from topoopt.kinds.instance_file import read_instance
-    from topoopt.kinds.job.solution_file import SOLUTION_FILE
+    from topoopt.kinds.job import SOLUTION_FILE
 
     job: Any = read_instance(instance)
     if not isinstance(job, CoOptimisation):
@@ -188,12 +189,12 @@ def _chosen(
     budget: int | None,
     seed: int,
     delay: str | None,
-    plan: JobSolution | None,
+    plan: Result[CoOptimisation, JobPlan] | None,
 ) -> _Chosen:
     from solvers.job.methods import default_budget
     from topoopt.analyses.fabrics.circuit_rows import CircuitSearch
     from topoopt.analyses.fabrics.run import named_fabrics
-    from topoopt.kinds.job.fabric_comparison import fabric_search
+    from topoopt.kinds.job.methods import fabric_search
     from topoopt.simulate.circuits import DYNAMIC_FABRICS
 
     chosen = named_fabrics(job, names)
@@ -215,7 +216,7 @@ def _chosen(
 
 
 def _rows(
-    output: Output, job: CoOptimisation, plan: JobSolution | None, chosen: _Chosen, run: AttendedRun
+    output: Output, job: CoOptimisation, plan: Result[CoOptimisation, JobPlan] | None, chosen: _Chosen, run: AttendedRun
 ) -> tuple[list[FabricRow], int, StopReason]:
     """Rows made, how many there would be, and why it ended."""
     from topoopt.analyses.fabrics.run import fabric_rows, plan_row
@@ -223,7 +224,7 @@ def _rows(
     circuits, fabrics = chosen.circuits, chosen.fabrics
     rows = [] if plan is None else [plan_row(job, plan, flow_level=circuits is not None)]
     if plan is not None:  # what it is compared with has links shared as it has
-        job = job.shared_as(plan.cluster)
+        job = job.shared_as(plan.plan.link_sharing)
     total = len(rows) + len(fabrics)
     bar = counting_bar(output)
     stop = run.timing.stop

@@ -14,16 +14,17 @@ from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.circuit_rows import CircuitSearch, circuit_row
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.fabric_row import PLAN, FabricRow
-from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice, JobPlan
+from topoopt.core.result import Result
 from topoopt.core.strategy import Strategy
-from topoopt.kinds.job.check import check_job
-from topoopt.kinds.job.fabric_comparison import fabric_problems
+from topoopt.kinds.job.methods import fabric_problems
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, Phase, Stage, simulate_stages
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import bandwidth_tax, breakdown, simulate
+from topoopt.verify.job.check import CHECKER
+from topoopt.verify.laws.findings import BRIEF
 
 RELATIVE = 1e-9
 
@@ -54,7 +55,9 @@ def named_fabrics(instance: CoOptimisation, names: Sequence[str] | None) -> tupl
     return tuple(known[name] for name in dict.fromkeys(names))
 
 
-def plan_row(instance: CoOptimisation, solution: JobSolution, *, flow_level: bool = False) -> FabricRow:
+def plan_row(
+    instance: CoOptimisation, solution: Result[CoOptimisation, JobPlan], *, flow_level: bool = False
+) -> FabricRow:
     """The row of a direct-connect plan, simulated again; also by the flow-level model if asked for.
 
     Raises:
@@ -64,10 +67,10 @@ def plan_row(instance: CoOptimisation, solution: JobSolution, *, flow_level: boo
     if solution.instance_sha256 != instance.sha256:
         value, allowed = solution.name, f"a solution of {instance.name}, as it is now"
         raise InputError([Problem("solves another instance", path="--solution", value=value, allowed=allowed)])
-    violations = check_job(instance, solution).violations
+    violations = CHECKER(instance, solution, BRIEF).violations
     if violations:
         raise CheckError("\n".join(f"the plan: {violation}" for violation in violations))
-    plan, instance = solution.plan, instance.shared_as(solution.cluster)
+    plan, instance = solution.plan, instance.shared_as(solution.plan.link_sharing)
     network = plan_network(instance.cluster, plan)
     text = f"direct connect: {plan.topology.origin or 'topology of the plan'}, strategy and topology searched together"
     return _row(PLAN, text, instance, plan.strategy, network, flow_level=flow_level)

@@ -14,8 +14,9 @@ from topoopt.analyses.fabrics.bars import BarPart, ComparedFabric, FabricBars
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown
-from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.result import Result
 from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.llm_training.figures import fabric_bounds_s
 from topoopt.kinds.llm_training.words import NAMES, fabric_name, seconds, strategy_words
 from topoopt.kinds.pipeline import solve
 
@@ -72,7 +73,7 @@ class TrainingFabricRow:
 
 def training_on_fabrics(
     problem: LlmTrainingProblem, names: Sequence[str] | None, options: SolveOptions
-) -> tuple[LlmTrainingSolution, int]:
+) -> tuple[Result[Any, Any], int]:
     """A solution with all fabrics, the first one what the others are held against, and how many were asked for.
 
     Args:
@@ -91,7 +92,7 @@ def training_on_fabrics(
     return solve(replace(problem, fabrics=chosen), options), len(chosen)
 
 
-def fabric_rows_of(solution: LlmTrainingSolution) -> tuple[TrainingFabricRow, ...]:
+def fabric_rows_of(solution: Result[Any, Any]) -> tuple[TrainingFabricRow, ...]:
     """A row for each fabric."""
     return tuple(
         TrainingFabricRow(
@@ -100,14 +101,14 @@ def fabric_rows_of(solution: LlmTrainingSolution) -> tuple[TrainingFabricRow, ..
             over_first=one.iteration_time_s / solution.objective.value,
             bound_s=bound_s,
             form=one.note,
-            strategy=strategy_words(one.plan.strategy),
+            strategy=strategy_words(one.strategy),
             breakdown_s=one.breakdown,
         )
-        for one, bound_s in zip(solution.fabrics, solution.fabric_bounds_s, strict=True)
+        for one, bound_s in zip(solution.figures.fabrics, fabric_bounds_s(solution), strict=True)
     )
 
 
-def document(solution: LlmTrainingSolution, rows: Sequence[TrainingFabricRow], asked: int) -> dict[str, Any]:
+def document(solution: Result[Any, Any], rows: Sequence[TrainingFabricRow], asked: int) -> dict[str, Any]:
     """The JSON object; `asked`: fabrics that were to be compared."""
     return {
         "kind": "fabrics",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from solvers.switching.rail_steps import RailSteps
+from solvers.switching.strategies import RailSteps
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.switched_step import EVERY_STAGE, FailedFigures, SwitchedStep
 from topoopt.simulate.switching.failed import failed_figures
-from topoopt.verify.llm_training.switching.failed import check_failed
+from topoopt.verify.llm_training.rail_steps import check_failed
 
 
 def failed_interfaces(

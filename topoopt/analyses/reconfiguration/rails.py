@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from solvers.stop import Stop
-from solvers.switching.rail_steps import RailSteps
+from solvers.switching.strategies import RailSteps
 from topoopt.analyses.reconfiguration.failed_interfaces import failed_interfaces
 from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress
 from topoopt.analyses.reconfiguration.run import swept
@@ -24,7 +24,7 @@ from topoopt.core.versions import versions
 from topoopt.drawing.format import counted
 from topoopt.kinds.llm_training.words import ports_words
 from topoopt.simulate.switching import Delays, RailShares, follow
-from topoopt.verify.llm_training.switching.check import check_switched
+from topoopt.verify.llm_training.rail_steps import check_switched
 
 MODES = tuple(mode.value for mode in SwitchMode)
 """What may be compared with a static topology."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from solvers.switching.rail_steps import RailSteps
+from solvers.switching.strategies import RailSteps
 from topoopt.core.errors import CheckError
 from topoopt.core.switched_step import StragglerFigures, SwitchedStep
 from topoopt.simulate.switching.straggler import straggler_figures
-from topoopt.verify.llm_training.switching.straggler import check_straggler
+from topoopt.verify.llm_training.rail_steps import check_straggler
 
 
 def stragglers(

@@ -20,12 +20,12 @@ from solvers.stop import Stop
 from topoopt.analyses.reconfiguration.break_even import At, break_even
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import NetworkProblem, RoutingMode, TopologyProblem
-from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.reconfiguration import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason, Tolerance, beats
 from topoopt.core.versions import versions
 from topoopt.verify.network.bounds import quick_bound
+from topoopt.verify.network.checker import NetworkResult
 
 REROUTED = "rerouted"
 EVERY_STEP = "every-step"
@@ -77,7 +77,7 @@ class StepNetworks:
 
 def trace_sweep(
     problem: NetworkProblem,
-    solution: NetworkSolution,
+    solution: NetworkResult,
     *,
     delays_ms: Sequence[float],
     schemes: Sequence[str] = TRACE_SCHEMES,
@@ -93,7 +93,7 @@ def trace_sweep(
     step_ms = _step_ms(problem, schemes)
     stop = stop or Stop()
     delays = sorted(set(delays_ms))
-    fixed = np.array(solution.thetas)
+    fixed = np.array(solution.figures.thetas)
     found = [_scheme("one-shot", "the network and routing of the solution, set once", _always(fixed, step_ms), delays)]
     notes = ["a step takes its theta times its length; the links for the first step are set beforehand"]
     networks = step_networks(problem, solution, seed, stop)
@@ -101,7 +101,7 @@ def trace_sweep(
         notes.append("links of their own for every step: left out, the time is up")
     else:
         one_shot_ms, rerouted_ms = (float(theta.sum()) * step_ms for theta in (fixed, networks.rerouted))
-        common = solution.mode is RoutingMode.COMMON
+        common = solution.figures.mode is RoutingMode.COMMON
         if networks.changes == 0:
             notes.append("no step wants other links than the one before")
         for name, (at, thetas, description) in _anew(networks, step_ms).items():
@@ -113,10 +113,10 @@ def trace_sweep(
             found.append(replace(scheme, break_even=paid, break_even_rerouted=against))
     return ReconfigurationSweep(
         name=problem.name,
-        servers=solution.topology.servers,
-        degree=solution.topology.degree,
+        servers=solution.figures.topology.servers,
+        degree=solution.figures.topology.degree,
         link_gbps=problem.link_gbps,
-        schemes=(replace(found[0], thetas=solution.thetas), *found[1:]),
+        schemes=(replace(found[0], thetas=solution.figures.thetas), *found[1:]),
         strategies=(),
         stopped_by=stop.reason() or StopReason.CONVERGED,
         seed=seed,
@@ -138,19 +138,19 @@ def _step_ms(problem: NetworkProblem, schemes: Sequence[str]) -> float:
     return problem.step_ms
 
 
-def step_networks(problem: NetworkProblem, solution: NetworkSolution, seed: int, stop: Stop) -> StepNetworks | None:
+def step_networks(problem: NetworkProblem, solution: NetworkResult, seed: int, stop: Stop) -> StepNetworks | None:
     """Topologies for every step; None when the time is up before every step has its own.
 
     Raises:
         CheckError: a step beats its bound (a bug of ours).
     """
-    one, demands = solution.topology, problem.demands
+    one, demands = solution.figures.topology, problem.demands
     topologies = [one]
     place = np.zeros(len(demands), dtype=np.int64)
-    if solution.mode is RoutingMode.COMMON:
+    if solution.figures.mode is RoutingMode.COMMON:
         rerouted = np.array([route(one, demand).theta for demand in demands])
     else:
-        rerouted = np.array(solution.thetas)
+        rerouted = np.array(solution.figures.thetas)
     own = rerouted.copy()
     for k, demand in enumerate(demands):
         if stop.reason() is not None:

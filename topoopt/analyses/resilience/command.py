@@ -172,7 +172,7 @@ class _Asked:
 
 def _job(asked: _Asked) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.subject import job_subject
-    from topoopt.kinds.job.solution_file import SOLUTION_FILE
+    from topoopt.kinds.job import SOLUTION_FILE
 
     asked.refuse_fabric()
     solution = SOLUTION_FILE.read(asked.path)
@@ -181,16 +181,17 @@ def _job(asked: _Asked) -> tuple[Subject, Topology]:
 
 def _network(asked: _Asked) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.subject import network_subject
-    from topoopt.kinds.network.solution_file import SOLUTION_FILE
+    from topoopt.kinds.solution_file import read_solution
 
     asked.refuse_fabric()
-    solution = SOLUTION_FILE.read(asked.path)
-    return network_subject(solution, _instance_of(asked.instance, (solution.kind,)), asked.stop), solution.topology
+    solution = read_solution(asked.path, ("routing", "topology"))
+    subject = network_subject(solution, _instance_of(asked.instance, (solution.kind,)), asked.stop)
+    return subject, subject.evaluator.topology
 
 
 def _training(asked: _Asked) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.training_subject import training_subject
-    from topoopt.kinds.llm_training.solution_file import SOLUTION_FILE
+    from topoopt.kinds.llm_training import SOLUTION_FILE
 
     solution = SOLUTION_FILE.read(asked.path)
     subject = training_subject(solution, _instance_of(asked.instance, ("llm-training",)), asked.fabric)

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.outages import Copies, OutageRow, OutageStudy
+from topoopt.core.result import Result
 from topoopt.verify.failures.outage_units import copies_up, servers_exchanged
 from topoopt.workloads.server_outages import server_outages
 
 
-def copies_of(solution: LlmTrainingSolution) -> Copies:
+def copies_of(solution: Result[Any, Any]) -> Copies:
     """Of the plan of a solution.
 
     Raises:
         InputError: a server holds parts of several copies.
     """
-    strategy, setting = solution.plan.strategy, solution.setting
+    strategy, cluster = solution.plan.strategy, solution.figures.problem.cluster
     ranks = max(strategy.tensor * strategy.context, strategy.expert * strategy.expert_tensor) * strategy.pipeline
-    if ranks % setting.gpus_per_server:
-        allowed = f"multiples of the {setting.gpus_per_server} GPUs of a server"
+    if ranks % cluster.gpus_per_server:
+        allowed = f"multiples of the {cluster.gpus_per_server} GPUs of a server"
         raise InputError([Problem("GPUs of a copy of the model share a server", value=str(ranks), allowed=allowed)])
-    return Copies(strategy.gpus // ranks, ranks // setting.gpus_per_server)
+    return Copies(strategy.gpus // ranks, ranks // cluster.gpus_per_server)
 
 
-def outage_study(solution: LlmTrainingSolution, spares: Sequence[int], days: int, seed: int) -> OutageStudy:
+def outage_study(solution: Result[Any, Any], spares: Sequence[int], days: int, seed: int) -> OutageStudy:
     """Draw days, and follow the copies of the model through them.
 
     Raises:
@@ -49,7 +50,7 @@ def outage_study(solution: LlmTrainingSolution, spares: Sequence[int], days: int
 
 
 def _row(
-    solution: LlmTrainingSolution, copies: Copies, down: Bools, spares: int, *, circuits: bool
+    solution: Result[Any, Any], copies: Copies, down: Bools, spares: int, *, circuits: bool
 ) -> tuple[OutageRow, tuple[float, ...]]:
     up = _copies_up(down, copies, circuits=circuits)
     exchanged = _exchanged(down, up * copies.servers_each) if circuits else 0

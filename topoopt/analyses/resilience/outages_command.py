@@ -36,7 +36,7 @@ def answer_outages(
         InputError: the solution is not of kind llm-training, or the spare servers are no numbers.
     """
     from topoopt.analyses.resilience.outages import outage_study
-    from topoopt.kinds.llm_training.solution_file import SOLUTION_FILE
+    from topoopt.kinds.llm_training import SOLUTION_FILE
 
     study = outage_study(SOLUTION_FILE.read(solution), _numbers(spares or DEFAULT_SPARES), days, seed)
     document = {

@@ -18,7 +18,6 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
 from topoopt.core.network import TopologyProblem
-from topoopt.core.network_solution import NetworkSolution
 from topoopt.core.plan import Plan
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
@@ -31,6 +30,7 @@ from topoopt.verify.failures.training import check_training_repair
 from topoopt.verify.job.plan import check_plan
 from topoopt.verify.laws.findings import Violation, ViolationLog
 from topoopt.verify.laws.topology import check_topology
+from topoopt.verify.network.checker import NetworkResult
 
 EXACT_S = 60.0
 """Seconds for the joint program with kept links; then the portfolio's search stands in."""
@@ -62,12 +62,12 @@ def _job(subject: JobSubject, failure: Failure, most: int, seed: int, stop: Stop
         method=found.method,
     )
     findings = ViolationLog()
-    check_topology(findings, subject.solution.cluster, found.topology)
+    check_topology(findings, subject.solution.figures.cluster, found.topology)
     plan = Plan(subject.solution.plan.strategy, found.topology, found.plan.routes, found.plan.rings)
     laws: list[Violation] = [*findings.violations(), *check_rewiring(evaluator.topology, result, found.topology)]
     if subject.instance is not None:
         laws += check_plan(subject.instance.cluster, subject.instance.workload, plan)
-    demand, rate = subject.solution.demand, subject.solution.cluster.link_bytes_per_ms
+    demand, rate = subject.solution.figures.demand, subject.solution.figures.cluster.link_bytes_per_ms
     laws += check_repair(found.topology, demand, _whole(found.topology, found.time_ms), plan.routes, plan.rings, rate)
     return _with(result, laws)
 
@@ -113,24 +113,26 @@ def _network(subject: NetworkSubject, failure: Failure, most: int, seed: int, st
     )
     before = subject.evaluator.outcome(failure).value
     found = _solved(problem, seed, stop)
-    if found is None or (before is not None and found.theta >= before) or _again(found, failure, topology):
+    if found is None or (before is not None and found.figures.theta >= before) or _again(found, failure, topology):
         return None if before is None else Rewiring(failure, (), (), most, before, before, "no re-wiring helps")
-    exchange = difference(topology, failure, found.topology)
+    exchange = difference(topology, failure, found.figures.topology)
     proven = found.bound.value if found.status is Status.OPTIMAL else None
-    result = Rewiring(failure, exchange.removed, exchange.added, most, before, found.theta, _method(found), proven)
-    laws = check_rewiring(topology, result, found.topology)
+    result = Rewiring(
+        failure, exchange.removed, exchange.added, most, before, found.figures.theta, _method(found), proven
+    )
+    laws = check_rewiring(topology, result, found.figures.topology)
     broken = tuple(dict.fromkeys((*found.check.violations, *(str(law) for law in laws))))
     return replace(result, violations=broken)
 
 
-def _method(found: NetworkSolution) -> str:
+def _method(found: NetworkResult) -> str:
     proof = "proven" if found.status is Status.OPTIMAL else "not proven"
     return f"{found.method} with kept links, {proof}"
 
 
-def _again(found: NetworkSolution, failure: Failure, topology: Topology) -> bool:
+def _again(found: NetworkResult, failure: Failure, topology: Topology) -> bool:
     """Whether a failed link with a surviving parallel one was set again, which the program cannot forbid."""
-    return bool(set(difference(topology, failure, found.topology).added) & set(failure.links))
+    return bool(set(difference(topology, failure, found.figures.topology).added) & set(failure.links))
 
 
 def _pairs(links: Sequence[tuple[int, int]], topology: Topology) -> tuple[tuple[int, int], ...]:
@@ -138,7 +140,7 @@ def _pairs(links: Sequence[tuple[int, int]], topology: Topology) -> tuple[tuple[
     return tuple(sorted((int(a), int(b)) for a, b in unit_arcs(tuple(links), direction)))
 
 
-def _solved(problem: TopologyProblem, seed: int, stop: Stop) -> NetworkSolution | None:
+def _solved(problem: TopologyProblem, seed: int, stop: Stop) -> NetworkResult | None:
     """By the exact methods where they are quick enough, else by the portfolio's search."""
     for method, share in (("auto", first_part(stop, 1.0, EXACT_S)), ("portfolio", stop)):
         try:
@@ -148,6 +150,6 @@ def _solved(problem: TopologyProblem, seed: int, stop: Stop) -> NetworkSolution 
             continue
         except InfeasibleError:
             return None
-        solution: NetworkSolution = judged(problem, outcome, effort)
+        solution: NetworkResult = judged(problem, outcome, effort)
         return solution
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solvers.failures.damage import PlanTraffic
 from solvers.failures.evaluator import Evaluator
@@ -13,17 +13,17 @@ from solvers.failures.network import NetworkEvaluator
 from solvers.stop import Stop
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import Failure
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.result import Result
 from topoopt.core.solution import SolutionHead
-from topoopt.kinds.job.check import check_job
-from topoopt.kinds.network.check import check_solution as check_network_solution
-from topoopt.kinds.network.explain import demand_from_flow
+from topoopt.kinds.network import check as check_network
+from topoopt.kinds.network.figures import NetworkFigures
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify.failures.laws import check_distances, check_repair, check_rerouted
-from topoopt.verify.laws.findings import Violation, ViolationLog
+from topoopt.verify.job.check import CHECKER
+from topoopt.verify.laws.findings import BRIEF, Violation, ViolationLog
+from topoopt.verify.network.checker import NetworkResult
 
 RELAY_NOTE = (
     "A failed server is evaluated as one that forwards no longer: it computes, sends and receives as before. Should "
@@ -64,7 +64,7 @@ class Subject(ABC):
 class JobSubject(Subject):
     """The plan of a job; `instance` where it is known."""
 
-    solution: JobSolution
+    solution: Result[CoOptimisation, JobPlan]
     evaluator: JobEvaluator
     instance: CoOptimisation | None
 
@@ -73,9 +73,9 @@ class JobSubject(Subject):
         repair = self.evaluator.repair(failure)
         if repair.plan is None:
             return _distances_only(self.evaluator, failure)
-        plan, rate = repair.plan, self.solution.cluster.link_bytes_per_ms
+        plan, rate = repair.plan, self.solution.figures.cluster.link_bytes_per_ms
         return check_repair(
-            self.evaluator.topology, self.solution.demand, repair.outcome, plan.routes, plan.rings, rate
+            self.evaluator.topology, self.solution.figures.demand, repair.outcome, plan.routes, plan.rings, rate
         )
 
 
@@ -83,7 +83,7 @@ class JobSubject(Subject):
 class NetworkSubject(Subject):
     """The routing of a demand."""
 
-    solution: NetworkSolution
+    solution: NetworkResult
     evaluator: NetworkEvaluator
 
     def violations(self, failure: Failure) -> Sequence[Violation]:
@@ -113,7 +113,7 @@ def _refuse(violations: Sequence[Violation]) -> None:
         raise CheckError(f"the checker rejects the solution:\n{text}")
 
 
-def job_subject(solution: JobSolution, instance: CoOptimisation | None) -> JobSubject:
+def job_subject(solution: Result[CoOptimisation, JobPlan], instance: CoOptimisation | None) -> JobSubject:
     """The plan of a job, simulated where its instance is known.
 
     Raises:
@@ -122,34 +122,37 @@ def job_subject(solution: JobSolution, instance: CoOptimisation | None) -> JobSu
     """
     graph = None
     if instance is not None:
-        _refuse(check_job(instance, solution).violations)
+        _refuse(CHECKER(instance, solution, BRIEF).violations)
+        solution = replace(solution, problem=instance)
         graph = build_task_graph(instance.cluster, instance.workload, solution.plan.strategy)
-    plan = solution.plan
+    plan, figures = solution.plan, solution.figures
     plan.require_rings("failures")
-    traffic = PlanTraffic(plan.topology, plan.routes, plan.rings, solution.demand)
-    evaluator = JobEvaluator(solution.cluster, traffic, graph)
+    traffic = PlanTraffic(plan.topology, plan.routes, plan.rings, figures.demand)
+    evaluator = JobEvaluator(figures.cluster, traffic, graph)
     if instance is None:
         return JobSubject(solution, evaluator, "busiest_link", "ms", (TRAFFIC_NOTE, RELAY_NOTE, PLANE_NOTE), None)
     return JobSubject(solution, evaluator, "iteration_time", "ms", (RELAY_NOTE, PLANE_NOTE), instance)
 
 
 def network_subject(
-    solution: NetworkSolution, problem: RoutingProblem | TopologyProblem | None, stop: Stop | None = None
+    solution: NetworkResult, problem: RoutingProblem | TopologyProblem | None, stop: Stop | None = None
 ) -> NetworkSubject:
-    """The routing of a demand; without the instance the demand is read off the flow.
+    """The routing of a demand, of the instance that is given or of its own.
 
     Raises:
-        InputError: there are several demands, or links with rates of their own.
+        InputError: there are several demands, no instance, or links with rates of their own.
         CheckError: the solution does not hold for the instance, or its flow is none.
     """
-    solution.one_demand()
-    if solution.topology.rates is not None:
+    if problem is not None:
+        solution = replace(solution, problem=problem)
+    figures: NetworkFigures = solution.figures
+    figures.one_demand()
+    if figures.topology.rates is not None:
         text = "failures of links that have rates of their own are not known here"
         raise InputError([Problem(text, path="topology.rates", allowed="links of one rate")])
     if problem is not None:
-        _refuse(check_network_solution(problem, solution).violations)
-    demand = demand_from_flow(solution) if problem is None else problem.demand
-    hops = solution.flow.by_hop is not None or solution.objective.name != "theta"
+        _refuse(check_network(problem, solution, BRIEF).violations)
+    hops = figures.flow.by_hop is not None or solution.objective.name != "theta"
     limits = ("Limits and prices of hops are left out after a failure.",) if hops else ()
-    evaluator = NetworkEvaluator(solution.topology, demand, solution.theta, stop)
+    evaluator = NetworkEvaluator(figures.topology, figures.problem.demand, figures.theta, stop)
     return NetworkSubject(solution, evaluator, "theta", "link capacity", (DEMAND_NOTE, PLANE_NOTE, *limits))

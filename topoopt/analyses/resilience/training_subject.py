@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from solvers.failures.training import TrainingFailures
 from solvers.failures.training_links import TrainingEvaluator
@@ -18,12 +19,10 @@ from topoopt.core.llm_training_plan import (
     PHOTONIC_RAILS,
     POD_CIRCUITS,
     SWITCHED_FABRICS,
-    FabricOutcome,
 )
-from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.result import Result
 from topoopt.core.verdict import Tolerance
-from topoopt.files.documents import Document
-from topoopt.kinds.llm_training.read import read_llm_training
+from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures
 from topoopt.verify.failures.training import check_training_repair
 from topoopt.verify.laws.findings import Violation, differs
 from topoopt.verify.llm_training.check import check_llm_training
@@ -60,7 +59,7 @@ class TrainingSubject(Subject):
 
 
 def training_subject(
-    solution: LlmTrainingSolution, problem: LlmTrainingProblem | None, fabric: str | None = None
+    solution: Result[Any, Any], problem: LlmTrainingProblem | None, fabric: str | None = None
 ) -> TrainingSubject:
     """The plan on a fabric.
 
@@ -72,10 +71,11 @@ def training_subject(
         InputError: there is no such fabric, no instance, or families reduce on schedules.
         CheckError: the solution does not hold for the instance.
     """
-    if problem is None:
-        if solution.instance is None:
-            raise InputError([Problem("no instance stands in the solution", path="--instance", allowed="its file")])
-        problem = read_llm_training(Document("solution#/instance", solution.instance, lambda _: {}))
+    if problem is not None:
+        solution = replace(solution, problem=problem)
+    if solution.problem is None:
+        raise InputError([Problem("no instance stands in the solution", path="--instance", allowed="its file")])
+    problem = solution.problem
     if wrong := check_llm_training(problem, solution).violations:
         raise CheckError("\n".join(["the checker rejects the solution:", *map(str, wrong)]))
     chosen = _plan_on(solution, fabric)
@@ -98,17 +98,18 @@ def training_subject(
     return TrainingSubject(solution, evaluator, "iteration_time", "ms", tuple(notes))
 
 
-def _plan_on(solution: LlmTrainingSolution, fabric: str | None) -> FabricOutcome:
+def _plan_on(solution: Result[Any, Any], fabric: str | None) -> FabricFigures:
     """What failures are studied of.
 
     Raises:
         InputError: there is no such plan, or nothing in it that fails.
     """
     option = "fabrics" if fabric is None else "--fabric"
-    planned = {one.fabric: one for one in solution.fabrics}
+    figures: LlmTrainingFigures = solution.figures
+    planned = {one.fabric: one for one in figures.fabrics}
     if fabric is not None and fabric not in planned:
         raise InputError([Problem("no plan on this fabric", path=option, value=fabric, allowed=", ".join(planned))])
-    chosen = [one for one in solution.fabrics if fabric in (None, one.fabric)]
+    chosen = [one for one in figures.fabrics if fabric in (None, one.fabric)]
     real = [one for one in chosen if one.fabric not in (IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS)]
     others = ", ".join(name for name in (*DIRECT_FABRICS, *SWITCHED_FABRICS) if name != IDEAL_SWITCH)
     if not real and chosen[0].fabric == PHOTONIC_RAILS:
@@ -120,7 +121,7 @@ def _plan_on(solution: LlmTrainingSolution, fabric: str | None) -> FabricOutcome
     if not real:
         text = "an ideal switch stands for no devices that could fail, nothing fills it"
         raise InputError([Problem(text, path=option, value=IDEAL_SWITCH, allowed=f"a plan on one of {others}")])
-    sending = [one for one in real if one.plan.network.loads]
+    sending = [one for one in real if one.loads]
     if not sending:
         text = "nothing leaves a server in this plan, so no failure of the network delays it"
         raise InputError([Problem(text, path=option, value=real[0].fabric, allowed="a plan that sends")])

@@ -91,7 +91,7 @@ def _figures(file: Path, asked: _Asked) -> TrafficFigures:
     from topoopt.files.documents import parse_document
     from topoopt.files.solution_kind import LIMITS, SUFFIX
     from topoopt.kinds.instance_file import read_instance
-    from topoopt.kinds.job.solution_file import SOLUTION_FILE
+    from topoopt.kinds.job import SOLUTION_FILE
 
     data = parse_document(file, LIMITS).data
     kind = data.get("kind") if isinstance(data, dict) else None

@@ -9,8 +9,8 @@ from solvers.network.constructions import balanced_routes, circulant_topology, g
 from solvers.network.constructions.circulant import distances_text
 from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import CheckError
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.job import CoOptimisation, JobPlan
+from topoopt.core.result import Result
 from topoopt.core.traffic import TrafficFigures
 from topoopt.library.topologies import totient
 from topoopt.simulate.demand import demand_of
@@ -20,20 +20,20 @@ from topoopt.simulate.traffic import traffic_figures
 RELATIVE = 1e-9
 
 
-def plan_traffic(solution: JobSolution) -> TrafficFigures:
+def plan_traffic(solution: Result[CoOptimisation, JobPlan]) -> TrafficFigures:
     """Traffic of a plan, counted from its demand, routes and rings.
 
     Raises:
         InputError: AllReduces run on schedules.
         CheckError: the link loads the simulation recorded are others.
     """
-    plan = solution.plan
+    plan, figures = solution.plan, solution.figures
     plan.require_rings("traffic by counting")
     text = f"the plan found, on {plan.topology.origin or 'its topology'}"
-    found = traffic_figures(solution.name, text, solution.demand, plan.topology, plan.routes, plan.rings)
-    recorded = np.repeat(solution.evaluation.link_bytes / plan.topology.multiplicity, plan.topology.multiplicity)
+    found = traffic_figures(solution.name, text, figures.demand, plan.topology, plan.routes, plan.rings)
+    recorded = np.repeat(figures.evaluation.link_bytes / plan.topology.multiplicity, plan.topology.multiplicity)
     if not np.allclose(found.link_bytes, recorded, rtol=RELATIVE, atol=1.0):
-        raise CheckError("the bytes of the links in the solution are not those of its demand, routes and rings")
+        raise CheckError("the simulated bytes of the links are not those of the demand, routes and rings")
     return found
 
 

@@ -6,10 +6,11 @@ link of d times the rate with almost no delay, and the links of the topology run
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from topoopt.core.job_solution import JobSolution
-from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.formats.astrasim.ns3 import Ns3Link, Ns3Topology
 from topoopt.formats.astrasim.system import RING_ONLY, system_document
@@ -63,7 +64,7 @@ def ns3_text(topology: Ns3Topology) -> str:
     return "\n".join(lines) + "\n"
 
 
-def graph_export(solution: JobSolution | NetworkSolution, options: ExportOptions) -> Export:
+def graph_export(solution: Result[Any, Any], options: ExportOptions) -> Export:
     """Folder for the ns-3 backend."""
     gbps, latency_us = link_of(solution, options)
     topology = topology_of(solution)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from topoopt.core.hierarchy_solution import HierarchicalSolution
+from topoopt.core.result import Result
 from topoopt.formats.astrasim.content import BLOCKS, AnalyticalNetwork, link_gib_per_s
 from topoopt.formats.astrasim.system import algorithms, system_document
 from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, decimal_text, json_bytes, notes_bytes
@@ -49,21 +50,23 @@ def network_text(network: AnalyticalNetwork) -> str:
     )
 
 
-def hierarchy_export(solution: HierarchicalSolution, options: ExportOptions) -> Export:
+def hierarchy_export(result: Result[Any, Any], options: ExportOptions) -> Export:
     """Folder for the analytical backend."""
     latency_ns = LATENCY_NS if options.hop_latency_us is None else options.hop_latency_us * 1000.0
     queues = options.ring_queues
-    network = analytical_network(solution.blocks, solution.sizes, solution.bandwidth_gbytes_per_s, latency_ns, queues)
+    dimensions = result.figures.dimensions
+    blocks, sizes = [row.block.value for row in dimensions], [row.size for row in dimensions]
+    network = analytical_network(blocks, sizes, result.plan.bandwidth_gbytes_per_s, latency_ns, queues)
     share = "half " if queues == 2 else ""
     notes = (
         f"latency {latency_ns:g} ns in every dimension, {'assumed' if options.hop_latency_us is None else 'as given'}",
         f"a ring link has {share}the bandwidth of its NPU: run with num-queues-per-dim {queues}",
         *HIERARCHY_NOTES,
     )
-    chosen = [algorithms(block, size) for block, size in zip(solution.blocks, solution.sizes, strict=True)]
+    chosen = [algorithms(block, size) for block, size in zip(blocks, sizes, strict=True)]
     files = (
         ("network.yml", network_text(network).encode()),
         ("system.json", json_bytes(system_document(chosen))),
-        (NOTES_FILE, notes_bytes(f"{solution.name} for the analytical backend of ASTRA-sim", notes)),
+        (NOTES_FILE, notes_bytes(f"{result.name} for the analytical backend of ASTRA-sim", notes)),
     )
     return Export(files, network, notes)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.chunk_program import ChunkProgram, StatedFigures
+from topoopt.core.chunk_program import ChunkProgram, DeclaredFigures
 from topoopt.core.collective import CollectiveOp
 from topoopt.files.untrusted import parsing, refusal
 from topoopt.formats.chakra.content import NodeType
@@ -71,7 +71,7 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
         _join(work)
     builder.notes.extend(left_over.notes())
     size = head.get("vector_bytes")
-    stated = StatedFigures(vector_bytes=float(size) if isinstance(size, int) and size > 0 else None)
+    stated = DeclaredFigures(vector_bytes=float(size) if isinstance(size, int) and size > 0 else None)
     return builder.built(
         next(iter(files.values())).name.rsplit(".", 2)[0],
         collective,

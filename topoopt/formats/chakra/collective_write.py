@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from topoopt.core.collective import CollectiveOp
-from topoopt.core.collective_solution import CollectiveSolution
+from topoopt.core.collective import CollectiveOp, CollectiveResult
 from topoopt.formats.astrasim.system import system_document
 from topoopt.formats.chakra.content import Metadata, NodeType, frame
 from topoopt.formats.chakra.nodes import VERSION, message_node, node
@@ -106,36 +105,37 @@ def _traces(schedule: RankSchedule, vector_bytes: int) -> tuple[list[_Trace], Ch
     return traces, memory
 
 
-def build(solution: CollectiveSolution, options: ExportOptions) -> Export:
+def build(result: CollectiveResult, options: ExportOptions) -> Export:
     """Traces of all ranks, and a system file that names them.
 
     Raises:
         InputError: a collective that ASTRA-sim has not; too many sends.
     """
-    if solution.collective not in KEYS:
+    problem = result.figures.problem
+    if problem.collective not in KEYS:
         allowed = ", ".join(one.value for one in KEYS)
-        raise refuse("ASTRA-sim has no such collective", value=solution.collective.value, allowed=allowed)
-    schedule = placed_schedule(solution)
+        raise refuse("ASTRA-sim has no such collective", value=problem.collective.value, allowed=allowed)
+    schedule = placed_schedule(result)
     count = sum(len(block.hops) for block in schedule.blocks)
     if count > MOST_HOPS:
         raise refuse("too many sends for traces", value=count, allowed=f"at most {MOST_HOPS}")
-    traces, memory = _traces(schedule, solution.vector_bytes)
-    prefix = plain_name(solution.name)
+    traces, memory = _traces(schedule, problem.vector_bytes)
+    prefix = plain_name(result.name)
     files = []
     for rank, trace in enumerate(traces):
         head = Metadata(version=VERSION)
-        head.attr.add(name="collective", string_val=solution.collective.value)
-        head.attr.add(name="vector_bytes", int64_val=solution.vector_bytes)
+        head.attr.add(name="collective", string_val=problem.collective.value)
+        head.attr.add(name="vector_bytes", int64_val=problem.vector_bytes)
         head.attr.add(name="vector_chunks", int64_val=schedule.chunks)
         head.attr.add(name="scratch_chunks", int64_val=memory.scratch[rank])
         files.append((f"{prefix}.{rank}.et", b"".join((frame(head), *(frame(one) for one in trace.nodes)))))
-    key = KEYS[solution.collective]
+    key = KEYS[problem.collective]
     system = system_document([("ring", "direct")]) | {f"{key}-implementation-custom": [prefix]}
     del system[f"{key}-implementation"]
-    title = f"{solution.collective} over {schedule.ranks} ranks: {prefix}.RANK.et, named in system.json"
+    title = f"{problem.collective} over {schedule.ranks} ranks: {prefix}.RANK.et, named in system.json"
     rest = (
         ("system.json", json_bytes(system)),
-        ("ranks.csv", rank_table(solution)),
+        ("ranks.csv", rank_table(result)),
         (NOTES_FILE, notes_bytes(title, EXPORTER.limits)),
     )
     return Export((*files, *rest), traffic_of(schedule), EXPORTER.limits)

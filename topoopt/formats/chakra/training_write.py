@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from topoopt.core.hierarchy_workload import Collective
-from topoopt.core.llm_training_solution import LlmTrainingSolution
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.rank_program import CollectiveStep, ComputeStep, RankStep
+from topoopt.core.result import Result
 from topoopt.formats.chakra.content import CommType, NodeType
 from topoopt.formats.chakra.nodes import MAX_NODES, collective_node, message_node, node, trace_bytes
 from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, json_bytes, notes_bytes, plain_name, refuse
@@ -35,13 +35,13 @@ LIMITS = (
 )
 
 
-def build(solution: LlmTrainingSolution, options: ExportOptions) -> Export:
+def build(result: Result[Any, Any], options: ExportOptions) -> Export:
     """Traces of the ranks asked for, groups of their collectives, and where ranks stand.
 
     Raises:
         InputError: no instance, no plan for the fabric, ranks that there are not, or too many.
     """
-    plan, program = plan_on(solution, options.fabric), options.program
+    plan, program = plan_on(result, options.fabric), options.program
     if program is None:
         raise refuse("sizes of layers are those of the instance", path="--instance", allowed="the solved instance")
     strategy = plan.strategy
@@ -50,12 +50,13 @@ def build(solution: LlmTrainingSolution, options: ExportOptions) -> Export:
     count = sum(one.steps for one in due)
     if count > MAX_NODES:
         raise refuse("too many nodes for traces", path="--ranks", value=count, allowed=f"at most {MAX_NODES}")
-    prefix, n = plain_name(solution.name), strategy.gpus
+    prefix, n = plain_name(result.name), strategy.gpus
     traces = [(f"{prefix}.{rank}.et", trace_bytes(_nodes(program.steps(rank)))) for rank in ranks]
-    places = plan.network.places or tuple(range(solution.setting.servers))
+    cluster = result.figures.problem.cluster
+    places = plan.network.places or tuple(range(cluster.servers))
     layout = {
         "ranks": n,
-        "gpus_per_server": solution.setting.gpus_per_server,
+        "gpus_per_server": cluster.gpus_per_server,
         "servers": list(places),
         "order": [one.value for one in strategy.order],
         "sizes": [getattr(strategy, one.value) for one in strategy.order],

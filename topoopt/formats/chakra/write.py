@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.job_solution import JobSolution
-from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.result import Result
 from topoopt.formats.chakra import training_write
 from topoopt.formats.chakra.content import CommType, NodeType
 from topoopt.formats.chakra.nodes import MAX_NODES, collective_node, message_node, node, trace_bytes
@@ -51,27 +50,28 @@ class _Rank:
             self.compute_us += duration
 
 
-def _computed(solution: JobSolution) -> list[_Rank]:
+def _computed(solution: Result[Any, Any]) -> list[_Rank]:
     """Compute of every server."""
-    ranks = [_Rank() for _ in range(solution.cluster.servers)]
-    for choice in solution.operators:
+    operators = solution.figures.operators
+    ranks = [_Rank() for _ in range(solution.plan.topology.servers)]
+    for choice in operators:
         for server in choice.servers:
             ranks[server].compute(f"{choice.name} forward", choice.forward_ms)
-    for choice in reversed(solution.operators):
+    for choice in reversed(operators):
         for server in choice.servers:
             ranks[server].compute(f"{choice.name} backward", choice.backward_ms)
     return ranks
 
 
-def build(solution: JobSolution | LlmTrainingSolution, options: ExportOptions) -> Export:
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     """Traces of all servers and the groups of their collectives; of a language model those of ranks.
 
     Raises:
         InputError: too many messages, or what traces of training cannot say.
     """
-    if isinstance(solution, LlmTrainingSolution):
+    if solution.kind == "llm-training":
         return training_write.build(solution, options)
-    n, demand = solution.cluster.servers, solution.demand
+    n, demand = solution.plan.topology.servers, solution.figures.demand
     sent = np.ceil(demand.model_parallel_bytes).astype(np.int64)
     groups = [one for one in demand.allreduce if one.payload_bytes > 0]
     count = 2 * np.count_nonzero(sent) + sum(len(one.members) for one in groups)

@@ -6,10 +6,12 @@ AllReduces name their servers in place of successors, rings are jumps that all m
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from topoopt.core.cluster import LinkDirection, LinkSharing
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.result import Result
 from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name, refuse
@@ -27,7 +29,7 @@ from topoopt.formats.hosts.planned_paths import planned_paths
 MAX_SERVERS = 1024
 
 
-def build(solution: JobSolution, options: ExportOptions) -> Export:
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     """The file.
 
     Raises:
@@ -50,7 +52,8 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     paths = [renumbered_path(path, number) for path in widest.values()]
     shares = {len(group.members): {round(ring.share, 9) for ring in group.rings} for group in plan.rings}
     notes = [*EXPORTER.limits]
-    sharing = solution.cluster.link_sharing
+    cluster = solution.figures.cluster
+    sharing = cluster.link_sharing
     if sharing is not LinkSharing.FIFO:
         notes.append(
             f"the plan has links shared {sharing}, which the format does not say: topoopt replay takes as long with "
@@ -70,7 +73,7 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
     renamed, topology = renumbered_graph(graph, number), renumbered_topology(plan.topology, number)
     content = comparable(renamed, topology, jumps, {(path.source, path.target): path.nodes for path in paths})
     file = f"{plain_name(solution.name)}.fbuf"
-    return Export(((file, encode(solution.cluster, renamed, topology, paths, jumps)),), content, tuple(notes))
+    return Export(((file, encode(cluster, renamed, topology, paths, jumps)),), content, tuple(notes))
 
 
 def comparable(

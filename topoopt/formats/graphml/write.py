@@ -5,16 +5,16 @@ Where links have rates of their own, the attribute `capacity` is that of one lin
 
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 
-from topoopt.core.job_solution import JobSolution
-from topoopt.core.llm_training_solution import LlmTrainingSolution
-from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.result import Result
 from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name
 from topoopt.formats.graphml.graphs import written_topology
 
 
-def build(solution: JobSolution | NetworkSolution | LlmTrainingSolution, options: ExportOptions) -> Export:
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     """A GraphML file that instances of kind `routing` can refer to.
 
     Raises:

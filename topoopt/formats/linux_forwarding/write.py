@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from ipaddress import IPv4Address
+from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import Host
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
@@ -38,14 +39,14 @@ def hardware_of(server: int, port: int) -> str:
     return f"02:74:6f:{server >> 8:02x}:{server & 255:02x}:{port:02x}"
 
 
-def build(solution: JobSolution, options: ExportOptions) -> Export:
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     """Scripts of all servers and the table of paths.
 
     Raises:
         InputError: names or addresses that cannot be written, a pair that is not connected, too many paths.
     """
     topology = solution.plan.topology
-    hosts = named_servers(topology, options.hosts, solution.cluster.link_gbps)
+    hosts = named_servers(topology, options.hosts, solution.figures.cluster.link_gbps)
     paths = with_answers(planned_paths(solution.plan))
     if len(paths) > MAX_PATHS:
         raise refuse("too many paths", value=len(paths), allowed=f"at most {MAX_PATHS}")
@@ -60,7 +61,7 @@ def build(solution: JobSolution, options: ExportOptions) -> Export:
         files.append((f"{plan.host.name}.flower.sh", flower_script(plan)))
     files += [("paths.csv", _table(hosts, paths)), ("circuits.csv", circuits_csv(circuits_of(topology), hosts))]
     unplanned = sum(path.used_by == ("unplanned",) for path in paths)
-    notes = [*EXPORTER.limits, *class_notes(solution.cluster)]
+    notes = [*EXPORTER.limits, *class_notes(solution.figures.cluster)]
     if unplanned:
         notes.append(f"{unplanned} pairs without traffic in the plan have a shortest path")
     if most:

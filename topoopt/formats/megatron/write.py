@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
+from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.result import Result
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes
 from topoopt.formats.megatron.read import ARGUMENTS_FILE, HOST_FILE, RANKS_FILE
@@ -28,7 +29,9 @@ SHARING = {2: "optim_grads", 3: "optim_grads_params"}
 """What its FSDP shares out, by ZeRO stage."""
 
 
-def arguments_of(strategy: ParallelStrategy, setting: TrainingSetting, *, experts: bool) -> tuple[tuple[str, str], ...]:
+def arguments_of(
+    strategy: ParallelStrategy, problem: LlmTrainingProblem, *, experts: bool
+) -> tuple[tuple[str, str], ...]:
     """Names and values; an empty value for a flag.
 
     Args:
@@ -36,9 +39,9 @@ def arguments_of(strategy: ParallelStrategy, setting: TrainingSetting, *, expert
     """
     s = strategy
     found: list[tuple[str, object]] = [
-        ("--num-layers", setting.layers),
-        ("--seq-length", setting.length),
-        ("--global-batch-size", setting.sequences),
+        ("--num-layers", problem.model.layers),
+        ("--seq-length", problem.batch.length),
+        ("--global-batch-size", problem.batch.sequences),
         ("--micro-batch-size", s.micro_batch),
         ("--tensor-model-parallel-size", s.tensor),
         ("--context-parallel-size", s.context),
@@ -49,10 +52,10 @@ def arguments_of(strategy: ParallelStrategy, setting: TrainingSetting, *, expert
     return tuple((name, str(value)) for name, value in (*found, *_choices(s)))
 
 
-def has_experts(solution: LlmTrainingSolution) -> bool:
-    """Whether the model of a solution has experts: they are divided, or their copies reduced apart from the rest."""
-    divided = any(one.plan.strategy.expert * one.plan.strategy.expert_tensor > 1 for one in solution.fabrics)
-    return divided or dict(solution.sent_bytes).get("data_expert_sent_bytes", 0.0) > 0
+def has_experts(result: Result[Any, Any]) -> bool:
+    """Whether experts are divided, or their copies are reduced apart from the rest."""
+    divided = any(plan.strategy.expert * plan.strategy.expert_tensor > 1 for plan in result.plan.fabrics)
+    return divided or dict(result.figures.sent_bytes).get("data_expert_sent_bytes", 0.0) > 0
 
 
 def _choices(s: ParallelStrategy) -> Iterator[tuple[str, object]]:
@@ -99,31 +102,31 @@ def coordinates(strategy: ParallelStrategy, rank: int) -> dict[D, int]:
     return found
 
 
-def build(solution: LlmTrainingSolution, options: ExportOptions) -> Export:
+def build(result: Result[Any, Any], options: ExportOptions) -> Export:
     """Arguments, one a line; hosts with their slots; a row for every rank.
 
     Raises:
         InputError: what Megatron-LM does not run.
     """
-    plan, setting = plan_on(solution, options.fabric), solution.setting
+    plan, problem = plan_on(result, options.fabric), result.figures.problem
     strategy = plan.strategy
-    experts = has_experts(solution)
+    experts = has_experts(result)
     _refuse(strategy, experts=experts)
-    servers = plan.network.places or tuple(range(setting.servers))
+    servers = plan.network.places or tuple(range(problem.cluster.servers))
     names = {place: host.name for place, host in enumerate(options.hosts)}
     hosts = [names.get(server, f"server-{server}") for server in servers]
-    g = setting.gpus_per_server
-    arguments = arguments_of(strategy, setting, experts=experts)
+    g = problem.cluster.gpus_per_server
+    arguments = arguments_of(strategy, problem, experts=experts)
     rows = [
         (rank, hosts[rank // g], rank % g, *(coordinates(strategy, rank)[one] for one in RANK_ORDER))
-        for rank in range(setting.gpus)
+        for rank in range(problem.cluster.gpus)
     ]
     text = "".join(f"{name} {value}".rstrip() + "\n" for name, value in arguments)
     files = (
         (ARGUMENTS_FILE, text.encode()),
         (HOST_FILE, "".join(f"{host} slots={g}\n" for host in hosts).encode()),
         (RANKS_FILE, csv_text(HEAD, rows).encode()),
-        (NOTES_FILE, notes_bytes(f"Megatron-LM on {setting.gpus} GPUs", EXPORTER.limits)),
+        (NOTES_FILE, notes_bytes(f"Megatron-LM on {problem.cluster.gpus} GPUs", EXPORTER.limits)),
     )
     content: dict[str, Any] = {
         "arguments": dict(arguments),

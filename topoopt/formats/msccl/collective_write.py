@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.sax.saxutils import quoteattr
 
-from topoopt.core.collective import CollectiveOp
-from topoopt.core.collective_solution import CollectiveSolution
+from topoopt.core.collective import CollectiveOp, CollectiveResult
 from topoopt.formats.exporter import NOTES_FILE, Export, notes_bytes, plain_name, refuse
 from topoopt.formats.msccl.limits import MOST_CHANNELS, MOST_STEPS, RESIDENT_BLOCKS
 from topoopt.formats.msccl.thread_blocks import RankBlocks, laid_out
@@ -101,31 +100,32 @@ def _xml(
     return "\n".join([*lines, "</algo>"]) + "\n"
 
 
-def rank_table(solution: CollectiveSolution) -> bytes:
+def rank_table(result: CollectiveResult) -> bytes:
     """CSV: which compute node is which rank."""
-    names = [solution.network.names[node] for node in solution.network.ranks.tolist()]
+    network = result.figures.problem.network
+    names = [network.names[node] for node in network.ranks.tolist()]
     return ("rank,node\n" + "".join(f"{rank},{name}\n" for rank, name in enumerate(names))).encode()
 
 
-def build_collective(solution: CollectiveSolution, *, fused: bool = False) -> Export:
+def build_collective(result: CollectiveResult, *, fused: bool = False) -> Export:
     """One algorithm.
 
     Raises:
         InputError: it does not fit the limits of MSCCL.
     """
-    schedule = placed_schedule(solution)
-    prefix = plain_name(solution.name)
+    schedule = placed_schedule(result)
+    prefix = plain_name(result.name)
     file = f"{prefix}.xml"
     text = algorithm_of(prefix, schedule, fused=fused)
-    title = f"{solution.collective} over {schedule.ranks} ranks"
+    title = f"{schedule.collective} over {schedule.ranks} ranks"
     notes = (
         *NOTES,
         *([FUSED_NOTE] if fused else []),
-        *([f"the root is rank {solution.root}"] if solution.root else []),
+        *([f"the root is rank {schedule.root}"] if schedule.root else []),
     )
     files = (
         (file, text.encode()),
-        ("ranks.csv", rank_table(solution)),
+        ("ranks.csv", rank_table(result)),
         (NOTES_FILE, notes_bytes(title, notes)),
     )
     return Export(files, {file: traffic_of(schedule)}, notes)

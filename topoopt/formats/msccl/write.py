@@ -8,13 +8,13 @@ numbers of chunks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
 from topoopt.core.collective import CollectiveOp
-from topoopt.core.collective_solution import CollectiveSolution
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.result import Result
 from topoopt.core.routing import GroupRings
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, plain_name, refuse
 from topoopt.formats.msccl.collective_write import MAX_BYTES, algorithm_of, build_collective
@@ -89,18 +89,18 @@ def algorithm(name: str, group: GroupRings) -> tuple[str, list[int]]:
     return "\n".join([*lines, "</algo>"]) + "\n", parts
 
 
-def build(solution: JobSolution | CollectiveSolution, options: ExportOptions) -> Export:
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     """The algorithm of a collective, or those of a job.
 
     Raises:
         InputError: no group of two or more servers, or more than the format takes.
     """
-    if isinstance(solution, CollectiveSolution):
+    if solution.kind == "collective":
         return build_collective(solution, fused=options.fused)
     return _of_job(solution, fused=options.fused)
 
 
-def _of_job(solution: JobSolution, *, fused: bool) -> Export:
+def _of_job(solution: Result[Any, Any], *, fused: bool) -> Export:
     """One algorithm for each group that has rings, and for each schedule.
 
     Raises:
@@ -112,10 +112,10 @@ def _of_job(solution: JobSolution, *, fused: bool) -> Export:
     steps = sum(len(group.rings) * len(group.members) * (2 * len(group.members) - 1) for group in groups)
     if steps > MAX_STEPS:
         raise refuse("too many steps for algorithms", value=steps, allowed=f"at most {MAX_STEPS}")
-    prefix, n = plain_name(solution.name), solution.cluster.servers
+    prefix, n = plain_name(solution.name), solution.plan.topology.servers
     files: list[tuple[str, bytes]] = []
     content: dict[str, object] = {}
-    notes = [*EXPORTER.limits, *class_notes(solution.cluster)]
+    notes = [*EXPORTER.limits, *class_notes(solution.figures.cluster)]
     table = ["file,rank,server"]
     for number, group in enumerate(groups):
         file = f"{prefix}.allreduce{number}.xml"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from topoopt.core.collective_solution import CollectiveSolution
+from topoopt.core.collective import CollectiveResult
 from topoopt.formats.exporter import (
     NOTES_FILE,
     Export,
@@ -183,20 +183,20 @@ def _threadblocks(rank: int, made: list[_Block], memory: ChunkMemory) -> dict[st
     }
 
 
-def build(solution: CollectiveSolution, options: ExportOptions) -> Export:
+def build(result: CollectiveResult, options: ExportOptions) -> Export:
     """One plan.
 
     Raises:
         InputError: it does not fit the limits of MSCCL++.
     """
-    schedule = placed_schedule(solution)
-    prefix = plain_name(solution.name)
+    schedule = placed_schedule(result)
+    prefix = plain_name(result.name)
     document = plan_document(prefix, schedule)
-    title = f"{solution.collective} over {schedule.ranks} ranks"
-    notes = (*EXPORTER.limits, *([f"the root is rank {solution.root}"] if solution.root else []))
+    title = f"{schedule.collective} over {schedule.ranks} ranks"
+    notes = (*EXPORTER.limits, *([f"the root is rank {schedule.root}"] if schedule.root else []))
     files = (
         ("plan.json", json_bytes(document)),
-        ("ranks.csv", rank_table(solution)),
+        ("ranks.csv", rank_table(result)),
         (NOTES_FILE, notes_bytes(title, notes)),
     )
     return Export(files, traffic_of(schedule), notes)

@@ -6,10 +6,11 @@ the order of the ranks: it cannot be given one order a ring, so that is written 
 
 from __future__ import annotations
 
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from topoopt.core.cluster import LinkSharing
-from topoopt.core.job_solution import JobSolution
+from topoopt.core.result import Result
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
@@ -77,20 +78,20 @@ def _graph_xml(channels: list[int], gbps: float, gpus: int) -> str:
     return "\n".join([*lines, "  </graph>", "</graphs>"]) + "\n"
 
 
-def whole_group(solution: JobSolution) -> GroupRings | None:
+def whole_group(solution: Result[Any, Any]) -> GroupRings | None:
     """The rings of all servers."""
-    n = solution.cluster.servers
+    n = solution.plan.topology.servers
     return next((group for group in solution.plan.rings if len(group.members) == n), None)
 
 
-def build(solution: JobSolution, options: ExportOptions) -> Export:
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     """Files of one node, and the order of every ring.
 
     Raises:
         InputError: no rings, schedules instead of them, interfaces of servers that are called differently.
     """
     solution.plan.require_rings("NCCL files")
-    topology, cluster = solution.plan.topology, solution.cluster
+    topology, cluster = solution.plan.topology, solution.figures.cluster
     groups = [group for group in solution.plan.rings if len(group.members) > 1]
     if not groups:
         raise refuse("the plan has no AllReduce", allowed="a plan with rings")

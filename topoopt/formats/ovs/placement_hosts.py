@@ -2,76 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
-import numpy as np
-
-from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.host_rates import HostRates, HostSetting, LinkRate
+from topoopt.core.result import Result
 from topoopt.formats.exporter import refuse
 from topoopt.formats.hosts.settings import MAX_SUBNET_LINKS, ServerLink, bits, make_hosts, switched_address
 
-ROUNDING = 1e-6
-"""Relative difference of a rate and its parts that is none."""
 
-
-class NamedLink(Protocol):
-    """A link of a server."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def gbps(self) -> float: ...
-
-
-class LinkedServer(Protocol):
-    """A server with its links."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def links(self) -> Sequence[NamedLink]: ...
-
-
-class Share(Protocol):
-    """Rate of a link of a server, and of the link of the same number at the other end, for one destination."""
-
-    @property
-    def source(self) -> int: ...
-    @property
-    def target(self) -> int: ...
-    @property
-    def link(self) -> int: ...
-    @property
-    def gbps(self) -> float: ...
-
-
-class PlacedRates(Protocol):
-    """What is read of a placement solution."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def servers(self) -> Sequence[LinkedServer]: ...
-    @property
-    def rates_gbps(self) -> Floats | None: ...
-    @property
-    def link_shares(self) -> Sequence[Share]: ...
-
-
-def hosts_of_placement(solution: PlacedRates, settings: tuple[HostSetting, ...]) -> HostRates:
+def hosts_of_placement(result: Result[Any, Any], settings: tuple[HostSetting, ...]) -> HostRates:
     """Link k of a server leads to link k of every other one: all links of one number share a switch.
 
-    Raises:
-        InputError: the solution allocates no rates, does not say over which links, or over links that do not exist.
+    Raises
+    ------
+    InputError
+        The solution allocates no rates, does not say over which links, or over links that do not exist.
     """
-    rates = solution.rates_gbps
+    rates = result.figures.rates_gbps
     if rates is None or not (rates > 0).any():
         allowed = "objective latency with static rates, and operators on several servers"
         raise refuse("the solution allocates no rates between servers", allowed=allowed)
-    servers = solution.servers
+    servers = result.figures.problem.servers
     most = max(len(server.links) for server in servers)
     if most > MAX_SUBNET_LINKS:
         raise refuse("too many links of a server", value=most, allowed=f"at most {MAX_SUBNET_LINKS}")
@@ -88,41 +40,37 @@ def hosts_of_placement(solution: PlacedRates, settings: tuple[HostSetting, ...])
         ),
         settings,
     )
-    share = _shares(solution, rates)
+    shares = _shares(result)
     made = []
     for s, source in enumerate(servers):
         for t, target in enumerate(servers):
             if s == t or not source.links or not target.links:
                 continue
-            links = sorted(share.get((s, t), {0: 0.0}).items())
+            links = sorted(shares.get((s, t), {0: 0.0}).items())
             made += [LinkRate(s, link, t, t, link, bits(gbps)) for link, gbps in links]
-    made.sort(key=lambda one: (one.source, one.link, one.destination))
-    return HostRates(solution.name, hosts, tuple(made), ("links of one number are taken to share a switch",))
+    made.sort(key=lambda rate: (rate.source, rate.link, rate.destination))
+    return HostRates(result.name, hosts, tuple(made), ("links of one number are taken to share a switch",))
 
 
-def _shares(solution: PlacedRates, rates: Floats) -> dict[tuple[int, int], dict[int, float]]:
-    """Gbit/s of each link, by pair."""
-    servers = solution.servers
+def _shares(result: Result[Any, Any]) -> dict[tuple[int, int], dict[int, float]]:
+    """Return the Gbit/s of each link, by pair of servers.
+
+    Raises
+    ------
+    InputError
+        A share is of a link that the two servers have not in common.
+    """
+    servers = result.figures.problem.servers
     problems = []
-    share: dict[tuple[int, int], dict[int, float]] = {}
-    for one in solution.link_shares:
-        pair = f"{servers[one.source].name} -> {servers[one.target].name}"
-        if one.source == one.target or one.link >= min(len(servers[end].links) for end in (one.source, one.target)):
-            text = f"link {one.link} does not lead from {pair}"
-            problems.append(Problem(text, path="link_shares", allowed="links that both servers have"))
-        elif one.gbps > 0:
-            links = share.setdefault((one.source, one.target), {})
-            links[one.link] = links.get(one.link, 0.0) + one.gbps
-    for s, t in np.argwhere(rates > 0).tolist():
-        if s == t:
-            continue
-        pair, rate = f"{servers[s].name} -> {servers[t].name}", float(rates[s, t])
-        links = share.get((s, t), {})
-        if not links and min(len(servers[end].links) for end in (s, t)) == 1:
-            share[s, t] = {0: rate}
-        elif abs(sum(links.values()) - rate) > ROUNDING * rate:
-            text = f"the links of {pair} do not carry its rate"
-            problems.append(Problem(text, path="link_shares", value=f"{sum(links.values()):g}", allowed=f"{rate:g}"))
+    shares: dict[tuple[int, int], dict[int, float]] = {}
+    for share in result.plan.link_shares:
+        pair = (share.source, share.target)
+        if share.source == share.target or share.link >= min(len(servers[s].links) for s in pair):
+            text = f"link {share.link} does not lead from {servers[share.source].name} -> {servers[share.target].name}"
+            problems.append(Problem(text, path="plan.link_shares", allowed="links that both servers have"))
+        elif share.gbps > 0:
+            links = shares.setdefault(pair, {})
+            links[share.link] = links.get(share.link, 0.0) + share.gbps
     if problems:
         raise InputError(problems[:20])
-    return share
+    return shares

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from topoopt.core.pod_circuits import PodPlan
+from topoopt.core.pod_circuits import PodCircuits
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, notes_bytes, refuse
 
@@ -15,7 +15,7 @@ PodCircuit = tuple[int, int, int, int, int, int]
 """Ports of the switch, then pod and port of either end; ports count from 1, pods from 0."""
 
 
-def pods_export(plan: PodPlan, options: ExportOptions) -> Export:
+def pods_export(plan: PodCircuits, options: ExportOptions) -> Export:
     """Circuits as a table and for people; a pod's ports are taken in the order of its peers.
 
     Raises:
@@ -41,13 +41,13 @@ def pods_export(plan: PodPlan, options: ExportOptions) -> Export:
     return Export(files, frozenset(circuits), notes)
 
 
-def pod_circuits(plan: PodPlan) -> list[PodCircuit]:
+def pod_circuits(plan: PodCircuits) -> list[PodCircuit]:
     """All circuits, by pair; each takes the next port at both ends."""
     ports, taken, found = plan.settings.ports, [0] * plan.pods, list[PodCircuit]()
-    for link in plan.links:
-        for _ in range(link.count):
+    for *pair, count in plan.links:
+        for _ in range(count):
             ends = []
-            for pod in (link.one, link.other):
+            for pod in pair:
                 taken[pod] += 1
                 ends.append((pod * ports + taken[pod], pod, taken[pod]))
             (one, *near), (other, *far) = ends

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.host_rates import Host
-from topoopt.core.job_solution import JobSolution
-from topoopt.core.llm_training_solution import LlmTrainingSolution
-from topoopt.core.network_solution import NetworkSolution
-from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
+from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.files.table_and_plot import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
@@ -35,15 +33,13 @@ def circuits_of(topology: Topology) -> set[Circuit]:
     return {(switch, into, out) for switch, into, out in table.tolist()}
 
 
-def build(
-    solution: JobSolution | NetworkSolution | LlmTrainingSolution | RegionalCircuitsSolution, options: ExportOptions
-) -> Export:
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     """Circuits as CSV and as text; with a previous solution what to disconnect and to connect as well.
 
     Raises:
         InputError: names that cannot be written, a previous solution of another cluster, no links between servers.
     """
-    if isinstance(solution, RegionalCircuitsSolution):
+    if solution.kind == "regional-circuits":
         return steps_export(solution, options)
     if options.timetable is not None:
         return rails_export(options.timetable, options)

@@ -11,9 +11,9 @@ from topoopt.core.chunk_program import (
     UNKNOWN,
     CellRange,
     ChunkProgram,
+    DeclaredFigures,
     Defect,
     Messages,
-    StatedFigures,
 )
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.rated_network import RatedNetwork
@@ -133,7 +133,7 @@ class ProgramBuilder:
         vector_units: int,
         *,
         per_share: bool,
-        stated: StatedFigures | None = None,
+        stated: DeclaredFigures | None = None,
         topology: RatedNetwork | None = None,
         exact: bool = True,
     ) -> ChunkProgram:
@@ -158,7 +158,7 @@ class ProgramBuilder:
             _different(self.edges.table(), len(actions)),
             Messages(sent[:, 0], narrow[0], narrow[1], sent[:, 3], narrow[2], sent[:, 5], narrow[3]),
             tuple(self.ways),
-            stated or StatedFigures(),
+            stated or DeclaredFigures(),
             (*self.defects, *(Defect(law, f"{count} more of the kind") for law, count in hidden)),
             tuple(dict.fromkeys(self.notes)),
             topology,

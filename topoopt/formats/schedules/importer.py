@@ -70,7 +70,7 @@ def _imported(
     topology = {"links": [[*pair, link_gbytes_per_s] for pair in pairs], "nodes": ranks}
     single = program.collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE)
     more = {"root": root} if single else {}
-    size = int(program.stated.vector_bytes or vector_bytes)
+    size = int(program.declared.vector_bytes or vector_bytes)
     document = collective_document(name, topology, program.collective, size, **more)
     notes = ["the file states no network: every pair of ranks that it uses is a link", *program.notes]
     if program.defects:

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.collective import CollectiveOp, CollectiveSchedule
-from topoopt.core.collective_solution import CollectiveSolution
+from topoopt.core.collective import CollectiveOp, CollectiveProblem, CollectiveResult, CollectiveSchedule
 
 Hop = tuple[int, int, int, bool]
 """Step, rank that sends, rank that receives, whether that adds it up."""
@@ -54,10 +53,16 @@ class RankSchedule:
         return self.chunks // self.ranks
 
 
-def placed_schedule(solution: CollectiveSolution) -> RankSchedule:
-    """The schedule of a collective."""
-    ranks = solution.network.ranks.tolist()
-    return placed(solution.schedule, ranks, solution.collective, solution.root)
+def placed_schedule(result: CollectiveResult) -> RankSchedule:
+    """Return the schedule of a collective.
+
+    Raises
+    ------
+    InputError
+        The result has no problem.
+    """
+    problem: CollectiveProblem = result.figures.problem
+    return placed(result.plan.schedule, problem.network.ranks.tolist(), problem.collective, problem.root)
 
 
 def placed(schedule: CollectiveSchedule, nodes: Sequence[int], wanted: CollectiveOp, root: int = 0) -> RankSchedule:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import Ints, distinct
-from topoopt.core.chunk_program import UNKNOWN, ChunkProgram, StatedFigures
+from topoopt.core.chunk_program import UNKNOWN, ChunkProgram, DeclaredFigures
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.errors import InputError
 from topoopt.files.reader_fields import FieldTable, notes_of
@@ -60,7 +60,7 @@ class TecclFile:
 
     flows: ChunkFlows
     demands: Ints
-    stated: StatedFigures
+    stated: DeclaredFigures
     notes: tuple[str, ...]
 
 
@@ -225,7 +225,7 @@ def _rows_once(rows: Ints) -> Ints:
     return ordered[fresh]
 
 
-def _stated(document: Mapping[str, Any]) -> StatedFigures:
+def _stated(document: Mapping[str, Any]) -> DeclaredFigures:
     epoch, time, rate = (
         None if document.get(key) is None else float(document[key])
         for key in ("1-Epoch_Duration", "4-Collective_Finish_Time", "5-Algo_Bandwidth")
@@ -234,7 +234,7 @@ def _stated(document: Mapping[str, Any]) -> StatedFigures:
         if value is not None and not 0 < value < 1e15:
             raise ValueError(f"{value} is no time or rate")
     size = None if time is None or rate is None else round(time * rate * 1e9, 3)
-    return StatedFigures(size, None if time is None else time * 1e6, rate, None if epoch is None else epoch * 1e6)
+    return DeclaredFigures(size, None if time is None else time * 1e6, rate, None if epoch is None else epoch * 1e6)
 
 
 def _collective(file: TecclFile, ranks: int) -> CollectiveOp:

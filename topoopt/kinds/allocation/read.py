@@ -51,6 +51,8 @@ from topoopt.files.network_sections import DemandSection, FamilyDemand, Topology
 from topoopt.files.results import LIMITS
 from topoopt.files.search_section import SearchFile
 from topoopt.files.sections import TopologyContent, demand_of, topology_of
+from topoopt.files.solution_kind import solution_kind
+from topoopt.kinds import kind_named
 from topoopt.workloads.transfer_routes import ShortestRoutes, mixed_route, path_problem, path_route, routes_of_flow
 
 ServerPath = Annotated[tuple[Server, ...], Len(2, MAX_SERVERS)]
@@ -397,19 +399,20 @@ def _routed_demand(folder: Path, name: str) -> RoutedDemand:
     Raises
     ------
     InputError
-        The file is not such a file, or routes nothing.
+        The file is not such a file, its instance is neither in it nor beside it, or it routes nothing.
     """
-    from topoopt.kinds.network.solution_file import SOLUTION_FILE as ROUTING_FILE  # of another kind, where it is named
-
-    solution = ROUTING_FILE.read(folder / name)
+    path, kinds = folder / name, ("routing", "topology")
+    solution: Any = kind_named(solution_kind(path, kinds)).files.solutions.read(path)
+    figures = solution.figures
+    topology = figures.topology
     pairs = {
         (source, destination): routed
-        for source, row in enumerate(solution.flow.rows(solution.topology))
-        for destination, routed in routes_of_flow(solution.topology, source, row).items()
+        for source, row in enumerate(figures.flow.rows(topology))
+        for destination, routed in routes_of_flow(topology, source, row).items()
     }
     if not pairs:
         raise InputError([Problem("the solution routes nothing", path="transfers_from.solution", value=name)])
-    return RoutedDemand(solution.topology, pairs)
+    return RoutedDemand(topology, pairs)
 
 
 def _generated_transfers(

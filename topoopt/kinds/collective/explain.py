@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from solvers.collective.limits import limiting
 from solvers.collective.timing import step_loads_us
-from topoopt.core.collective import CollectiveOp, CollectiveProblem
-from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution
+from topoopt.core.collective import CollectiveProblem, CollectiveResult
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.proofs import Argument
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.kinds.collective.answer import answer
-from topoopt.kinds.collective.words import limit_sentence, time_text
+from topoopt.core.result import Certificate
+from topoopt.kinds.collective.figures import crossing_links, cut_of, limit_sentence, time_text
+from topoopt.kinds.collective.page import answer
 from topoopt.kinds.explanation import Explanation, Question
-from topoopt.verify.collective.check import bandwidth_us, check_collective
+from topoopt.verify.collective.check import CHECKER, bandwidth_us
+from topoopt.verify.laws.findings import FULL
 
 
 @dataclass(frozen=True)
@@ -27,99 +30,83 @@ class WidenedCut:
     bytes_us: float
 
 
-def explain(problem: CollectiveProblem | None, solution: CollectiveSolution, question: Question) -> Explanation:
-    """Explain a schedule; capacity is added in links of the rate that the fastest one has.
+def explain(problem: CollectiveProblem | None, result: CollectiveResult, question: Question) -> Explanation:
+    """Explain a schedule; capacity is added in links of the rate that the fastest link has.
 
-    Raises:
-        InputError: the solution is not one of this instance.
+    Raises
+    ------
+    InputError
+        There is no instance, or the result is not one of it.
     """
+    problem = problem or result.problem
     if problem is None:
-        problem = asked(solution)
-    elif wrong := check_collective(problem, solution).violations:
-        raise InputError([Problem(f"not a solution of this instance: {wrong[0].message}")])
-    network = problem.network
-    least = float(bandwidth_us(problem, solution.proof))
-    loads, latency = step_loads_us(problem, solution.schedule)
+        raise InputError([Problem("needed for the links", path="--instance", allowed="the instance that was solved")])
+    if violations := CHECKER(problem, result, FULL).violations:
+        raise InputError([Problem(f"not a solution of this instance: {violations[0].message}")])
+    result = replace(result, problem=problem)
+    network, schedule = problem.network, result.plan.schedule
+    least = float(bandwidth_us(problem, result.certificates))
+    loads, latency = step_loads_us(problem, schedule)
     bytes_us, latency_us = float(loads.max(axis=1, initial=0.0).sum()), float(latency.sum())
-    links = limiting_links(problem, solution.proof)
+    links = limiting_links(problem, result.certificates)
     units = max(int(network.units.max() * float(question.added_links or 1)), 1)
     added = float(units * network.unit_gbytes_per_s)
     gains: list[WidenedCut] = []
-    tried = [[arc] for arc in links[: question.checks]] + ([links] if len(links) > 1 else [])
-    for arcs in tried:
+    candidates = [[arc] for arc in links[: question.checks]] + ([links] if len(links) > 1 else [])
+    for arcs in candidates:
         if not question.left_s():
             break
         wider = replace(problem, network=faster(network, arcs, units))
-        proof = limiting(wider, question.stop)
-        gains.append(WidenedCut(named(network, arcs), added, float(bandwidth_us(wider, proof))))
-    words = [
-        answer(solution),
-        f"Of {time_text(solution.time_us)}, {time_text(latency_us)} are latencies of {solution.steps} steps and "
+        certificates = limiting(wider, question.stop)
+        gains.append(WidenedCut(_link_names(network, arcs), added, float(bandwidth_us(wider, certificates))))
+    limit = limit_sentence(problem, result.certificates)
+    sentences = [
+        answer(result),
+        f"Of {time_text(result.figures.time_us)}, {time_text(latency_us)} are latencies of {schedule.steps} steps and "
         f"{time_text(bytes_us)} bytes on the fullest link of each; no schedule moves the bytes in less than "
         f"{time_text(least)}.",
-        f"{limit_sentence(solution)[:1].upper()}{limit_sentence(solution)[1:]}.",
-        *(sentence(gain, least) for gain in gains),
+        f"{limit[:1].upper()}{limit[1:]}.",
+        *(_sentence(gain, least) for gain in gains),
     ]
     figures = {
         "latency_us": latency_us,
         "bytes_us": bytes_us,
         "least_bytes_us": least,
-        "links_of_the_cut": list(named(network, links)),
+        "links_of_the_cut": list(_link_names(network, links)),
         "faster": [
             {"links": list(gain.links), "added_gbytes_per_s": gain.added_gbytes_per_s, "least_bytes_us": gain.bytes_us}
             for gain in gains
         ],
     }
-    return Explanation(tuple(words), figures, late=len(gains) < len(tried))
+    return Explanation(tuple(sentences), figures, late=len(gains) < len(candidates))
 
 
-def asked(solution: CollectiveSolution) -> CollectiveProblem:
-    """The instance that a solution states, without its limits."""
-    ranks = solution.network.ranks.tolist()
-    root = solution.root if solution.root < len(ranks) else 0
-    return CollectiveProblem(
-        solution.name,
-        solution.network,
-        solution.collective,
-        solution.vector_bytes,
-        root,
-        solution.message_us,
-        solution.multicast,
-        solution.relaying,
-    )
-
-
-def limiting_links(problem: CollectiveProblem, proof: CollectiveProof) -> list[int]:
-    """Arcs of the limiting cut; of lengths, those of the longest."""
-    network = problem.network
-    if proof.lengths is not None:
-        order = np.argsort(-proof.lengths, kind="stable")
-        return [int(arc) for arc in order if proof.lengths[arc] > 0]
-    inside = np.zeros(network.nodes, dtype=np.bool_)
-    inside[list(proof.cut)] = True
-    if problem.collective in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE):
-        inside = ~inside
-    return np.flatnonzero(inside[network.arcs[:, 0]] & ~inside[network.arcs[:, 1]]).tolist()
+def limiting_links(problem: CollectiveProblem, certificates: Sequence[Certificate]) -> list[int]:
+    """Return the arcs of the limiting cut; of lengths, the arcs of positive length, the longest first."""
+    for certificate in certificates:
+        if certificate.argument is Argument.PAIR_LENGTHS:
+            lengths = certificate["lengths"]
+            order = np.argsort(-lengths, kind="stable")
+            return [int(arc) for arc in order if lengths[arc] > 0]
+    return crossing_links(problem, cut_of(certificates))
 
 
 def faster(network: RatedNetwork, arcs: list[int], units: int) -> RatedNetwork:
-    """The network with some links faster by so many units."""
+    """Return the network with some links faster by so many units."""
     more = network.units.copy()
     more[arcs] += units
     return replace(network, units=more)
 
 
-def named(network: RatedNetwork, arcs: list[int]) -> tuple[str, ...]:
-    """Links in words."""
+def _link_names(network: RatedNetwork, arcs: list[int]) -> tuple[str, ...]:
     return tuple(f"{network.names[a]} → {network.names[b]}" for a, b in network.arcs[arcs].tolist())
 
 
-def sentence(gain: WidenedCut, least: float) -> str:
-    """What faster links gain."""
+def _sentence(gain: WidenedCut, least: float) -> str:
     where = gain.links[0] if len(gain.links) == 1 else f"each of the {len(gain.links)} limiting links"
     if gain.bytes_us >= least * (1 - 1e-9):
         return f"With {gain.added_gbytes_per_s:g} GB/s more on {where} nothing is gained: another cut is as narrow."
-    part = 1 - gain.bytes_us / least
+    saved = 1 - gain.bytes_us / least
     return (
-        f"With {gain.added_gbytes_per_s:g} GB/s more on {where}: {time_text(gain.bytes_us)} at least, {part:.1%} less."
+        f"With {gain.added_gbytes_per_s:g} GB/s more on {where}: {time_text(gain.bytes_us)} at least, {saved:.1%} less."
     )

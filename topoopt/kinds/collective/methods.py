@@ -1,13 +1,17 @@
-"""The methods of `topoopt solve` on collectives: one literal table."""
+"""The methods of kind `collective`, and the result that a schedule amounts to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from solvers.collective.limits import limiting
-from solvers.collective.pieces import best_division, front, lines
+from solvers.collective.options import best_by_size, best_division, lines
 from solvers.collective.plans import (
     PlannedSchedule,
     Plans,
@@ -18,13 +22,27 @@ from solvers.collective.plans import (
     by_shortest,
     by_trees,
 )
-from solvers.collective.timing import ScheduleTimes, timing
+from solvers.collective.timing import timing
 from solvers.stop import Stop
-from topoopt.core.collective import CollectiveObjective, CollectiveProblem, CollectiveSchedule
-from topoopt.core.collective_solution import BestBySize, CollectiveProof
+from topoopt.core.collective import (
+    AllReduceProof,
+    CollectiveObjective,
+    CollectivePlan,
+    CollectiveProblem,
+    CollectiveResult,
+    CollectiveSchedule,
+    TimeLine,
+    WeightedSet,
+    cut_certificate,
+    lengths_certificate,
+    roots_certificate,
+)
 from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.verdict import StopReason
-from topoopt.kinds.kind import Effort, Method, table
+from topoopt.kinds.assembly import assembled
+from topoopt.kinds.kind import Effort, Method, Solver, table
+from topoopt.verify.collective.check import CHECKER
 
 Family = Callable[[CollectiveProblem, Stop], Plans]
 
@@ -39,21 +57,82 @@ FAMILIES: dict[str, Family] = {
 QUICK = ("bfb", "shortest", "forest", "rings", "all-to-all-paths")
 """Families that `auto` tries, all of them."""
 
+THINNED = 16
+"""One send of so many is written to measure how long all take."""
+
 
 @dataclass(frozen=True, eq=False)
-class FoundCollective:
-    """A schedule, its times, what limits any, and the best ones by size."""
+class _Candidate:
+    """The best schedule of a family; the score is what is minimised, and what decides where that is equal."""
 
-    schedule: CollectiveSchedule
-    timing: ScheduleTimes
-    proof: CollectiveProof
+    score: tuple[float, float]
     method: str
+    schedule: CollectiveSchedule
     stopped_by: StopReason
-    front: tuple[BestBySize, ...]
 
 
-def score(problem: CollectiveProblem, schedule: CollectiveSchedule, times: ScheduleTimes) -> tuple[float, float]:
-    """What is minimised, and what decides where that is equal."""
+def _search(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) -> SearchResult[CollectivePlan]:
+    """Run the families, and return the best schedule with what limits any.
+
+    Raises
+    ------
+    InputError
+        No family makes a schedule here, or none in so few steps.
+    LimitError
+        There is no schedule yet when time runs out.
+    """
+    best: _Candidate | None = None
+    too_long: list[str] = []
+    by_size: list[TimeLine] = []
+    for name in names:
+        if best is not None and effort.stop.reason() is not None:
+            break
+        effort.tell(f"schedules: {name}")
+        candidate = _best_of(name, problem, effort.stop, by_size)
+        if candidate is None:
+            continue
+        if problem.steps is not None and candidate.schedule.steps > problem.steps:
+            too_long.append(f"{name} needs {candidate.schedule.steps} steps")
+        elif best is None or candidate.score < best.score:
+            best = candidate
+            effort.keep(partial(_with_limits, problem, effort, best, tuple(by_size)))
+    if best is None:
+        raise _no_schedule(names, too_long, effort)
+    effort.tell("what limits any schedule")
+    return _with_limits(problem, effort, best, tuple(by_size))
+
+
+def _with_limits(
+    problem: CollectiveProblem, effort: Effort, best: _Candidate, by_size: tuple[TimeLine, ...]
+) -> SearchResult[CollectivePlan]:
+    certificates = limiting(problem, effort.stop)
+    front = [TimeLine(line.method, line.pieces, line.steps, line.latency_us, line.us_per_mbyte)
+             for line in best_by_size(by_size)]  # fmt: skip
+    return SearchResult(
+        plan=CollectivePlan.of(best.schedule, front),
+        certificates=certificates,
+        stopped_by=effort.stop.reason() or best.stopped_by,
+        method=best.method,
+    )
+
+
+def _best_of(name: str, problem: CollectiveProblem, stop: Stop, by_size: list[TimeLine]) -> _Candidate | None:
+    """Return the best schedule of a family; times over sizes go to `by_size` where they are sought."""
+    candidates: list[tuple[tuple[bool, float], int, int, PlannedSchedule]] = []
+    for planned in FAMILIES[name](problem, stop):
+        division = best_division(problem, planned)
+        candidates.append((division.value, len(candidates), division.pieces, planned))
+        if problem.objective is CollectiveObjective.PARETO:
+            by_size += lines(problem, planned, name, division.pieces)
+    if not candidates:
+        return None
+    _, _, pieces, planned = min(candidates, key=lambda row: row[:2])
+    schedule = planned.pieces(pieces)
+    return _Candidate(_score(problem, schedule), name, schedule, planned.stopped_by)
+
+
+def _score(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[float, float]:
+    times = timing(problem, schedule)
     if problem.objective is CollectiveObjective.LATENCY:
         return float(schedule.steps), times.step_us
     if problem.objective is CollectiveObjective.THROUGHPUT:
@@ -61,68 +140,10 @@ def score(problem: CollectiveProblem, schedule: CollectiveSchedule, times: Sched
     return times.step_us, float(len(schedule.sends))
 
 
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    """The best schedule of a family."""
-
-    score: tuple[float, float]
-    name: str
-    schedule: CollectiveSchedule
-    timing: ScheduleTimes
-    stopped_by: StopReason
-
-
-def _run(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) -> FoundCollective:
-    best: _Candidate | None = None
-    unfit: list[str] = []
-    points: list[BestBySize] = []
-    for name in names:
-        if best is not None and effort.stop.reason() is not None:
-            break
-        effort.tell(f"schedules: {name}")
-        found = _best_of(name, problem, effort.stop, points)
-        if found is None:
-            continue
-        if problem.steps is not None and found.schedule.steps > problem.steps:
-            unfit.append(f"{name} needs {found.schedule.steps} steps")
-        elif best is None or found.score < best.score:
-            best = found
-            effort.keep(partial(_found, problem, effort, best, tuple(points)))
-    if best is None:
-        raise _nothing(names, unfit, effort)
-    effort.tell("what limits any schedule")
-    return _found(problem, effort, best, tuple(points))
-
-
-def _found(
-    problem: CollectiveProblem, effort: Effort, best: _Candidate, points: tuple[BestBySize, ...]
-) -> FoundCollective:
-    """What the best schedule amounts to, with what limits any."""
-    proof = limiting(problem, effort.stop)
-    reason = effort.stop.reason() or best.stopped_by
-    return FoundCollective(best.schedule, best.timing, proof, best.name, reason, front(points))
-
-
-def _best_of(name: str, problem: CollectiveProblem, stop: Stop, points: list[BestBySize]) -> _Candidate | None:
-    """The best schedule of a family; what its schedules take by size goes to `points` where that is asked for."""
-    tried: list[tuple[tuple[bool, float], int, int, PlannedSchedule]] = []
-    for planned in FAMILIES[name](problem, stop):
-        division = best_division(problem, planned)
-        tried.append((division.value, len(tried), division.pieces, planned))
-        if problem.objective is CollectiveObjective.PARETO:
-            points += lines(problem, planned, name, division.pieces)
-    if not tried:
-        return None
-    _, _, pieces, planned = min(tried, key=lambda one: one[:2])
-    schedule = planned.pieces(pieces)
-    times = timing(problem, schedule)
-    return _Candidate(score(problem, schedule, times), name, schedule, times, planned.stopped_by)
-
-
-def _nothing(names: tuple[str, ...], unfit: list[str], effort: Effort) -> Exception:
-    if unfit:
+def _no_schedule(names: tuple[str, ...], too_long: list[str], effort: Effort) -> Exception:
+    if too_long:
         text = "no schedule in so few steps was found"
-        return InputError([Problem(text, path="limits.steps", value="; ".join(unfit))])
+        return InputError([Problem(text, path="limits.steps", value="; ".join(too_long))])
     if effort.stop.reason() is not None:
         return LimitError("no schedule was found in time")
     text = "this method makes no such schedule on this network"
@@ -130,7 +151,7 @@ def _nothing(names: tuple[str, ...], unfit: list[str], effort: Effort) -> Except
 
 
 def _method(name: str, summary: str, families: tuple[str, ...]) -> Method:
-    return Method(name, summary, partial(_run, families))
+    return Method(name, summary, partial(_search, families))
 
 
 COLLECTIVE_METHODS = table(
@@ -141,4 +162,52 @@ COLLECTIVE_METHODS = table(
     _method("rings", "rings of all ranks, each with an equal part", ("rings",)),
     _method("all-to-all-paths", "paths of the best rate of an all-to-all, in pieces", ("all-to-all-paths",)),
     _method("time-expanded", "whole chunks step by step, mixed-integer programs (small networks)", ("time-expanded",)),
+)
+
+
+def from_format_2(
+    problem: CollectiveProblem, document: Mapping[str, Any]
+) -> tuple[CollectivePlan, tuple[Certificate, ...]]:
+    """Return the plan and the certificates of a solution file of format 2."""
+    schedule, proof = document["schedule"], document["proof"]
+    units, owner, target = np.array(schedule["blocks"], dtype=np.int64).reshape(-1, 3).T
+    step, block, route, reduce = np.array(schedule["sends"], dtype=np.int32).reshape(-1, 4).T
+    front = [
+        TimeLine(row["method"], row["pieces"], row["steps"], row["latency_us"], row["us_per_mbyte"])
+        for row in document.get("front", ())
+    ]
+    routes = tuple(map(tuple, schedule["routes"]))
+    narrow = (owner.astype(np.int32), target.astype(np.int32))
+    plan = CollectivePlan(units, *narrow, routes, step, block, route, reduce, tuple(front))
+    if proof.get("lengths") is not None:
+        return plan, (lengths_certificate(np.array(proof["lengths"], dtype=np.int64)),)
+    cut = cut_certificate(proof["cut"])
+    return plan, (cut,) if proof.get("allreduce") is None else (roots_certificate(_proof(proof["allreduce"])), cut)
+
+
+def _proof(document: Mapping[str, Any]) -> AllReduceProof:
+    def sets(name: str) -> tuple[WeightedSet, ...]:
+        return tuple(WeightedSet(tuple(row["nodes"]), Fraction(row["weight"])) for row in document[name])
+
+    def potential(name: str) -> tuple[Fraction, ...]:
+        return tuple(map(Fraction, document[name]))
+
+    return AllReduceProof(
+        sets("broadcast"), sets("reduce"), potential("broadcast_potential"), potential("reduce_potential")
+    )
+
+
+def _assemble(problem: CollectiveProblem, search: SearchResult[CollectivePlan], effort: Effort) -> CollectiveResult:
+    return assembled(problem, search, effort, CHECKER)
+
+
+def _excerpt(result: CollectiveResult) -> tuple[CollectiveResult, int]:
+    return replace(result, plan=result.plan.thinned(THINNED)), THINNED
+
+
+SOLVER = Solver(
+    methods=lambda _: COLLECTIVE_METHODS,
+    assemble=_assemble,
+    tables=lambda _: (("", COLLECTIVE_METHODS),),
+    excerpt=_excerpt,
 )

@@ -1,27 +1,95 @@
-"""Instance files of kind `collective` to domain objects: all checks, then the build."""
+"""Instances of kind `collective`: what a user writes, and the problem that it states."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path as FilePath
+from pathlib import Path
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le, Len, Lt
 
 from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
+from topoopt.core.data import MAX_BYTES, MAX_SERVERS, STRICT, FileName, Pattern, SchemaVersion
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.files import codec
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
-from topoopt.files.fields import MAX_BYTES
 from topoopt.files.findings import Findings, within
-from topoopt.files.rated_sections import FileNetwork, network_of
-from topoopt.kinds.collective.schema import CollectiveFile
+from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
+from topoopt.files.search_section import SearchFile
 
 ROOTED = ("broadcast", "reduce")
+SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(B|[kKMGT]i?B)$"
 UNITS = {"B": 1, **{f"{letter}B": 1000 ** (power + 1) for power, letter in enumerate("kMGT")}, "KB": 1000}
 UNITS |= {f"{letter}iB": 1024 ** (power + 1) for power, letter in enumerate("KMGT")} | {"kiB": 1024}
 
+LatencyUs = Annotated[float, Ge(0), Le(1e6)]
+SizeText = Annotated[str, Pattern(SIZE_PATTERN), Len(0, 40)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyStatement:
+    """What a message takes besides its bytes."""
+
+    __pydantic_config__ = STRICT
+
+    link: LatencyUs = 0.0
+    """us on each link"""
+    message: LatencyUs = 0.0
+    """us of each message, whatever its way"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchStatement:
+    """What switches can do."""
+
+    __pydantic_config__ = STRICT
+
+    multicast: bool = False
+    """they copy a message to several links"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleLimits:
+    """What a schedule may come to."""
+
+    __pydantic_config__ = STRICT
+
+    trees_per_root: Annotated[int, Ge(1), Le(256)] | None = None
+    """as the best rate needs, by default"""
+    steps: Annotated[int, Ge(1), Le(100_000)] | None = None
+    """synchronous rounds"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectiveInstance:
+    """A collective on a network with switches and rates."""
+
+    __pydantic_config__ = STRICT
+
+    schema_version: SchemaVersion = 1
+    kind: Literal["collective"] = "collective"
+    name: FileName = "collective"
+    topology: RatedSection
+    collective: Literal["allreduce", "allgather", "reduce-scatter", "all-to-all", "broadcast", "reduce"]
+    bytes: int | SizeText
+    """the whole vector: a number of bytes, or text like 1GiB or 16 MB"""
+    root: Annotated[int, Ge(0), Lt(MAX_SERVERS)] = 0
+    """rank of a broadcast or reduction"""
+    latency_us: LatencyStatement = LatencyStatement()
+    switches: SwitchStatement = SwitchStatement()
+    relaying: bool = True
+    """ranks pass on what is not for them, or not from them"""
+    objective: Literal["time", "throughput", "latency", "pareto"] = "time"
+    """least time, most bytes a second without latencies, fewest steps, or least time by size"""
+    limits: ScheduleLimits = ScheduleLimits()
+    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+
 
 def size_bytes(value: int | str) -> int | None:
-    """Bytes that a number or a text like `1.5 GiB` stands for; None if they are not whole, or none, or too many."""
+    """Return the bytes of a number, or of a text like `1.5 GiB`; None if they are not whole, or out of range."""
     if isinstance(value, str):
         digits = value.rstrip("kKMGTiB ")
         exact = Fraction(digits) * UNITS.get(value[len(digits) :].strip(), 0)
@@ -29,53 +97,55 @@ def size_bytes(value: int | str) -> int | None:
     return value if 1 <= value <= MAX_BYTES else None
 
 
-def read_collective(document: Document) -> CollectiveProblem:
-    """Check and build.
+def resolve(document: Document) -> CollectiveProblem:
+    """Return the problem that an instance states.
 
-    Raises:
-        InputError: everything wrong with the file, so far as one fault does not hide another.
+    Raises
+    ------
+    InputError
+        All errors of the file, as far as one error does not hide another.
     """
     findings = Findings()
-    file = findings.shaped(CollectiveFile, document)
-    folder = FilePath(document.file).parent
-    size = size_bytes(file.bytes)
+    instance = findings.shaped(CollectiveInstance, document)
+    folder = Path(document.file).parent
+    size = size_bytes(instance.bytes)
     if size is None:
-        findings.add([Fault(("bytes",), "not a size", str(file.bytes), f"1 to {MAX_BYTES} whole bytes")])
-    if file.root and file.collective not in ROOTED:
-        findings.add(
-            [Fault(("root",), f"plays no part for {file.collective}", str(file.root), "with broadcast, reduce")]
-        )
+        findings.add([Fault(("bytes",), "not a size", str(instance.bytes), f"1 to {MAX_BYTES} whole bytes")])
+    if instance.root and instance.collective not in ROOTED:
+        text = f"plays no part for {instance.collective}"
+        findings.add([Fault(("root",), text, str(instance.root), "with broadcast, reduce")])
+    latency_us = instance.latency_us.link
     network = findings.attempt(
-        lambda: within("topology", lambda: network_of(file.topology, folder, file.latency_us.link, findings.note)),
+        lambda: within("topology", lambda: network_of(instance.topology, folder, latency_us, findings.note)),
         ("topology",),
     )
-    if network is not None and file.root >= len(network.ranks):
-        findings.add([Fault(("root",), "no such rank", str(file.root), f"0 to {len(network.ranks) - 1}")])
+    if network is not None and instance.root >= len(network.ranks):
+        findings.add([Fault(("root",), "no such rank", str(instance.root), f"0 to {len(network.ranks) - 1}")])
     findings.refuse(document)
     assert network is not None
     assert size is not None
     return CollectiveProblem(
-        name=file.name,
+        name=instance.name,
         network=network,
-        collective=CollectiveOp(file.collective),
+        collective=CollectiveOp(instance.collective),
         vector_bytes=size,
-        root=file.root,
-        message_us=file.latency_us.message,
-        multicast=file.switches.multicast,
-        relaying=file.relaying,
-        objective=CollectiveObjective(file.objective),
-        trees_per_root=file.limits.trees_per_root,
-        steps=file.limits.steps,
-        search=file.search.build(),
-        sha256=_identity(file, network),
+        root=instance.root,
+        message_us=instance.latency_us.message,
+        multicast=instance.switches.multicast,
+        relaying=instance.relaying,
+        objective=CollectiveObjective(instance.objective),
+        trees_per_root=instance.limits.trees_per_root,
+        steps=instance.limits.steps,
+        search=instance.search.build(),
+        sha256=_identity(instance, network),
         notes=tuple(findings.notes),
     )
 
 
-def _identity(file: CollectiveFile, network: RatedNetwork) -> str:
-    """Hash of the instance with defaults written out; files count by their content, not by their names."""
-    document = file.model_dump(mode="json")
-    if isinstance(file.topology, FileNetwork):
+def _identity(instance: CollectiveInstance, network: RatedNetwork) -> str:
+    """Return the hash of an instance with its defaults written out; files count by content, not by name."""
+    document = codec.plain(instance)
+    if isinstance(instance.topology, FileNetwork):
         rows = [[*arc, units] for arc, units in zip(network.arcs.tolist(), network.units.tolist(), strict=True)]
         document["topology"] = {
             "links": rows,
@@ -83,6 +153,6 @@ def _identity(file: CollectiveFile, network: RatedNetwork) -> str:
             "switches": network.is_switch.tolist(),
             "names": list(network.names),
         }
-        if (network.latency_us != file.latency_us.link).any():  # those of the file
+        if (network.latency_us != instance.latency_us.link).any():  # those of the file
             document["topology"]["latency_us"] = network.latency_us.tolist()
     return canonical_sha256(document)

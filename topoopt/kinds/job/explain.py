@@ -11,19 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.errors import CheckError
+from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import JobSolution, Span
+from topoopt.core.job_solution import Span
 from topoopt.drawing.format import percent
 from topoopt.files.solution_head import bound_document
 from topoopt.kinds.explanation import Explanation, Question
-from topoopt.kinds.job.check import check_job
-from topoopt.kinds.job.gap import GapParts, gap_parts, reached
-from topoopt.kinds.job.order_free import order_free
-from topoopt.kinds.job.solve import evaluate_plan
-from topoopt.kinds.job.times import ROUNDING
+from topoopt.kinds.job.figures import GapParts, JobFigures, JobResult, gap_parts, order_free
+from topoopt.simulate.fabrics import plan_network
+from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.verify.job.check import CHECKER
+from topoopt.verify.laws.findings import BRIEF
 
 SHOWN = 5
+
+ROUNDING = 1e-9
+"""Idle time below this part of the iteration is rounding."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,10 @@ class BusyLink:
 
 @dataclass(frozen=True)
 class FasterLinks:
-    """The same plan with links of another rate: `iteration_time_ms` is simulated again, None without the instance."""
+    """The same plan with links of another rate, simulated again."""
 
     link_gbps: float
-    iteration_time_ms: float | None
+    iteration_time_ms: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +54,7 @@ class JobExplanation:
     """What `topoopt explain` says of the plan of a job.
 
     Attributes:
-        solution: what is explained.
+        result: what is explained.
         terms: (what, ms) of the critical path, largest first; they sum to the iteration time.
         steps: the longest steps of the critical path.
         busiest: arcs by utilisation, highest first.
@@ -59,7 +63,7 @@ class JobExplanation:
         gap: what of it a better bound may close; None: there is no gap, or nothing is known of an ideal switch.
     """
 
-    solution: JobSolution
+    result: JobResult
     terms: tuple[tuple[str, float], ...]
     steps: tuple[Span, ...]
     busiest: tuple[BusyLink, ...]
@@ -68,35 +72,37 @@ class JobExplanation:
     gap: GapParts | None
 
 
-def explain_job(
-    solution: JobSolution, instance: CoOptimisation | None = None, *, added_links: float | None = None
-) -> JobExplanation:
+def explain_job(result: JobResult, problem: CoOptimisation, *, added_links: float | None = None) -> JobExplanation:
     """Explain the plan of a job.
 
-    Args:
-        instance: what was solved; needed to simulate again.
-        added_links: by which the rate of every link grows, in links; None: 100 Gbit/s.
+    Parameters
+    ----------
+    result : what is explained.
+    problem : of the instance.
+    added_links : by which the rate of every link grows, in links; None: 100 Gbit/s.
 
-    Raises:
-        CheckError: the solution does not hold for the instance.
+    Raises
+    ------
+    CheckError
+        The result does not hold for the instance.
     """
-    if instance is not None:
-        violations = check_job(instance, solution).violations
-        if violations:
-            text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
-            raise CheckError(f"the checker rejects the solution:\n{text}")
-        instance = instance.shared_as(solution.cluster)
-    evaluation, topology, rate = solution.evaluation, solution.plan.topology, solution.cluster.link_gbps
-    parts, use = solution.breakdown, solution.link_utilisation
+    violations = CHECKER(problem, result, BRIEF).violations
+    if violations:
+        text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
+        raise CheckError(f"the checker rejects the solution:\n{text}")
+    result = replace(result, problem=problem)
+    figures: JobFigures = result.figures
+    evaluation, topology, rate = figures.evaluation, result.plan.topology, figures.cluster.link_gbps
+    parts, use = figures.breakdown, figures.link_utilisation
     terms = (
         ("computing", parts.compute_ms),
         ("waiting for model-parallel transfers", parts.model_parallel_ms),
         ("waiting for AllReduce", parts.allreduce_ms),
-        ("anything else", 0.0 if abs(parts.idle_ms) <= ROUNDING * solution.objective.value else parts.idle_ms),
+        ("anything else", 0.0 if abs(parts.idle_ms) <= ROUNDING * result.objective.value else parts.idle_ms),
     )
     order = np.argsort(-use, kind="stable")[:SHOWN]
     return JobExplanation(
-        solution=solution,
+        result=result,
         terms=tuple(sorted(terms, key=lambda term: -term[1])),
         steps=tuple(sorted(evaluation.critical_path, key=lambda span: span.start_ms - span.end_ms)[:SHOWN]),
         busiest=tuple(
@@ -109,23 +115,22 @@ def explain_job(
             )
             for a in order
         ),
-        floor_ms=solution.busiest_server_compute_ms,
-        faster=_faster(solution, instance, rate + (100.0 if added_links is None else added_links * rate)),
-        gap=gap_parts(solution, reached(solution) if instance is None else order_free(instance, solution)),
+        floor_ms=figures.busiest_server_compute_ms,
+        faster=_faster(figures, rate + (100.0 if added_links is None else added_links * rate)),
+        gap=gap_parts(result, order_free(figures)),
     )
 
 
-def _faster(solution: JobSolution, instance: CoOptimisation | None, link_gbps: float) -> FasterLinks:
-    if instance is None:
-        return FasterLinks(link_gbps, None)
-    other = replace(instance, cluster=replace(instance.cluster, link_gbps=link_gbps))
-    return FasterLinks(link_gbps, evaluate_plan(other, solution.plan, solution.evaluation.time_model).iteration_time_ms)
+def _faster(figures: JobFigures, link_gbps: float) -> FasterLinks:
+    cluster = replace(figures.cluster, link_gbps=link_gbps)
+    graph = build_task_graph(cluster, figures.workload, figures.plan.strategy)
+    return FasterLinks(link_gbps, simulate(graph, plan_network(cluster, figures.plan)).iteration_time_ms)
 
 
 def job_lines(explanation: JobExplanation) -> list[str]:
     """The explanation in sentences."""
-    solution, faster = explanation.solution, explanation.faster
-    total = solution.objective.value
+    result, faster = explanation.result, explanation.faster
+    total = result.objective.value
     share = 100.0 / total if total > 0 else 0.0
     parts = ", ".join(f"{name} {ms:.6g} ms ({ms * share:.1f} %)" for name, ms in explanation.terms if ms > 0)
     lines = [f"Iteration {total:.6g} ms along the critical path: {parts or 'nothing'}."]
@@ -142,37 +147,44 @@ def job_lines(explanation: JobExplanation) -> list[str]:
         lines.append("No link carries anything.")
     lines.append(
         f"The busiest server computes {explanation.floor_ms:.6g} ms: no network makes this strategy faster. Proven for "
-        f"every plan: {solution.bound.value:.6g} ms by {solution.bound.proved_by}."
+        f"every plan: {result.bound.value:.6g} ms by {result.bound.proved_by}."
     )
     if explanation.gap is not None:
         lines.append(
-            f"Of the gap of {percent(solution.gap)}, {explanation.gap.words}; {explanation.gap.likelier} is likelier."
+            f"Of the gap of {percent(result.gap)}, {explanation.gap.words}; {explanation.gap.likelier} is likelier."
         )
-    if faster.iteration_time_ms is None:
-        lines.append("What faster links would gain is simulated with --instance FILE.")
-    else:
-        less = 1 - faster.iteration_time_ms / total if total > 0 else 0.0
-        change = "no change" if abs(less) < 1e-9 else f"{percent(abs(less))} {'less' if less > 0 else 'more'}"
-        lines.append(
-            f"Links of {faster.link_gbps:g} instead of {solution.cluster.link_gbps:g} Gbit/s, same plan: "
-            f"{faster.iteration_time_ms:.6g} ms ({change}), simulated again. A new search may gain more."
-        )
+    less = 1 - faster.iteration_time_ms / total if total > 0 else 0.0
+    change = "no change" if abs(less) < 1e-9 else f"{percent(abs(less))} {'less' if less > 0 else 'more'}"
+    lines.append(
+        f"Links of {faster.link_gbps:g} instead of {result.figures.cluster.link_gbps:g} Gbit/s, same plan: "
+        f"{faster.iteration_time_ms:.6g} ms ({change}), simulated again. A new search may gain more."
+    )
     return lines
 
 
-def explain(instance: CoOptimisation | None, solution: JobSolution, question: Question) -> Explanation:
-    """What limits the plan of a job, in words and figures."""
+def explain(problem: CoOptimisation | None, result: JobResult, question: Question) -> Explanation:
+    """Explain what limits the plan of a job, in words and figures.
+
+    Raises
+    ------
+    InputError
+        The instance is neither given nor in the result.
+    """
+    own = result.problem if problem is None else problem
+    if own is None:
+        text = "the instance is neither in this solution nor beside it"
+        raise InputError([Problem(text, path="instance", allowed="--instance FILE")])
     added = None if question.added_links is None else float(question.added_links)
-    found = explain_job(solution, instance, added_links=added)
+    explanation = explain_job(result, own, added_links=added)
     figures: dict[str, Any] = {
-        "iteration_time_ms": solution.objective.value,
-        "bound": bound_document(solution.bound),
-        "critical_path_ms": dict(found.terms),
-        "longest_steps": [vars(step) for step in found.steps],
-        "busiest_links": [vars(link) for link in found.busiest],
-        "busiest_server_compute_ms": found.floor_ms,
-        "faster_links": {**vars(found.faster), "checked": found.faster.iteration_time_ms is not None},
+        "iteration_time_ms": result.objective.value,
+        "bound": bound_document(result.bound),
+        "critical_path_ms": dict(explanation.terms),
+        "longest_steps": [vars(step) for step in explanation.steps],
+        "busiest_links": [vars(link) for link in explanation.busiest],
+        "busiest_server_compute_ms": explanation.floor_ms,
+        "faster_links": {**vars(explanation.faster), "checked": True},
     }
-    if found.gap is not None:
-        figures["gap_parts"] = {**vars(found.gap), "likelier": found.gap.likelier}
-    return Explanation(tuple(job_lines(found)), figures, solution.notes)
+    if explanation.gap is not None:
+        figures["gap_parts"] = {**vars(explanation.gap), "likelier": explanation.gap.likelier}
+    return Explanation(tuple(job_lines(explanation)), figures, result.notes)

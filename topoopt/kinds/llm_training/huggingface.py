@@ -4,29 +4,482 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
 
-from topoopt.core.language_model import LanguageModel
+from pydantic import BaseModel, ConfigDict, Field
+
+from topoopt.core.language_model import Experts, LanguageModel, LatentAttention
 from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, key_text, value_text
 from topoopt.files.findings import Findings
-from topoopt.files.reader_fields import named
-from topoopt.kinds.llm_training.huggingface_experts import (
-    DeepSeekConfig,
-    MixtralConfig,
-    Qwen2ExpertsConfig,
-    Qwen3ExpertsConfig,
+from topoopt.files.reader_fields import ANY_OTHER, FieldTable, named
+from topoopt.kinds.llm_training.schema import MOST_EXPERTS, MOST_PER_TOKEN
+
+_STORED = "how the checkpoint is stored; `formats` says what is trained. A note says so where it is not 16 bits"
+_LINEAR = "layers of linear attention"
+_STATES = "layers of state spaces"
+_SOME = "experts in some layers only"
+_BIAS = "biases of matrices"
+_EXPERTS = "experts under the name of another family"
+_PARTS = "models of several parts"
+_ONCE = "attention of another structure"
+
+FIELDS: FieldTable = MappingProxyType(
+    {
+        "model_type": ("used", "the family"),
+        "hidden_size": ("used", "width h"),
+        "n_embd": ("used", "width h, in gpt2"),
+        "intermediate_size": ("used", "inner width of the MLP; in mixtral that of an expert"),
+        "n_inner": ("used", "inner width of the MLP, in gpt2; null: 4 h"),
+        "num_hidden_layers": ("used", "layers"),
+        "n_layer": ("used", "layers, in gpt2"),
+        "num_attention_heads": ("used", "heads of queries"),
+        "n_head": ("used", "heads, in gpt2"),
+        "num_key_value_heads": ("used", "heads of keys and values; null: as of queries. Absent only in llama. "
+                                        "deepseek_v3, kimi_k2: means nothing, as each head has keys of its own"),
+        "head_dim": ("used", "of a head; null: h / heads. qwen3, qwen3_moe: must be stated. deepseek_v3, kimi_k2: "
+                             "means nothing beside the widths of latent attention"),
+        "vocab_size": ("used", "rows of the embedding"),
+        "n_positions": ("used", "rows of learned positions, in gpt2"),
+        "tie_word_embeddings": ("used", "the head is the embedding; absent: true in gpt2, else false"),
+        "attention_bias": ("used", "biases of attention, its output included: only false is covered. qwen2, qwen2_moe: "
+                                   "queries, keys and values have biases whatever this says"),
+        "qkv_bias": ("used", "biases of queries, keys and values, in qwen2_moe; absent: true"),
+        "mlp_bias": ("used", "biases of the MLP: only false is covered"),
+        "sliding_window": ("used", "keys that a token attends to at most, in all layers; null: all. mistral: 4096 "
+                                   "where absent. qwen2, qwen3: counts with use_sliding_window"),
+        "use_sliding_window": ("used", "qwen2, qwen3: whether sliding_window counts; qwen2_moe, qwen3_moe: only false"),
+        "max_window_layers": ("used", "qwen2, qwen3: layers before the first one with a window; 0 and all are covered"),
+        "layer_types": ("used", "must be alike for all layers, and go with sliding_window"),
+        "num_local_experts": ("used", "routed experts, in mixtral"),
+        "num_experts": ("used", "routed experts, in qwen2_moe and qwen3_moe"),
+        "n_routed_experts": ("used", "routed experts, in deepseek_v3 and kimi_k2"),
+        "num_experts_per_tok": ("used", "routed experts that a token goes to"),
+        "moe_intermediate_size": ("used", "inner width of an expert"),
+        "shared_expert_intermediate_size": ("used", "width of the shared expert, in qwen2_moe: a multiple of that of "
+                                                    "the others"),
+        "n_shared_experts": ("used", "shared experts, in deepseek_v3 and kimi_k2; absent: 1"),
+        "decoder_sparse_step": ("used", f"{_SOME}: only 1 is covered"),
+        "mlp_only_layers": ("used", "layers without experts: the first ones, or none"),
+        "first_k_dense_replace": ("used", "first layers without experts, in deepseek_v3 and kimi_k2; absent: 3"),
+        "moe_layer_freq": ("used", f"{_SOME}: only 1 is covered"),
+        "n_group": ("used", "groups that experts of a layer are in; absent: 8"),
+        "topk_group": ("used", "groups that the experts of a token are in: no limit where it is n_group, or one of "
+                               "both is null; else servers that they lie on at most, a group a server. Absent: 4"),
+        "num_nextn_predict_layers": ("used", "layers that predict further tokens, in deepseek_v3 and kimi_k2; "
+                                             "absent: 1"),
+        "q_lora_rank": ("used", "rank of queries in latent attention; null: not compressed"),
+        "kv_lora_rank": ("used", "rank of keys and values in latent attention"),
+        "qk_nope_head_dim": ("used", "part of a key without rotary position"),
+        "qk_rope_head_dim": ("used", "part of a key with rotary position"),
+        "v_head_dim": ("used", "of a value"),
+        "torch_dtype": ("noted", _STORED),
+        "dtype": ("noted", _STORED),
+        "quantization_config": ("noted", _STORED),
+        **dict.fromkeys(
+            ("architectures", "auto_map", "_name_or_path", "name_or_path", "transformers_version",
+             "task_specific_params", "id2label", "label2id", "problem_type", "is_decoder"),
+            ("noted", "names and uses of the file: no size"),
+        ),
+        **dict.fromkeys(
+            ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "decoder_start_token_id"),
+            ("noted", "numbers of tokens: no size"),
+        ),
+        **dict.fromkeys(
+            ("hidden_act", "activation_function", "initializer_range", "rms_norm_eps", "layer_norm_eps",
+             "layer_norm_epsilon", "scale_attn_weights", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn"),
+            ("noted", "numbers and functions of elements: no size"),
+        ),
+        **dict.fromkeys(
+            ("rope_theta", "rope_scaling", "rope_parameters", "rope_interleave", "partial_rotary_factor",
+             "max_position_embeddings", "n_ctx"),
+            ("noted", "rotary positions, and how many there may be: no weights; `batch.length` says the length"),
+        ),
+        **dict.fromkeys(
+            ("attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout", "summary_activation",
+             "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"),
+            ("noted", "dropout, and parts that language modelling leaves out: no size"),
+        ),
+        **dict.fromkeys(
+            ("use_cache", "pretraining_tp", "ep_size", "_attn_implementation", "attn_implementation", "return_dict",
+             "output_attentions", "output_hidden_states", "output_router_logits", "chunk_size_feed_forward"),
+            ("noted", "how a program runs the model: no size"),
+        ),
+        **dict.fromkeys(
+            ("norm_topk_prob", "router_aux_loss_coef", "router_jitter_noise", "aux_loss_alpha", "seq_aux",
+             "scoring_func", "topk_method", "routed_scaling_factor"),
+            ("noted", "how the router scores: no size; experts are asked for equally often"),
+        ),
+        **dict.fromkeys(
+            ("full_attention_interval", "linear_attn_config", "linear_conv_kernel_dim", "linear_key_head_dim",
+             "linear_num_key_heads", "linear_num_value_heads", "linear_value_head_dim", "attn_type_list"),
+            ("refused", _LINEAR),
+        ),
+        **dict.fromkeys(
+            ("attn_layer_offset", "attn_layer_period", "hybrid_override_pattern", "layers_block_type", "mamba_d_conv",
+             "mamba_d_state", "mamba_expand", "mamba_n_heads", "ssm_state_size"),
+            ("refused", _STATES),
+        ),
+        **dict.fromkeys(
+            ("expert_layer_offset", "expert_layer_period", "interleave_moe_layer_step", "moe_layer_end_index",
+             "moe_layer_interval", "moe_layer_start_index", "moe_layers", "mlp_layer_types"),
+            ("refused", _SOME),
+        ),
+        **dict.fromkeys(
+            ("moe_k", "moe_latent_size", "moe_num_experts", "moe_num_shared_experts", "moe_topk", "num_shared_expert",
+             "num_shared_experts", "shared_intermediate_size", "intermediate_size_mlp", "zero_expert_num"),
+            ("refused", _EXPERTS),
+        ),
+        **dict.fromkeys(
+            ("add_bias_linear", "attention_out_bias", "attn_bias", "bias", "lm_head_bias", "use_bias"),
+            ("refused", _BIAS),
+        ),
+        **dict.fromkeys(
+            ("use_qk_norm", "qk_layernorm", "index_head_dim", "index_n_heads", "index_topk", "attention_chunk_size",
+             "sliding_window_pattern", "multi_query", "new_decoder_architecture", "num_kv_heads",
+             "num_kv_shared_layers", "parallel_attn", "pruned_heads", "ffn_hidden_size", "word_embed_proj_dim"),
+            ("refused", _ONCE),
+        ),
+        **dict.fromkeys(
+            ("text_config", "vision_config", "audio_config", "is_encoder_decoder", "add_cross_attention",
+             "cross_attention_hidden_size", "tie_encoder_decoder", "num_mtp_layers", "mtp_num_layers"),
+            ("refused", _PARTS),
+        ),
+    }
+)  # fmt: skip
+"""What is done with each key, and what it means. Keys that are used in one family are refused in any other, and those
+refused are refused, unless they are null, false, 0 or empty (1 where they count every n-th layer). Keys that do not
+stand here are named in a note."""
+
+EVERY = frozenset(
+    {
+        "decoder_sparse_step",
+        "full_attention_interval",
+        "interleave_moe_layer_step",
+        "moe_layer_freq",
+        "moe_layer_interval",
+    }
 )
-from topoopt.kinds.llm_training.huggingface_families import (
-    MOST_NAMED,
-    Config,
-    Gpt2Config,
-    LlamaConfig,
-    MistralConfig,
-    Qwen2Config,
-    Qwen3Config,
-)
-from topoopt.kinds.llm_training.huggingface_fields import EVERY, FIELDS
+"""Keys that say that every n-th layer is another one: 1 is all of them."""
+
+TABLE: FieldTable = {**FIELDS, ANY_OTHER: ("noted", "its name")}
+"""The same with what becomes of any other key."""
+
+
+Size = Annotated[int, Field(ge=1, le=2**24)]
+
+MOST_NAMED = 20
+"""Words of a file that are repeated."""
+
+
+class Config(BaseModel):
+    """Keys that are used; the table says what becomes of all others."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, frozen=True, hide_input_in_errors=True)
+
+    # Keys whose default in transformers decides where a file leaves them out.
+    assumed: ClassVar[tuple[str, ...]] = ()
+
+    model_type: str
+
+    def model(self, name: str) -> LanguageModel:
+        """The shape of its layers."""
+        raise NotImplementedError(name)
+
+    def errors(self) -> list[Fault]:
+        """What the shape of a model has no words for."""
+        return []
+
+    def notes(self) -> Iterator[str]:
+        """What was assumed."""
+        yield from ()
+
+
+class LlamaConfig(Config):
+    """llama, and what others share with it."""
+
+    hidden_size: Size
+    intermediate_size: Size
+    num_hidden_layers: Annotated[int, Field(ge=1, le=10_000)]
+    num_attention_heads: Size
+    num_key_value_heads: Size | None = None
+    head_dim: Size | None = None
+    vocab_size: Size
+    tie_word_embeddings: bool = False
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    layer_types: list[str] | None = None
+
+    def model(self, name: str) -> LanguageModel:
+        """The dense model."""
+        return LanguageModel(
+            name,
+            layers=self.num_hidden_layers,
+            hidden=self.hidden_size,
+            ffn_hidden=self.intermediate_size,
+            heads=self.num_attention_heads,
+            kv_heads=self.num_key_value_heads or self.num_attention_heads,
+            head_size=self.head_dim or self.hidden_size // self.num_attention_heads,
+            vocabulary=self.vocab_size,
+            tied=self.tie_word_embeddings,
+            attention_window=self.window(),
+            **self.extras(),
+        )
+
+    def window(self) -> int | None:
+        """Keys that a token of any layer attends to at most."""
+        return None
+
+    def extras(self) -> dict[str, Any]:
+        """Arguments of the model that this family has of its own."""
+        return {}
+
+    def errors(self) -> list[Fault]:
+        """What the shape of a model has no words for."""
+        errors = [
+            Fault((key,), "not covered", "true", "false")
+            for key, value in (("attention_bias", self.attention_bias), ("mlp_bias", self.mlp_bias))
+            if value
+        ]
+        heads = self.num_attention_heads
+        if self.head_dim is None and self.hidden_size % heads:
+            allowed = f"divisors of hidden_size {self.hidden_size}, or head_dim"
+            errors.append(Fault(("num_attention_heads",), "indivisible heads", str(heads), allowed))
+        expected = "full_attention" if self.window() is None else "sliding_attention"
+        if self.layer_types is not None and self.layer_types != [expected] * self.num_hidden_layers:
+            kinds = ", ".join(sorted({key_text(kind) for kind in self.layer_types})[:MOST_NAMED])
+            value, allowed = f"{len(self.layer_types)} of {kinds}", f"{self.num_hidden_layers} times {expected}"
+            errors.append(Fault(("layer_types",), "not covered", value, allowed))
+        return errors
+
+
+class GroupedConfig(LlamaConfig):
+    """Heads of keys must be stated, as the default is a number."""
+
+    num_key_value_heads: Size | None
+
+
+class MistralConfig(GroupedConfig):
+    assumed: ClassVar[tuple[str, ...]] = ("sliding_window",)
+
+    sliding_window: Size | None = 4096
+
+    def window(self) -> int | None:
+        return self.sliding_window
+
+
+class Qwen2Config(GroupedConfig):
+    use_sliding_window: bool = False
+    sliding_window: Size | None = None
+    max_window_layers: Annotated[int, Field(ge=0, le=10_000)] | None = None
+
+    def window(self) -> int | None:
+        return self.sliding_window if self.use_sliding_window and self.max_window_layers == 0 else None
+
+    def errors(self) -> list[Fault]:
+        """Windows in some layers only."""
+        errors, layers, first = super().errors(), self.num_hidden_layers, self.max_window_layers
+        if self.use_sliding_window and self.sliding_window is None:
+            errors.append(Fault(("sliding_window",), "missing", None, "with use_sliding_window: true"))
+        if self.use_sliding_window and (first is None or 0 < first < layers):
+            text, allowed = "not covered, as some layers have a window", f"0, or at least the {layers} layers"
+            errors.append(Fault(("max_window_layers",), text, value_text(first), allowed))
+        return errors
+
+    def extras(self) -> dict[str, Any]:
+        return {"attention_biases": True}
+
+
+class Qwen3Config(Qwen2Config):
+    head_dim: Size
+
+    def extras(self) -> dict[str, Any]:
+        return {"query_key_norms": True}
+
+
+class Gpt2Config(Config):
+    n_embd: Size
+    n_layer: Annotated[int, Field(ge=1, le=10_000)]
+    n_head: Size
+    n_positions: Size
+    n_inner: Size | None = None
+    vocab_size: Size
+    tie_word_embeddings: bool = True
+
+    def errors(self) -> list[Fault]:
+        """Heads of no whole size."""
+        if self.n_embd % self.n_head == 0:
+            return []
+        return [Fault(("n_head",), "indivisible heads", str(self.n_head), f"divisors of n_embd {self.n_embd}")]
+
+    def model(self, name: str) -> LanguageModel:
+        """With learned positions and biases."""
+        return LanguageModel(
+            name,
+            layers=self.n_layer,
+            hidden=self.n_embd,
+            ffn_hidden=self.n_inner or 4 * self.n_embd,
+            heads=self.n_head,
+            kv_heads=self.n_head,
+            head_size=self.n_embd // self.n_head,
+            vocabulary=self.vocab_size,
+            positions=self.n_positions,
+            gated=False,
+            biases=True,
+            tied=self.tie_word_embeddings,
+        )
+
+
+ExpertCount = Annotated[int, Field(ge=1, le=MOST_EXPERTS)]
+PerToken = Annotated[int, Field(ge=1, le=MOST_PER_TOKEN)]
+
+
+class MixtralConfig(GroupedConfig):
+    num_local_experts: ExpertCount
+    num_experts_per_tok: PerToken
+    sliding_window: Size | None = None
+
+    def window(self) -> int | None:
+        return self.sliding_window
+
+    def extras(self) -> dict[str, Any]:
+        return {"experts": Experts(self.num_local_experts, self.num_experts_per_tok, self.intermediate_size)}
+
+
+class QwenExpertsConfig(Qwen2Config):
+    num_experts: ExpertCount
+    num_experts_per_tok: PerToken
+    moe_intermediate_size: Size
+    decoder_sparse_step: int = 1
+    mlp_only_layers: list[int] = Field(default_factory=list)
+
+    def errors(self) -> list[Fault]:
+        """Experts in some layers only, other than all after the first ones."""
+        errors = super().errors()
+        if self.use_sliding_window:
+            errors.append(Fault(("use_sliding_window",), "not covered", "true", "false"))
+        if self.decoder_sparse_step != 1:
+            errors.append(Fault(("decoder_sparse_step",), "not covered", str(self.decoder_sparse_step), "1"))
+        if sorted(self.mlp_only_layers) != list(range(len(self.mlp_only_layers))):
+            value = value_text(self.mlp_only_layers)
+            errors.append(Fault(("mlp_only_layers",), "not covered", value, "the first layers, or none"))
+        return errors
+
+    def routed(self, shared: int = 0, *, gate: bool = False) -> Experts:
+        """The experts of a layer."""
+        return Experts(
+            self.num_experts,
+            self.num_experts_per_tok,
+            self.moe_intermediate_size,
+            shared,
+            len(self.mlp_only_layers),
+            shared_gate=gate,
+        )
+
+
+class Qwen2ExpertsConfig(QwenExpertsConfig):
+    shared_expert_intermediate_size: Size
+    qkv_bias: bool = True
+
+    def errors(self) -> list[Fault]:
+        wide, own = self.shared_expert_intermediate_size, self.moe_intermediate_size
+        if wide % own == 0:
+            return super().errors()
+        error = Fault(("shared_expert_intermediate_size",), "not covered", str(wide), f"a multiple of {own}")
+        return [*super().errors(), error]
+
+    def extras(self) -> dict[str, Any]:
+        shared = self.shared_expert_intermediate_size // self.moe_intermediate_size
+        return {"attention_biases": self.qkv_bias, "experts": self.routed(shared, gate=True)}
+
+
+class Qwen3ExpertsConfig(QwenExpertsConfig):
+    head_dim: Size
+
+    def extras(self) -> dict[str, Any]:
+        return {"query_key_norms": True, "experts": self.routed()}
+
+
+class DeepSeekConfig(LlamaConfig):
+    assumed: ClassVar[tuple[str, ...]] = (
+        "n_shared_experts",
+        "first_k_dense_replace",
+        "n_group",
+        "topk_group",
+        "num_nextn_predict_layers",
+    )
+
+    q_lora_rank: Size | None
+    kv_lora_rank: Size
+    qk_nope_head_dim: Size
+    qk_rope_head_dim: Size
+    v_head_dim: Size
+    n_routed_experts: ExpertCount
+    n_shared_experts: Annotated[int, Field(ge=0, le=1000)] | None = 1
+    num_experts_per_tok: PerToken
+    moe_intermediate_size: Size
+    first_k_dense_replace: Annotated[int, Field(ge=0, le=10_000)] = 3
+    moe_layer_freq: int = 1
+    n_group: Size | None = 8
+    topk_group: Size | None = 4
+    num_nextn_predict_layers: Annotated[int, Field(ge=0, le=16)] = 1
+
+    def errors(self) -> list[Fault]:
+        """Experts in some layers only; groups that cannot be."""
+        errors, freq, groups, kept = super().errors(), self.moe_layer_freq, self.n_group, self.topk_group
+        if freq != 1:
+            errors.append(Fault(("moe_layer_freq",), "not covered", str(freq), "1"))
+        if groups is not None and self.n_routed_experts % groups:
+            allowed = f"divisors of n_routed_experts {self.n_routed_experts}"
+            errors.append(Fault(("n_group",), "indivisible experts", str(groups), allowed))
+        if groups is not None and kept is not None and kept > groups:
+            errors.append(Fault(("topk_group",), "more than there are groups", str(kept), f"at most n_group {groups}"))
+        return errors
+
+    def limit(self) -> int | None:
+        """Groups that the experts of a token lie in; all of them are no limit."""
+        limited = self.n_group is not None and self.topk_group is not None and self.topk_group < self.n_group
+        return self.topk_group if limited else None
+
+    def notes(self) -> Iterator[str]:
+        if self.limit() is not None:
+            yield (
+                f"experts of a token lie in {self.topk_group} of {self.n_group} groups: "
+                f"taken as {self.topk_group} servers at most, as where every group has a server of its own"
+            )
+
+    def model(self, name: str) -> LanguageModel:
+        """With latent attention."""
+        return LanguageModel(
+            name,
+            layers=self.num_hidden_layers,
+            hidden=self.hidden_size,
+            ffn_hidden=self.intermediate_size,
+            heads=self.num_attention_heads,
+            kv_heads=self.num_attention_heads,
+            head_size=self.qk_nope_head_dim + self.qk_rope_head_dim,
+            vocabulary=self.vocab_size,
+            tied=self.tie_word_embeddings,
+            experts=Experts(
+                self.n_routed_experts,
+                self.num_experts_per_tok,
+                self.moe_intermediate_size,
+                self.n_shared_experts or 0,
+                self.first_k_dense_replace,
+                self.limit(),
+                balanced=True,
+            ),
+            latent=LatentAttention(
+                self.q_lora_rank or 0,
+                self.kv_lora_rank,
+                self.qk_nope_head_dim,
+                self.qk_rope_head_dim,
+                self.v_head_dim,
+            ),
+            mtp_layers=self.num_nextn_predict_layers,
+        )
+
 
 HALF_PRECISION = ("bfloat16", "float16", "auto")
 
@@ -61,7 +514,7 @@ def read_huggingface(file: Path) -> tuple[LanguageModel, tuple[str, ...]]:
     assert isinstance(data, dict)
     fitting = findings.shape(family, document)
     findings.add(_refused(name, family, data))
-    findings.add(() if fitting is None else fitting.faults())
+    findings.add(() if fitting is None else fitting.errors())
     config = findings.settled(document, fitting)
     notes = (*config.notes(), *_notes(name, config, data))
     return config.model(name), tuple(f"{file.name}: {note}" for note in notes)
@@ -91,9 +544,9 @@ def _notes(name: str, config: Config, data: Mapping[str, Any]) -> Iterator[str]:
         stored.append(f"quantization_config {value_text(method)}")
     if stored:
         yield f"{', '.join(stored)}: how the checkpoint is stored; formats says what is trained"
-    told = {text.partition(" ")[0] for text in stored}
-    known = [key for key in data if key in FIELDS and FIELDS[key][0] == "noted" and key not in told]
-    yield from named("keys that change no size, not used", known)
+    used = {text.partition(" ")[0] for text in stored}
+    noted = [key for key in data if key in FIELDS and FIELDS[key][0] == "noted" and key not in used]
+    yield from named("keys that change no size, not used", noted)
     unknown = [key_text(key) for key in data if key not in FIELDS]
     if unknown:
         more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""

@@ -1,27 +1,48 @@
-"""The methods of `topoopt solve` on language models in training: one literal table."""
+"""The methods of kind `llm-training`, and the result that a plan amounts to."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
+from typing import Any
 
-from solvers.collective.group_options import too_many_servers
+from solvers.collective.options import too_many_servers
 from solvers.dag_topology.pod_search import FoundInPods
-from solvers.llm_training.candidates import Candidates
-from solvers.llm_training.pins import pins_in_the_way
-from solvers.llm_training.planned import Planned, planned_on, planned_problems
-from solvers.llm_training.search import SearchedSpace, least_memory, search
+from solvers.llm_training.network.plan import Planned, decided, planned_on, planned_problems
+from solvers.llm_training.search import Candidates, SearchedSpace, least_memory, search
+from solvers.llm_training.space import pins_in_the_way
 from solvers.stop import Stop, first_part
-from solvers.switching.refused import reasons_off_rails
-from solvers.switching.strategies import FoundOnRails
+from solvers.switching.strategies import FoundOnRails, reasons_off_rails
+from topoopt.core.dag_topology import CircuitProof, PathMean
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS
+from topoopt.core.llm_training_plan import (
+    DIRECT_FABRICS,
+    IDEAL_SWITCH,
+    PHOTONIC_RAILS,
+    FabricPlan,
+    LlmTrainingPlan,
+    NetworkPlan,
+    ShapeOutcome,
+    ShapeVerdict,
+    StrategyShape,
+    rails_certificate,
+    shapes_certificate,
+)
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.pod_circuits import PodClaims, PodVerdict, pods_certificates
+from topoopt.core.result import Certificate, Result, SearchResult
+from topoopt.core.solution import UNCHECKED
 from topoopt.core.units import GIB
-from topoopt.core.verdict import StopReason
-from topoopt.kinds.kind import Effort, Method, table
+from topoopt.core.verdict import StopReason, Tolerance, settle
+from topoopt.core.versions import versions
+from topoopt.files import codec
+from topoopt.files.faults import path_text
+from topoopt.kinds.kind import Effort, Method, Solver, table
+from topoopt.kinds.llm_training.figures import LlmTrainingFigures, bound_of
+from topoopt.kinds.llm_training.read import outside_measured, replicas_left_out
 
 SEARCH_SHARE = 0.5
 """Of the time of a limit, for strategies on an ideal switch; the rest is for networks that carry them."""
@@ -31,90 +52,100 @@ SHOWN_REASONS = 3
 """Of those that keep strategies off rails."""
 
 
-@dataclass(frozen=True)
-class FoundTraining:
-    """What a method found.
-
-    Attributes:
-        space: on an ideal switch.
-        networks: on the first fabrics of the instance, in its order.
-        stopped_by: why no more.
-    """
-
-    space: SearchedSpace
-    networks: tuple[Planned, ...]
-    stopped_by: StopReason
+Strategies = SearchResult[LlmTrainingPlan]
 
 
-def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> FoundTraining:
+def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> Strategies:
     count = 1 + problem.top
     network_first = problem.fabrics[0] != IDEAL_SWITCH
 
-    def tell(found: SearchedSpace, done: int, total: int) -> None:
+    def tell(space: SearchedSpace, done: int, total: int) -> None:
         effort.tell("shapes of strategies", done, total)
-        if found.ranked:
-            effort.keep(_in_haste(problem, found, effort.stop), rough=network_first)
+        if space.ranked:
+            effort.keep(_in_haste(problem, space, effort.stop), rough=network_first)
 
     left_s = effort.stop.remaining_s()
     first = first_part(effort.stop, SEARCH_SHARE, left_s) if network_first and left_s is not None else effort.stop
     space = search(problem, first, count=count, tell=tell)
     if not space.ranked:
-        raise nothing_found(problem, space)
+        raise failure(problem, space)
     candidates = Candidates(problem, space, effort.stop)
     networks: tuple[Planned, ...] = ()
     for done, name in enumerate(problem.fabrics):
         effort.tell("fabrics", done, len(problem.fabrics))
         if networks and effort.stop.reason() is not None:
             break
-        wanted = 1 if networks else count
-        networks += (planned_on(problem, name, candidates, effort.stop, wanted),)
-        effort.keep(partial(_found, problem, candidates.space, networks, count, effort.stop))
-    return _found(problem, candidates.space, networks, count, effort.stop)
+        networks += (planned_on(problem, name, candidates, effort.stop, 1 if networks else count),)
+        effort.keep(partial(_result, problem, candidates.space, networks, count, effort.stop))
+    return _result(problem, candidates.space, networks, count, effort.stop)
 
 
-def _in_haste(problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> Callable[[], FoundTraining]:
-    """What a search that is left amounts to: the first fabric alone, with the strategies that are known."""
+def _in_haste(problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> Callable[[], Strategies]:
+    """Return what makes a result of a search that is left: the first fabric alone, with the strategies so far."""
 
-    def made() -> FoundTraining:
-        first = problem.fabrics[0]
-        network = planned_on(problem, first, space.ranked[:1], stop)
-        return _found(problem, space, (network,), len(space.ranked), stop)
+    def build() -> Strategies:
+        network = planned_on(problem, problem.fabrics[0], space.ranked[:1], stop)
+        return _result(problem, space, (network,), len(space.ranked), stop)
 
-    return made
+    return build
 
 
-def _found(
+def _result(
     problem: LlmTrainingProblem, space: SearchedSpace, networks: tuple[Planned, ...], count: int, stop: Stop
-) -> FoundTraining:
-    """With as many strategies as are asked for, or as say what circuits cannot better."""
-    rails = [one for one in networks if isinstance(one, FoundOnRails)]
+) -> Strategies:
+    """Return plan and certificates, with as many strategies as are wanted, or as say what circuits cannot better."""
+    rails = [network for network in networks if isinstance(network, FoundOnRails)]
+    pods = [network for network in networks if isinstance(network, FoundInPods)]
     limited = stop.reason() if any(networks) else None
-    limited = next((one.limited for one in networks if isinstance(one, FoundOnRails | FoundInPods)), limited)
-    if len(networks) < len(problem.fabrics):  # asked for by a search that is left, maybe before its own time is over
+    limited = next(
+        (network.limited for network in networks if isinstance(network, FoundOnRails | FoundInPods)), limited
+    )
+    if len(networks) < len(problem.fabrics):  # of a search that is left, maybe before its own time is over
         limited = limited or stop.reason() or StopReason.TIME
-    count = max([count, *(1 + len(one.plan.bounds_s) for one in rails)])
-    return FoundTraining(replace(space, ranked=space.ranked[:count]), networks, limited or space.stopped_by)
+    count = max([count, *(1 + len(network.bounds_s) for network in rails)])
+    ranked = tuple(row.strategy for row in space.ranked[:count])
+    plan = LlmTrainingPlan(ranked, tuple(_fabric_plan(network, ranked[0]) for network in networks))
+    others = (
+        *(rails_certificate(network.bounds_s) for network in rails),
+        *(certificate for network in pods for certificate in pods_certificates(network.claims)),
+    )
+    figures, certificates = LlmTrainingFigures(problem, plan), (shapes_certificate(space.shapes, ()), *others)
+    bounds = [bound_of(figures, fabric, certificates).value for fabric in figures.fabrics[1:]]
+    return SearchResult(
+        plan=plan,
+        certificates=(shapes_certificate(space.shapes, bounds), *others),
+        stopped_by=limited or space.stopped_by,
+        method="branch-and-bound",
+    )
 
 
-def nothing_found(problem: LlmTrainingProblem, found: SearchedSpace) -> Exception:
+def _fabric_plan(network: Planned, fastest_ideal: ParallelStrategy) -> FabricPlan:
+    if isinstance(network, FoundOnRails):
+        return FabricPlan(network.ranked.strategy, NetworkPlan(network.fabric), ports=network.ports)
+    if isinstance(network, FoundInPods):
+        return FabricPlan(network.ranked.strategy, NetworkPlan(network.fabric), pods=network.circuits)
+    return FabricPlan(fastest_ideal) if network is None else decided(network)
+
+
+def failure(problem: LlmTrainingProblem, space: SearchedSpace) -> Exception:
     """Why a search found nothing: a limit, no strategy, or the memory that the smallest takes."""
-    if found.left:
-        return LimitError(f"no strategy was found to fit in {found.records} of them when the limit came")
-    if not found.records:
-        asked, known = reasons_off_rails(problem) if PHOTONIC_RAILS in problem.fabrics else (0, ())
-        if not asked:
+    if space.left:
+        return LimitError(f"no strategy was found to fit in {space.records} of them when the limit came")
+    if not space.records:
+        count, texts = reasons_off_rails(problem) if PHOTONIC_RAILS in problem.fabrics else (0, ())
+        if not count:
             pods = "" if problem.pods is None else f", or none that pods of {problem.pods.gpus} GPUs hold"
             return InfeasibleError(f"the rules and the instance leave no strategy at all{pods}{_instead(problem)}")
-        reasons = "; ".join(known[:SHOWN_REASONS]) or "passes gather weights over the rail, or hold the model twice"
+        reasons = "; ".join(texts[:SHOWN_REASONS]) or "passes gather weights over the rail, or hold the model twice"
         return InfeasibleError(f"no strategy of the instance can stand on rails: {reasons}")
-    least, shape = min((line.least_bytes or 0.0, line.shape) for line in found.shapes)
+    least, shape = min((line.least_bytes or 0.0, line.shape) for line in space.shapes)
     usable = (problem.usable_bytes or 0) / GIB
     parts = ", ".join(f"{name} {value}" for name, value in asdict(shape).items() if value > 1) or "one GPU"
     held = asdict(least_memory(problem, shape))
-    why = ", ".join(f"{name} {value / GIB:.4g}" for name, value in sorted(held.items(), key=lambda one: -one[1]))
+    why = ", ".join(f"{name} {value / GIB:.4g}" for name, value in sorted(held.items(), key=lambda part: -part[1]))
     enough = math.ceil((least + problem.cluster.headroom_bytes) / GIB * 100) / 100
     return InfeasibleError(
-        f"none of {found.records} strategies fits in the {usable:.4g} GiB of a GPU that training may take; "
+        f"none of {space.records} strategies fits in the {usable:.4g} GiB of a GPU that training may take; "
         f"the smallest takes {least / GIB:.4g} GiB ({parts}): {why}; gpu_memory_gib: {enough:.10g} would do"
     )
 
@@ -139,4 +170,131 @@ def _covers(problem: LlmTrainingProblem) -> Problem | None:
 LLM_TRAINING_METHODS = table(
     Method("auto", "branch-and-bound", _branch_and_bound, _covers),
     Method("branch-and-bound", "branch and bound over the ways to divide the GPUs", _branch_and_bound, _covers),
+)
+
+
+def assemble(problem: LlmTrainingProblem, search: Strategies, effort: Effort) -> Result[Any, Any]:
+    """Return the result of a search, not checked yet.
+
+    The bound is what the certificates say; the checker derives it again.
+    """
+    figures = LlmTrainingFigures(problem, search.plan)
+    first = figures.fabrics[0]
+    bound = bound_of(figures, first, search.certificates)
+    rounding = Tolerance.ROUNDING if first.pods is None else Tolerance.EVENTS
+    verdict = settle(first.iteration_time_s, (bound,), rounding, rounding=rounding)
+    return Result(
+        name=problem.name,
+        kind=problem.kind,
+        status=verdict.status,
+        stopped_by=search.stopped_by,
+        objective=figures.objective,
+        bound=verdict.bound,
+        claimed_bound=verdict.claimed_bound,
+        check=UNCHECKED,
+        seed=effort.search.seed,
+        method=search.method,
+        instance_sha256=problem.sha256,
+        versions=versions(),
+        notes=(*problem.notes, *replicas_left_out(problem), *outside_measured(problem, search.plan.strategy)),
+        problem=problem,
+        plan=search.plan,
+        certificates=search.certificates,
+    )
+
+
+def from_format_2(
+    problem: LlmTrainingProblem, document: Mapping[str, Any]
+) -> tuple[LlmTrainingPlan, tuple[Certificate, ...]]:
+    """Return the plan and the certificates of a solution file of format 2.
+
+    Raises
+    ------
+    ValueError
+        A decision is out of range.
+    """
+    fabrics = document["fabrics"]
+    decisions = {
+        "ranked": [row["strategy"] for row in document["ranked"]],
+        "fabrics": [_fabric_2(outcome) for outcome in fabrics],
+    }
+    plan, errors = codec.read(LlmTrainingPlan, decisions)
+    if errors:
+        raise ValueError(f"{path_text(errors[0].path)}: {errors[0].message}")
+    shapes = [_shape_2(row) for row in document["shapes"]]
+    certificates = [shapes_certificate(shapes, document.get("other_bounds_s", ()))]
+    for outcome in fabrics:
+        if "rails" in outcome:
+            certificates.append(rails_certificate(outcome["rails"]["bounds_s"]))
+        if "pods" in outcome:
+            certificates += pods_certificates(_claims_2(outcome["pods"]))
+    return plan, tuple(certificates)
+
+
+def _fabric_2(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    network = {name: value for name, value in outcome["plan"]["network"].items() if name != "loads"}
+    network["form"] = outcome["note"]
+    network["schedules"] = [
+        {"dimension": family["dimension"], "groups": [_group_2(group) for group in family["schedules"]]}
+        for family in network.get("schedules", ())
+    ]
+    plan = {
+        "strategy": outcome["plan"]["strategy"],
+        "network": network,
+        "next": [row["strategy"] for row in outcome.get("next", ())],
+    }
+    if "rails" in outcome:
+        names = ("pipeline", "data", "expert")
+        plan["ports"] = [
+            {use: dict(zip(names, split, strict=True)) for use, split in stage.items()}
+            for stage in outcome["rails"]["stages"]
+        ]
+    if "pods" in outcome:
+        tried = outcome["pods"]["tried"]
+        plan["pods"] = {
+            "circuits": [count for _, _, count, *_ in outcome["pods"]["links"]],
+            "candidates": [{"strategy": row["strategy"], "circuits": row.get("counts", [])} for row in tried],
+        }
+    return plan
+
+
+def _group_2(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: group[name] for name in ("members", "method", "pieces")} | dict(group["schedule"])
+
+
+def _shape_2(row: Mapping[str, Any]) -> ShapeOutcome:
+    return ShapeOutcome(
+        StrategyShape(*row["shape"]),
+        ShapeVerdict(row["verdict"]),
+        row["bound_s"],
+        row["records"],
+        row["fitting"],
+        row.get("least_bytes"),
+    )
+
+
+def _claims_2(pods: Mapping[str, Any]) -> PodClaims:
+    tried, best, count = pods["tried"], pods["best"], pods["proof"]["circuits_bound"]
+
+    def proof(row: Mapping[str, Any], tree: str) -> CircuitProof:
+        means = tuple(
+            PathMean(tuple((path, weight) for path, weight in weights), tuple(prices))
+            for weights, prices in row.get("means", ())
+        )
+        paths = tuple(tuple(tuple(group) for group in path) for path in row.get("paths", ()))
+        trees = [tuple((pair, value) for pair, value in row.get(name, ())) for name in (tree, "circuits_tree")]
+        return CircuitProof(trees[0], count, trees[1], paths, means)
+
+    proofs = {number: proof(row, "tree") for number, row in enumerate(tried) if "tree" in row}
+    return PodClaims(
+        tuple(PodVerdict(row["verdict"]) for row in tried),
+        tuple(row["bound_s"] for row in tried),
+        pods["others_s"],
+        count,
+        dict(sorted((proofs | {best: proof(pods["proof"], "makespan_tree")}).items())),
+    )
+
+
+SOLVER = Solver(
+    methods=lambda _: LLM_TRAINING_METHODS, assemble=assemble, tables=lambda _: (("", LLM_TRAINING_METHODS),)
 )

@@ -2,52 +2,294 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path as FilePath
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
+from topoopt.core.arrays import divisors
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.language_model import LanguageModel
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.language_model import Experts, LanguageModel, LatentAttention
 from topoopt.core.llm_training import (
     END_SLOTS,
     GpuCluster,
     LlmTrainingProblem,
     NumberFormats,
+    PodSettings,
     TrainingBatch,
     TrainingDevice,
 )
-from topoopt.core.llm_training_plan import (
-    DIRECT_FABRICS,
-    IDEAL_SWITCH,
-    PHOTONIC_RAILS,
-    POD_CIRCUITS,
-    SWITCHED_FABRICS,
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
+from topoopt.core.optical_devices import parse_delay
+from topoopt.core.parallelism import (
+    RANK_ORDER,
+    LayerDivision,
+    Overlap,
+    ParallelDimension,
+    ParallelStrategy,
+    Recompute,
+    StrategySpace,
 )
-from topoopt.core.parallelism import RANK_ORDER, LayerDivision, Overlap, ParallelDimension, Recompute, StrategySpace
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.switching import SwitchSettings
 from topoopt.core.units import GIB
+from topoopt.files import codec
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.files.findings import Findings, fitting, within
-from topoopt.kinds.llm_training.model_schema import HuggingFaceModel, ModelField, ModelSection
-from topoopt.kinds.llm_training.read_model import model_of
-from topoopt.kinds.llm_training.read_pods import in_pods, pods_faults, pods_of
-from topoopt.kinds.llm_training.read_switching import switching_faults, switching_of
+from topoopt.files.sections import existing_file
+from topoopt.kinds.llm_training.huggingface import read_huggingface
 from topoopt.kinds.llm_training.schema import (
+    MOST_POD_PORTS,
+    MOST_PODS,
     BatchSection,
     GpuClusterSection,
-    LlmTrainingFile,
+    HuggingFaceModel,
+    LlmTrainingInstance,
+    ModelField,
+    ModelSection,
     PodsSection,
     StrategySection,
     SwitchingSection,
 )
-from topoopt.kinds.llm_training.validity import SHOWN, replicas_of
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
+from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
+
+SHOWN = 8
+
+Size = Callable[[LlmTrainingProblem, ParallelStrategy], float]
+
+SIZES: Mapping[str, Size] = MappingProxyType(
+    {
+        "tensor": lambda problem, item: item.tensor,
+        "context": lambda problem, item: item.context,
+        "pipeline": lambda problem, item: item.pipeline,
+        "chunks": lambda problem, item: item.chunks,
+        "micro_batch": lambda problem, item: item.micro_batch,
+        "width / tensor": lambda problem, item: problem.model.hidden / item.tensor,
+        "tokens of a micro-batch / (context tensor)": lambda problem, item: (
+            item.micro_batch * problem.batch.length / item.context / item.tensor
+        ),
+    }
+)
+"""Sizes that decide how well a GPU is used."""
+
+MEASURED: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "tensor": (1, 8),
+        "context": (1, 16),
+        "pipeline": (1, 64),
+        "chunks": (1, 16),
+        "micro_batch": (1, 16),
+        "width / tensor": (768, 7168),
+        "tokens of a micro-batch / (context tensor)": (256, 32768),
+    }
+)
+"""Least and most in the runs of `instances/llm-training`, that efficiencies are fitted to or held against."""
+
+
+def outside_measured(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> tuple[str, ...]:
+    """A line of warning where a strategy is outside what was measured; none where it is inside."""
+    texts = []
+    for name, (least, most) in MEASURED.items():
+        value = SIZES[name](problem, strategy)
+        if not least <= value <= most:
+            texts.append(f"{name} is {value:g} (measured: {least:g} to {most:g})")
+    if not texts:
+        return ()
+    return (
+        f"outside the runs that the time model was held against, so that its time is extrapolated: {'; '.join(texts)}",
+    )
+
+
+def replicas_of(space: StrategySpace, gpus: int) -> list[int]:
+    """Numbers of replicas that tensor, context and pipeline leave."""
+    left = {gpus}
+    for part in (space.tensor, space.context, space.pipeline):
+        left = {
+            item // size for item in left for size in (divisors(item) if part is None else part) if item % size == 0
+        }
+    return sorted(left)
+
+
+def replicas_left_out(problem: LlmTrainingProblem) -> tuple[str, ...]:
+    """A line on numbers of replicas no larger than the batch that do not divide it."""
+    sequences, space = problem.batch.sequences, problem.space
+    out = [item for item in replicas_of(space, problem.cluster.gpus) if item <= sequences and sequences % item]
+    if not out or space.data is not None:
+        return ()
+    shown = ", ".join(map(str, out[:SHOWN])) + (", ..." if len(out) > SHOWN else "")
+    return (f"strategies of {shown} replicas are left out, as these do not divide the {sequences} sequences",)
+
+
+def model_of(section: str | HuggingFaceModel | ModelSection, folder: FilePath) -> tuple[LanguageModel, tuple[str, ...]]:
+    """The model that the section states, and notes on how its file was read.
+
+    Raises:
+        InputError: paths are relative to the section.
+    """
+    if isinstance(section, str):
+        if section not in LANGUAGE_MODELS:
+            allowed = nearest_text(section, LANGUAGE_MODELS)
+            raise InputError([Problem("no such model", value=value_text(section), allowed=allowed)])
+        return LANGUAGE_MODELS[section], ()
+    if isinstance(section, HuggingFaceModel):
+        model, notes = _of_file(section.huggingface, folder)
+        return _checked(model), notes
+    return _checked(_of_sizes(section)), ()
+
+
+def _of_file(name: str, folder: FilePath) -> tuple[LanguageModel, tuple[str, ...]]:
+    try:
+        file = existing_file(folder, name)
+    except InputError as error:
+        raise InputError([replace(item, path="huggingface") for item in error.problems]) from None
+    return read_huggingface(file)
+
+
+def _of_sizes(section: ModelSection) -> LanguageModel:
+    if section.head_size is None and section.hidden % section.heads:
+        allowed = f"divisors of hidden {section.hidden}, or head_size"
+        raise InputError([Problem("indivisible heads", path="heads", value=str(section.heads), allowed=allowed)])
+    sizes = section.model_dump(exclude={"experts", "latent", "kv_heads", "head_size"})
+    return LanguageModel(
+        "custom",
+        kv_heads=section.kv_heads or section.heads,
+        head_size=section.head_size or section.hidden // section.heads,
+        experts=None if section.experts is None else Experts(**section.experts.model_dump()),
+        latent=None if section.latent is None else LatentAttention(**section.latent.model_dump()),
+        **sizes,
+    )
+
+
+def _checked(model: LanguageModel) -> LanguageModel:
+    """A model whose sizes go together.
+
+    Raises:
+        InputError: they do not.
+    """
+    problems = []
+    if model.heads % model.kv_heads:
+        allowed = f"divisors of the {model.heads} heads"
+        problems.append(Problem("indivisible heads", path="kv_heads", value=str(model.kv_heads), allowed=allowed))
+    experts = model.experts
+    if experts is not None and experts.per_token > experts.count:
+        text, value = "more experts a token than there are", str(experts.per_token)
+        problems.append(Problem(text, path="experts.per_token", value=value, allowed=f"at most {experts.count}"))
+    if experts is not None and experts.dense_layers >= model.layers:
+        text, value = "no layer is left for experts", str(experts.dense_layers)
+        problems.append(Problem(text, path="experts.dense_layers", value=value, allowed=f"less than {model.layers}"))
+    if problems:
+        raise InputError(problems)
+    return model
+
+
+def pods_of(file: LlmTrainingInstance) -> PodSettings | None:
+    """The settings, what is left out as the cluster has it; None: no circuits between pods are asked for."""
+    if file.search.topology != "dag":
+        return None
+    section, cluster = file.pods or PodsSection(), file.cluster
+    gpus = section.gpus or cluster.gpus_per_server
+    ports = section.ports or cluster.degree * gpus // cluster.gpus_per_server
+    return PodSettings(gpus, ports, section.circuit_gbps or cluster.link_gbps, section.strategies, file.slack_percent)
+
+
+def in_pods(space: StrategySpace, pods: PodSettings | None) -> StrategySpace:
+    """The strategies that are searched: in pods ranks of a stage stand together where no order is pinned."""
+    return space if pods is None or space.order is not None else replace(space, order=(RANK_ORDER,))
+
+
+def pods_faults(
+    section: PodsSection | None,
+    cluster: GpuClusterSection | None,
+    raw: dict[str, Any],
+    fabrics: Sequence[str],
+) -> Iterator[Fault]:
+    """What circuits between pods need of the instance.
+
+    Args:
+        raw: the document, of which `search` and `slack_percent` are looked at.
+    """
+    search = raw.get("search")
+    topology = search.get("topology", "auto") if isinstance(search, dict) else "auto"
+    if topology not in ("auto", "dag"):
+        return
+    if topology == "auto":
+        without, allowed = "plays no part without search.topology: dag", "left out, or search.topology: dag"
+        if section is not None:
+            yield Fault(("pods",), without, None, allowed)
+        if raw.get("slack_percent"):
+            yield Fault(("slack_percent",), without, value_text(raw["slack_percent"]), allowed)
+        if POD_CIRCUITS in fabrics:
+            index = list(fabrics).index(POD_CIRCUITS)
+            yield Fault(("fabrics", index), "circuits between pods are not asked for", POD_CIRCUITS, allowed)
+        return
+    if fabrics and POD_CIRCUITS not in fabrics:
+        text = "circuits between pods are on none of the fabrics"
+        yield Fault(("fabrics",), text, ", ".join(fabrics), f"{POD_CIRCUITS} among them, or left out")
+    if raw.get("switching") is not None:
+        text = "circuits are set anew or stay, not both"
+        yield Fault(("switching",), text, None, "left out, or search.topology: auto")
+    if cluster is not None:
+        yield from _size_faults(section or PodsSection(), cluster)
+
+
+def _size_faults(section: PodsSection, cluster: GpuClusterSection) -> Iterator[Fault]:
+    """Pods that do not divide the GPUs, are too many, or have no whole number of interfaces."""
+    whole = cluster.servers * cluster.gpus_per_server
+    gpus = section.gpus or cluster.gpus_per_server
+    value = str(gpus) if section.gpus else f"a server of {gpus}"
+    if whole % gpus:
+        yield Fault(("pods", "gpus"), f"does not divide the {whole} GPUs", value, f"a divisor of {whole}")
+        return
+    if gpus == whole:
+        text = "one pod holds the whole job: nothing goes over circuits"
+        yield Fault(("pods", "gpus"), text, value, f"less than {whole}")
+        return
+    if whole // gpus > MOST_PODS:
+        text = f"{whole // gpus} pods are more than circuits are chosen for"
+        yield Fault(("pods", "gpus"), text, value, f"{-(-whole // MOST_PODS)} or more")
+    ports, rest = divmod(cluster.degree * gpus, cluster.gpus_per_server)
+    if section.ports is None and (rest or not ports):
+        text = "not a whole number of interfaces for a pod"
+        held = f"{gpus} of {cluster.gpus_per_server} GPUs with {cluster.degree} interfaces"
+        yield Fault(("pods", "ports"), text, held, "another pods.gpus, or ports")
+    elif section.ports is None and ports > MOST_POD_PORTS:
+        yield Fault(("pods", "ports"), "more ports than circuits are chosen for", str(ports), f"1 to {MOST_POD_PORTS}")
+
+
+def switching_of(section: SwitchingSection | None) -> SwitchSettings | None:
+    """The settings; None without a section.
+
+    Raises:
+        InputError: the delay is none.
+    """
+    if section is None:
+        return None
+    delay_ms = within("switching.delay", lambda: parse_delay(section.delay))
+    return SwitchSettings(delay_ms / 1e3, section.provisioned, section.ports, section.port_gbps)
+
+
+def switching_faults(
+    section: SwitchingSection | None, cluster: GpuClusterSection, fabrics: Sequence[str]
+) -> Iterator[Fault]:
+    """What rails need of the instance."""
+    if section is None:
+        if PHOTONIC_RAILS in fabrics:
+            text = "missing: how long circuits of the rails take to set"
+            yield Fault(("switching",), text, None, f"a section, or no {PHOTONIC_RAILS} among the fabrics")
+        return
+    if cluster.degree % cluster.gpus_per_server:
+        text = "with switching every GPU has interfaces of its own on its rail"
+        allowed = f"multiples of gpus_per_server {cluster.gpus_per_server}"
+        yield Fault(("cluster", "degree"), text, str(cluster.degree), allowed)
+
 
 Choice = TypeVar("Choice")
 
@@ -67,7 +309,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         InputError: everything wrong with the file, so far as one fault does not hide another.
     """
     findings = Findings()
-    file = findings.shape(LlmTrainingFile, document)
+    file = findings.shape(LlmTrainingInstance, document)
     raw = document.data if isinstance(document.data, dict) else {}
     section = file.model if file else fitting(_MODEL, raw.get("model"))
     folder = FilePath(document.file).parent
@@ -119,7 +361,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         ),
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
-        sha256=canonical_sha256({**file.model_dump(mode="json"), **ONCE, "model": _hashed(model)}),
+        sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": _hashed(model)}),
         notes=notes,
         switching=switching,
         pods=pods,
@@ -151,12 +393,12 @@ def _cluster(section: GpuClusterSection) -> GpuCluster:
     )
 
 
-def _device(file: LlmTrainingFile) -> TrainingDevice:
+def _device(file: LlmTrainingInstance) -> TrainingDevice:
     device = TRAINING_DEVICES[file.cluster.device]
     return device if file.efficiencies is None else replace(device, reached=file.efficiencies.build())
 
 
-def _fabrics(file: LlmTrainingFile) -> tuple[str, ...]:
+def _fabrics(file: LlmTrainingInstance) -> tuple[str, ...]:
     """The first is planned for."""
     if file.fabrics is not None:
         return tuple(file.fabrics)
@@ -166,19 +408,19 @@ def _fabrics(file: LlmTrainingFile) -> tuple[str, ...]:
 
 
 def _fabric_faults(fabrics: Sequence[str]) -> Iterator[Fault]:
-    known = (*SWITCHED_FABRICS, *DIRECT_FABRICS, PHOTONIC_RAILS, POD_CIRCUITS)
-    for place, name in enumerate(fabrics):
-        if name not in known:
-            yield Fault(("fabrics", place), "no such fabric", value_text(name), nearest_text(name, known))
-        elif name in fabrics[:place]:
-            yield Fault(("fabrics", place), "stands twice", value_text(name), "each fabric once")
+    names = (*SWITCHED_FABRICS, *DIRECT_FABRICS, PHOTONIC_RAILS, POD_CIRCUITS)
+    for index, name in enumerate(fabrics):
+        if name not in names:
+            yield Fault(("fabrics", index), "no such fabric", value_text(name), nearest_text(name, names))
+        elif name in fabrics[:index]:
+            yield Fault(("fabrics", index), "stands twice", value_text(name), "each fabric once")
 
 
 def _space(section: StrategySection) -> StrategySpace:
     def listed(value: object, made: Callable[[Any], Choice]) -> tuple[Choice, ...] | None:
         if value == "auto":
             return None
-        return tuple(dict.fromkeys(made(one) for one in (value if isinstance(value, list) else [value])))
+        return tuple(dict.fromkeys(made(item) for item in (value if isinstance(value, list) else [value])))
 
     def whole(value: object) -> tuple[int, ...] | None:
         return listed(value, int)
@@ -199,7 +441,7 @@ def _space(section: StrategySection) -> StrategySpace:
         recompute=listed(section.recompute, Recompute),
         layers=section.layers,
         short_ends=() if section.short_ends == "even" else tuple(sorted(set(whole(section.short_ends) or ()))),
-        order=None if order == "auto" else (tuple(ParallelDimension(one) for one in order),),
+        order=None if order == "auto" else (tuple(ParallelDimension(item) for item in order),),
     )
 
 
@@ -228,7 +470,7 @@ def _strategy_faults(section: StrategySection, model: LanguageModel, batch: Batc
         text, allowed = "a dimension stands twice", f"each of {', '.join(RANK_ORDER)} once"
         yield Fault(("strategy", "order"), text, ", ".join(section.order), allowed)
     replicas = replicas_of(_space(section), gpus)
-    if section.data == "auto" and replicas and all(batch.sequences % one for one in replicas):
+    if section.data == "auto" and replicas and all(batch.sequences % item for item in replicas):
         many = ", ".join(map(str, replicas[:SHOWN]))
         text = f"{gpus} GPUs by tensor, context and pipeline are {many} replicas, which do not divide the batch"
         yield Fault(("batch", "sequences"), text, str(batch.sequences), f"multiples of {many.replace(', ', ' or ')}")
@@ -247,7 +489,7 @@ def _strategy_faults(section: StrategySection, model: LanguageModel, batch: Batc
     for key, good, text, allowed in rules:
         value = getattr(section, key)
         values = value if isinstance(value, list) else [] if value == "auto" else [value]
-        if values and not any(good(one) for one in values):
+        if values and not any(good(item) for item in values):
             yield Fault(("strategy", key), text, value_text(value), allowed)
-        elif values and key in ("tensor", "context", "pipeline", "data") and all(gpus % one for one in values):
+        elif values and key in ("tensor", "context", "pipeline", "data") and all(gpus % item for item in values):
             yield Fault(("strategy", key), f"does not divide the {gpus} GPUs", value_text(value), f"divisors of {gpus}")

@@ -1,20 +1,94 @@
-"""Shape of instance files of kind `llm-training`; `description` says what a field means."""
+"""Shape of the section `model` of instance files of kind `llm-training`. Shape of instance files of kind
+`llm-training`; `description` says what a field means.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
-from topoopt.core.llm_training import InterfaceSplit, RankMap, ReachedRates
+from topoopt.core.data import STRICT, FileName, SchemaVersion
+from topoopt.core.llm_training import STRATEGIES, InterfaceSplit, RankMap, ReachedRates
 from topoopt.core.parallelism import LayerDivision
-from topoopt.core.pod_settings import STRATEGIES
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.switching import PORTS
-from topoopt.files.fields import FileModel, FileName, LatencyUs, Rate, SchemaVersion
+from topoopt.files.fields import FileModel, LatencyUs, Rate
 from topoopt.files.file_part import FilePart, NameOf, is_none
 from topoopt.files.search_section import AllReduceField, SearchFile
-from topoopt.kinds.llm_training.model_schema import MOST_LAYERS, ModelField
+
+MOST_LAYERS = 10_000
+MOST_EXPERTS = 65_536
+MOST_PER_TOKEN = 1024
+Width = Annotated[int, Field(ge=1, le=2**24)]
+
+
+class ExpertsSection(FileModel):
+    """Experts that stand in a layer instead of one MLP."""
+
+    count: int = Field(ge=1, le=MOST_EXPERTS, description="routed experts of a layer")
+    per_token: int = Field(ge=1, le=MOST_PER_TOKEN, description="routed experts that a token goes to")
+    hidden: Width = Field(description="inner width of an expert")
+    shared: int = Field(default=0, ge=0, le=1000, description="experts of the same width that all tokens go to")
+    dense_layers: int = Field(default=0, ge=0, le=MOST_LAYERS, description="first layers without experts")
+    node_limit: int | None = Field(default=None, ge=1, description="servers that the experts of a token lie on at most")
+
+
+class LatentSection(FileModel):
+    """Attention through low-rank projections."""
+
+    query_rank: int = Field(ge=0, le=2**24, description="0: queries are not compressed")
+    key_value_rank: Width
+    plain_size: Width = Field(description="part of a key without rotary position")
+    rotary_size: Width = Field(description="part of a key with rotary position")
+    value_size: Width
+
+
+class ModelSection(FileModel):
+    """A model by its sizes."""
+
+    layers: int = Field(ge=1, le=MOST_LAYERS)
+    hidden: Width
+    ffn_hidden: Width = Field(description="inner width of the MLP")
+    heads: Width
+    kv_heads: Width | None = Field(default=None, description="heads of keys and values; default: as heads")
+    head_size: Width | None = Field(default=None, description="default: hidden / heads")
+    vocabulary: Width
+    positions: int = Field(default=0, ge=0, le=2**24, description="learned positions; 0: rotary")
+    gated: bool = Field(default=True, description="the MLP has three matrices")
+    biases: bool = Field(default=False, description="matrices and norms have biases")
+    attention_biases: bool = Field(default=False, description="projections of queries, keys and values have biases")
+    query_key_norms: bool = False
+    tied: bool = Field(default=False, description="the head is the embedding")
+    experts: ExpertsSection | None = None
+    latent: LatentSection | None = None
+    mtp_layers: int = Field(default=0, ge=0, le=16, description="layers that predict further tokens")
+    attention_window: Width | None = Field(
+        default=None, exclude_if=is_none, description="keys that a token attends to at most; null: all before it"
+    )
+
+
+class HuggingFaceModel(FileModel):
+    """A model by its `config.json`."""
+
+    huggingface: str = Field(min_length=1, max_length=4096, description="file, relative to that of the instance")
+
+
+def model_shape(value: object) -> str:
+    """Which shape of a model is meant: a name, a file or sizes; the answer names the type."""
+    if isinstance(value, HuggingFaceModel) or (isinstance(value, dict) and "huggingface" in value):
+        return "HuggingFaceModel"
+    return "ModelSection" if isinstance(value, ModelSection | dict) else "str"
+
+
+ModelField = Annotated[
+    Annotated[str, Tag("str")]
+    | Annotated[HuggingFaceModel, Tag("HuggingFaceModel")]
+    | Annotated[ModelSection, Tag("ModelSection")],
+    Discriminator(model_shape),
+]
+
 
 MOST_GPUS = 2**20
 MOST_PODS = 1024
@@ -209,32 +283,42 @@ class PodsSection(FileModel):
     )
 
 
-class LlmTrainingFile(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class LlmTrainingInstance:
     """Training a large language model on a cluster."""
 
-    schema_version: SchemaVersion
-    kind: Literal["llm-training"]
-    name: FileName
-    model: ModelField = Field(description="a name, a file, or sizes")
+    __pydantic_config__ = STRICT
+
+    schema_version: SchemaVersion = 1
+    """version of this file format"""
+    kind: Literal["llm-training"] = "llm-training"
+    name: FileName = "training"
+    model: Annotated[ModelField, Field(description="a name, a file, or sizes")]
     batch: BatchSection
     cluster: GpuClusterSection
-    formats: FormatsSection = FormatsSection()
-    strategy: StrategySection = StrategySection()
-    overlap: OverlapSection = OverlapSection()
-    efficiencies: EfficienciesSection | None = Field(default=None, description="default: those of the device")
-    fabrics: Annotated[list[str], Field(min_length=1, max_length=16)] | None = Field(
-        default=None,
-        description="networks that the strategy is searched for, each anew; the first is planned for, the others stand "
-        "beside it. Default: direct-connect, with switching: photonic-rails, with search.topology: dag pod-circuits, "
-        "and ideal-switch",
-    )
-    switching: SwitchingSection | None = Field(default=None, description="rails through optical circuit switches")
-    pods: PodsSection | None = Field(default=None, exclude_if=is_none, description="with search.topology: dag")
-    slack_percent: float = Field(
-        default=0.0,
-        ge=0,
-        le=1000,
-        exclude_if=_is_none_saved,
-        description="with search.topology: dag, how much longer an iteration may take where that saves circuits",
-    )
-    search: LlmSearchFile = LlmSearchFile()
+    formats: FormatsSection = FormatsSection()  # noqa: RUF009 - frozen
+    strategy: StrategySection = StrategySection()  # noqa: RUF009 - frozen
+    overlap: OverlapSection = OverlapSection()  # noqa: RUF009 - frozen
+    efficiencies: EfficienciesSection | None = None
+    """default: those of the device"""
+    fabrics: Annotated[
+        Annotated[list[str], Field(min_length=1, max_length=16)] | None,
+        Field(
+            description="networks that the strategy is searched for, each anew; the first is planned for, the others "
+            "stand beside it. Default: direct-connect, with switching: photonic-rails, with search.topology: dag "
+            "pod-circuits, and ideal-switch"
+        ),
+    ] = None
+    switching: SwitchingSection | None = None
+    """rails through optical circuit switches"""
+    pods: Annotated[PodsSection | None, Field(exclude_if=is_none, description="with search.topology: dag")] = None
+    slack_percent: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1000,
+            exclude_if=_is_none_saved,
+            description="with search.topology: dag, how much longer an iteration may take where that saves circuits",
+        ),
+    ] = 0.0
+    search: LlmSearchFile = LlmSearchFile()  # noqa: RUF009 - frozen

@@ -1,19 +1,21 @@
-"""What a plan to train a language model amounts to, in words and rows; for terminal and report alike."""
+"""What a plan to train a language model amounts to, in words and rows; for terminal, page and explanation alike."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 from topoopt.core.llm_training import StepBreakdown
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricOutcome, ShapeVerdict, StrategyFigures, TrainingNetwork
-from topoopt.core.llm_training_solution import LlmTrainingSolution
+from topoopt.core.llm_training_plan import IDEAL_SWITCH, ShapeOutcome, ShapeVerdict, StrategyFigures
 from topoopt.core.optical_devices import delay_text
 from topoopt.core.parallelism import ParallelStrategy, Recompute
+from topoopt.core.pod_circuits import PodClaims, PodVerdict
 from topoopt.core.switching import PortSplit, PortUse, StagePorts
-from topoopt.core.units import GIB
-from topoopt.drawing.format import counted, number
+from topoopt.core.units import BYTES_PER_MS_PER_GBPS, GIB
+from topoopt.drawing.format import byte_size, counted, number, percent
+from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures, PodFigures
 
 NAMES = {
     "forward": "forward passes",
@@ -29,17 +31,25 @@ NAMES = {
 }
 """Parts of the time of an iteration."""
 
+TRANSFERS = ("tensor", "context", "expert", "pipeline", "data")
+"""Those that are transfers."""
+
 DIFFERENCES = 3
 """Parts that are named of the time by which a strategy is slower."""
 
+CLOSE = 1e-6
+"""Part of a time that is no gap."""
 
-def note_words(outcome: FabricOutcome) -> str:
-    """What is noted of a fabric, such as "4 × 4 torus"; mostly nothing."""
-    return outcome.note.replace(" x ", " × ")
+NAMED_PAIRS = 12
+
+
+def note_words(fabric: FabricFigures) -> str:
+    """Write the form of a network, such as "4 × 4 torus"; mostly nothing."""
+    return fabric.note.replace(" x ", " × ")
 
 
 def strategy_words(strategy: ParallelStrategy) -> str:
-    """Its parts that play a part."""
+    """Write the parts of a strategy that are more than 1."""
     s = strategy
     parts = [f"tensor {s.tensor}" + (" with sequence" if s.sequence else "")] if s.tensor > 1 else []
     parts += [f"context {s.context}"] if s.context > 1 else []
@@ -56,35 +66,35 @@ def strategy_words(strategy: ParallelStrategy) -> str:
 
 
 def seconds(value: float) -> str:
-    """Time with its unit."""
+    """Write a time with its unit."""
     return f"{number(value)} s" if value >= 1 else f"{number(1e3 * value)} ms"
 
 
 def gib(value: float) -> str:
-    """Memory with its unit."""
+    """Write memory with its unit."""
     return f"{number(value / GIB)} GiB"
 
 
 def fabric_name(fabric: str) -> str:
-    """As it stands in a sentence."""
+    """Write a fabric as part of a sentence."""
     return "an ideal switch" if fabric == IDEAL_SWITCH else fabric
 
 
-def aside(solution: LlmTrainingSolution) -> str:
-    """What parts of the time are of, where that is not the plan: circuits between pods are followed as a whole."""
-    return "" if solution.fabrics[0].pods is None else " on an ideal switch"
+def aside(figures: LlmTrainingFigures) -> str:
+    """Say what the parts of the time are of, where that is not the plan: iterations in pods are not divided."""
+    return "" if figures.fabrics[0].pods is None else " on an ideal switch"
 
 
 def ports_words(stages: Sequence[StagePorts]) -> str:
-    """What the ports of most stages do."""
-    one, count = Counter(stages).most_common(1)[0]
+    """Say what the ports of most stages do."""
+    ports, count = Counter(stages).most_common(1)[0]
     if all(stage.kept for stage in stages):
         return "ports split for good" if count == len(stages) else "ports split for good, not all stages alike"
-    if one.kept:
+    if ports.kept:
         return f"split for good on {count} of {counted(len(stages), 'stage')}, set anew on others"
-    parts = [("between passes", one.pipeline)]
-    parts += [("inside", one.inside)] if one.inside != one.pipeline else []
-    parts += [("reducing", one.data)] if one.data not in (one.pipeline, one.inside) else []
+    parts = [("between passes", ports.pipeline)]
+    parts += [("inside", ports.inside)] if ports.inside != ports.pipeline else []
+    parts += [("reducing", ports.data)] if ports.data not in (ports.pipeline, ports.inside) else []
     words = "; ".join(f"{name} {_split_words(split)}" for name, split in parts)
     return f"{words} ({count} of {counted(len(stages), 'stage')})"
 
@@ -93,46 +103,48 @@ def _split_words(split: PortSplit) -> str:
     return ", ".join(f"{split.of(use)} {use.value}" for use in PortUse if split.of(use))
 
 
-def switching_s(solution: LlmTrainingSolution) -> dict[str, float]:
-    """What a step takes longer than on an ideal switch, on rails whose circuits are set anew; and over circuits between
-    pods, which may be less: replicas reduce inside a pod in no time, and transfers have no latency."""
-    first = solution.fabrics[0]
-    more = first.iteration_time_s - solution.breakdown.total
+def switching_s(figures: LlmTrainingFigures) -> dict[str, float]:
+    """Return what a step takes longer than on an ideal switch, on rails and over circuits between pods.
+
+    The latter may be less: replicas reduce inside a pod in no time, and transfers have no latency.
+    """
+    first = figures.fabrics[0]
+    more = first.iteration_time_s - figures.breakdown.total
     if first.rails is not None:
         return {"switching": more}
     return {} if first.pods is None else {"circuits": more}
 
 
-def rails_rows(solution: LlmTrainingSolution) -> tuple[tuple[str, str], ...]:
-    """What switching costs, and what the ports serve; none on other fabrics."""
-    rails = solution.fabrics[0].rails
+def rails_rows(figures: LlmTrainingFigures) -> tuple[tuple[str, str], ...]:
+    """Return what switching costs, and what the ports serve; none on other fabrics."""
+    rails = figures.fabrics[0].rails
     if rails is None:
         return ()
     one_shot = "there is none" if rails.one_shot_s is None else seconds(rails.one_shot_s)
     return (
-        ("on an electrical network", seconds(solution.breakdown.total)),
+        ("on an electrical network", seconds(figures.breakdown.total)),
         (f"circuits set in {delay_text(1e3 * rails.delay_s)}, {rails.mode}", f"stall {seconds(rails.stall_s)}"),
         ("on one topology, never switched", one_shot),
         ("ports", ports_words(rails.stages)),
     )
 
 
-def reduction_words(network: TrainingNetwork) -> str:
-    """What the families of a network reduce on, where that is stated."""
+def reduction_words(fabric: FabricFigures) -> str:
+    """Say what the families of a network reduce on, where rounds are counted."""
     parts = [
         f"{load.dimension.value}: {load.method}, {counted(load.rounds, 'round')}"
-        for load in network.loads
+        for load in fabric.loads
         if load.method
     ]
     return "; ".join(parts)
 
 
-def proof_words(solution: LlmTrainingSolution) -> str:
-    """What the certificate holds."""
-    searched = [line for line in solution.shapes if line.records]
-    counts = {verdict: solution.counted(verdict) for verdict in ShapeVerdict}
+def proof_words(shapes: Sequence[ShapeOutcome]) -> str:
+    """Say what the certificate of shapes holds."""
+    searched = [line for line in shapes if line.records]
+    counts = Counter(line.verdict for line in shapes)
     text = (
-        f"{counted(len(solution.shapes), 'way', 'ways')} to divide the GPUs: "
+        f"{counted(len(shapes), 'way', 'ways')} to divide the GPUs: "
         f"{counts[ShapeVerdict.SEARCHED]:,} searched ({sum(line.records for line in searched):,} strategies, "
         f"{sum(line.fitting for line in searched):,} fit), {counts[ShapeVerdict.MEMORY]:,} never fit in memory, "
         f"{counts[ShapeVerdict.BOUND]:,} cannot be faster by their bounds"
@@ -142,7 +154,7 @@ def proof_words(solution: LlmTrainingSolution) -> str:
 
 
 def differences(best: ParallelStrategy, other: ParallelStrategy) -> str:
-    """Parts that a strategy has otherwise."""
+    """Name the parts that a strategy has otherwise."""
     names = [part.name for part in fields(other) if part.name != "stage_layers"]
     changed = [name for name in names if getattr(best, name) != getattr(other, name)]
     ends = [tuple(sum(s.stage_layers[rank :: s.pipeline]) for rank in (0, s.pipeline - 1)) for s in (best, other)]
@@ -158,7 +170,7 @@ def _value(value: object) -> str:
 
 
 def why_slower(best: StrategyFigures, other: StrategyFigures) -> str:
-    """The parts of its time that make it slower, the largest first."""
+    """Name the parts of its time that make a strategy slower, the largest first."""
     more = [
         (getattr(other.breakdown, part.name) - getattr(best.breakdown, part.name), part.name)
         for part in fields(StepBreakdown)
@@ -170,11 +182,161 @@ def why_slower(best: StrategyFigures, other: StrategyFigures) -> str:
     return ", ".join(f"{NAMES[name]} +{seconds(value)}" for value, name in named)
 
 
-def exposed(solution: LlmTrainingSolution) -> str:
-    """The dimension whose transfers cost most."""
-    parts = {name: getattr(solution.breakdown, name) for name in ("tensor", "context", "expert", "pipeline", "data")}
-    name = max(parts, key=lambda one: parts[one])
+def exposed(figures: LlmTrainingFigures) -> str:
+    """Name the dimension whose transfers cost most."""
+    parts = {name: getattr(figures.breakdown, name) for name in TRANSFERS}
+    name = max(parts, key=lambda key: parts[key])
     if parts[name] <= 0:
         return "no transfer is exposed"
-    share = number(100 * parts[name] / solution.objective.value)
+    share = number(100 * parts[name] / figures.objective.value)
     return f"{NAMES[name]}, {seconds(parts[name])} ({share} %)"
+
+
+def in_use(pods: PodFigures) -> tuple[float, ...]:
+    """Return the part of an iteration in which the busier direction of each pair needs all its circuits."""
+    rate = pods.settings.circuit_gbps * BYTES_PER_MS_PER_GBPS * 1e3 * pods.makespan_s
+    return tuple(max(link.there_bytes, link.back_bytes) / (rate * link.count) for link in pods.links)
+
+
+def gain_over_first(pods: PodFigures) -> float | None:
+    """Return the part saved of what the strategy that is fastest on an ideal switch takes over its own circuits."""
+    return None if pods.first_s is None else 1.0 - pods.makespan_s / pods.first_s
+
+
+def gain_over_volume(pods: PodFigures) -> float:
+    """Return the part saved of what the same strategy takes over circuits by volume."""
+    return 1.0 - pods.makespan_s / pods.volume_s
+
+
+def counts_of(claims: PodClaims) -> dict[str, int]:
+    """Return the number of candidates with each verdict."""
+    return {verdict.value: claims.verdicts.count(verdict) for verdict in PodVerdict}
+
+
+def proof_of_pods(pods: PodFigures, claims: PodClaims) -> str:
+    """Say what is proven of strategies, candidates or not."""
+    words = {
+        "searched": "with circuits of their own",
+        "slower": "that no circuits make faster",
+        "crowded": "with more peers than ports",
+        "left": "left",
+    }
+    parts = ", ".join(f"{count} {words[name]}" for name, count in counts_of(claims).items() if count)
+    if claims.rest_s is None:
+        others = "there is no other that fits"
+    elif claims.rest_s >= pods.makespan_s * (1 - CLOSE):
+        others = f"no other is below {seconds(claims.rest_s)} over any circuits"
+    else:
+        others = f"of all others it is only known that none is below {seconds(claims.rest_s)}"
+    return f"{counted(len(pods.candidates), 'strategy', 'strategies')} looked at: {parts}; {others}"
+
+
+def pods_words(pods: PodFigures, claims: PodClaims) -> str:
+    """Say how many pods, circuits and free ports there are, as the end of a sentence."""
+    saved = sum(pods.ports_saved)
+    free = "no port is free" if not saved else f"{counted(saved, 'port')} of {pods.pods * pods.settings.ports} free"
+    least = claims.circuits_bound
+    few = "none fewer do" if least == pods.circuits_total else f"at least {least} are needed"
+    of = f"{counted(pods.pods, 'pod')} of {counted(pods.settings.gpus, 'GPU')}"
+    return f"{counted(pods.circuits_total, 'circuit')} between {of}, {free} ({few})"
+
+
+def gain_words(pods: PodFigures) -> str:
+    """Say what the joint choice of strategy and circuits gains."""
+    first = pods.candidates[pods.first].strategy
+    saved = gain_over_volume(pods)
+    volume = f"{percent(saved)} less than" if saved >= CLOSE else "as fast as"
+    volume = f"{volume} over circuits by volume"
+    gain = gain_over_first(pods)
+    if pods.first == pods.best:
+        return f"its strategy is also the fastest on an ideal switch; {volume}"
+    if gain is None:
+        return f"pods have too few ports for the strategy that is fastest on an ideal switch; {volume}"
+    changed = differences(pods.strategy, first)
+    other = (
+        f"{seconds(pods.first_s or 0.0)} that the fastest on an ideal switch takes over its own circuits ({changed})"
+    )
+    return f"{percent(gain)} less than the {other}; {volume}"
+
+
+def pods_rows(figures: LlmTrainingFigures, claims: PodClaims | None) -> tuple[tuple[str, str], ...]:
+    """Return rows for a table; none on other fabrics."""
+    pods = figures.fabrics[0].pods
+    if pods is None or claims is None:
+        return ()
+    pairs = [f"{link.pod}↔{link.peer}: {link.count}" for link in pods.links]
+    more = f", and {len(pairs) - NAMED_PAIRS} more pairs" if len(pairs) > NAMED_PAIRS else ""
+    first = "pods have too few ports" if pods.first_s is None else seconds(pods.first_s)
+    return (
+        ("on an ideal switch", seconds(figures.breakdown.total)),
+        ("without transfers between pods", seconds(pods.compute_s)),
+        ("circuits", pods_words(pods, claims)),
+        ("by pair", ", ".join(pairs[:NAMED_PAIRS]) + more),
+        ("circuits by volume", seconds(pods.volume_s)),
+        ("the fastest on an ideal switch, its best circuits", first),
+        ("strategies in pods", proof_of_pods(pods, claims)),
+    )
+
+
+def pods_figures(figures: LlmTrainingFigures, claims: PodClaims | None) -> dict[str, Any]:
+    """Return the figures of a plan in pods, for JSON; empty on other fabrics."""
+    pods = figures.fabrics[0].pods
+    if pods is None or claims is None:
+        return {}
+    gain = gain_over_first(pods)
+    return {
+        "pods": {
+            "pods": pods.pods,
+            "gpus": pods.settings.gpus,
+            "ports": pods.settings.ports,
+            "circuit_gbps": pods.settings.circuit_gbps,
+            "slack_percent": pods.settings.slack_percent,
+            "makespan_s": pods.makespan_s,
+            "fastest_s": pods.candidates_s[pods.best],
+            "compute_s": pods.compute_s,
+            "communication_s": pods.communication_s,
+            "circuits": [[link.pod, link.peer, link.count] for link in pods.links],
+            "circuits_total": pods.circuits_total,
+            "circuits_bound": claims.circuits_bound,
+            "ports_saved": list(pods.ports_saved),
+            "by_volume_s": pods.volume_s,
+            "gain_over_volume_percent": 100.0 * gain_over_volume(pods),
+            "ideal_strategy": strategy_words(pods.candidates[pods.first].strategy),
+            "ideal_strategy_s": pods.first_s,
+            "gain_over_ideal_strategy_percent": None if gain is None else 100.0 * gain,
+            "tried_bound_s": claims.candidates_bound_s(pods.makespan_s),
+            "others_bound_s": claims.rest_s,
+            "strategies": counts_of(claims),
+        }
+    }
+
+
+def link_rows(pods: PodFigures) -> list[tuple[str, int, float, float, float]]:
+    """Return pair, circuits, bytes there and back, and the part of the time in use; most circuits first."""
+    rows = sorted(zip(pods.links, in_use(pods), strict=True), key=lambda row: -row[0].count)
+    return [(f"{link.pod} ↔ {link.peer}", link.count, link.there_bytes, link.back_bytes, use) for link, use in rows]
+
+
+def candidate_rows(pods: PodFigures, claims: PodClaims) -> list[tuple[str, float | None, float | None, str]]:
+    """Return strategy, time over its best circuits, bound, and verdict; the best first, then by time."""
+
+    def late(k: int) -> tuple[bool, float, float]:
+        return k != pods.best, pods.candidates_s[k] or float("inf"), claims.bounds_s[k]
+
+    rows: list[tuple[str, float | None, float | None, str]] = []
+    for k in sorted(range(len(pods.candidates)), key=late):
+        verdict = claims.verdicts[k]
+        what = "the plan" if k == pods.best else verdict.value
+        first = ", fastest on an ideal switch" if k == pods.first else ""
+        bound = None if verdict is PodVerdict.CROWDED else claims.bounds_s[k]
+        rows.append((strategy_words(pods.candidates[k].strategy), pods.candidates_s[k], bound, what + first))
+    return rows
+
+
+def link_words(pods: PodFigures) -> list[str]:
+    """Return what the circuits of each pair carry."""
+    return [
+        f"{link.pod} ↔ {link.peer}: {counted(link.count, 'circuit')}, {byte_size(link.there_bytes)} there, "
+        f"{byte_size(link.back_bytes)} back, in use {percent(use)} of the time"
+        for link, use in zip(pods.links, in_use(pods), strict=True)
+    ]

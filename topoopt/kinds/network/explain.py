@@ -1,35 +1,422 @@
-"""Why the theta of a network solution is what it is, and what would change it: dual prices, checked by re-solving."""
+"""Why the theta of a network is what it is, and what would change it: dual prices, checked by routing again."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 
+from solvers.network.exact.routed import distances
 from solvers.stop import Stop
-from topoopt.core.arrays import Bools, Floats
-from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.network import NetworkProblem, RoutingProblem, TopologyProblem
-from topoopt.core.network_solution import NetworkSolution
-from topoopt.kinds.network.check import check_solution
-from topoopt.kinds.network.explain_bottleneck import Bottleneck, averaged, find_bottleneck
-from topoopt.kinds.network.explain_degree import DegreeGain, degree_gain
-from topoopt.kinds.network.explain_gains import (
-    SAME,
-    ExplainEffort,
-    Gain,
-    LinkGains,
-    best_links,
-    more_capacity,
-    routed_again,
-)
-from topoopt.verify.laws.certificates import certified_theta_bound
-from topoopt.verify.laws.flows import PASSING, check_flow
+from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.network import LengthCertificate, NetworkProblem, RoutingProblem, TopologyProblem
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.topology import Topology
+from topoopt.core.verdict import Status, StopReason
+from topoopt.kinds.explanation import options_within
+from topoopt.kinds.network import check
+from topoopt.kinds.network.figures import NetworkFigures
+from topoopt.kinds.network.search import best_multipliers
+from topoopt.kinds.pipeline import solve
+from topoopt.verify.laws.findings import BRIEF
+from topoopt.verify.network.bounds import dual_cut, evaluate_cut_mixture, node_cut_bound, topology_bounds
+from topoopt.verify.network.checker import NetworkResult
 
-DIGITS = 9
-"""Significant digits of the demand that a flow still tells (it delivers every entry to 1e-9 of it)."""
+RELATIVE = 1e-6
+"""Part of the bound that a simpler explanation may lose."""
+
+KEEP = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 0.0)
+
+
+@dataclass(frozen=True)
+class ServerCut:
+    """Servers whose demand to all others must cross the links that leave them.
+
+    Attributes:
+        senders: S, ascending.
+        demand, capacity: of all pairs, and of all links, from S to the rest, in units of a link.
+        arcs: positions of those links in the topology.
+    """
+
+    senders: tuple[int, ...]
+    demand: float
+    capacity: float
+    arcs: tuple[int, ...]
+
+    @property
+    def theta(self) -> float:
+        """Least utilisation that the cut allows."""
+        return self.demand / self.capacity
+
+
+@dataclass(frozen=True, eq=False)
+class Bottleneck:
+    """What limits a routing.
+
+    Attributes:
+        bound: what `lengths` prove of theta.
+        lengths: float64[m], sum of capacity times length 1; dust removed, the bound recomputed.
+        arcs: positions of the arcs of positive length, dearest first.
+        distance: float64[n, n] by these lengths; infinite where there is no path.
+        cuts: sets of servers whose cut alone proves the bound, among those looked at, closest to `arcs` first.
+        hop_total: sum of demand times hops, if it alone proves the bound (all links alike); else None.
+    """
+
+    bound: float
+    lengths: Floats
+    arcs: tuple[int, ...]
+    distance: Floats
+    cuts: tuple[ServerCut, ...]
+    hop_total: float | None
+
+
+def find_bottleneck(topology: Topology, demand: Floats, lengths: Floats) -> Bottleneck:
+    """Read lengths that prove something (not all 0); `demand` is float64[n, n] in units of a link's capacity."""
+    bound, clean, distance = _cleaned(topology, demand, lengths)
+    order = np.argsort(-clean, kind="stable")
+    arcs = tuple(int(a) for a in order[: int((clean > 0).sum())])
+    hops_bound, _ = length_bound(topology, demand, np.ones(len(clean)))
+    flat = hops_bound >= bound * (1 - RELATIVE)
+    return Bottleneck(
+        bound=bound,
+        lengths=clean,
+        arcs=arcs,
+        distance=distance,
+        cuts=_cuts(topology, demand, np.array(arcs), bound),
+        hop_total=hops_bound * float(topology.capacity.sum()) if flat else None,
+    )
+
+
+def length_bound(topology: Topology, demand: Floats, lengths: Floats) -> tuple[float, Floats]:
+    """What lengths (not all 0) prove of theta, and the distances float64[n, n] they give."""
+    table = np.full((topology.servers, topology.servers), np.inf)
+    table[topology.arcs[:, 0], topology.arcs[:, 1]] = lengths
+    distance = distances(table)
+    demanded = demand > 0
+    return float((demand[demanded] * distance[demanded]).sum() / (topology.capacity @ lengths)), distance
+
+
+def _cleaned(topology: Topology, demand: Floats, lengths: Floats) -> tuple[float, Floats, Floats]:
+    """The lengths without those that matter least, as long as the bound stays, scaled to a total price of 1."""
+    full, _ = length_bound(topology, demand, lengths)
+    for keep in KEEP:
+        kept = np.where(lengths >= keep * lengths.max(), lengths, 0.0)
+        bound, _ = length_bound(topology, demand, kept)
+        if bound >= full * (1 - RELATIVE):
+            break
+    scaled = kept / float(topology.capacity @ kept)
+    bound, distance = length_bound(topology, demand, scaled)
+    return bound, scaled, distance
+
+
+def _cuts(topology: Topology, demand: Floats, arcs: Ints, bound: float) -> tuple[ServerCut, ...]:
+    candidates = [cut for senders in _likely_sets(topology, arcs) if (cut := _cut_of(topology, demand, senders))]
+    proving = [cut for cut in candidates if cut.theta >= bound * (1 - RELATIVE)]
+    priced = set(arcs.tolist())
+    return tuple(sorted(proving, key=lambda cut: (len(set(cut.arcs) ^ priced), len(cut.senders), cut.senders)))
+
+
+def averaged(topology: Topology, first: Floats, other: Floats) -> Floats:
+    """Lengths half-way between two, each scaled to a total price of 1; distances are concave in the lengths.
+
+    So if both prove a bound, their average does, with the arcs of both.
+    """
+    return (first / float(topology.capacity @ first) + other / float(topology.capacity @ other)) / 2
+
+
+def _cut_of(topology: Topology, demand: Floats, senders: Bools) -> ServerCut | None:
+    leaving = np.flatnonzero(senders[topology.arcs[:, 0]] & ~senders[topology.arcs[:, 1]])
+    if not len(leaving):
+        return None
+    return ServerCut(
+        senders=tuple(int(v) for v in np.flatnonzero(senders)),
+        demand=float(demand[np.ix_(senders, ~senders)].sum()),
+        capacity=float(topology.capacity[leaving].sum()),
+        arcs=tuple(int(a) for a in leaving),
+    )
+
+
+def _likely_sets(topology: Topology, arcs: Ints) -> list[Bools]:
+    """bool[n] sets: what the tails of the priced arcs reach over free ones, what free links join, single servers."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+    n = topology.servers
+    free = np.ones(len(topology.arcs), dtype=np.bool_)
+    free[arcs] = False
+    tail, head = topology.arcs[free, 0], topology.arcs[free, 1]
+    graph = csr_array((np.ones(len(tail)), (tail, head)), shape=(n, n))
+    reached = np.zeros(n, dtype=np.bool_)
+    for start in np.unique(topology.arcs[arcs, 0]).tolist():
+        if not reached[start]:
+            reached[breadth_first_order(graph, start, return_predecessors=False)] = True
+    sets = [reached]
+    for connection in ("strong", "weak"):
+        groups, label = connected_components(graph, directed=True, connection=connection)
+        sets += [label == group for group in range(groups)]
+    sets += list(np.eye(n, dtype=np.bool_))
+    unique = {chosen.tobytes(): chosen for group in sets for chosen in (group, ~group)}
+    return [chosen for chosen in unique.values() if 0 < int(chosen.sum()) < n]
+
+
+SAME = 1e-6
+"""Relative difference of theta that counts as none."""
+
+
+@dataclass
+class ExplainEffort:
+    """How much may be routed again.
+
+    Attributes:
+        stop: of all of it.
+        checks: candidates for one more link to route again at most.
+        late: whether that cut anything off.
+    """
+
+    stop: Stop = field(default_factory=Stop)
+    checks: int = 8
+    late: bool = field(default=False, init=False)
+
+    def left_s(self) -> float | None:
+        """Seconds left, None without a limit; notes when there are none."""
+        left = 0.0 if self.stop.reason() is not None else self.stop.remaining_s()
+        self.late = self.late or left == 0.0
+        return left
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One change and what it does to theta.
+
+    Attributes:
+        pairs: (tail, head) of the arcs that get more.
+        added: capacity that each gets, in units of a link.
+        predicted: theta is proven not to fall below this.
+        theta, bound: of the changed network, routed again and checked; None if not routed.
+        lengths: of its arcs, that prove `bound`; None if not routed.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    added: Fraction
+    predicted: float
+    theta: float | None = None
+    bound: float | None = None
+    lengths: Floats | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class LinkGains:
+    """Positions for one more link, best first, and whether the first is proven to be the best of all positions."""
+
+    gains: tuple[Gain, ...]
+    candidates: int
+    best_proven: bool
+
+
+def routed_again(problem: RoutingProblem, effort: ExplainEffort) -> NetworkResult | None:
+    """The problem solved anew and checked; None when the time is up.
+
+    Raises:
+        CheckError: the checker rejects the answer.
+    """
+    left = effort.left_s()
+    if left == 0.0:
+        return None
+    result: NetworkResult = solve(problem, options_within(effort.stop, "auto"))
+    if not result.check.ok:
+        raise CheckError("the checker rejects a routing of the changed network: " + "; ".join(result.check.violations))
+    if result.stopped_by is StopReason.TIME:
+        effort.late = True
+    return result
+
+
+def best_links(
+    problem: RoutingProblem, bottleneck: Bottleneck, effort: ExplainEffort, allowed: Bools, shown: int = 5
+) -> LinkGains:
+    """Where one more link gains most; a link between a pair adds both arcs where links are fibre pairs.
+
+    Args:
+        allowed: bool[n, n], pairs that may have one.
+        shown: at most so many in the answer.
+    """
+    topology = problem.topology
+    both = topology.links is LinkDirection.BIDIRECTIONAL
+    tails, heads = np.nonzero(np.triu(allowed | allowed.T) if both else allowed)
+    if not len(tails):
+        return LinkGains((), 0, True)
+    predicted = _predicted(topology, topology, problem.demand, bottleneck.distance, tails, heads, both)
+    floor = predicted.copy()
+    checked: dict[int, NetworkResult] = {}
+    best = np.inf
+    proven = False
+    while True:
+        open_floor = np.where(np.isin(np.arange(len(tails)), list(checked)), np.inf, floor)
+        position = int(np.argmin(open_floor))
+        if open_floor[position] >= best * (1 - SAME):
+            proven = True
+            break
+        if len(checked) >= effort.checks:
+            break
+        changed = with_more(topology, _pairs(tails, heads, position, both), Fraction(1))
+        result = routed_again(replace(problem, topology=changed), effort)
+        if result is None:
+            break
+        checked[position] = result
+        best = min(best, result.figures.theta)
+        _, distance = length_bound(changed, problem.demand, result.figures.lengths)
+        floor = np.maximum(floor, _predicted(topology, changed, problem.demand, distance, tails, heads, both))
+    order = sorted(checked, key=lambda position: (checked[position].figures.theta, position))
+    order += [position for position in np.argsort(floor, kind="stable").tolist() if position not in checked]
+    gains = []
+    for position in order[:shown]:
+        result = checked.get(position)
+        theta, bound = (None, None) if result is None else (result.figures.theta, result.bound.value)
+        pairs = _pairs(tails, heads, position, both)
+        gains.append(Gain(pairs, Fraction(1), float(predicted[position]), theta, bound))
+    return LinkGains(tuple(gains), len(tails), proven)
+
+
+def _pairs(tails: Ints, heads: Ints, position: int, both: bool) -> tuple[tuple[int, int], ...]:
+    tail, head = int(tails[position]), int(heads[position])
+    return ((tail, head), (head, tail)) if both else ((tail, head),)
+
+
+def _predicted(
+    base: Topology, priced: Topology, demand: Floats, distance: Floats, tails: Ints, heads: Ints, both: bool
+) -> Floats:
+    """Floor under theta of `base` with one more link at each place, by the distances of lengths on `priced`."""
+    demanded = demand > 0
+    # No demand is farther than this, so an arc of this length shortens no distance of a demand.
+    capped = np.minimum(distance, float(distance[demanded].max()))
+    total = float((demand[demanded] * distance[demanded]).sum())
+    volume = float((capped[base.arcs[:, 0], base.arcs[:, 1]] * base.capacity).sum())
+    extra = capped[tails, heads] + (capped[heads, tails] if both else 0.0)
+    return np.asarray(total / np.maximum(volume + extra, 1e-300), dtype=np.float64)
+
+
+def with_more(topology: Topology, pairs: tuple[tuple[int, int], ...], added: Fraction) -> Topology:
+    """The topology with more capacity from tail to head of each pair, in units of 1 / denominator of `added`.
+
+    Arcs that are new are put in their place; demand must be scaled by the same denominator. Switches are left dark.
+    """
+    links = {(int(i), int(j)): float(c) for (i, j), c in zip(topology.arcs, topology.capacity, strict=True)}
+    scaled = {arc: capacity * added.denominator for arc, capacity in links.items()}
+    for pair in pairs:
+        scaled[pair] = scaled.get(pair, 0.0) + added.numerator
+    order = sorted(scaled)
+    capacity = np.array([scaled[arc] for arc in order])
+    rated = topology.rates is not None
+    return replace(
+        topology,
+        arcs=np.array(order, dtype=np.int32),
+        multiplicity=np.ones(len(order), dtype=np.int32) if rated else capacity.astype(np.int32),
+        rates=capacity if rated else None,
+        switches=np.full_like(topology.switches, -1),
+        offsets=(),
+        origin="changed",
+    )
+
+
+def more_capacity(
+    problem: RoutingProblem, bottleneck: Bottleneck, arcs: tuple[int, ...], added: Fraction, effort: ExplainEffort
+) -> Gain:
+    """What more capacity on each of these arcs of the topology gains."""
+    topology = problem.topology
+    pairs = tuple((int(topology.arcs[a, 0]), int(topology.arcs[a, 1])) for a in arcs)
+    # With the same lengths the price of all capacity grows from 1 by what is added.
+    predicted = bottleneck.bound / (1.0 + float(added) * float(bottleneck.lengths[list(arcs)].sum()))
+    changed = replace(
+        problem, topology=with_more(topology, pairs, added), demand=problem.demand * float(added.denominator)
+    )
+    result = routed_again(changed, effort)
+    if result is None:
+        return Gain(pairs, added, predicted)
+    return Gain(pairs, added, predicted, result.figures.theta, result.bound.value, result.figures.lengths)
+
+
+EXACT_SERVERS = 8
+"""Up to here the best topology of one more interface is searched for by the exact methods; beyond, only bounded."""
+
+TWO_LAYER_SERVERS = 64
+"""Up to here the two-layer bound is evaluated (about two seconds)."""
+
+
+@dataclass(frozen=True)
+class DegreeGain:
+    """Bounds on theta over all topologies, by argument, for the degree and for one interface more.
+
+    Attributes:
+        degree: d of the problem.
+        bounds: formulas at degree d, largest first.
+        node: the server whose own demand makes the node cut, whether it sends, and that demand.
+        more_bounds: formulas at degree d + 1, and this topology's dual cut, largest first.
+        theta, bound: of the best topology found at degree d + 1; None if not searched.
+        optimal: whether that one is proven.
+        note: why it was not searched, or not to the end; empty otherwise.
+    """
+
+    degree: int
+    bounds: tuple[Bound, ...]
+    node: tuple[int, bool, float]
+    more_bounds: tuple[Bound, ...]
+    theta: float | None = None
+    bound: float | None = None
+    optimal: bool = False
+    note: str = ""
+
+
+def degree_gain(
+    problem: TopologyProblem, topology: Topology, lengths: LengthCertificate, effort: ExplainEffort
+) -> DegreeGain:
+    """Bounds by formulas now and with one more interface per server, and the exact answer where it is quick."""
+    n, d, demand = problem.servers, problem.degree, problem.demand
+    bounds, more = _formulas(problem), _formulas(replace(problem, degree=d + 1))
+    try:
+        cut = dual_cut(topology, demand, lengths)
+        more.append(Bound(evaluate_cut_mixture(n, d + 1, (cut,), np.ones(1)), Argument.DUAL_CUT))
+    except InputError:  # servers that nothing joins: the lengths say nothing of other topologies
+        pass
+    senders = node_cut_bound(n, d, demand)[1].senders
+    sends = len(senders) == 1
+    server = senders[0] if sends else next(v for v in range(n) if v not in senders)
+    demanded = float(demand[server].sum() if sends else demand[:, server].sum())
+    gain = DegreeGain(
+        degree=d,
+        bounds=tuple(sorted(bounds, key=lambda bound: -bound.value)),
+        node=(server, sends, demanded),
+        more_bounds=tuple(sorted(more, key=lambda bound: -bound.value)),
+    )
+    if n > EXACT_SERVERS:
+        return replace(gain, note=f"more than {EXACT_SERVERS} servers: a bound only, not searched")
+    return _searched(problem, gain, effort)
+
+
+def _formulas(problem: TopologyProblem) -> list[Bound]:
+    multipliers = best_multipliers(problem) if problem.servers <= TWO_LAYER_SERVERS else None
+    return list(topology_bounds(problem.servers, problem.degree, problem.demand, multipliers, problem.links))
+
+
+def _searched(problem: TopologyProblem, gain: DegreeGain, effort: ExplainEffort) -> DegreeGain:
+    left = effort.left_s()
+    if left == 0.0:
+        return replace(gain, note="time limit: not searched")
+    try:
+        result = solve(replace(problem, degree=problem.degree + 1), options_within(effort.stop, "exact"))
+    except (InputError, InfeasibleError, LimitError) as error:
+        effort.late = effort.late or isinstance(error, LimitError)
+        return replace(gain, note=f"not searched: {error}")
+    if not result.check.ok:
+        raise CheckError(
+            "the checker rejects the topology of one more interface: " + "; ".join(result.check.violations)
+        )
+    optimal = result.status is Status.OPTIMAL
+    effort.late = effort.late or result.stopped_by is StopReason.TIME
+    note = "" if optimal else "the search did not end: the best found, and a bound"
+    return replace(gain, theta=result.figures.theta, bound=result.bound.value, optimal=optimal, note=note)
+
 
 ROUNDS = 6
 """Most prices looked at for one bottleneck."""
@@ -71,7 +458,7 @@ class NetworkExplanation:
         notes: what was assumed.
     """
 
-    solution: NetworkSolution
+    solution: NetworkResult
     theta: float
     demand: Floats
     bottleneck: Bottleneck
@@ -84,23 +471,8 @@ class NetworkExplanation:
     notes: tuple[str, ...]
 
 
-def demand_from_flow(solution: NetworkSolution) -> Floats:
-    """float64[n, n]: what each source's flow leaves at each server, which is the demand that was routed.
-
-    Raises:
-        CheckError: a flow that leaves less than nothing somewhere, or nothing anywhere.
-    """
-    stays = solution.flow.staying(solution.topology)
-    dust = PASSING * solution.flow.passing(solution.topology)
-    if (stays < -dust).any() or not (stays > dust).any():
-        raise CheckError("the flow of the solution is no routing: what arrives at a server and does not stay is lost")
-    kept = np.where(stays > dust, stays, 0.0)
-    rounded = [float(f"{value:.{DIGITS - 1}e}") for value in kept.ravel().tolist()]
-    return np.array(rounded).reshape(stays.shape)
-
-
 def explain_network(
-    solution: NetworkSolution,
+    solution: NetworkResult,
     instance: NetworkProblem | None = None,
     *,
     added: Fraction | None = None,
@@ -110,8 +482,7 @@ def explain_network(
     """Explain a solution of kind `routing` or `topology`.
 
     Args:
-        instance: what was solved. Without it the demand is read off the flow, and constraints other than the degree
-            (hop limits, forbidden and kept links) are taken as absent.
+        instance: what was solved; None: the instance in the solution.
         added: capacity to add to the bottleneck, in units of a link; None: 100 Gbit/s where the rate is known, else 1.
         checks: positions for one more link to route again at most.
         stop: of everything that is routed again.
@@ -120,36 +491,37 @@ def explain_network(
         InputError: an instance of another kind, a hop limit, or another objective.
         CheckError: the solution does not hold.
     """
-    if solution.flow.by_hop is not None or solution.objective.name != "theta":
+    solution = _checked(solution, instance)
+    figures: NetworkFigures = solution.figures
+    if figures.flow.by_hop is not None or solution.objective.name != "theta":
         text = "hop limits and prices of hops are not explained: link prices are read for paths of any length"
         raise InputError([Problem(text, path="solution", value=solution.objective.name, allowed="theta, hops free")])
     effort = ExplainEffort(stop or Stop(), checks)
-    demand = _demand(solution, instance)
-    topology = solution.topology
+    problem = figures.problem
+    demand, topology = problem.demand, figures.topology
     base = RoutingProblem(
         name=solution.name,
         topology=topology,
         demand=demand,
-        max_hops=instance.max_hops if isinstance(instance, RoutingProblem) else None,
+        max_hops=problem.max_hops if isinstance(problem, RoutingProblem) else None,
     )
-    theta, lengths = solution.theta, solution.certificate.lengths
-    if theta - solution.network.routing_bound > 1e-6 * theta:
+    theta, lengths, bound = figures.theta, figures.lengths, figures.routing_bound
+    if theta - bound > 1e-6 * theta:
         sharper = routed_again(base, effort)
         if sharper is not None:
-            theta = min(theta, sharper.theta)
-            if sharper.network.routing_bound > solution.network.routing_bound:
-                lengths = sharper.certificate.lengths
+            theta = min(theta, sharper.figures.theta)
+            if sharper.bound.value > bound:
+                lengths = sharper.figures.lengths
     if added is None:
-        added = Fraction(1) if solution.link_gbps is None else _parts(GBPS / solution.link_gbps)
+        added = Fraction(1) if problem.link_gbps is None else _parts(GBPS / problem.link_gbps)
     bottleneck, everywhere = _whole_bottleneck(base, lengths, theta, added, effort)
     single = None
     if len(bottleneck.arcs) > 1:
         single = more_capacity(base, bottleneck, bottleneck.arcs[:1], added, effort)
-    links = best_links(base, bottleneck, effort, _allowed(topology.servers, instance, solution))
+    links = best_links(base, bottleneck, effort, _allowed(problem, topology))
     degree = None
-    if solution.kind == "topology":
-        problem = instance if isinstance(instance, TopologyProblem) else _bare_problem(solution, demand)
-        degree = degree_gain(problem, topology, solution.certificate, effort)
+    if isinstance(problem, TopologyProblem):
+        degree = degree_gain(problem, topology, figures.certificate, effort)
     return NetworkExplanation(
         solution=solution,
         theta=theta,
@@ -161,7 +533,7 @@ def explain_network(
         single=single,
         degree=degree,
         late=effort.late,
-        notes=_notes(solution, instance),
+        notes=(),
     )
 
 
@@ -188,60 +560,39 @@ def _parts(amount: float) -> Fraction:
     return max(Fraction(amount).limit_denominator(1000), Fraction(1, 1000))
 
 
-def _demand(solution: NetworkSolution, instance: NetworkProblem | None) -> Floats:
-    if instance is not None:
-        if instance.kind != solution.kind:
-            text = f"the solution is one of kind {solution.kind}"
-            raise InputError([Problem(text, path="--instance", value=instance.kind, allowed=solution.kind)])
-        violations = check_solution(instance, solution).violations
-        if violations:
-            text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
-            raise CheckError(f"the checker rejects the solution:\n{text}")
-        return instance.demand
-    demand = demand_from_flow(solution)
-    found = check_flow(solution.topology, demand, solution.flow, tolerance=1e-8)
-    proven = certified_theta_bound(solution.topology, demand, solution.certificate.lengths)
-    stated = solution.objective.value
-    if not found.ok or not math.isclose(found.theta, stated, rel_tol=1e-9):
-        text = "; ".join(found.violations) or f"theta is {found.theta!r}, the solution states {stated!r}"
-        raise CheckError(f"the solution does not hold: {text}")
-    if solution.network.routing_bound > proven * (1 + 1e-8):
-        text = repr(solution.network.routing_bound)
-        raise CheckError(f"the lengths prove theta >= {proven!r}, the solution states {text}")
-    return demand
+def _checked(solution: NetworkResult, instance: NetworkProblem | None) -> NetworkResult:
+    """The solution as one of the instance: that given, or its own.
+
+    Raises:
+        InputError: an instance of another kind, or none at all. CheckError: the checker rejects the solution.
+    """
+    problem = solution.figures.problem if instance is None else instance
+    if problem.kind != solution.kind:
+        text = f"the solution is one of kind {solution.kind}"
+        raise InputError([Problem(text, path="--instance", value=problem.kind, allowed=solution.kind)])
+    violations = check(problem, solution, BRIEF).violations
+    if violations:
+        text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
+        raise CheckError(f"the checker rejects the solution:\n{text}")
+    return replace(solution, problem=problem)
 
 
-def _allowed(n: int, instance: NetworkProblem | None, solution: NetworkSolution) -> Bools:
+def _allowed(problem: NetworkProblem, topology: Topology) -> Bools:
     """bool[n, n]: pairs that may get one more link."""
-    allowed = ~np.eye(n, dtype=np.bool_)
-    if isinstance(instance, TopologyProblem):
-        for tail, head in instance.forbidden:
+    allowed = ~np.eye(topology.servers, dtype=np.bool_)
+    if isinstance(problem, TopologyProblem):
+        for tail, head in problem.forbidden:
             allowed[tail, head] = False
-        if not instance.parallel_links:
-            allowed[solution.topology.arcs[:, 0], solution.topology.arcs[:, 1]] = False
+        if not problem.parallel_links:
+            allowed[topology.arcs[:, 0], topology.arcs[:, 1]] = False
     return allowed
 
 
-def _bare_problem(solution: NetworkSolution, demand: Floats) -> TopologyProblem:
-    topology = solution.topology
-    problem = TopologyProblem(solution.name, topology.servers, topology.degree, topology.links, demand)
-    return replace(problem, search=replace(problem.search, seed=solution.seed))
-
-
 def _payments(demand: Floats, bottleneck: Bottleneck) -> tuple[Payment, ...]:
-    asked = (demand > 0) & (bottleneck.distance > 0)
-    paid = np.where(asked, demand, 0.0) * np.where(asked, bottleneck.distance, 0.0)
-    order = np.argsort(-paid, axis=None, kind="stable")[: int(asked.sum())]
+    demanded = (demand > 0) & (bottleneck.distance > 0)
+    paid = np.where(demanded, demand, 0.0) * np.where(demanded, bottleneck.distance, 0.0)
+    order = np.argsort(-paid, axis=None, kind="stable")[: int(demanded.sum())]
     n = len(demand)
     return tuple(
         Payment(int(k) // n, int(k) % n, float(demand.flat[k]), float(bottleneck.distance.flat[k])) for k in order
     )
-
-
-def _notes(solution: NetworkSolution, instance: NetworkProblem | None) -> tuple[str, ...]:
-    if instance is not None:
-        return ()
-    notes = [f"demand read off the flow, to {DIGITS} digits; --instance FILE takes it from the instance"]
-    if solution.kind == "topology":
-        notes.append("constraints beside the degree are not in the solution file: taken as absent")
-    return tuple(notes)

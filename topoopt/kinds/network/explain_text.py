@@ -1,21 +1,23 @@
-"""An explanation in sentences: demand and capacity in Gbit/s where the rate of a link is known, else in links."""
+"""The explanation of a network in sentences, and as plain data for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from topoopt.kinds.network.explain import NetworkExplanation
-from topoopt.kinds.network.explain_bottleneck import ServerCut
-from topoopt.kinds.network.explain_degree import DegreeGain
-from topoopt.kinds.network.explain_gains import SAME, Gain
+from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.files.solution_head import bound_document
+from topoopt.kinds.explanation import Explanation, Question
+from topoopt.kinds.network.explain import SAME, DegreeGain, Gain, NetworkExplanation, ServerCut, explain_network
+from topoopt.verify.network.checker import NetworkResult
 
 SHOWN = 5
 
 
 def explanation_lines(explanation: NetworkExplanation) -> list[str]:
     """The whole explanation, a sentence or two a line."""
-    theta, solution = explanation.theta, explanation.solution
-    better = "" if theta >= solution.theta * (1 - SAME) else f" (routed again: the solution has {solution.theta:.6g})"
+    theta, figures = explanation.theta, explanation.solution.figures
+    better = "" if theta >= figures.theta * (1 - SAME) else f" (routed again: the solution has {figures.theta:.6g})"
     lines = [
         f"theta {theta:.6g}, lambda {1 / theta:.6g}: the busiest links are asked for {theta:.6g} times what they carry"
         f"{better}.",
@@ -23,8 +25,8 @@ def explanation_lines(explanation: NetworkExplanation) -> list[str]:
         *_gains(explanation),
         *([] if explanation.degree is None else _degree(explanation, explanation.degree)),
     ]
-    if solution.link_gbps is None:
-        rated, unit = solution.topology.rates is not None, "units of one link's capacity"
+    if figures.problem.link_gbps is None:
+        rated, unit = figures.topology.rates is not None, "units of one link's capacity"
         lines.append(f"Demand and capacity are in {'one unit' if rated else unit}.")
     if explanation.late:
         lines.append("The time limit left some of this unchecked.")
@@ -44,7 +46,7 @@ def server_list(servers: Iterable[int]) -> str:
 
 
 def _amount(explanation: NetworkExplanation, units: float) -> str:
-    rate = explanation.solution.link_gbps
+    rate = explanation.solution.figures.problem.link_gbps
     return f"{units:.6g}" if rate is None else f"{units * rate:.6g} Gbit/s"
 
 
@@ -57,46 +59,46 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _bottleneck(explanation: NetworkExplanation) -> list[str]:
-    found, topology = explanation.bottleneck, explanation.solution.topology
+    bottleneck, topology = explanation.bottleneck, explanation.solution.figures.topology
     lines = []
-    if found.cuts:
-        lines.append(f"Bottleneck: {_cut(explanation, found.cuts[0])}, however it is routed.")
-        others = [_cut(explanation, cut) for cut in found.cuts[1:SHOWN]]
+    if bottleneck.cuts:
+        lines.append(f"Bottleneck: {_cut(explanation, bottleneck.cuts[0])}, however it is routed.")
+        others = [_cut(explanation, cut) for cut in bottleneck.cuts[1:SHOWN]]
         lines += [f"Just as tight: {other}." for other in others]
-        if len(found.cuts) > SHOWN:
-            lines.append(f"And {_counted(len(found.cuts) - SHOWN, 'more cut')} as tight.")
-    elif found.hop_total is not None:
+        if len(bottleneck.cuts) > SHOWN:
+            lines.append(f"And {_counted(len(bottleneck.cuts) - SHOWN, 'more cut')} as tight.")
+    elif bottleneck.hop_total is not None:
         count, total = int(topology.multiplicity.sum()), float(topology.capacity.sum())
         lines.append(
-            f"Bottleneck: all {count} links alike. Demand times hops, {found.hop_total:.6g}, has to fit a capacity of "
-            f"{total:.6g}: theta ≥ {found.bound:.6g}. Only shorter ways or more links help."
+            f"Bottleneck: all {count} links alike. Demand times hops, {bottleneck.hop_total:.6g}, has to fit "
+            f"a capacity of {total:.6g}: theta ≥ {bottleneck.bound:.6g}. Only shorter ways or more links help."
         )
     else:
         lines.append(
-            f"Bottleneck: {_counted(len(found.arcs), 'arc')} with a price, dearest first: "
-            f"{_arcs(explanation, found.arcs)}. No single set of servers was found behind it; the prices prove "
-            f"theta ≥ {found.bound:.6g} on this topology, however it is routed."
+            f"Bottleneck: {_counted(len(bottleneck.arcs), 'arc')} with a price, dearest first: "
+            f"{_arcs(explanation, bottleneck.arcs)}. No single set of servers was found behind it; the prices prove "
+            f"theta ≥ {bottleneck.bound:.6g} on this topology, however it is routed."
         )
     pays = explanation.payments[:SHOWN]
     words = [f"{pay.source} → {pay.target} ({_amount(explanation, pay.demand)})" for pay in pays]
     count = len(explanation.payments)
     lines.append(f"{_counted(count, 'pair')} of servers cannot avoid it, those that weigh most: {_some(words, count)}.")
-    idle = len(topology.arcs) - len(found.arcs)
+    idle = len(topology.arcs) - len(bottleneck.arcs)
     if idle:
-        gap = explanation.theta - found.bound
+        gap = explanation.theta - bottleneck.bound
         gains = "nothing" if gap <= SAME * explanation.theta else f"at most {gap / explanation.theta:.2%}"
         lines.append(f"More capacity on any of the other {_counted(idle, 'arc')} gains {gains}: their price is 0.")
     return lines
 
 
 def _arcs(explanation: NetworkExplanation, positions: Sequence[int]) -> str:
-    arcs = explanation.solution.topology.arcs
+    arcs = explanation.solution.figures.topology.arcs
     return _some([f"{arcs[a, 0]} → {arcs[a, 1]}" for a in positions[: 2 * SHOWN]], len(positions))
 
 
 def _cut(explanation: NetworkExplanation, cut: ServerCut) -> str:
     inside = set(cut.senders)
-    rest = [v for v in range(explanation.solution.topology.servers) if v not in inside]
+    rest = [v for v in range(explanation.solution.figures.topology.servers) if v not in inside]
     if len(inside) == 1:
         name = f"what leaves {server_list(inside)}"
     elif len(rest) == 1:
@@ -126,9 +128,9 @@ def _gains(explanation: NetworkExplanation) -> list[str]:
     lines = []
     single, everywhere = explanation.single, explanation.everywhere
     count = float(everywhere.added)
-    rate = explanation.solution.link_gbps
+    rate = explanation.solution.figures.problem.link_gbps
     added = f"{count:.6g} link{'' if count == 1 else 's'}{'' if rate is None else f' ({count * rate:.6g} Gbit/s)'}"
-    rated = explanation.solution.topology.rates is not None
+    rated = explanation.solution.figures.topology.rates is not None
     if rated:
         added = f"{count:.6g}" if rate is None else f"{count * rate:.6g} Gbit/s"
     if single is not None:
@@ -151,22 +153,113 @@ def _gains(explanation: NetworkExplanation) -> list[str]:
     return lines
 
 
-def _degree(explanation: NetworkExplanation, found: DegreeGain) -> list[str]:
-    server, sends, asked = found.node
+def _degree(explanation: NetworkExplanation, gain: DegreeGain) -> list[str]:
+    server, sends, demanded = gain.node
     proved = explanation.solution.bound
-    formulas = ", ".join(f"{bound.proved_by} {bound.value:.6g}" for bound in found.bounds)
+    formulas = ", ".join(f"{bound.proved_by} {bound.value:.6g}" for bound in gain.bounds)
     met = explanation.theta - proved.value <= SAME * explanation.theta
     verdict = "met, so no topology is better" if met else f"{1 - proved.value / explanation.theta:.2%} below theta"
     verb = "sends" if sends else "receives"
     lines = [
-        f"Every topology of degree {found.degree}: theta ≥ {proved.value:.6g} by {proved.proved_by} ({verdict}). "
-        f"By formulas: {formulas}; the node cut is server {server}, which {verb} {_amount(explanation, asked)} over "
-        f"{found.degree} links."
+        f"Every topology of degree {gain.degree}: theta ≥ {proved.value:.6g} by {proved.proved_by} ({verdict}). "
+        f"By formulas: {formulas}; the node cut is server {server}, which {verb} {_amount(explanation, demanded)} over "
+        f"{gain.degree} links."
     ]
-    more = found.more_bounds[0]
+    more = gain.more_bounds[0]
     text = f"One more interface per server: theta at best {more.value:.6g} ({more.proved_by})"
-    if found.theta is not None and found.bound is not None:
-        kind = "the optimum, " if found.optimal else f"bound {found.bound:.6g}, "
-        text += f"; solved again {found.theta:.6g} ({kind}{1 - found.theta / explanation.theta:.2%} less), checked"
-    lines.append(f"{text}{f'; {found.note}' if found.note else ''}.")
+    if gain.theta is not None and gain.bound is not None:
+        kind = "the optimum, " if gain.optimal else f"bound {gain.bound:.6g}, "
+        text += f"; solved again {gain.theta:.6g} ({kind}{1 - gain.theta / explanation.theta:.2%} less), checked"
+    lines.append(f"{text}{f'; {gain.note}' if gain.note else ''}.")
     return lines
+
+
+def explain(
+    problem: RoutingProblem | TopologyProblem | None, solution: NetworkResult, question: Question
+) -> Explanation:
+    """What limits a network, and what more links would gain; without an instance, that of the solution.
+
+    Raises:
+        InputError: the solution is not one of this instance.
+    """
+    explanation = explain_network(
+        solution, problem, added=question.added_links, checks=question.checks, stop=question.stop
+    )
+    return Explanation(
+        tuple(explanation_lines(explanation)), _document(explanation), tuple(explanation.notes), explanation.late
+    )
+
+
+def _document(explanation: NetworkExplanation) -> dict[str, Any]:
+    solution, bottleneck = explanation.solution, explanation.bottleneck
+    arcs = solution.figures.topology.arcs
+
+    def priced(positions: tuple[int, ...]) -> list[dict[str, Any]]:
+        return [
+            {
+                "tail": int(arcs[a, 0]),
+                "head": int(arcs[a, 1]),
+                "links": int(solution.figures.topology.multiplicity[a]),
+                "price": float(bottleneck.lengths[a]),
+            }
+            for a in positions
+        ]
+
+    return {
+        "theta": explanation.theta,
+        "lambda": 1.0 / explanation.theta,
+        "bound": bound_document(solution.bound),
+        "link_gbps": solution.figures.problem.link_gbps,
+        "bottleneck": {
+            "routing_bound": bottleneck.bound,
+            "arcs": priced(bottleneck.arcs),
+            "cuts": [
+                {
+                    "senders": list(cut.senders),
+                    "demand": cut.demand,
+                    "capacity": cut.capacity,
+                    "theta": cut.theta,
+                    "arcs": priced(cut.arcs),
+                }
+                for cut in bottleneck.cuts
+            ],
+            "hop_total": bottleneck.hop_total,
+            "pairs": len(explanation.payments),
+            "demands": [vars(payment) for payment in explanation.payments[:100]],
+        },
+        "more_capacity": {
+            "everywhere": _gain(explanation, explanation.everywhere),
+            "dearest_arc": None if explanation.single is None else _gain(explanation, explanation.single),
+        },
+        "one_more_link": {
+            "candidates": explanation.links.candidates,
+            "best_proven": explanation.links.best_proven,
+            "positions": [_gain(explanation, gain) for gain in explanation.links.gains],
+        },
+        "one_more_interface": None if explanation.degree is None else _degree_document(explanation.degree),
+    }
+
+
+def _gain(explanation: NetworkExplanation, gain: Gain) -> dict[str, Any]:
+    rate = explanation.solution.figures.problem.link_gbps
+    return {
+        "arcs": [list(pair) for pair in gain.pairs],
+        "added_links": float(gain.added),
+        "added_gbps": None if rate is None else float(gain.added) * rate,
+        "predicted_theta": gain.predicted,
+        "checked_theta": gain.theta,
+        "checked_bound": gain.bound,
+        "checked": gain.theta is not None,
+    }
+
+
+def _degree_document(gain: DegreeGain) -> dict[str, Any]:
+    return {
+        "degree": gain.degree + 1,
+        "bounds_now": [bound_document(bound) for bound in gain.bounds],
+        "bounds": [bound_document(bound) for bound in gain.more_bounds],
+        "checked_theta": gain.theta,
+        "checked_bound": gain.bound,
+        "optimal": gain.optimal,
+        "note": gain.note,
+    }

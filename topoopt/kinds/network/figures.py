@@ -1,7 +1,9 @@
-"""What the report of a network solution shows, computed from the solution alone."""
+"""Figures that follow from the plan of a network problem; each is computed when it is first read, none is stored."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,10 +11,27 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import SourceFlow
-from topoopt.core.network_solution import NetworkSolution
+from topoopt.core.columns import Columns, links_of
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.network import (
+    LengthCertificate,
+    NetworkProblem,
+    RoutingMode,
+    RoutingPlan,
+    RoutingProblem,
+    SourceFlow,
+    TopologyPlan,
+    TopologyProblem,
+    network_of,
+)
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.result import Certificate
+from topoopt.core.solution import Objective
 from topoopt.core.topology import Topology
+from topoopt.core.verdict import Tolerance, capped, settle
 from topoopt.drawing.distances import fewest_hops
+from topoopt.verify.network.bounds import LEFT, failed_link_bound
+from topoopt.verify.network.checker import remaining, routing_bound
 
 FULL = 1e-3
 """An arc whose links carry theta to within this part counts as full."""
@@ -22,23 +41,181 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkFigures:
-    """Loads, implied demand, distances and dual prices; each computed on first use.
+class RobustFigures:
+    """How a topology stands the failure of any single link.
 
-    Attributes:
-        solution: of kind `routing` or `topology`.
+    Attributes
+    ----------
+    worst_theta, worst_link : after the worst failure, and tail and head of that link.
+    bound : lower bound on `worst_theta` over every topology allowed; `claimed_bound` is a larger one without a proof.
+    within_percent : how much larger theta without failure could be than `nominal_theta`; None: any.
+    nominal_theta : least theta without failure that the search reached over all topologies.
+    nominal_worst_theta : what the topology of `nominal_theta` has after its worst failure; None: demand is cut off.
     """
 
-    solution: NetworkSolution
+    worst_theta: float
+    worst_link: tuple[int, int]
+    bound: Bound
+    claimed_bound: Bound | None
+    within_percent: float | None
+    nominal_theta: float
+    nominal_worst_theta: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkFigures:
+    """Loads, distances, implied demand and dual prices of a plan; arrays are by arc (m), demand (k) or server (n).
+
+    Attributes
+    ----------
+    problem, plan : of kind `routing` or `topology`.
+    certificates : lengths or prices of the arcs are read from them.
+    """
+
+    problem: NetworkProblem
+    plan: RoutingPlan
+    certificates: tuple[Certificate, ...] = ()
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The links, given or chosen."""
+        return network_of(self.problem, self.plan)
+
+    @cached_property
+    def load(self) -> Floats:
+        """float64[k, m]: load over capacity of each arc under each demand."""
+        if self.plan.split is not None:
+            pairs = self.problem.pairs
+            amounts = self.problem.demands[:, pairs[:, 0], pairs[:, 1]]
+            return np.asarray(amounts @ self.plan.split / self.topology.capacity)
+        return np.array([flow.load(self.topology) for flow in self.plan.flows]) / self.topology.capacity
+
+    @cached_property
+    def thetas(self) -> tuple[float, ...]:
+        """Largest link utilisation of each demand."""
+        return tuple(self.load.max(axis=1).tolist())
+
+    @property
+    def theta(self) -> float:
+        """Largest link utilisation, of the worst demand."""
+        return max(self.thetas)
+
+    @property
+    def throughput(self) -> float:
+        """lambda = 1 / theta: all demand can be scaled by so much; infinite where nothing is carried."""
+        return 1.0 / self.theta if self.theta > 0 else math.inf
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The largest theta, or the completion time."""
+        return objective_of(self)
+
+    @cached_property
+    def routing_bound(self) -> float:
+        """What lengths or prices prove of the objective over these links; 0 without them."""
+        if not self.certificates:
+            return 0.0
+        return capped(routing_bound(self.problem, self.topology, self.certificates), self.objective.value)
+
+    @property
+    def mode(self) -> RoutingMode:
+        """Whether the routing is common to all demands."""
+        return RoutingMode.ADAPTED if self.plan.split is None else RoutingMode.COMMON
+
+    @cached_property
+    def flows(self) -> tuple[SourceFlow, ...]:
+        """The routing of each demand."""
+        arcs = len(self.topology.arcs)
+        return tuple(self.plan.flow_of(self.problem, k, arcs) for k in range(len(self.problem.demands)))
+
+    @property
+    def flow(self) -> SourceFlow:
+        """The routing of the one demand; raises InputError where there are several."""
+        self.one_demand()
+        return self.plan.flows[0]
+
+    @property
+    def certificate(self) -> LengthCertificate:
+        """Lengths for the one demand; raises InputError where there are several."""
+        self.one_demand()
+        return LengthCertificate(self.lengths)
+
+    def one_demand(self) -> None:
+        """Refuse the plan of several demands.
+
+        Raises
+        ------
+        InputError
+            There are several.
+        """
+        if self.plan.split is not None or len(self.plan.flows) != 1:
+            text = "this takes the solution of one demand"
+            raise InputError([Problem(text, path="solution", value=f"{len(self.thetas)} demands", allowed="1")])
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """float64[m]: of the arcs, of the worst demand, or prices summed over all demands; 0 without certificates."""
+        if self.problem.common:
+            proofs = [proof for proof in self.certificates if proof.argument is Argument.ARC_PRICES]
+            prices = proofs[0].floats("prices", len(self.problem.demands), -1) if proofs else None
+            return np.zeros(len(self.topology.arcs)) if prices is None else np.asarray(prices.sum(axis=0))
+        proofs = [
+            proof
+            for proof in self.certificates
+            if proof.argument is Argument.ARC_LENGTHS and "link" not in proof.arrays
+        ]
+        worst = int(np.argmax(self.load.max(axis=1)))
+        return proofs[worst].floats("lengths", -1) if worst < len(proofs) else np.zeros(len(self.topology.arcs))
+
+    @cached_property
+    def robustness(self) -> RobustFigures | None:
+        """Of method `robust`; None for others."""
+        design = self.plan.robust if isinstance(self.plan, TopologyPlan) else None
+        problem = self.problem
+        if design is None or not isinstance(problem, TopologyProblem):
+            return None
+        if design.failures:
+            worst, link = self._worst_failure(design.failures)
+        else:
+            worst, link = design.worst_theta or 0.0, design.worst_link or (0, 0)
+        bounds = [failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand, left=LEFT)]
+        if design.enumerated_theta is not None:
+            bounds.append(Bound(design.enumerated_theta, Argument.TOPOLOGY_ENUMERATION))
+        verdict = settle(worst, bounds, Tolerance.LINEAR_PROGRAM)
+        goal = problem.search.robust
+        return RobustFigures(
+            worst,
+            link,
+            verdict.bound,
+            verdict.claimed_bound,
+            None if goal is None else goal.within_percent,
+            design.nominal_theta,
+            design.nominal_worst_theta,
+        )
+
+    def _worst_failure(self, failures: Sequence[Floats]) -> tuple[float, tuple[int, int]]:
+        topology = self.topology
+        arcs = topology.arcs
+        links = arcs[arcs[:, 0] < arcs[:, 1]] if topology.links is LinkDirection.BIDIRECTIONAL else arcs
+        thetas = []
+        for link, flow in zip(links.tolist(), failures, strict=True):
+            capacity = remaining(topology, link).astype(np.float64)
+            lit = capacity > 0
+            thetas.append(float((flow[:, lit].sum(axis=0) / capacity[lit]).max()))
+        worst = int(np.argmax(thetas))
+        tail, head = links[worst].tolist()
+        return thetas[worst], (tail, head)
+
+    # What the page shows.
 
     @cached_property
     def utilisation(self) -> Floats:
         """float64[m]: load over capacity of each arc, under the worst demand for it; the largest is theta."""
-        return np.asarray(self.solution.network.utilisation.max(axis=0))
+        return np.asarray(self.load.max(axis=0))
 
     @cached_property
     def relative(self) -> Floats:
-        """float64[m]: utilisation over the largest one, 0 to 1."""
+        """float64[m]: utilisation over the largest, 0 to 1."""
         largest = float(self.utilisation.max(initial=0.0))
         return self.utilisation / largest if largest > 0 else np.zeros_like(self.utilisation)
 
@@ -48,11 +225,6 @@ class NetworkFigures:
         return min(1.0, _quotient(1.0, float(self.utilisation.max(initial=0.0)))) or 1.0
 
     @cached_property
-    def busy(self) -> Floats:
-        """float64[m], 0 to 1: utilisation when as much of the demand is sent as fits."""
-        return self.utilisation * self.sent
-
-    @cached_property
     def full(self) -> Bools:
         """bool[m]: arcs that carry as much as the fullest, within `FULL`."""
         return self.relative >= 1.0 - FULL
@@ -60,38 +232,29 @@ class NetworkFigures:
     @cached_property
     def prices(self) -> Floats:
         """float64[m]: share of each arc in sum_a capacity_a length_a, the weight it has in the proof."""
-        weight = self.solution.network.lengths * self.solution.topology.capacity
+        weight = self.lengths * self.topology.capacity
         total = float(weight.sum())
         return weight / total if total > 0 else np.zeros_like(weight)
 
     @cached_property
     def demand(self) -> Floats:
-        """float64[n, n], in link capacities: what of a source's flow stays at a server, which is the demand it serves.
-
-        The mean of several demands. Remainders below `ROUNDING` of the source's total are rounding, and 0 here.
-        """
-        return _without_rounding(np.mean([flow.staying(self.solution.topology) for flow in self.flows], axis=0))
+        """float64[n, n], in link capacities; the mean of several demands."""
+        return np.asarray(self.problem.demands.mean(axis=0))
 
     @cached_property
-    def worst_demand(self) -> tuple[int, Floats]:
-        """Number of the demand with the largest theta, and its float64[n, n] in link capacities."""
-        worst = int(np.argmax(self.solution.thetas))
-        return worst, _without_rounding(self.flows[worst].staying(self.solution.topology))
-
-    @cached_property
-    def flows(self) -> tuple[SourceFlow, ...]:
-        """The routing of each demand."""
-        return self.solution.network.flows
+    def worst(self) -> int:
+        """Number of the demand with the largest theta."""
+        return int(np.argmax(self.thetas))
 
     @cached_property
     def hops(self) -> Ints:
         """int64[n, n]: fewest hops, -1 where there is no path."""
-        return fewest_hops(self.solution.topology)
+        return fewest_hops(self.topology)
 
     @property
     def travelled_hops(self) -> float:
         """Mean hops the demand takes on its routes."""
-        sent = np.mean([each.load(self.solution.topology).sum() for each in self.flows])
+        sent = np.mean([flow.load(self.topology).sum() for flow in self.flows])
         return _quotient(float(sent), float(self.demand.sum()))
 
     @property
@@ -101,17 +264,44 @@ class NetworkFigures:
 
     @property
     def mean_utilisation(self) -> float:
-        """Over all links, parallel ones counted one by one."""
-        count = self.solution.topology.multiplicity
+        """Over all links, parallel ones counted separately."""
+        count = self.topology.multiplicity
         return float((self.utilisation * count).sum() / count.sum())
 
+    def columns(self) -> dict[str, Columns]:
+        """Tables of links with load, utilisation and dual price, of flows by demand and source, and of demands."""
+        arcs = links_of(self.topology)
+        links = {
+            **arcs,
+            "load": self.utilisation * arcs["links"],
+            "utilisation": self.utilisation,
+            "length": self.lengths,
+        }
+        sent = []  # by demand and source: arcs in use
+        for k, flow in enumerate(self.flows):
+            for s, row in enumerate(flow.rows(self.topology)):
+                on = np.flatnonzero(row)
+                sent.append((np.full(len(on), k), np.full(len(on), s), on, row[on]))
+        demands, sources, used, amounts = map(np.concatenate, zip(*sent, strict=True))
+        flows = {"demand": demands, "source": sources, "tail": arcs["tail"][used], "head": arcs["head"][used]}
+        thetas = {"demand": np.arange(len(self.thetas)), "theta": np.array(self.thetas)}
+        return {"links": links, "flow": {**flows, "amount": amounts}, "demands": thetas}
 
-def _without_rounding(stays: Floats) -> Floats:
-    return np.where(stays < ROUNDING * np.maximum(stays, 0.0).sum(axis=1, keepdims=True), 0.0, stays)
+
+def objective_of(figures: NetworkFigures) -> Objective:
+    """theta, the largest of several demands, or the completion time where hops have a price."""
+    problem = figures.problem
+    if problem.several:
+        return Objective("worst-theta", figures.theta, "link capacity")
+    if not isinstance(problem, RoutingProblem) or problem.hop_price == 0.0:
+        return Objective("theta", figures.thetas[0], "link capacity")
+    hops = float(figures.plan.flows[0].load(figures.topology).sum()) / float(problem.demand.sum())
+    value = figures.thetas[0] + problem.hop_price * hops
+    return Objective("completion-time", value, "time of a unit of demand on a link")
 
 
-def _quotient(one: float, other: float) -> float:
-    return one / other if other > 0 else 0.0
+def _quotient(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else 0.0
 
 
 def moore_counts(topology: Topology, farthest: int) -> list[int]:
@@ -119,10 +309,20 @@ def moore_counts(topology: Topology, farthest: int) -> list[int]:
 
     d (d - 1)^(h - 1) for links that lead both ways, d^h for single fibres, until no server is left.
     """
-    left, layer, counts = topology.servers - 1, topology.degree, []
+    remainder, layer, counts = topology.servers - 1, topology.degree, []
     grow = topology.degree - (1 if topology.links is LinkDirection.BIDIRECTIONAL else 0)
     for _ in range(farthest):
-        counts.append(min(left, layer))
-        left -= counts[-1]
-        layer = min(left, layer * grow)
+        counts.append(min(remainder, layer))
+        remainder -= counts[-1]
+        layer = min(remainder, layer * grow)
     return counts
+
+
+def moore_hops(topology: Topology) -> tuple[int, float] | None:
+    """Least diameter and mean hops of any network of this size and degree (Moore tree); None if none is connected."""
+    n = topology.servers
+    counts = moore_counts(topology, n - 1)
+    if sum(counts) < n - 1:
+        return None
+    diameter = next((hop for hop in range(len(counts), 0, -1) if counts[hop - 1] > 0), 0)
+    return diameter, sum(hop * count for hop, count in enumerate(counts, start=1)) / (n - 1)

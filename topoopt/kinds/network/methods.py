@@ -1,37 +1,77 @@
-"""The methods of `topoopt solve` on network problems: two literal tables, one for each kind."""
+"""The methods of `topoopt solve` on network problems: literal tables, one for each kind, and the results they make."""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+import numpy as np
+
+from formulations.network import concurrent_flow, joint_topology
 from solvers.network.exact.enumeration import covers
 from solvers.network.exact.methods import METHODS as EXACT
-from solvers.network.exact.result import ExactLimits
+from solvers.network.exact.result import ExactLimits, TopologyResult
 from solvers.network.exact.space import open_space
+from solvers.network.plans import topology_plan
 from solvers.network.routing import ROUTING_METHODS as ROUTERS
 from solvers.network.routing import RoutingResult, refusal, route
 from solvers.network.routing.network import network_of
+from solvers.network.routing.proof import RoutingProof
+from solvers.network.worst_case import NAME as WORST
 from solvers.network.worst_case import worst_case
-from topoopt.core.errors import InputError, Problem
-from topoopt.core.network import EnumerationProof, NetworkProblem, RoutingMode, RoutingProblem, TopologyProblem, single
-from topoopt.core.network_solution import FoundNetwork, RoutedNetwork
+from topoopt.core.arrays import Floats
+from topoopt.core.block_tree import BlockTree
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.link_tree import LinkTree
+from topoopt.core.network import (
+    EnumerationProof,
+    LayerPrices,
+    LengthCertificate,
+    NetworkProblem,
+    RelayPrices,
+    RobustDesign,
+    RoutingPlan,
+    RoutingProblem,
+    SourceFlow,
+    TopologyPlan,
+    TopologyProblem,
+    price_certificate,
+    single,
+)
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.reachability import strongly_connected
+from topoopt.core.relay_cases import RelayCases
+from topoopt.core.result import Certificate, SearchResult
+from topoopt.core.topology import Topology
 from topoopt.core.verdict import StopReason
-from topoopt.kinds.kind import Effort, Method, covers_all, table
-from topoopt.kinds.network.heuristics import demand_links, has_single_links, portfolio, seed_topology
-from topoopt.kinds.network.robust import robust
-from topoopt.kinds.network.sizes import too_large
+from topoopt.kinds.assembly import assembled
+from topoopt.kinds.kind import Effort, Method, MethodTables, Solver, called_later, covers_all, table
+from topoopt.kinds.network.read import too_large
+from topoopt.kinds.plan_model import ModelProof, PlanModel
+from topoopt.verify.laws.findings import BRIEF, CheckFindings
 from topoopt.verify.network.bounds import quick_bound
-from topoopt.verify.network.regular_networks import enumeration_bound
+from topoopt.verify.network.checker import NetworkResult, check_network, checker_of
+
+Routing = SearchResult[RoutingPlan]
+Search = SearchResult[TopologyPlan]
+
+SEARCHES = "topoopt.kinds.network.search"
+"""Loaded by what searches beyond the exact methods."""
+
+portfolio: Callable[..., Search] = called_later(SEARCHES, "portfolio")
+seed_topology: Callable[..., Search] = called_later(SEARCHES, "seed_topology")
+routed_topology: Callable[..., Search] = called_later(SEARCHES, "routed_topology")
+robust: Callable[..., Search] = called_later(SEARCHES, "robust")
+demand_links: Callable[[TopologyProblem], Topology] = called_later(SEARCHES, "demand_links")
 
 ACCURACIES = ((70_000, 1e-6),)
 """Relative gap to prove, by columns of the linear program (sources times arcs): optimal up to about 128 servers."""
 
 COARSE = 1e-3
 """The same beyond: seconds to minutes, not hours."""
-
-WORST = "worst-demand"
 
 MOST_EXACT = 8
 """Servers up to which `auto` proves an optimum in seconds (one more by enumeration); beyond, it can take hours."""
@@ -43,14 +83,19 @@ def accuracy_for(problem: RoutingProblem) -> float:
     return next((accuracy for most, accuracy in ACCURACIES if columns <= most), COARSE)
 
 
-def routed(problem: RoutingProblem, effort: Effort, method: str) -> FoundNetwork:
+def routed(problem: RoutingProblem, effort: Effort, method: str) -> Routing:
     """Route by a method of `solvers.network.routing`."""
 
-    def network(found: RoutingResult) -> FoundNetwork:
-        bound = Bound(found.bound, Argument.ARC_LENGTHS)
-        return FoundNetwork(found.network(problem.topology), (bound,), found.stopped_by, found.method)
+    def searched(result: RoutingResult) -> Routing:
+        return SearchResult(
+            plan=result.plan,
+            certificates=result.certificates,
+            bounds=(Bound(result.bound, Argument.ARC_LENGTHS),),
+            stopped_by=result.stopped_by,
+            method=result.method,
+        )
 
-    found = route(
+    result = route(
         problem.topology,
         problem.demand,
         method=method,
@@ -58,63 +103,70 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> FoundNetwork
         max_hops=problem.max_hops,
         hop_price=problem.hop_price,
         stop=effort.stop,
-        keep=lambda best: effort.keep(lambda: network(best())),
+        keep=lambda best: effort.keep(lambda: searched(best())),
     )
-    return network(found)
+    return searched(result)
 
 
-def exactly(problem: TopologyProblem, effort: Effort, method: str) -> FoundNetwork:
+def exactly(problem: TopologyProblem, effort: Effort, method: str) -> Search:
     """Topology by a method of `solvers.network.exact`."""
 
-    def keep(best: FoundNetwork) -> None:
+    def keep(best: Search) -> None:
         effort.keep(lambda: best)
 
-    found = EXACT[method].run(problem, ExactLimits(seed=effort.search.seed, stop=effort.stop, keep=keep))
-    proof = found.network.enumeration
-    if proof is None:
-        return found
-    listed = effort.optional("listing of all networks", lambda: _proven_again(problem, found.bound, proof))
-    if listed is None:
-        return replace(found, network=replace(found.network, enumeration=None))
-    return replace(found, bounds=(*found.bounds, listed))
+    result = EXACT[method].run(problem, ExactLimits(seed=effort.search.seed, stop=effort.stop, keep=keep))
+    if not any(proof.argument is Argument.LISTED_NETWORKS for proof in result.certificates):
+        return result
+    bound = effort.optional("listing of all networks", lambda: _listed_bound(problem, result))
+    return result if bound is None else replace(result, bounds=(*result.bounds, bound))
 
 
-def _proven_again(problem: TopologyProblem, bound: Bound, proof: EnumerationProof) -> Bound | None:
-    """A bound that stands on networks which the checker can list itself; None where it does not."""
-    unit = float(problem.demand[0, 1])
+def _listed_bound(problem: TopologyProblem, result: TopologyResult) -> Bound | None:
+    """A bound by networks which the checker can list itself; None where it cannot."""
+    argument = Argument.LISTED_NETWORKS
     try:
-        proven = unit * enumeration_bound(problem.servers, problem.degree, proof, bound.value / unit)
+        proven = checker_of(problem).bound(problem, argument, result.certificates)
     except InputError:  # too many to be listed
         return None
-    return Bound(proven, Argument.LISTED_NETWORKS) if proven >= bound.value * (1 - 1e-9) else None
+    return Bound(proven, argument) if proven >= result.bound.value * (1 - 1e-9) else None
 
 
-def worst_routing(problem: RoutingProblem, effort: Effort) -> FoundNetwork:
+def worst_routing(problem: RoutingProblem, effort: Effort) -> Routing:
     """Least largest theta over several demands."""
-    network = worst_case(problem, 0.0, seed=effort.search.seed, stop=effort.stop)
-    proof = Argument.ARC_PRICES if problem.routing is RoutingMode.COMMON else Argument.ARC_LENGTHS
-    return _found(network, Bound(network.routing_bound, proof), effort)
+    return worst_case(problem, 0.0, seed=effort.search.seed, stop=effort.stop)
 
 
-def worst_topology(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
+def worst_routing_over(problem: TopologyProblem, topology: Topology, effort: Effort) -> Search:
+    """The same over links that are given, bounded over all topologies."""
+    over = RoutingProblem(problem.name, topology, problem.demand, search=problem.search, routing=problem.routing)
+    result = worst_routing(over, effort)
+    return _as_topology(topology_plan(topology, result.plan), result, worst_bound(problem))
+
+
+def _as_topology(plan: TopologyPlan, result: Routing, bound: Bound) -> Search:
+    return SearchResult(
+        plan=plan,
+        certificates=result.certificates,
+        bounds=(bound,),
+        stopped_by=result.stopped_by,
+        method=result.method,
+    )
+
+
+def worst_topology(problem: TopologyProblem, effort: Effort) -> Search:
     """Least largest theta over several demands."""
+    if problem.single_links:
+        return worst_routing_over(problem, demand_links(problem), effort)
     bound = worst_bound(problem)
-    if has_single_links(problem):
-        over = RoutingProblem(
-            problem.name, demand_links(problem), problem.demand, search=problem.search, routing=problem.routing
-        )
-        return replace(worst_routing(over, effort), bounds=(bound,))
-    return _found(worst_case(problem, bound.value, seed=effort.search.seed, stop=effort.stop), bound, effort)
+    result = worst_case(problem, bound.value, seed=effort.search.seed, stop=effort.stop)
+    assert isinstance(result.plan, TopologyPlan)
+    return _as_topology(result.plan, result, bound)
 
 
 def worst_bound(problem: TopologyProblem) -> Bound:
     """What bounds one of several demands bounds the worst."""
     bounds = [quick_bound(single(problem, k)) for k in range(len(problem.demands))]
-    return max(bounds, key=lambda each: each.value)
-
-
-def _found(network: RoutedNetwork, bound: Bound, effort: Effort) -> FoundNetwork:
-    return FoundNetwork(network, (bound,), effort.stop.reason() or StopReason.CONVERGED, WORST)
+    return max(bounds, key=lambda bound: bound.value)
 
 
 def without_rules(problem: NetworkProblem) -> Problem | None:
@@ -123,20 +175,24 @@ def without_rules(problem: NetworkProblem) -> Problem | None:
     return Problem("not with several demands", path=rules[0], allowed="left out") if rules else None
 
 
-def choose(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
+def choose(problem: TopologyProblem, effort: Effort) -> Search:
     """The exact methods where they are quick, the portfolio for all others; robust where that is asked for."""
     return _least_theta(problem, effort) if problem.search.robust is None else _robust(problem, effort)
 
 
-def _robust(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
+def _robust(problem: TopologyProblem, effort: Effort) -> Search:
     return robust(problem, effort, _least_theta)
 
 
-def _least_theta(problem: TopologyProblem, effort: Effort) -> FoundNetwork:
-    n = problem.servers
-    if n <= MOST_EXACT or (n == MOST_EXACT + 1 and covers(open_space(problem))):
+def _least_theta(problem: TopologyProblem, effort: Effort) -> Search:
+    if problem.servers <= MOST_EXACT or (problem.servers == MOST_EXACT + 1 and covers(open_space(problem))):
         return exactly(problem, effort, "exact")
     return portfolio(problem, effort)
+
+
+def _quickly_exact(problem: TopologyProblem) -> bool:
+    """Whether `auto` needs the exact methods alone."""
+    return problem.servers <= MOST_EXACT and problem.search.method in ("auto", *EXACT) and problem.search.robust is None
 
 
 def _router_covers(problem: RoutingProblem, name: str) -> Problem | None:
@@ -154,8 +210,12 @@ def _exact(name: str, summary: str) -> Method:
     return Method(name, summary, partial(exactly, method=name))
 
 
+def _seeded(name: str, problem: TopologyProblem, effort: Effort) -> Search:
+    return seed_topology(problem, effort, name)
+
+
 def _seed(name: str, summary: str) -> Method:
-    return Method(name, summary, partial(seed_topology, name=name), covers_all if name == "totient" else too_large)
+    return Method(name, summary, partial(_seeded, name), covers_all if name == "totient" else too_large)
 
 
 ROUTING_METHODS = table(
@@ -198,3 +258,303 @@ WORST_TOPOLOGY_METHODS = table(
 
 UNLISTED = set(ROUTERS) - set(ROUTING_METHODS) | set(EXACT) - set(TOPOLOGY_METHODS)
 """Methods of the solvers without a line here; a test holds it empty."""
+
+
+# Topologies given by hand, routed anew with a certificate.
+
+BY_HAND = "given"
+
+
+def given_routing(
+    problem: RoutingProblem, effort: Effort, solution: NetworkResult | None, *, topology: Topology | None = None
+) -> tuple[RoutingProblem, Routing]:
+    """The demand of a problem over another topology: the problem this makes, and its routing.
+
+    Raises:
+        InputError: no topology, or one of other servers. InfeasibleError: some demand cannot be routed over it.
+    """
+    changed = replace(problem, topology=_given(problem.topology.servers, solution, topology), sha256="")
+    result = worst_routing(changed, effort) if changed.several else routed(changed, effort, "auto")
+    return changed, replace(result, method=BY_HAND)
+
+
+def given_links(
+    problem: TopologyProblem, effort: Effort, solution: NetworkResult | None, *, topology: Topology | None = None
+) -> tuple[TopologyProblem, Search]:
+    """The demand of a problem over links given by hand, bounded over all topologies.
+
+    Raises:
+        InputError: no topology, one of other servers, or one that breaks a constraint of the problem.
+    """
+    given = _given(problem.servers, solution, topology)
+    spaces = [open_space(single(problem, k)) for k in range(len(problem.demands))]
+    for space in spaces:
+        broken = space.broken(given.adjacency())
+        if broken is not None:
+            raise InputError([Problem(f"the topology breaks a constraint: {broken}", path="topology")])
+    if given.rates is not None:
+        text = "the topology has rates of its own"
+        raise InputError([Problem(text, path="topology", allowed="links that all have one rate")])
+    units = np.repeat(given.arcs, given.multiplicity, axis=0)
+    patched = Topology.of_arcs(
+        problem.servers, units, degree=problem.degree, links=problem.links, origin=given.origin or BY_HAND
+    )
+    if not problem.several:
+        return problem, routed_topology(spaces[0], patched, BY_HAND, effort.stop)
+    return problem, replace(worst_routing_over(problem, patched, effort), method=BY_HAND)
+
+
+def _given(servers: int, solution: NetworkResult | None, topology: Topology | None) -> Topology:
+    given = topology if topology is not None or solution is None else solution.figures.topology
+    if given is None:
+        raise InputError([Problem("no topology", path="topology", allowed="a topology, or a solution that has one")])
+    if given.servers != servers:
+        text, value = "another number of servers", str(given.servers)
+        raise InputError([Problem(text, path="topology.servers", value=value, allowed=str(servers))])
+    return given
+
+
+# Models that a user may have changed.
+
+MODEL = "model"
+"""Name of the method."""
+
+
+def _joint_model(problem: TopologyProblem) -> Any:
+    """Links and routes; lambda is not cut off from below: with constraints of others it may be small."""
+    from formulations.network import joint_topology_pyomo  # with Pyomo, which takes a second to load
+
+    data = joint_topology.data_of(problem, symmetry=False)
+    return joint_topology_pyomo.build_pyomo(replace(data, lower=0.0))
+
+
+def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:
+    """Links and flows of a solved joint model.
+
+    Raises:
+        InfeasibleError: links that do not join all servers, as an objective other than throughput may leave them.
+        LimitError: the same, where the limit came before the solver was done.
+    """
+    n = problem.servers
+    counts = np.zeros((n, n), dtype=np.int64)
+    for (i, j), variable in model.x.items():
+        counts[i, j] = round(variable.value)
+    units = np.repeat(np.argwhere(counts > 0), counts[counts > 0], axis=0)
+    throughput = float(model.throughput.value)
+    if throughput <= 0.0 or not strongly_connected(n, units.astype(np.int32)):
+        if proof.stopped_by is not StopReason.CONVERGED:
+            raise LimitError("the limit came before the solver found a plan that carries any demand")
+        raise InfeasibleError("the solution of the model joins too few servers to carry the demand: throughput is 0")
+    topology = Topology.of_arcs(n, units, degree=problem.degree, links=problem.links, origin=MODEL)
+    result = routed_topology(open_space(problem), topology, MODEL, effort.stop)
+    arcs = [(int(i), int(j)) for i, j in topology.arcs]
+    flow = np.array([[_value(model.f, (s, i, j)) / throughput for i, j in arcs] for s in range(n)], dtype=np.float64)
+    claims = () if proof.bound is None else (_claim(1.0 / proof.bound, proof),)
+    return _with_flow(problem, topology, result, flow, claims, proof)
+
+
+def _flow_model(problem: RoutingProblem) -> Any:
+    """Routes over the links given.
+
+    Raises:
+        InputError: a limit of hops, which the model cannot state.
+    """
+    if problem.max_hops is not None:
+        text, value = "this formulation knows no hop limit", str(problem.max_hops)
+        raise InputError([Problem(text, path="max_hops", value=value, allowed="left out")])
+    return concurrent_flow.build_pyomo(concurrent_flow.data_of(problem))
+
+
+def _flow_plan(problem: RoutingProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:
+    """Flows of a solved model of routes."""
+    result = routed(problem, effort, "auto")
+    servers, arcs = range(problem.topology.servers), range(len(problem.topology.arcs))
+    flow = np.array([[_value(model.flow, (s, a)) for a in arcs] for s in servers], dtype=np.float64)
+    return _with_flow(problem, problem.topology, result, flow, (), proof)
+
+
+def _value(variables: Any, index: Any) -> float:
+    """Of a variable; 0 where there is none, or it stands in no row."""
+    value = variables[index].value if index in variables else None
+    return 0.0 if value is None else max(0.0, float(value))
+
+
+def _claim(theta: float, proof: ModelProof) -> Bound:
+    return Bound(theta, Argument.OWN_MODEL if proof.restricted else Argument.TOPOLOGY_BRANCHING)
+
+
+def _with_flow(
+    problem: NetworkProblem,
+    topology: Topology,
+    result: SearchResult[Any],
+    flow: Floats,
+    claims: tuple[Bound, ...],
+    proof: ModelProof,
+) -> Routing:
+    """The flows of the model, made to deliver the demand to rounding, in place of those of the search; the certificate
+    stays: it bounds every routing over these links."""
+    exact = RoutingProof(network_of(topology, problem.demand), 1e-6)
+    exact.offer_rough_flow(flow, np.ones(len(topology.arcs)))
+    assert exact.flow is not None
+    return replace(
+        result,
+        plan=replace(result.plan, flows=(SourceFlow(exact.flow),)),
+        bounds=(*result.bounds, *claims),
+        stopped_by=proof.stopped_by,
+        notes=(*result.notes, *proof.notes),
+    )
+
+
+def models_of(problem: NetworkProblem) -> Mapping[str, PlanModel]:
+    """Formulations whose solutions are plans of a problem with one demand; none for several."""
+    if problem.several:
+        return {}
+    if isinstance(problem, RoutingProblem):
+        return {"concurrent_flow": PlanModel(_flow_model, _flow_plan)}
+    return {"joint_topology": PlanModel(_joint_model, _joint_plan)}
+
+
+# From a search to a result, and solution files of format 2.
+
+
+def methods_of(problem: NetworkProblem) -> Mapping[str, Method]:
+    """The methods for a problem; what they need is loaded here, before the time of a search begins."""
+    importlib.import_module("topoopt.kinds.network.figures")
+    if isinstance(problem, TopologyProblem) and not _quickly_exact(problem):
+        importlib.import_module(SEARCHES)
+    if isinstance(problem, RoutingProblem):
+        return WORST_ROUTING_METHODS if problem.several else ROUTING_METHODS
+    return WORST_TOPOLOGY_METHODS if problem.several else TOPOLOGY_METHODS
+
+
+def method_tables(kind: str) -> MethodTables:
+    """For one demand, and for several."""
+    single_demand, several = (
+        (ROUTING_METHODS, WORST_ROUTING_METHODS) if kind == "routing" else (TOPOLOGY_METHODS, WORST_TOPOLOGY_METHODS)
+    )
+    return (("one demand", single_demand), ("several demands", several))
+
+
+def assemble(problem: NetworkProblem, search: Routing, effort: Effort) -> NetworkResult:
+    """The result of a search, with the certificates that its bound and its routing rest on."""
+    result = assembled(problem, search, effort, checker_of(problem))
+    stored = {Argument.ARC_LENGTHS, Argument.ARC_PRICES, result.bound.argument} - {Argument.TWO_LAYER}
+    proofs = [proof for proof in result.certificates if proof.argument in stored]
+    return replace(result, certificates=tuple(proofs))
+
+
+def _checked(problem: NetworkProblem, search: Routing, result: NetworkResult) -> CheckFindings:
+    """Check with the multipliers of the search, which are too large for a file."""
+    multipliers = [proof for proof in search.certificates if proof.argument is Argument.TWO_LAYER]
+    return check_network(problem, replace(result, certificates=(*result.certificates, *multipliers)), BRIEF)
+
+
+PARTS = 16
+"""One row of so many is written to measure how long all take."""
+
+
+def _excerpt(result: NetworkResult) -> tuple[NetworkResult, int]:
+    flows = result.plan.flows
+    if not flows or len(flows[0].flow) < PARTS:
+        return result, 1
+    rows = len(flows[0].flow) // PARTS
+    parts = tuple(
+        SourceFlow(flow.flow[:rows], None if flow.by_hop is None else flow.by_hop[:, :rows]) for flow in flows
+    )
+    return replace(result, plan=replace(result.plan, flows=parts)), PARTS
+
+
+def from_format_2(problem: NetworkProblem, document: Mapping[str, Any]) -> tuple[RoutingPlan, tuple[Certificate, ...]]:
+    """Return the plan and the certificates of a solution file of format 2."""
+    topology, routing = document["topology"], document["routing"]
+    arcs, n = len(topology["arcs"]), topology["servers"]
+    if routing["mode"] == "common":
+        plan = RoutingPlan(split=_dense(routing["split"], arcs))
+        proofs = [price_certificate(np.array(routing["prices"], dtype=np.float64))]
+    else:
+        boxes = routing.get("boxes") or [[] for _ in routing["flows"]]
+        hops = routing.get("hop_flows") or [None for _ in routing["flows"]]
+        plan = RoutingPlan(
+            flows=tuple(
+                SourceFlow(
+                    _dense(rows, arcs),
+                    None if parts is None else np.array([_dense(part, arcs) for part in parts]),
+                    tuple(box),
+                )
+                for rows, parts, box in zip(routing["flows"], hops, boxes, strict=True)
+            )
+        )
+        lengths = [LengthCertificate(np.array(row, dtype=np.float64)) for row in routing["lengths"]]
+        proofs = [proof.certificate(flow.dims) for proof, flow in zip(lengths, plan.flows, strict=True)]
+    if isinstance(problem, RoutingProblem):
+        return plan, tuple(proofs)
+    switches = np.array(topology["switches"], dtype=np.int32).reshape(-1, n)
+    if not (switches >= 0).any():
+        units = [[tail, head] for tail, head, count in topology["arcs"] for _ in range(count)]
+        links = Topology.of_arcs(n, np.array(units), degree=problem.degree, links=problem.links)
+        switches = topology_plan(links, plan).circuits
+    robust_design, failed = _robust_of(document.get("robustness"), arcs)
+    chosen = TopologyPlan(
+        flows=plan.flows,
+        split=plan.split,
+        circuits=switches,
+        origin=topology.get("origin", ""),
+        robust=robust_design,
+    )
+    return chosen, (*proofs, *_proofs_of(problem, document), *failed)
+
+
+def _dense(rows: Sequence[Any], arcs: int) -> Floats:
+    table = np.zeros((len(rows), arcs))
+    for row, (used, amounts) in enumerate(rows):
+        table[row, used] = amounts
+    return table
+
+
+def _robust_of(part: Mapping[str, Any] | None, arcs: int) -> tuple[RobustDesign | None, tuple[Certificate, ...]]:
+    if part is None:
+        return None, ()
+    claimed, link = part.get("claimed_bound"), part["worst_link"]
+    failures = tuple(_dense(rows, arcs) for _, _, rows in part["failures"])
+    design = RobustDesign(
+        nominal_theta=part["nominal_theta"],
+        nominal_worst_theta=part["nominal_worst_theta"],
+        failures=failures,
+        worst_theta=None if failures else part["worst_theta"],
+        worst_link=None if failures else tuple(link),
+        enumerated_theta=None if claimed is None else claimed["value"],
+    )
+    if part.get("lengths") is None:
+        return design, ()
+    arrays = {"lengths": np.array(part["lengths"], dtype=np.float64), "link": np.array(link, dtype=np.int64)}
+    return design, (Certificate(Argument.ARC_LENGTHS, arrays),)
+
+
+def _proofs_of(problem: TopologyProblem, document: Mapping[str, Any]) -> Iterator[Certificate]:
+    """Certificates of bounds over all topologies."""
+    theta = document["bound"]["value"]
+    if (networks := document.get("enumeration")) is not None:
+        heads = np.array([network["heads"] for network in networks], dtype=np.int64)
+        lengths = np.array([network["lengths"] for network in networks], dtype=np.float64)
+        yield EnumerationProof(heads, lengths).certificate(theta)
+    if (tree := document.get("tree")) is not None:
+        order = np.array(tree["order"], dtype=np.int64)
+        yield LinkTree(order, np.array(tree["multipliers"], dtype=np.int64)).certificate(theta)
+    if (nodes := document.get("blocks")) is not None:
+        tables = {name: np.array(nodes[name], dtype=np.int64) for name in nodes if name != "theta"}
+        yield BlockTree(theta=nodes["theta"], **tables).certificate()
+    if (layers := document.get("layer_prices")) is not None:
+        yield LayerPrices(*(np.array(layers[name], dtype=np.float64) for name in ("alpha", "beta"))).certificate()
+    if (relay := document.get("relay_prices")) is not None:
+        yield _relay_of(relay).certificate()
+    if (cases := document.get("relay_cases")) is not None:
+        splits = np.array(cases["splits"], dtype=np.int64).reshape(-1, 3)
+        yield RelayCases(splits, tuple(_relay_of(prices) for prices in cases["prices"])).certificate()
+
+
+def _relay_of(part: Mapping[str, Any]) -> RelayPrices:
+    names = ("price", "relief", "shift", "most")
+    return RelayPrices(part["theta"], *(np.array(part[name], dtype=np.float64) for name in names))
+
+
+SOLVER = Solver(methods_of, assemble, method_tables, _checked, models=models_of, excerpt=_excerpt)

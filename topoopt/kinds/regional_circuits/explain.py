@@ -6,72 +6,77 @@ from dataclasses import replace
 from typing import Any
 
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.regional_circuits import RegionalCircuitsProblem
-from topoopt.core.regional_circuits_solution import RegionalCircuitsSolution
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
+from topoopt.core.result import Result
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.regional_circuits.words import time_text
+from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures
+from topoopt.kinds.regional_circuits.page import seconds
 
 SAME = 1e-6
 """Part of a time that is no gain."""
 
 
 def explain(
-    problem: RegionalCircuitsProblem | None, solution: RegionalCircuitsSolution, question: Question
+    problem: RegionalCircuitsProblem | None,
+    result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan],
+    question: Question,
 ) -> Explanation:
-    """Where the time goes, and gains.
+    """Explain where the time goes, and what changes would gain.
 
-    Raises:
-        InputError: no instance.
+    Raises
+    ------
+    InputError
+        There is no instance.
     """
+    problem = problem or result.problem
     if problem is None:
         raise InputError([Problem("needed for demands", path="--instance", allowed="the instance that was solved")])
-    value = solution.objective.value
-    gains, late = _gains(problem, solution, question)
-    slowest = max(range(len(solution.steps)), key=lambda k: solution.steps[k].transfer_s)
-    words = [
-        f"{solution.name}: {time_text(value)}, of which {time_text(solution.stall_s)} wait for circuits; one "
-        f"electrical switch of all interfaces takes {time_text(solution.switch_s)} at least.",
-        f"Step {slowest} is the longest: {time_text(solution.steps[slowest].transfer_s)}, on the switch "
-        f"{time_text(solution.steps[slowest].switch_s)}.",
+    figures, value = RegionalCircuitsFigures(problem, result.plan), result.objective.value
+    gains, overdue = _gains(problem, value, question)
+    slowest = figures.longest_step
+    sentences = [
+        f"{result.name}: {seconds(value)}, of which {seconds(figures.stall_s)} wait for circuits; one "
+        f"electrical switch of all interfaces takes {seconds(figures.switch_s)} at least.",
+        f"Step {slowest} is the longest: {seconds(figures.steps[slowest].transfer_s)}, on the switch "
+        f"{seconds(figures.steps[slowest].switch_s)}.",
         *(
-            f"{what}: {time_text(other)}"
-            + (", no gain." if other >= value * (1 - SAME) else f", {1 - other / value:.1%} less.")
-            for what, other in gains.items()
+            f"{change}: {seconds(time)}"
+            + (", no gain." if time >= value * (1 - SAME) else f", {1 - time / value:.1%} less.")
+            for change, time in gains.items()
         ),
     ]
-    figures = {
+    explained = {
         "communication_time_s": value,
-        "stall_s": solution.stall_s,
-        "switch_s": solution.switch_s,
+        "stall_s": figures.stall_s,
+        "switch_s": figures.switch_s,
         "longest_step": slowest,
-        "gains": [{"change": what, "communication_time_s": other} for what, other in gains.items()],
+        "gains": [{"change": change, "communication_time_s": time} for change, time in gains.items()],
     }
-    return Explanation(tuple(words), figures, solution.notes, late)
+    return Explanation(tuple(sentences), explained, result.notes, overdue)
 
 
-def _gains(
-    problem: RegionalCircuitsProblem, solution: RegionalCircuitsSolution, question: Question
-) -> tuple[dict[str, float], bool]:
-    """Time with one thing changed, each solved again; whether time ran out."""
-    more = tuple(ports + 1 for ports in problem.ports)
-    changes: dict[str, dict[str, Any]] = {"one port more at every server": {"ports": more}}
-    changes["a circuit's rate more of electrical interfaces"] = {
-        "electrical_rate": problem.electrical_rate + problem.circuit_rate
+def _gains(problem: RegionalCircuitsProblem, value: float, question: Question) -> tuple[dict[str, float], bool]:
+    """Return the time with one thing changed, each solved again, and whether time ran out."""
+    changes: dict[str, dict[str, Any]] = {
+        "one port more at every server": {"ports": tuple(ports + 1 for ports in problem.ports)},
+        "a circuit's rate more of electrical interfaces": {
+            "electrical_rate": problem.electrical_rate + problem.circuit_rate
+        },
     }
     if not problem.split:
         changes["pairs that use circuits and electrical network together"] = {"split": True}
     if any(problem.stalls_s):
         changes["a switch without delay"] = {"delay_s": 0.0}
     gains: dict[str, float] = {}
-    for what, change in changes.items():
+    for name, change in changes.items():
         if not question.left_s():
             return gains, True
-        other = replace(problem, **change, sha256="", document=None)
+        changed = replace(problem, **change, sha256="", document=None)
         try:
-            found = solve(other, question.options("auto"))
+            result = solve(changed, question.options("auto"))
         except LimitError:
             return gains, True
-        if found.check.ok:
-            gains[what] = min(float(found.objective.value), solution.objective.value)
+        if result.check.ok:
+            gains[name] = min(float(result.objective.value), value)
     return gains, False

@@ -1,33 +1,68 @@
-"""The methods of `topoopt solve` on circuits of a region: one literal table."""
+"""The methods of kind `regional-circuits`, and the result that their circuits amount to."""
 
 from __future__ import annotations
 
-from solvers.regional_circuits.greedy import in_turn, largest_first
-from solvers.regional_circuits.switching import FoundRegional, best_circuits, greedy_circuits, kept_circuits
-from topoopt.core.regional_circuits import RegionalCircuitsProblem
-from topoopt.kinds.kind import Effort, Method, table
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from solvers.regional_circuits import Circuits, best_circuits, greedy_circuits, in_turn, kept_circuits, largest_first
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, box_certificate
+from topoopt.core.result import Certificate, Result
+from topoopt.kinds.assembly import assembled
+from topoopt.kinds.kind import Effort, Method, Solver, table
+from topoopt.verify.regional_circuits import CHECKER
 
 
-def _matching(problem: RegionalCircuitsProblem, effort: Effort) -> FoundRegional:
+def _matching(problem: RegionalCircuitsProblem, effort: Effort) -> Circuits:
     return best_circuits(problem, effort.stop, effort.tell, effort.keep)
 
 
-def _kept(problem: RegionalCircuitsProblem, effort: Effort) -> FoundRegional:
+def _kept(problem: RegionalCircuitsProblem, effort: Effort) -> Circuits:
     return kept_circuits(problem, effort.stop)
 
 
-def _greedy(problem: RegionalCircuitsProblem, effort: Effort) -> FoundRegional:
-    return greedy_circuits(problem, effort.stop, largest_first, kept=False)
+def _greedy(problem: RegionalCircuitsProblem, effort: Effort) -> Circuits:
+    return greedy_circuits(problem, effort.stop, largest_first, fixed=False)
 
 
-def _in_turn(problem: RegionalCircuitsProblem, effort: Effort) -> FoundRegional:
-    return greedy_circuits(problem, effort.stop, in_turn, kept=True)
+def _in_turn(problem: RegionalCircuitsProblem, effort: Effort) -> Circuits:
+    return greedy_circuits(problem, effort.stop, in_turn, fixed=True)
 
 
 REGIONAL_METHODS = table(
-    Method("auto", "least time of each step by branch and bound, circuits set anew where that pays", _matching),
+    Method("auto", "least time of each step by branch and bound, circuits reconfigured where that pays", _matching),
     Method("matching", "the same", _matching),
     Method("kept", "one choice of circuits for all steps, least time of their demands added", _kept),
     Method("greedy", "MixNet's: in each step a circuit to the largest demand, over and over", _greedy),
     Method("in-turn", "one choice for all steps, whatever the demand: servers at each distance in turn", _in_turn),
+)
+
+
+def from_format_2(
+    problem: RegionalCircuitsProblem, document: Mapping[str, Any]
+) -> tuple[RegionalCircuitsPlan, tuple[Certificate, ...]]:
+    """Return the plan and the certificates of a solution file of format 2."""
+    topologies = tuple(
+        tuple((first, second, count) for first, second, count in rows) for rows in document["topologies"]
+    )
+    certificates = [
+        box_certificate(
+            row["first"], row["last"], row["bound_s"], row["tree"], [np.array(m) for m in row["multipliers"]]
+        )
+        for row in document["proofs"]
+    ]
+    return RegionalCircuitsPlan(topologies, tuple(row[0] for row in document["steps"])), tuple(certificates)
+
+
+def _assemble(problem: RegionalCircuitsProblem, circuits: Circuits, effort: Effort) -> Result[Any, Any]:
+    return assembled(problem, replace(circuits, method=effort.search.method), effort, CHECKER)
+
+
+SOLVER = Solver(
+    methods=lambda _: REGIONAL_METHODS,
+    assemble=_assemble,
+    tables=lambda _: (("", REGIONAL_METHODS),),
 )

@@ -1,115 +1,234 @@
-"""Instance files of kind `regional-circuits` to domain objects: all checks, then the build."""
+"""Instances of kind `regional-circuits`: what a user writes, and the problem that it states.
+
+Demands of the steps are matrices in the file, matrices and traces of other files, or generated traffic of experts.
+`RegionalCircuitsInstance` is the file and the keyword API; `resolve` makes the problem of it, or reports all errors.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path as FilePath
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Len
+from pydantic import Discriminator, Field, Tag
 
 from topoopt.core.arrays import Floats
+from topoopt.core.data import STRICT, FileName, Gbps, SchemaVersion
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.regional_circuits import RegionalCircuitsProblem
+from topoopt.core.regional_circuits import MAX_PORTS, MAX_SERVERS, MAX_STEPS, RegionalCircuitsProblem
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
+from topoopt.files import codec
 from topoopt.files.canonical import canonical_sha256
 from topoopt.files.demand_files import read_demand
 from topoopt.files.demand_tables import ServerNames
 from topoopt.files.demand_traces import TRACE_ENDINGS, read_trace
 from topoopt.files.documents import Document
 from topoopt.files.faults import Fault
+from topoopt.files.fields import MAX_MS
 from topoopt.files.findings import Findings, within
+from topoopt.files.search_section import SearchFile
 from topoopt.files.sections import check_demand, existing_file, matrix_rows
-from topoopt.kinds.regional_circuits.schema import (
-    MAX_STEPS,
-    FileTraffic,
-    HotExpertsTraffic,
-    RegionalCircuitsFile,
-    TrafficEntry,
-)
-from topoopt.workloads.demand_traces import HotExperts, hot_experts
+from topoopt.workloads.demand_traces import LAWS, HotExperts, hot_experts
 
 BYTES_PER_S_PER_GBPS = BYTES_PER_MS_PER_GBPS * 1e3
 
+Ports = Annotated[int, Ge(0), Le(MAX_PORTS)]
+Scale = Annotated[float, Gt(0), Le(1e18)]
+Milliseconds = Annotated[float, Ge(0), Le(MAX_MS)]
+Row = Annotated[tuple[Annotated[float, Ge(0), Le(1e18)], ...], Len(0, MAX_SERVERS)]
 
-def read_regional_circuits(document: Document) -> RegionalCircuitsProblem:
-    """Check and build.
 
-    Raises:
-        InputError: everything wrong with the file and those it names.
+@dataclass(frozen=True, kw_only=True)
+class MatrixTraffic:
+    """One step, in the file."""
+
+    __pydantic_config__ = STRICT
+
+    matrix: Annotated[tuple[Row, ...], Len(0, MAX_SERVERS)]
+    """row i, column j: bytes that server i sends to server j"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileTraffic:
+    """Steps from a file of one's own: .csv and .parquet hold one matrix, .npy and .npz one or a stack of them."""
+
+    __pydantic_config__ = STRICT
+
+    file: Annotated[str, Len(1, 1000)]
+    """relative to the folder of this file"""
+    scale: Scale = 1.0
+    """bytes of a unit in the file, e.g. those of a token"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HotExpertsTraffic:
+    """Generated: all-to-all traffic of a mixture of experts whose hot experts move from step to step."""
+
+    __pydantic_config__ = STRICT
+
+    family: Literal["hot-experts"]
+    steps: Annotated[int, Ge(1), Le(MAX_STEPS)]
+    seed: Annotated[int, Ge(0), Le(2**63 - 1)] = 0
+    """of the generator; nothing to do with the seed of the search"""
+    experts_per_server: Annotated[int, Ge(1), Le(1024)] = 1
+    law: Annotated[str, Field(json_schema_extra={"enum": [*LAWS]})] = "zipf"
+    """popularity of experts"""
+    skew: Annotated[float, Gt(0), Le(1000)] = 1.0
+    """exponent of Zipf, concentration of Dirichlet"""
+    affinity: Annotated[float, Ge(0), Le(1)] = 0.0
+    """part of a server's tokens with a law of their own"""
+    scale: Scale
+    """mean bytes of an ordered pair in a step"""
+
+
+def traffic_shape(value: object) -> str:
+    """Return the name of the class that an entry of the demands is meant for."""
+    if isinstance(value, MatrixTraffic | FileTraffic | HotExpertsTraffic):
+        return type(value).__name__
+    keys = value.keys() if isinstance(value, dict) else ()
+    if "family" in keys:
+        return "HotExpertsTraffic"
+    return "FileTraffic" if "file" in keys else "MatrixTraffic"
+
+
+Traffic = Annotated[
+    Annotated[MatrixTraffic, Tag("MatrixTraffic")]
+    | Annotated[FileTraffic, Tag("FileTraffic")]
+    | Annotated[HotExpertsTraffic, Tag("HotExpertsTraffic")],
+    Discriminator(traffic_shape),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switching:
+    """What it takes to set circuits anew."""
+
+    __pydantic_config__ = STRICT
+
+    delay_ms: Milliseconds = 0.0
+    """of the optical switch"""
+    window_ms: Milliseconds | Annotated[tuple[Milliseconds, ...], Len(0, MAX_STEPS)] = 0.0
+    """time before a step that hides the delay: one number, or one for each step"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionalCircuitsInstance:
+    """Circuits of an optical switch for the all-to-all traffic of a region, beside an electrical network."""
+
+    __pydantic_config__ = STRICT
+
+    schema_version: SchemaVersion = 1
+    """version of this file format"""
+    kind: Literal["regional-circuits"] = "regional-circuits"
+    name: FileName = "regional-circuits"
+    servers: Annotated[int, Ge(2), Le(MAX_SERVERS)]
+    """n, of the region"""
+    ports: Ports | Annotated[tuple[Ports, ...], Len(0, MAX_SERVERS)]
+    """interfaces of a server on the optical switch: one number, or one for each server"""
+    circuit_gbps: Gbps
+    """Gbit/s of a circuit, in each direction"""
+    electrical_gbps: Gbps
+    """Gbit/s of a server into the electrical network, all interfaces there together, in each direction"""
+    demands: Annotated[tuple[Traffic, ...], Len(1, MAX_STEPS)]
+    """steps that follow each other: a mapping with one of matrix, file and family"""
+    split: bool = False
+    """what the circuits of a pair cannot carry in time goes over the electrical network; false: a pair with circuits uses these alone"""  # noqa: E501
+    switching: Switching = Switching()
+    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+
+
+def resolve(document: Document) -> RegionalCircuitsProblem:
+    """Return the problem that an instance states.
+
+    Raises
+    ------
+    InputError
+        All errors of the file, and of the files that it names.
     """
-    findings, folder = Findings(), FilePath(document.file).parent
-    file = findings.shaped(RegionalCircuitsFile, document)
-    ports = [file.ports] * file.servers if isinstance(file.ports, int) else file.ports
-    if len(ports) != file.servers:
-        allowed = f"{file.servers}, one for each server"
+    findings, folder = Findings(), Path(document.file).parent
+    instance = findings.shaped(RegionalCircuitsInstance, document)
+    servers, declared = instance.servers, instance.ports
+    ports = (declared,) * servers if isinstance(declared, int) else declared
+    if len(ports) != servers:
+        allowed = f"{servers}, one for each server"
         findings.add([Fault(("ports",), "wrong number of entries", str(len(ports)), allowed)])
-    known = ServerNames(file.servers, findings.note)
-    parts = [
-        findings.attempt(partial(within, f"demands[{k}]", partial(_matrices, entry, known, folder)), ("demands", k))
-        for k, entry in enumerate(file.demands)
+    names = ServerNames(servers, findings.note)
+    matrices = [
+        findings.attempt(partial(within, f"demands[{k}]", partial(_matrices, entry, names, folder)), ("demands", k))
+        for k, entry in enumerate(instance.demands)
     ]
-    whole = [part for part in parts if part is not None]
-    demands = np.concatenate(whole) if len(whole) == len(parts) else None
+    valid = [stack for stack in matrices if stack is not None]
+    demands = np.concatenate(valid) if len(valid) == len(matrices) else None
     if demands is not None:
-        _check_steps(findings, file, demands)
+        _check_steps(findings, instance, demands)
     findings.refuse(document)
     assert demands is not None
-    windows = file.switching.window_ms
-    stated = file.model_dump(mode="json")
-    if any("file" in entry for entry in stated["demands"]):  # which counts by its content, not by its name
-        stated["demands"] = hashlib.sha256(np.ascontiguousarray(demands, dtype="<f8").tobytes()).hexdigest()
+    windows = instance.switching.window_ms
     return RegionalCircuitsProblem(
-        name=file.name,
-        servers=file.servers,
-        ports=tuple(ports),
-        circuit_rate=file.circuit_gbps * BYTES_PER_S_PER_GBPS,
-        electrical_rate=file.electrical_gbps * BYTES_PER_S_PER_GBPS,
+        name=instance.name,
+        servers=servers,
+        ports=ports,
+        circuit_rate=instance.circuit_gbps * BYTES_PER_S_PER_GBPS,
+        electrical_rate=instance.electrical_gbps * BYTES_PER_S_PER_GBPS,
         demands=demands,
-        split=file.split,
-        delay_s=file.switching.delay_ms / 1e3,
-        windows_s=tuple(one / 1e3 for one in (windows if isinstance(windows, list) else [windows] * len(demands))),
-        search=file.search.build(),
-        sha256=canonical_sha256(stated),
+        split=instance.split,
+        delay_s=instance.switching.delay_ms / 1e3,
+        windows_s=tuple(ms / 1e3 for ms in (windows if isinstance(windows, tuple) else [windows] * len(demands))),
+        search=instance.search.build(),
+        sha256=_identity(instance, demands),
         notes=tuple(findings.notes),
     )
 
 
-def _check_steps(findings: Findings, file: RegionalCircuitsFile, demands: Floats) -> None:
-    """Not too many steps, as many windows, and something sent."""
-    steps, windows = len(demands), file.switching.window_ms
+def _identity(instance: RegionalCircuitsInstance, demands: Floats) -> str:
+    """Return the hash of an instance with defaults written out; files count by their content, not by their names."""
+    document: dict[str, Any] = codec.plain(instance)
+    if any("file" in entry for entry in document["demands"]):
+        document["demands"] = hashlib.sha256(np.ascontiguousarray(demands, dtype="<f8").tobytes()).hexdigest()
+    return canonical_sha256(document)
+
+
+def _check_steps(findings: Findings, instance: RegionalCircuitsInstance, demands: Floats) -> None:
+    """Report too many steps, another number of windows, and that nothing is sent."""
+    steps, windows = len(demands), instance.switching.window_ms
     if steps > MAX_STEPS:
         findings.add([Fault(("demands",), "too many steps", str(steps), f"at most {MAX_STEPS}")])
-    if isinstance(windows, list) and len(windows) != steps:
+    if isinstance(windows, tuple) and len(windows) != steps:
         allowed = f"{steps}, one for each step"
         findings.add([Fault(("switching", "window_ms"), "wrong number of entries", str(len(windows)), allowed)])
     if not demands.any():
         findings.add([Fault(("demands",), "nothing is sent in any step", None, "a demand above 0")])
 
 
-def _matrices(entry: TrafficEntry, known: ServerNames, folder: FilePath) -> Floats:
-    """float64[k, n, n] of one entry, bytes.
+def _matrices(entry: MatrixTraffic | FileTraffic | HotExpertsTraffic, names: ServerNames, folder: Path) -> Floats:
+    """Return float64[k, n, n], the bytes of one entry.
 
-    Raises:
-        InputError: everything wrong with any of the matrices; paths are relative to the entry.
+    Raises
+    ------
+    InputError
+        All errors of the matrices; paths are relative to the entry.
     """
-    servers = known.servers
+    servers = names.servers
     if isinstance(entry, HotExpertsTraffic):
         settings = HotExperts(entry.steps, entry.experts_per_server, entry.law, entry.skew, entry.affinity)
         return hot_experts(servers, settings, seed=entry.seed) * entry.scale
-    if not isinstance(entry, FileTraffic):
-        matrix = matrix_rows(entry.matrix, servers)
+    if isinstance(entry, MatrixTraffic):
+        matrix = matrix_rows([list(row) for row in entry.matrix], servers)
         check_demand(matrix, servers, "matrix")
         return matrix[None]
     path = existing_file(folder, entry.file)
-    several = path.suffix.lower() in TRACE_ENDINGS
-    found = read_trace(path) if several else read_demand(path).placed(known, str(path))[None]
+    stacked = path.suffix.lower() in TRACE_ENDINGS
+    stack = read_trace(path) if stacked else read_demand(path).placed(names, str(path))[None]
     problems: list[Problem] = []
-    for matrix in found:
+    for matrix in stack:
         try:
             check_demand(matrix, servers, "file")
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(problems)
-    return np.asarray(found * entry.scale)
+    return np.asarray(stack * entry.scale)

@@ -10,14 +10,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.shared_cluster_jobs import JobClass, TracedJob
+from topoopt.core.shared_cluster import JobClass, TracedJob
+from topoopt.core.shared_plan import MAX_JOBS, MAX_SECONDS
 from topoopt.core.units import MIB
 from topoopt.files.faults import MAX_LISTED, nearest_text, value_text
 from topoopt.files.known_fields import used
 from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_text
-from topoopt.kinds.shared_cluster.schema import MAX_ITERATIONS, MAX_JOBS, MAX_SECONDS
 
+MAX_ITERATIONS = 10**12
 REQUIRED = ("job", "arrival_s", "class")
 OPTIONAL = ("servers", "iterations")
 FIELDS: FieldTable = {
@@ -53,8 +54,8 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _header(found: Sequence[str], lines: _Lines) -> bool:
-    names = [name.strip() for name in found]
+def _header(header: Sequence[str], lines: _Lines) -> bool:
+    names = [name.strip() for name in header]
     allowed = ", ".join(REQUIRED) + "; also " + ", ".join(OPTIONAL)
     for name in REQUIRED:
         if name not in names:
@@ -78,7 +79,7 @@ def read_trace(path: str | os.PathLike[str], classes: Sequence[JobClass]) -> tup
     lines = _Lines(file)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     jobs: list[TracedJob] = []
-    index = {one.name: place for place, one in enumerate(classes)}
+    index = {row.name: number for number, row in enumerate(classes)}
     seen: dict[str, int] = {}
     last = 0.0
     try:
@@ -131,11 +132,11 @@ def _job(
         arrival = last
     elif arrival < last:
         lines.add(line, "arrival_s", "out of order", row["arrival_s"], f"at least {last!r}, as lines are sorted by it")
-    place = index.get(row["class"])
-    if place is None:
+    number = index.get(row["class"])
+    if number is None:
         lines.add(line, "class", "unknown class", row["class"], nearest_text(row["class"], index))
     elif row.get("servers"):
-        servers = classes[place].servers
+        servers = classes[number].servers
         if _whole(row["servers"]) != servers:
             lines.add(line, "servers", "not the servers of the class", row["servers"], f"{servers}, or nothing")
     iterations = None
@@ -144,9 +145,9 @@ def _job(
         if iterations is None or not 1 <= iterations <= MAX_ITERATIONS:
             allowed = f"a whole number of 1 to {MAX_ITERATIONS:g}"
             lines.add(line, "iterations", "out of range", row["iterations"], allowed)
-    elif place is not None and classes[place].iterations is None and classes[place].duration_s is None:
+    elif number is not None and classes[number].iterations is None and classes[number].duration_s is None:
         lines.add(line, "iterations", "missing", None, "a number here, or iterations or duration_s in the class")
-    return TracedJob(name, arrival, place or 0, iterations)
+    return TracedJob(name, arrival, number or 0, iterations)
 
 
 def _whole(text: str) -> int | None:

@@ -1,5 +1,5 @@
 from topoopt.core.arrays import Floats, Ints
-from topoopt.simulate.placement.arrays import PlacementArrays
+from topoopt.simulate.placement import PlacementArrays
 
 def tails(a: PlacementArrays, device: Ints, rates: Floats) -> Floats:
     """float64[n]: longest path from the start of each operator to the end, in ms, with transfers as if each were alone.

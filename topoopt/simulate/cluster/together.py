@@ -45,9 +45,9 @@ def merge_jobs(jobs: Sequence[JobOnServers], servers: int) -> tuple[TaskGraph, I
     edges = 0
     for job, first in zip(jobs, job_ptr[:-1], strict=True):
         graph = job.graph
-        place = np.array([*job.servers, -1], dtype=np.int32)
-        source.append(place[graph.source])
-        target.append(place[graph.target])
+        number_of = np.array([*job.servers, -1], dtype=np.int32)
+        source.append(number_of[graph.source])
+        target.append(number_of[graph.target])
         used = np.unique(graph.group[graph.group >= 0])
         number = np.full(len(graph.groups) + 1, -1, dtype=np.int32)
         number[used] = len(groups) + np.arange(len(used), dtype=np.int32)
@@ -82,8 +82,8 @@ def needed_pairs(graph: TaskGraph) -> Ints:
     for members in graph.groups:
         order = np.array(members, dtype=np.int64)
         pairs.append(order * graph.servers + np.roll(order, -1))
-    found: Ints = np.unique(np.concatenate(pairs))
-    return found
+    distinct: Ints = np.unique(np.concatenate(pairs))
+    return distinct
 
 
 def shared_network(graph: TaskGraph, cluster: Cluster, build: FabricBuilder, options: FabricOptions) -> Network:
@@ -131,11 +131,11 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
     out, and there are rings for all groups of `strided_groups`, in that order.
     """
     m, n = len(servers), cluster.servers
-    place = np.array(servers, dtype=np.int64)
+    placed = np.array(servers, dtype=np.int64)
     local = strided_groups(m)
-    own = (place[:, None] * n + place[None, :]).ravel()
-    apart = np.repeat(place, m) != np.tile(place, m)
-    groups = [tuple(int(place[member]) for member in group) for group in local]
+    own = (placed[:, None] * n + placed[None, :]).ravel()
+    apart = np.repeat(placed, m) != np.tile(placed, m)
+    groups = [tuple(int(placed[member]) for member in group) for group in local]
     whole = build(cluster, groups, replace(options, pairs=np.sort(own[apart])))
     count = np.where(apart, whole.pair_ptr[own + 1] - whole.pair_ptr[own], 0)
     path = _ranges(whole.pair_ptr[own], count)
@@ -160,5 +160,5 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
 def _ranges(first: Ints, count: Ints) -> Ints:
     """first[i], first[i] + 1, ... count[i] of them, for each i in turn."""
     ends = np.cumsum(count)
-    found: Ints = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
-    return found
+    ranges: Ints = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
+    return ranges

@@ -1,22 +1,125 @@
-"""How fast the running jobs advance: alone on their shards, or sharing links."""
+"""How fast the running jobs advance: alone on their shards, or sharing links of a k-ary fat-tree.
+
+Servers fill racks of k/2 and pods of (k/2)^2 in order. With `even` paths all uplinks of a rack, and of a pod, count as
+one link; up and down carry the same, as what a job sends from a set of servers equals what it sends into it. With
+`hashed` paths the flow from server s to t takes uplink h mod k/2 of its rack and core (h div k/2) mod k/2 above it,
+with h the SplitMix64 output of seed + (65536 s + t + 1) 0x9E3779B97F4A7C15 mod 2^64.
+"""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.shared_cluster import Contention, Fabric
-from topoopt.core.shared_cluster_jobs import JobClass, JobTable
+from topoopt.core.fat_tree import fat_tree_arity
+from topoopt.core.shared_cluster import FAT_TREE, Contention, Fabric, JobClass, JobTable
 from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.native import jobs as native
-from topoopt.simulate.cluster.loads import SharedLinks, job_loads
 
 MS = 1e-3
 """Seconds."""
+
+
+# Links.
+
+
+@dataclass(frozen=True, eq=False)
+class SharedLinks:
+    """Links that jobs share; none for a non-blocking switch.
+
+    Attributes:
+        half: k/2 of the fat-tree, 0 without links.
+        racks, pods: in use.
+        hashed: flows take single paths.
+        seed: of the hash.
+        capacity_gbps: float64[L].
+    """
+
+    half: int
+    racks: int
+    pods: int
+    hashed: bool
+    seed: int
+    capacity_gbps: Floats
+
+
+def shared_links(servers: int, fabric: Fabric, server_gbps: float, seed: int) -> SharedLinks:
+    """The links of a shared fabric with servers of that rate."""
+    if fabric.kind != FAT_TREE:
+        return SharedLinks(0, 0, 0, False, 0, np.zeros(0))
+    half = fat_tree_arity(servers) // 2
+    racks, pods = -(-servers // half), -(-servers // half**2)
+    rack_gbps, pod_gbps = server_gbps / fabric.rack_ratio, server_gbps / fabric.pod_ratio
+    if fabric.paths == "hashed":
+        capacity = np.concatenate((np.full(2 * racks * half, rack_gbps), np.full(2 * pods * half**2, pod_gbps)))
+        return SharedLinks(half, racks, pods, True, seed, capacity)
+    capacity = np.concatenate((np.full(racks, rack_gbps * half), np.full(pods, pod_gbps * half**2)))
+    return SharedLinks(half, racks, pods, False, 0, capacity)
+
+
+def job_loads(links: SharedLinks, job_class: JobClass, servers: Ints) -> tuple[Ints, Floats]:
+    """Links a job uses, and traffic on each over what one of its servers sends; ring in ascending order of servers."""
+    sent = job_class.sent_bytes
+    if not links.half or sent <= 0 or len(servers) < 2:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    ring, pair = job_class.allreduce_bytes / sent, job_class.all_to_all_bytes / sent / (len(servers) - 1)
+    load = np.zeros(len(links.capacity_gbps))
+    if links.hashed:
+        _hashed_loads(servers, ring, pair, links.half, links.racks, links.pods, np.uint64(links.seed), load)
+    else:
+        _even_loads(servers, ring, pair, links.half, links.racks, load)
+    used = np.flatnonzero(load)
+    return used, load[used]
+
+
+def _even_loads(servers: Ints, ring: float, pair: float, half: int, racks: int, load: Floats) -> None:
+    """Add the traffic that leaves each rack and pod."""
+    k = len(servers)
+    for size, base in ((half, 0), (half * half, racks)):
+        block, inside = np.unique(servers // size, return_counts=True)
+        if len(block) > 1:
+            load[base + block] += ring + pair * inside * (k - inside)
+
+
+def _path(seed: np.uint64, source: int, target: Ints) -> NDArray[np.uint64]:
+    """SplitMix64 (Steele et al., OOPSLA'14) of the pairs."""
+    z = seed + (np.uint64(source * 65536 + 1) + target.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _hashed_loads(
+    servers: Ints, ring: float, pair: float, half: int, racks: int, pods: int, seed: np.uint64, load: Floats
+) -> None:
+    """Add flow by flow, source by source, that of the ring first: sums of doubles depend on the order."""
+    square = half * half
+    core_up, core_down = 2 * racks * half, 2 * racks * half + pods * square
+    for i, source in enumerate(servers.tolist()):
+        target, part = servers[[(i + 1) % len(servers)]], np.array([ring])
+        if pair > 0.0:
+            target = np.append(target, np.delete(servers, i))
+            part = np.append(part, np.full(len(servers) - 1, pair))
+        own = (target // half != source // half) & (part > 0.0)
+        target, part = target[own], part[own]
+        h = _path(seed, source, target)
+        up = (h % np.uint64(half)).astype(np.int64)
+        core = ((h // np.uint64(half)) % np.uint64(half)).astype(np.int64)
+        np.add.at(load, (source // half) * half + up, part)
+        np.add.at(load, racks * half + (target // half) * half + up, part)
+        far = target // square != source // square
+        lane, part = (up * half + core)[far], part[far]
+        np.add.at(load, core_up + (source // square) * square + lane, part)
+        np.add.at(load, core_down + (target[far] // square) * square + lane, part)
+
+
+# Work.
 
 
 class RunningWork(Protocol):
@@ -94,15 +197,15 @@ def hidden_ms(jobs: JobTable, classes: tuple[JobClass, ...], fabric: Fabric, dir
     """float64[J], h of the time model on a fabric whose `server_gbps` is known; `direct_gbps` is R of each class."""
     assert fabric.server_gbps is not None
     hidden = np.empty(len(jobs))
-    for c, one in enumerate(classes):
+    for c, row in enumerate(classes):
         own = jobs.class_index == c
-        given = dict(one.fabric_ms).get(fabric.name)
+        given = dict(row.fabric_ms).get(fabric.name)
         if given is None:
-            wire = one.sent_bytes / (direct_gbps[c] * BYTES_PER_MS_PER_GBPS)
-            hidden[own] = one.compute_ms + wire - jobs.iteration_ms[own]
+            wire = row.sent_bytes / (direct_gbps[c] * BYTES_PER_MS_PER_GBPS)
+            hidden[own] = row.compute_ms + wire - jobs.iteration_ms[own]
         else:
-            wire = one.sent_bytes / (fabric.server_gbps * BYTES_PER_MS_PER_GBPS)
-            hidden[own] = one.compute_ms + wire - given
+            wire = row.sent_bytes / (fabric.server_gbps * BYTES_PER_MS_PER_GBPS)
+            hidden[own] = row.compute_ms + wire - given
     return hidden
 
 
@@ -110,8 +213,8 @@ def alone_ms(jobs: JobTable, classes: tuple[JobClass, ...], fabric: Fabric, dire
     """float64[J], iteration of each job that has a shared fabric to itself; arguments as of `hidden_ms`."""
     assert fabric.server_gbps is not None
     own = [classes[c] for c in jobs.class_index]
-    compute = np.array([one.compute_ms for one in own])
-    wire = np.array([one.sent_bytes / BYTES_PER_MS_PER_GBPS for one in own])
+    compute = np.array([row.compute_ms for row in own])
+    wire = np.array([row.sent_bytes / BYTES_PER_MS_PER_GBPS for row in own])
     lost = np.maximum(0.0, wire / fabric.server_gbps - hidden_ms(jobs, classes, fabric, direct_gbps))
     alone: Floats = compute + lost
     return alone
@@ -133,8 +236,8 @@ class WorkShared:
         self._classes = [classes[c] for c in jobs.class_index]
         self._links = links
         self._interleaved = contention is Contention.INTERLEAVED
-        self._compute = np.array([one.compute_ms for one in self._classes])
-        self._wire = np.array([one.sent_bytes / BYTES_PER_MS_PER_GBPS for one in self._classes])  # ms at 1 Gbit/s
+        self._compute = np.array([row.compute_ms for row in self._classes])
+        self._wire = np.array([row.sent_bytes / BYTES_PER_MS_PER_GBPS for row in self._classes])  # ms at 1 Gbit/s
         self._hidden = hidden_ms(jobs, classes, fabric, direct_gbps)
         self._alone_ms = alone_ms(jobs, classes, fabric, direct_gbps)
         self._limit = np.full(len(jobs), fabric.server_gbps)
@@ -167,7 +270,7 @@ class WorkShared:
         raise AssertionError("a job on a shared fabric was moved")
 
     def _reserve(self, more: int) -> None:
-        """Room for more loads: those of ended jobs are dropped, then the pool grows."""
+        """Make space for more loads: those of ended jobs are dropped, then the pool grows."""
         if self._used + more <= len(self._link):
             return
         kept = [np.arange(self._low[job], self._high[job]) for job in self._active]
@@ -175,8 +278,8 @@ class WorkShared:
         size = max(1024, 2 * (len(chosen) + more))
         link, part = np.zeros(size, dtype=np.int64), np.zeros(size)
         link[: len(chosen)], part[: len(chosen)] = self._link[chosen], self._part[chosen]
-        ends = np.cumsum([len(each) for each in kept], dtype=np.int64)
-        self._low[self._active] = ends - np.array([len(each) for each in kept], dtype=np.int64)
+        ends = np.cumsum([len(indices) for indices in kept], dtype=np.int64)
+        self._low[self._active] = ends - np.array([len(indices) for indices in kept], dtype=np.int64)
         self._high[self._active] = ends
         self._link, self._part, self._used = link, part, len(chosen)
 

@@ -18,8 +18,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PassKind
 from topoopt.simulate.dag.named_steps import NamedSteps
-from topoopt.simulate.llm_training.rank_passes import REPLICAS, GroupCall
-from topoopt.simulate.llm_training.rank_program import ENDS, TrainingProgram
+from topoopt.simulate.llm_training.ranks import ENDS, REPLICAS, GroupCall, TrainingProgram
 
 AHEAD = (PassKind.FORWARD, PassKind.JOINED)
 

@@ -12,16 +12,24 @@ from dataclasses import replace
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown
+from topoopt.core.errors import InputError
+from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, StepEstimate, TrainingMemory
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule as S
-from topoopt.simulate.llm_training.network.stages import StagePasses, stage_times
-from topoopt.simulate.llm_training.order_times import OrderShape, OrderTimes, order_times, orders_of, shape_of
-from topoopt.simulate.llm_training.stage_parts import stage_parts
-from topoopt.simulate.llm_training.stage_table import stage_tables
-from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.llm_training.transfers import GroupRates
+from topoopt.simulate.llm_training.costs import GroupRates, iteration_traffic, ledger
+from topoopt.simulate.llm_training.network.rates import StagePasses, stage_times
+from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
+from topoopt.simulate.llm_training.times import (
+    OrderShape,
+    OrderTimes,
+    order_times,
+    orders_of,
+    shape_of,
+    stage_parts,
+    stage_tables,
+)
 from topoopt.simulate.pipeline.orders import PassOrders
+from topoopt.workloads.llm_training.facts import token_operations
 
 EQUAL = 1e-9
 """Ranks whose work differs by no more than this part of it have as much to do."""
@@ -110,3 +118,43 @@ def _busiest(shape: OrderShape, stages: StagePasses) -> Floats:
         met = met / 2.0
     of_rank = met @ load
     return np.asarray(met[int(np.argmax(of_rank >= of_rank.max() * (1.0 - EQUAL)))])
+
+
+def estimate(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StepEstimate:
+    """Time and memory of an iteration.
+
+    Raises:
+        InputError: the strategy cannot be run.
+    """
+    if problems := strategy_problems(problem, strategy):
+        raise InputError(problems)
+    return roofline_estimate(problem, strategy)
+
+
+def roofline_estimate(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates | None = None
+) -> StepEstimate:
+    """Time and memory of an iteration of a strategy that obeys the rules.
+
+    Args:
+        rates: of its groups; None: of an ideal switch.
+    """
+    model, batch, device = problem.model, problem.batch, problem.device
+    columns = columns_of([strategy], model.layers)
+    held = ledger(problem, columns)
+    sent = iteration_traffic(
+        model, problem.formats, columns, batch.length, batch.sequences, problem.cluster.gpus_per_server
+    )
+    peak = device.fp8_tflops if problem.formats.fp8 and device.fp8_tflops is not None else device.matrix_tflops
+    return StepEstimate(
+        step_breakdown(problem, strategy, rates),
+        TrainingMemory(
+            weights=float(held.weights[0]),
+            gradients=float(held.gradients[0]),
+            optimizer=float(held.optimizer[0]),
+            activations=float(held.activations[0]),
+        ),
+        token_operations(model, batch.length) * batch.tokens,
+        peak * 1e12,
+        tuple((f"{name}_sent_bytes", float(column[0])) for name, column in vars(sent).items()),
+    )

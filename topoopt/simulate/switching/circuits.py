@@ -15,7 +15,7 @@ from topoopt.core.rail_circuits import CircuitGroup, RailCircuit, RailPhase, Rai
 from topoopt.core.switched_step import SwitchedStep
 from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
 from topoopt.core.units import NS_PER_S
-from topoopt.simulate.llm_training.network.groups import rank_coordinates
+from topoopt.simulate.llm_training.network.links import rank_coordinates
 
 Lane = tuple[PortUse, int]
 Layout = dict[Lane, tuple[int, ...]]

@@ -11,13 +11,23 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.switching import PortUse, RailExchange, RailJob, SwitchSettings
-from topoopt.simulate.llm_training.layer_times import LayerTimes
-from topoopt.simulate.llm_training.network.layer_sync import layer_sync, optimizer_s
-from topoopt.simulate.llm_training.network.stages import StagePasses, pipeline_shape, stage_times
-from topoopt.simulate.llm_training.placing import WHOLE, RanksBeside, ranks_beside
+from topoopt.simulate.llm_training.costs import (
+    WHOLE,
+    GroupRates,
+    LayerTimes,
+    RanksBeside,
+    data_bytes,
+    layer_traffic,
+    ranks_beside,
+)
+from topoopt.simulate.llm_training.network.rates import (
+    StagePasses,
+    layer_sync,
+    optimizer_s,
+    pipeline_shape,
+    stage_times,
+)
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
-from topoopt.simulate.llm_training.traffic import data_bytes, layer_traffic
-from topoopt.simulate.llm_training.transfers import GroupRates
 
 TWO_WAY = (PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
 

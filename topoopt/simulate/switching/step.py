@@ -13,8 +13,7 @@ from topoopt.core.pipeline import PassKind
 from topoopt.core.switched_step import Boundary, SwitchMode
 from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
 from topoopt.native import jobs
-from topoopt.simulate.llm_training.order_times import OrderShape, orders_of
-from topoopt.simulate.llm_training.stage_parts import FORWARD, INPUTS
+from topoopt.simulate.llm_training.times import FORWARD, INPUTS, OrderShape, orders_of
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.switching.ports import exchange_s
 from topoopt.simulate.switching.shares import RailShares

@@ -1,207 +1,304 @@
-"""The checker of collectives: the schedule executed, every time recomputed, and what limits any schedule re-derived."""
+"""The checker of collectives: the schedule is executed, and what limits any schedule is derived again in rationals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
-from topoopt.core.collective_solution import CollectiveProof, CollectiveSolution
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.verdict import Tolerance, beats
-from topoopt.verify.collective.bounds import (
-    ProofError,
-    all_to_all_units,
-    allgather_ratio,
-    allreduce_units,
-    straight_units,
-    transposed_with,
-    units_out,
-    whole_vector_units,
+from topoopt.core.arrays import Floats
+from topoopt.core.collective import (
+    ROOTS_ARRAYS,
+    AllReduceProof,
+    CircuitSchedule,
+    CollectiveObjective,
+    CollectiveOp,
+    CollectivePlan,
+    CollectiveProblem,
+    CollectiveResult,
+    SteppedCollective,
+    SwitchedCollective,
+    TimeLine,
+    WeightedSet,
 )
-from topoopt.verify.collective.execute import check_blocks, check_routes, check_semantics, step_traffic
-from topoopt.verify.collective.farthest import farthest
-from topoopt.verify.collective.front import check_front
-from topoopt.verify.collective.times import busy_us, makespan_us, step_time_us
-from topoopt.verify.laws.bounds import check_claim, check_stated
-from topoopt.verify.laws.findings import CheckFindings, ViolationLog, check_identity, check_status, differs
+from topoopt.core.leaving import end_if_left
+from topoopt.core.proofs import Argument
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.result import Certificate
+from topoopt.core.verdict import Tolerance, beats
+from topoopt.verify.checker import Checker, Derivation
+from topoopt.verify.collective.execute import LAWS, Law, busy_us, route_arcs, step_time_us, step_traffic
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs, float_array, int_array
+
+Number = int | float
+Limits = Sequence[Certificate]
 
 TURNED = frozenset({CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE})
 """Collectives that are another one on the transposed network, backward."""
 
 
-def check_collective(problem: CollectiveProblem, solution: CollectiveSolution) -> CheckFindings:
-    """All laws the schedule breaks, all figures that are wrong, and every bound that is beaten or not proven.
-
-    Never raises, whatever stands in the solution; the instance is taken as valid.
-    """
-    findings = ViolationLog()
-    findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
-    findings.guard("schedule", "the schedule", lambda: _check_schedule(findings, problem, solution))
-    findings.guard("front", "the best schedules by size", lambda: _check_front(findings, problem, solution))
-    findings.guard("bound", "the bound", lambda: _check_bound(findings, problem, solution))
-    return findings.findings()
+# Constraints of a plan.
 
 
-def _check_identity(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:
-    names = ("collective", "vector_bytes", "root", "message_us", "multicast", "relaying")
-    check_identity(
-        findings, problem, solution, *((name, getattr(solution, name), getattr(problem, name)) for name in names)
+def columns_fit(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[str]:
+    """Columns are of equal length, and their entries are blocks, nodes and routes that exist; steps ascend."""
+    nodes, routes = problem.network.nodes, plan.routes
+    blocks, sends = len(plan.block_units), len(plan.send_step)
+    columns = (
+        ("block_units", blocks, 1, 1 << 60),
+        ("block_owner", blocks, 0, nodes - 1),
+        ("block_target", blocks, -1, nodes - 1),
+        ("send_step", sends, 0, 1 << 30),
+        ("send_block", sends, 0, blocks - 1),
+        ("send_route", sends, 0, len(routes) - 1),
+        ("send_reduce", sends, 0, 1),
     )
-    own, given = solution.network, problem.network
-    arrays = ("is_switch", "arcs", "units", "latency_us")
-    same = all(np.array_equal(getattr(own, name), getattr(given, name)) for name in arrays)
-    if not same or own.unit_gbytes_per_s != given.unit_gbytes_per_s or own.names != given.names:
-        findings.add("network", "the solution has another network than the instance")
-    if own.origin != given.origin:
-        findings.add("network", f"the network is {given.origin!r}, not {own.origin!r}")
+    for name, length, least, largest in columns:
+        values = int_array(getattr(plan, name), 1)
+        if values is None or len(values) != length:
+            yield f"{name} is not a column of {length} whole numbers"
+        elif length and not (least <= values.min() and values.max() <= largest):
+            yield f"{name} has entries outside {least} to {largest}"
+    if any(not 0 <= node < nodes for route in routes for node in route) or min(map(len, routes), default=2) < 2:
+        yield f"routes of fewer than two nodes, or of others than 0 to {nodes - 1}"
+    if sum(plan.block_units.tolist()) > 1 << 60:
+        yield "more units than can be counted"
+    if (np.diff(plan.send_step) < 0).any():
+        yield "sends that are not in the order of their steps"
 
 
-def _check_schedule(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:
-    schedule = solution.schedule
-    arcs = check_routes(findings, problem, schedule)
-    if arcs is None or not check_blocks(findings, problem, schedule):
+def routes_used(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[str]:
+    """Every route is taken by some send."""
+    for route in np.setdiff1d(np.arange(len(plan.routes)), plan.send_route):
+        yield f"route {list(plan.routes[route])} is not used"
+
+
+def steps_limited(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[str]:
+    """No more steps than the instance allows, in the schedule and in those of other sizes."""
+    if problem.steps is None:
         return
-    check_semantics(findings, problem, schedule)
-    if not findings.clean:
+    if plan.schedule.steps > problem.steps:
+        yield f"{plan.schedule.steps} steps, at most {problem.steps}"
+    for index, line in enumerate(plan.front):
+        if line.steps > problem.steps:
+            yield f"entry {index} of the front takes {line.steps} steps, at most {problem.steps}"
+
+
+def front_consistent(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[str]:
+    """Each entry of a front is best for some size; the schedule of the plan is the entry of its own size."""
+    lines = plan.front
+    if (problem.objective is CollectiveObjective.PARETO) != bool(lines):
+        yield "best schedules by size where they are not sought" if lines else "no schedules by size"
+    if not lines or problem.objective is not CollectiveObjective.PARETO:
         return
-    unused = np.setdiff1d(np.arange(len(schedule.routes)), schedule.sends.route)
-    findings.add_each("route", unused, lambda k: f"route {list(schedule.routes[k])} is not used")
-    if problem.steps is not None and schedule.steps > problem.steps:
-        findings.add("steps", f"{schedule.steps} steps, at most {problem.steps}")
-    traffic = step_traffic(problem.network, schedule, arcs, multicast=problem.multicast)
-    takes = {
-        "makespan_us": makespan_us(problem, schedule, arcs),
-        "step_us": step_time_us(problem, schedule, traffic),
-        "busy_us": busy_us(problem, schedule, traffic),
-    }
-    for name, due in takes.items():
-        stated = getattr(solution.times, name)
-        if stated is not None and differs(stated, due, Tolerance.LONG_SUMS.relative):
-            findings.add("time", f"{name} is {stated!r}, the schedule takes {due!r}")
-    _check_objective(findings, problem, solution, takes)
+    numbers = float_array([(line.latency_us, line.us_per_mbyte) for line in lines], 2)
+    if numbers is None or not np.isfinite(numbers).all():
+        yield "times that are no numbers"
+        return
+    starts = [1]
+    for index, (slow, fast) in enumerate(itertools.pairwise(lines), start=1):
+        if not (fast.us_per_mbyte < slow.us_per_mbyte and fast.latency_us > slow.latency_us):
+            yield f"entry {index} of the front is better than entry {index - 1} for all sizes, or for none"
+            return
+        starts.append(_takes_over(slow, fast))
+        if starts[-1] <= starts[-2]:
+            yield f"entry {index - 1} of the front is best for no size"
+    size = problem.vector_bytes
+    line = next(line for start, line in zip(starts[::-1], lines[::-1], strict=True) if start <= size)
+    time, expected = _step_time_us(problem, plan), line.time_us(size)
+    if differs(time, expected, Tolerance.LONG_SUMS.relative):
+        yield f"the schedule takes {time!r} us, the best one of its size {expected!r}"
+    if plan.schedule.steps != line.steps:
+        yield f"the schedule takes {plan.schedule.steps} steps, the best one of its size {line.steps}"
 
 
-def _check_objective(
-    findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution, takes: Mapping[str, float]
-) -> None:
-    name, value, unit, said = objective_of(problem, solution.schedule.steps, takes)
-    objective = solution.objective
-    if (objective.name, objective.unit) != (name, unit):
-        findings.add("objective", f"the objective is {objective.name} in {objective.unit}, {name} in {unit} expected")
-    if differs(objective.value, value, Tolerance.LONG_SUMS.relative):
-        findings.add("objective", f"{name} is {objective.value!r}, {value!r} expected")
-    for time in ("step_us", "busy_us"):
-        if (getattr(solution.times, time) is None) != (time == said):
-            findings.add("time", f"{time} must stand {'in the objective' if time == said else 'among the times'}, once")
+def _takes_over(slow: TimeLine, fast: TimeLine) -> int:
+    """Whole bytes from which the second takes no more time than the first."""
+    return max(math.ceil((fast.latency_us - slow.latency_us) / (slow.us_per_mbyte - fast.us_per_mbyte) * 1e6), 1)
 
 
-def objective_of(
-    problem: CollectiveProblem, steps: int, takes: Mapping[str, float]
-) -> tuple[str, float, str, str | None]:
-    """Name, value and unit that the times of a schedule come to; and which of them it says."""
+def front_within_bounds(problem: CollectiveProblem, result: CollectiveResult) -> Iterator[str]:
+    """No entry of a front beats the bounds on what messages and bytes take."""
+    if not result.plan.front:
+        return
+    least_us, tolerance = slowest_message_us(problem), Tolerance.LONG_SUMS
+    least_per_mbyte = float(bandwidth_us(problem, result.certificates)) / problem.vector_bytes * 1e6
+    for index, line in enumerate(result.plan.front):
+        if beats(line.latency_us, least_us, tolerance):
+            yield f"entry {index} takes {line.latency_us!r} us of messages, at least {least_us!r} expected"
+        if beats(line.us_per_mbyte, least_per_mbyte, tolerance):
+            yield f"entry {index} takes {line.us_per_mbyte!r} us/MB, at least {least_per_mbyte!r} expected"
+
+
+def front_unchecked(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[tuple[str, str]]:
+    """Name what of a front no other figure confirms."""
+    if plan.front:
+        others = "" if len(plan.front) == 1 else ", steps of other sizes than that of the instance"
+        yield f"front: method, pieces{others}", "of the schedules behind it only that of the solution is kept"
+
+
+# Objective.
+
+
+def objective_name(problem: CollectiveProblem) -> tuple[str, str]:
+    """Return name and unit of the objective."""
+    names = {CollectiveObjective.LATENCY: ("steps", "steps"), CollectiveObjective.THROUGHPUT: ("algbw", "GB/s")}
+    return names.get(problem.objective, ("time", "us"))
+
+
+def objective_value(problem: CollectiveProblem, plan: CollectivePlan) -> float:
+    """Return the steps of the schedule, its bytes a second on the fullest link, or the time of all its steps."""
+    schedule = plan.schedule
     if problem.objective is CollectiveObjective.LATENCY:
-        return "steps", float(steps), "steps", None
+        return float(schedule.steps)
     if problem.objective is CollectiveObjective.THROUGHPUT:
-        return "algbw", problem.vector_bytes / takes["busy_us"] / 1e3, "GB/s", "busy_us"
-    return "time", takes["step_us"], "us", "step_us"
+        arcs = route_arcs(problem.network, schedule.routes)
+        traffic = step_traffic(problem.network, schedule, arcs, multicast=problem.multicast)
+        return problem.vector_bytes / busy_us(problem, schedule, traffic) / 1e3
+    return _step_time_us(problem, plan)
 
 
-def _check_bound(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:
-    value, maximise = solution.objective.value, problem.objective is CollectiveObjective.THROUGHPUT
-    derivations = {argument_of(problem): lambda: proven_bound(problem, solution.proof).value}
-    check_stated(findings, solution.bound, derivations, value, maximise=maximise)
-    check_claim(findings, solution, (), maximise=maximise)
-    if beats(value, solution.bound.value, Tolerance.LONG_SUMS, maximise=maximise):
-        findings.add("bound", f"{solution.objective.name} {value!r} is better than its bound {solution.bound.value!r}")
-    check_status(findings, solution, Tolerance.LONG_SUMS, maximise=maximise)
+def _step_time_us(problem: CollectiveProblem, plan: CollectivePlan) -> float:
+    arcs = route_arcs(problem.network, plan.routes)
+    traffic = step_traffic(problem.network, plan.schedule, arcs, multicast=problem.multicast)
+    return step_time_us(problem, plan.schedule, traffic)
 
 
-def _check_front(findings: ViolationLog, problem: CollectiveProblem, solution: CollectiveSolution) -> None:
-    per_mbyte = float(bandwidth_us(problem, solution.proof)) / problem.vector_bytes * 1e6
-    check_front(findings, problem, solution, slowest_message_us(problem), per_mbyte)
+# Bounds.
 
 
 def copies_count(problem: CollectiveProblem) -> bool:
-    """Whether switches that copy could do better than sets of trees or straight paths: then cuts alone bound."""
+    """Return whether switches that copy could do better than sets of trees or straight paths: then cuts alone bound."""
     return problem.multicast and problem.collective is not CollectiveOp.ALL_TO_ALL
 
 
-def argument_of(problem: CollectiveProblem) -> Argument:
-    """What a bound on the objective of a problem rests on."""
-    if problem.objective is CollectiveObjective.LATENCY:
-        return Argument.RANK_DISTANCES
-    if copies_count(problem):
-        return Argument.NETWORK_CUT
-    if not problem.relaying:
-        return Argument.PAIR_LENGTHS
-    others = {
-        CollectiveOp.ALLREDUCE: Argument.ALLREDUCE_ROOTS,
-        CollectiveOp.ALL_TO_ALL: Argument.PAIR_LENGTHS,
-    }
-    return others.get(problem.collective, Argument.NETWORK_CUT)
+def expected_certificates(problem: CollectiveProblem) -> tuple[Argument, ...]:
+    """Return the arguments of the certificates of a problem; the first one bounds what bytes take."""
+    if problem.collective is CollectiveOp.ALL_TO_ALL or not (problem.relaying or problem.multicast):
+        return (Argument.PAIR_LENGTHS,)
+    if problem.collective is CollectiveOp.ALLREDUCE and not copies_count(problem):
+        return Argument.ALLREDUCE_ROOTS, Argument.NETWORK_CUT
+    return (Argument.NETWORK_CUT,)
 
 
-def proven_bound(problem: CollectiveProblem, proof: CollectiveProof) -> Bound:
-    """Bound on the objective of a problem, in its unit.
+def arguments(problem: CollectiveProblem) -> Mapping[Argument, Derivation]:
+    """Return the one argument that counts for a problem."""
+    latency = problem.objective is CollectiveObjective.LATENCY
+    return {Argument.RANK_DISTANCES if latency else expected_certificates(problem)[0]: proven_value}
 
-    Raises:
-        ProofError: a cut, multipliers or lengths that prove nothing.
+
+def proven_value(problem: CollectiveProblem, certificates: Limits) -> float:
+    """Return the bound on the objective, in its unit.
+
+    Raises
+    ------
+    ProofError
+        A cut, multipliers or lengths that prove nothing.
     """
-    network = problem.network
+    bandwidth = float(bandwidth_us(problem, certificates))
     if problem.objective is CollectiveObjective.LATENCY:
-        return Bound(float(fewest_steps(network, problem)), Argument.RANK_DISTANCES)
-    bandwidth = float(bandwidth_us(problem, proof))
+        return float(fewest_steps(problem.network, problem))
     if problem.objective is CollectiveObjective.THROUGHPUT:
-        return Bound(problem.vector_bytes / bandwidth / 1e3, argument_of(problem))
-    one = problem.message_us + float(network.latency_us.min())
-    return Bound(max(bandwidth + one, slowest_message_us(problem)), argument_of(problem))
+        return problem.vector_bytes / bandwidth / 1e3
+    message_us = problem.message_us + float(problem.network.latency_us.min())
+    return max(bandwidth + message_us, slowest_message_us(problem))
 
 
-def bandwidth_us(problem: CollectiveProblem, proof: CollectiveProof) -> Fraction:
-    """us that the bytes of any schedule take: through the cut, by the multipliers, or over the lengths.
+def bandwidth_us(problem: CollectiveProblem, certificates: Limits) -> Fraction:
+    """Return the us that the bytes of any schedule take: through the cut, by the multipliers, or over the lengths.
 
-    Raises:
-        ProofError: they prove nothing.
+    Raises
+    ------
+    ProofError
+        The certificates are not those of the problem, or prove nothing.
     """
-    network, wanted = problem.network, problem.collective
+    expected = expected_certificates(problem)
+    if tuple(certificate.argument for certificate in certificates) != expected:
+        raise ProofError(f"certificates for {', '.join(expected)} expected, in this order")
+    network, collective, certificate = problem.network, problem.collective, certificates[0]
     per_unit = Fraction(problem.vector_bytes) / network.unit_gbytes_per_s / 1000
-    ranks = len(network.ranks)
-    if wanted is CollectiveOp.ALL_TO_ALL:
-        if proof.lengths is None:
-            raise ProofError("lengths are missing")
-        return per_unit / ranks / all_to_all_units(network, proof.lengths.tolist(), relaying=problem.relaying)
-    if not problem.relaying and not copies_count(problem):
-        if proof.lengths is None:
-            raise ProofError("lengths are missing")
-        root = int(network.ranks[problem.root])
-        return per_unit / straight_units(network, proof.lengths.tolist(), wanted, root)
-    if wanted is CollectiveOp.ALLREDUCE and copies_count(problem):
-        return per_unit / whole_vector_units(network, proof.cut)
-    if wanted is CollectiveOp.ALLREDUCE:
-        if proof.allreduce is None:
-            raise ProofError("multipliers are missing")
-        return per_unit / allreduce_units(network, proof.allreduce)
-    forward = network.transposed() if wanted in TURNED else network
-    if wanted in (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER):
-        return per_unit / ranks * allgather_ratio(forward, proof.cut)
-    root, inside = int(network.ranks[problem.root]), set(proof.cut)
-    if root not in inside or set(network.ranks.tolist()) <= inside or units_out(forward, inside) == 0:
+    ranks, root = len(network.ranks), int(network.ranks[problem.root])
+    if collective is CollectiveOp.ALL_TO_ALL:
+        return per_unit / ranks / all_to_all_units(network, _lengths(certificate), relaying=problem.relaying)
+    if certificate.argument is Argument.PAIR_LENGTHS:
+        return per_unit / straight_units(network, _lengths(certificate), collective, root)
+    if certificate.argument is Argument.ALLREDUCE_ROOTS:
+        allgather_ratio(network, _cut(certificates[1]))  # the cut for people is one, too
+        return per_unit / allreduce_units(network, _multipliers(certificate))
+    cut = _cut(certificate)
+    if collective is CollectiveOp.ALLREDUCE:
+        return per_unit / whole_vector_units(network, cut)
+    forward = network.transposed() if collective in TURNED else network
+    if collective in (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER):
+        return per_unit / ranks * allgather_ratio(forward, cut)
+    inside = set(cut)
+    if root not in inside or ranks_in(network, cut) == set(network.ranks.tolist()) or units_out(forward, inside) == 0:
         raise ProofError("a cut has the root inside and some rank outside")
     return per_unit / units_out(forward, inside)
 
 
+def _cut(certificate: Certificate) -> list[int]:
+    """Return the nodes of a cut, in ascending order."""
+    (nodes,) = _vectors(certificate, "nodes")
+    if sorted(set(nodes)) != nodes:
+        raise ProofError("the nodes of a cut ascend")
+    return nodes
+
+
+def _lengths(certificate: Certificate) -> list[int]:
+    return _vectors(certificate, "lengths")[0]
+
+
+def _multipliers(certificate: Certificate) -> AllReduceProof:
+    """Return the sets and potentials of an AllReduce."""
+    size, nodes, reduces, weight, weight_over, potential, potential_over = _vectors(certificate, *ROOTS_ARRAYS)
+    count = sum(flag == 0 for flag in reduces)
+    if min(weight_over + potential_over, default=1) < 1 or min(size, default=0) < 0 or sum(size) != len(nodes):
+        raise ProofError("fractions over numbers below 1, or sets of other sizes than they have nodes")
+    if reduces != [0] * count + [1] * (len(size) - count) or len(potential) % 2:
+        raise ProofError("sets of broadcasts come before those of reductions, and both have a potential for each node")
+    ends = list(itertools.accumulate(size, initial=0))
+    weights = _fractions(weight, weight_over)
+    sets = [
+        WeightedSet(tuple(nodes[low:high]), number)
+        for (low, high), number in zip(itertools.pairwise(ends), weights, strict=True)
+    ]
+    potentials = _fractions(potential, potential_over)
+    half = len(potentials) // 2
+    return AllReduceProof(tuple(sets[:count]), tuple(sets[count:]), potentials[:half], potentials[half:])
+
+
+def _fractions(numerators: list[int], denominators: list[int]) -> tuple[Fraction, ...]:
+    return tuple(Fraction(above, below) for above, below in zip(numerators, denominators, strict=True))
+
+
+def _vectors(certificate: Certificate, *names: str) -> list[list[int]]:
+    """Return the vectors of a certificate, which has no others, as whole numbers of Python.
+
+    Raises
+    ------
+    ProofError
+        A vector is missing, one too many, or not of whole numbers.
+    """
+    vectors = [int_array(certificate[name], 1) for name in names]
+    if set(certificate.arrays) != set(names) or any(vector is None for vector in vectors):
+        raise ProofError(f"vectors of whole numbers expected: {', '.join(names)}")
+    return [vector.tolist() for vector in vectors if vector is not None]
+
+
 def fewest_steps(network: RatedNetwork, problem: CollectiveProblem) -> int:
-    """Messages that some byte needs one after the other: a link into a rank, or between ranks, counts one."""
+    """Return the messages that some byte needs one after the other: a link into a rank, or between ranks, is one."""
     lengths = [int(not network.is_switch[head]) for head in network.arcs[:, 1]]
     return int(_farthest(problem, lengths))
 
 
 def slowest_message_us(problem: CollectiveProblem) -> float:
-    """Least time in which something can come from the rank that is farthest, whatever its size."""
+    """Return the least time in which something can come from the farthest rank, whatever its size."""
     network = problem.network
     lengths = [
         float(latency) + (0.0 if network.is_switch[head] else problem.message_us)
@@ -211,9 +308,347 @@ def slowest_message_us(problem: CollectiveProblem) -> float:
 
 
 def _farthest(problem: CollectiveProblem, lengths: list[int] | list[float]) -> float:
-    """Largest of the distances that the collective must cover."""
-    network, wanted = problem.network, problem.collective
+    """Return the largest of the distances that the collective must cover."""
+    network, collective = problem.network, problem.collective
     root = int(network.ranks[problem.root])
-    sources = [root] if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE) else network.ranks.tolist()
-    forward, own = transposed_with(network, lengths) if wanted is CollectiveOp.REDUCE else (network, lengths)
-    return farthest(forward, own, sources, relaying=problem.relaying)
+    rooted = collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE)
+    sources = [root] if rooted else network.ranks.tolist()
+    forward, along = transposed_with(network, lengths) if collective is CollectiveOp.REDUCE else (network, lengths)
+    return farthest(forward, along, sources, relaying=problem.relaying)
+
+
+class ProofError(ValueError):
+    """Sets or multipliers that prove nothing."""
+
+
+def units_out(network: RatedNetwork, inside: Collection[int]) -> int:
+    """Units of the links that leave a set."""
+    return sum(
+        int(units)
+        for (tail, head), units in zip(network.arcs.tolist(), network.units.tolist(), strict=True)
+        if tail in inside and head not in inside
+    )
+
+
+def ranks_in(network: RatedNetwork, nodes: Iterable[int]) -> set[int]:
+    """The ranks of a set of nodes.
+
+    Raises:
+        ProofError: a node that does not exist.
+    """
+    given = set(nodes)
+    if not given <= set(range(network.nodes)):
+        raise ProofError("a set with nodes that do not exist")
+    return {node for node in given if not network.is_switch[node]}
+
+
+def allgather_ratio(network: RatedNetwork, nodes: Iterable[int]) -> Fraction:
+    """Ranks in a set over the units out of it: an AllGather of M bytes takes (M/N) times this at least.
+
+    Raises:
+        ProofError: all ranks are inside, or none.
+    """
+    inside = set(nodes)
+    ranks = ranks_in(network, inside)
+    if not 0 < len(ranks) < len(network.ranks):
+        raise ProofError("a cut has some ranks inside and some outside")
+    out = units_out(network, inside)
+    if out == 0:
+        raise ProofError("nothing leaves the set")
+    return Fraction(len(ranks), out)
+
+
+def whole_vector_units(network: RatedNetwork, nodes: Iterable[int]) -> int:
+    """Units out of a set with ranks inside and outside: the vector of an AllReduce leaves it once at least.
+
+    What ranks outside end with holds what is inside; even where switches copy no set of bytes says it in less.
+
+    Raises:
+        ProofError: all ranks are inside, or none.
+    """
+    inside = set(nodes)
+    if not 0 < len(ranks_in(network, inside)) < len(network.ranks):
+        raise ProofError("a cut has some ranks inside and some outside")
+    out = units_out(network, inside)
+    if out == 0:
+        raise ProofError("nothing leaves the set")
+    return out
+
+
+def allreduce_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction:
+    """Upper bound on the rate X of AllReduce, in units, that the multipliers prove (M bytes take M / X at least).
+
+    Raises:
+        ProofError: weights that are not above 0, sets with all ranks, potentials at ranks, ranks in no set.
+    """
+    cover = dict.fromkeys(network.ranks.tolist(), Fraction(0))
+    broadcast = _prices(network, proof.broadcast, proof.broadcast_potential, cover, leaving=True)
+    reduced = _prices(network, proof.reduce, proof.reduce_potential, cover, leaving=False)
+    least = min(cover.values())
+    if least <= 0:
+        raise ProofError("a rank is in no set")
+    prices = [max(out, into, Fraction(0)) for out, into in zip(broadcast, reduced, strict=True)]
+    return sum((int(units) * price for units, price in zip(network.units, prices, strict=True)), Fraction(0)) / least
+
+
+def _prices(
+    network: RatedNetwork,
+    sets: Sequence[WeightedSet],
+    potential: Sequence[Fraction],
+    cover: dict[int, Fraction],
+    *,
+    leaving: bool,
+) -> list[Fraction]:
+    """Price of one unit on each arc; the weights of sets are added to `cover`."""
+    if len(potential) != network.nodes or any(potential[rank] != 0 for rank in network.ranks):
+        raise ProofError("one potential for each node expected, 0 at ranks")
+    arcs = network.arcs.tolist()
+    prices = [potential[tail] - potential[head] for tail, head in arcs]
+    for weighted in sets:
+        inside, ranks = set(weighted.nodes), ranks_in(network, weighted.nodes)
+        if weighted.weight <= 0 or len(ranks) == len(cover):
+            raise ProofError("a set with all ranks, or of no weight")
+        for rank in ranks:
+            cover[rank] += weighted.weight
+        for arc, (tail, head) in enumerate(arcs):
+            if (tail in inside and head not in inside) if leaving else (tail not in inside and head in inside):
+                prices[arc] += weighted.weight
+    return prices
+
+
+def all_to_all_units(network: RatedNetwork, lengths: Sequence[int], *, relaying: bool) -> Fraction:
+    """Upper bound on the rate of every ordered pair, in units, that lengths of links prove.
+
+    What all pairs send at rate lambda takes lambda times the sum of their distances, of the sum of units times lengths.
+
+    Raises:
+        ProofError: negative lengths, another number of them than links, no distance at all.
+    """
+    if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0:
+        raise ProofError("one length for each link expected, none below 0")
+    capacity = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
+    distance = sum(
+        sum(distances(network, rank, lengths, relaying=relaying).values()) for rank in network.ranks.tolist()
+    )
+    if distance <= 0:
+        raise ProofError("no ranks are apart by these lengths")
+    return Fraction(capacity) / Fraction(distance)
+
+
+def straight_units(network: RatedNetwork, lengths: Sequence[int], collective: CollectiveOp, root: int) -> Fraction:
+    """Upper bound on the rate of the vector, in units, where ranks do not relay, that lengths of links prove.
+
+    Every rank sends each other one its shard (AllGather; a ReduceScatter the same backward), the root its vector to all
+    (broadcast; a reduction backward). In an AllReduce all send what is rooted at a rank there and get it back: of all
+    ranks the one for which that is shortest counts.
+
+    Raises:
+        ProofError: as `all_to_all_units`.
+    """
+    if collective in (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER):
+        return all_to_all_units(network, lengths, relaying=False) * len(network.ranks)
+    if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0:
+        raise ProofError("one length for each link expected, none below 0")
+    capacity = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
+    backward, turned = transposed_with(network, lengths)
+
+    def back(rank: int) -> Number:
+        return sum(distances(network, rank, lengths, relaying=False).values())
+
+    def there(rank: int) -> Number:
+        return sum(distances(backward, rank, turned, relaying=False).values())
+
+    if collective is CollectiveOp.ALLREDUCE:
+        distance = min(there(rank) + back(rank) for rank in network.ranks.tolist())
+    else:
+        distance = back(root) if collective is CollectiveOp.BROADCAST else there(root)
+    if distance <= 0:
+        raise ProofError("no ranks are apart by these lengths")
+    return Fraction(capacity) / Fraction(distance)
+
+
+def transposed_with(network: RatedNetwork, lengths: Sequence[Number]) -> tuple[RatedNetwork, list[Number]]:
+    """Every link turned round, and their lengths in the order they have then."""
+    turned = network.transposed()
+    length = {(head, tail): own for (tail, head), own in zip(network.arcs.tolist(), lengths, strict=True)}
+    return turned, [length[tail, head] for tail, head in turned.arcs.tolist()]
+
+
+def distances(
+    network: RatedNetwork, source: int, lengths: Sequence[Number], *, relaying: bool = True
+) -> dict[int, Number]:
+    """Return the shortest distance from a rank to every other one (Dijkstra, in the numbers of the lengths).
+
+    Parameters
+    ----------
+    relaying : whether paths may lead through other ranks.
+
+    Raises
+    ------
+    ProofError
+        A rank is out of reach.
+    """
+    out: dict[int, list[tuple[int, Number]]] = {}
+    for (tail, head), length in zip(network.arcs.tolist(), lengths, strict=True):
+        out.setdefault(tail, []).append((head, length))
+    final: dict[int, Number] = {}
+    heap: list[tuple[Number, int]] = [(0, source)]
+    while heap:
+        distance, node = heapq.heappop(heap)
+        if node in final:
+            continue
+        final[node] = distance
+        if relaying or node == source or network.is_switch[node]:
+            for head, length in out.get(node, ()):
+                if head not in final:
+                    heapq.heappush(heap, (distance + length, head))
+    others = {int(rank): final[rank] for rank in network.ranks.tolist() if rank in final and rank != source}
+    if len(others) < len(network.ranks) - 1:
+        raise ProofError("a rank out of reach")
+    return others
+
+
+def farthest(network: RatedNetwork, lengths: Sequence[float], sources: Sequence[int], *, relaying: bool) -> float:
+    """Largest distance from one of some ranks to any other rank.
+
+    Args:
+        lengths: not negative, one for each arc.
+        relaying: whether ways may lead through other ranks.
+
+    Raises:
+        ProofError: a rank out of reach.
+    """
+    far = _distances(network, np.array(lengths, dtype=np.float64), np.array(sources), relaying)[network.ranks]
+    if not np.isfinite(far).all():
+        raise ProofError("a rank out of reach")
+    return float(far.max())
+
+
+def _distances(network: RatedNetwork, lengths: Floats, sources: np.ndarray, relaying: bool) -> Floats:
+    """float64[V, sources]: from each source; infinite where there is no way."""
+    order = np.argsort(network.arcs[:, 1], kind="stable")
+    tails, heads = network.arcs[order].T
+    reached, first = np.unique(heads, return_index=True)
+    far = np.full((network.nodes, len(sources)), np.inf)
+    far[sources, np.arange(len(sources))] = 0.0
+    # Over these links and from these sources nothing is passed on.
+    ends_here = (not relaying) & ~network.is_switch[tails][:, None] & (tails[:, None] != sources)
+    while True:
+        end_if_left()
+        over = far[tails] + lengths[order][:, None]
+        over[ends_here] = np.inf
+        less = np.minimum(far[reached], np.minimum.reduceat(over, first, axis=0))
+        if np.array_equal(less, far[reached]):
+            return far
+        far[reached] = less
+
+
+# Collectives on circuits.
+
+ROUNDING = 1e-9
+
+
+def check_circuits(problem: SwitchedCollective, schedule: CircuitSchedule) -> CheckFindings:
+    """Steps, time, and that no schedule of circuits is faster (backwards from the last step)."""
+    log = ViolationLog()
+    steps = _steps(problem)
+    same = len(steps) == len(schedule.steps) and all(
+        a[0] == b[0] and not differs(a[1], b[1], ROUNDING) for a, b in zip(steps, schedule.steps, strict=True)
+    )
+    if not same or len(schedule.circuits) != len(steps):
+        log.add("steps", "the steps are not those of the collective")
+        return log.findings()
+    states = {1, *(distance for distance, _ in steps)}
+    if not set(schedule.circuits) <= states:
+        log.add("circuits", "circuits of distances that no step has")
+        return log.findings()
+    table = [{state: _seconds(problem, *step, state) for state in states} for step in steps]
+    time_s, before = 0.0, 1
+    for row, circuits in zip(table, schedule.circuits, strict=True):
+        time_s += row[circuits] + (schedule.delay_s if circuits != before else 0.0)
+        before = circuits
+    least = dict.fromkeys(states, 0.0)
+    for row in reversed(table):
+        behind = {state: row[state] + least[state] for state in states}
+        best = min(behind.values()) + schedule.delay_s
+        least = {state: min(behind[state], best) for state in states}
+    never = sum(row[1] for row in table)
+    for name, declared, value in (("time_s", schedule.time_s, time_s), ("never_s", schedule.never_s, never)):
+        if differs(declared, value, ROUNDING):
+            log.add("figure", f"{name} comes to {value!r}, not {declared!r}")
+    if differs(schedule.time_s, least[1], ROUNDING):
+        log.add("optimum", f"{least[1]!r} s can be reached, not {schedule.time_s!r}")
+    return log.findings()
+
+
+def _steps(problem: SwitchedCollective) -> list[tuple[int, float]]:
+    n, size = problem.ranks, problem.vector_bytes
+    if problem.collective is SteppedCollective.RING:
+        return [(1, 0.5 * size / n) for _ in range(2 * n - 2)]
+    if problem.collective is SteppedCollective.ALL_TO_ALL:
+        return [(s, size / n) for s in range(1, n) if 2 * s <= n]
+    halving, part, distance = [], size, 1
+    while distance < n:
+        part /= 2
+        halving.append((-distance, part))
+        distance *= 2
+    return halving + halving[::-1]
+
+
+def _seconds(problem: SwitchedCollective, distance: int, size: float, circuits: int) -> float:
+    """Of a step: the fullest circuit, every rank's bytes passed on the shorter way, half each where both are alike."""
+    n, load = problem.ranks, defaultdict[tuple[int, int], float](float)
+    if circuits < 0:
+        if distance != circuits:
+            return float("inf")
+        return problem.step_s + size / (problem.ports * problem.bytes_per_s)
+    for rank in range(n):
+        targets = [rank ^ -distance] if distance < 0 else [(rank + distance) % n, (rank - distance) % n]
+        part = size / 2 if len(set(targets)) < len(targets) else size
+        for target in targets:
+            if not _pass_on(load, rank, target, part, circuits, n):
+                return float("inf")
+    return problem.step_s + max(load.values()) / (problem.ports / 2 * problem.bytes_per_s)
+
+
+def _pass_on(load: dict[tuple[int, int], float], rank: int, target: int, size: float, circuits: int, n: int) -> bool:
+    """Send bytes along the shorter way; False: there is none."""
+    routes = []
+    for step in (circuits, -circuits):
+        at = rank
+        route: list[tuple[int, int]] = []
+        while at != target and len(route) < n:
+            route.append((at, step))
+            at = (at + step) % n
+        if at != target:
+            return False
+        routes.append(route)
+    least = min(map(len, routes))
+    short = [route for route in routes if len(route) == least]
+    for route in short:
+        for arc in route:
+            load[arc] += size / len(short)
+    return True
+
+
+def _of_schedule(law: Law) -> Callable[[CollectiveProblem, CollectivePlan], Iterator[str]]:
+    return lambda problem, plan: law(problem, plan.schedule)
+
+
+CHECKER = Checker(
+    objective=objective_name,
+    constraints=(
+        ("columns", columns_fit),
+        *((code, _of_schedule(law)) for code, law in LAWS),
+        ("route", routes_used),
+        ("steps", steps_limited),
+        ("front", front_consistent),
+    ),
+    value=objective_value,
+    arguments=arguments,
+    of_results=(("front", front_within_bounds),),
+    unchecked=front_unchecked,
+    tolerance=Tolerance.LONG_SUMS,
+    optimal=Tolerance.LONG_SUMS,
+    claim_tolerance=Tolerance.LONG_SUMS,
+)

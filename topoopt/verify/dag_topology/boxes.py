@@ -1,19 +1,122 @@
-"""Boxes of circuits that cannot do the job before a time: windows of time, counted again.
+"""Boxes of circuits that cannot do a job before a time, counted again, and walks over the boxes of a proof.
 
 In a box a pair has between `least` and `most` circuits. With as many as it may have, a transfer begins no earlier than
 its head and is followed by no less than its tail. If all that is counted together runs on one machine, the machine is
 done, tails included, no earlier than the preemptive schedule that always runs what has the largest tail (Jackson 1955;
 Carlier 1982).
+
+All of a group of a path must end before any of the next may begin, so no plan is done before the groups have taken
+their times one after the other: a task its duration, transfers of one direction of a pair their volumes over its
+circuits. Hence not before the mean of several paths. With a price for each port, which circuits cannot exceed, each
+pair may be looked at separately: the least of a convex function of a whole number.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from topoopt.core.dag_topology import DagTopologyProblem
+from topoopt.core.dag_topology import DagTopologyProblem, PathMean, Split, StepPath
+
+ROUNDING = 1e-12
+"""Part of the largest volume on a channel that is nothing."""
+
+
+def follow(problem: DagTopologyProblem, counts: Sequence[int]) -> tuple[list[float], list[float]]:
+    """(start, end) of all steps; each begins once what it waits for has ended.
+
+    Transfers of one direction of a pair that are under way together get equal parts of its circuits. Between two
+    changes on such a channel what is left of each shrinks evenly; one change is looked at at a time.
+
+    Args:
+        counts: circuits of each pair, in ascending order of pairs.
+    """
+    after, transfers = problem.after, problem.transfers
+    waits = [len(entry) for entry in after]
+    later: list[list[int]] = [[] for _ in after]
+    for step, entry in enumerate(after):
+        for before in entry:
+            later[before].append(step)
+    rates = dict(zip(problem.pairs, (count * problem.rate for count in counts), strict=True))
+    start, end = [0.0] * len(after), [0.0] * len(after)
+    left: dict[tuple[int, int], dict[int, float]] = {}
+    since: dict[tuple[int, int], float] = {}
+    tasks: list[tuple[float, int]] = []
+    ready = [step for step, count in enumerate(waits) if not count]
+    now = 0.0
+
+    def catch_up(channel: tuple[int, int]) -> None:
+        flows = left.get(channel)
+        if flows:
+            moved = (now - since[channel]) * rates[min(channel), max(channel)] / len(flows)
+            for step in flows:
+                flows[step] -= moved
+        since[channel] = now
+
+    def next_end(channel: tuple[int, int]) -> float:
+        flows = left[channel]
+        rate = rates[min(channel), max(channel)]
+        return since[channel] + max(min(flows.values()), 0.0) * len(flows) / rate if flows else math.inf
+
+    while True:
+        for step in ready:
+            start[step] = now
+            if step < len(transfers):
+                move = transfers[step]
+                catch_up((move.source, move.target))
+                left.setdefault((move.source, move.target), {})[step] = move.volume
+            else:
+                heapq.heappush(tasks, (now + problem.tasks[step - len(transfers)].duration, step))
+        ready = []
+        channel = min((entry for entry in left if left[entry]), key=next_end, default=None)
+        over = next_end(channel) if channel is not None else math.inf
+        ended: list[int] = []
+        if tasks and tasks[0][0] <= over:
+            now, step = heapq.heappop(tasks)
+            ended = [step]
+        elif channel is not None:
+            flows = left[channel]
+            first = min(flows, key=flows.__getitem__)
+            now = over
+            catch_up(channel)
+            noise = ROUNDING * max(transfers[step].volume for step in flows)
+            ended = [step for step, rest in flows.items() if step == first or rest <= noise]
+            for step in ended:
+                del flows[step]
+        else:
+            return start, end
+        for step in ended:
+            end[step] = now
+            for follower in later[step]:
+                waits[follower] -= 1
+                if not waits[follower]:
+                    ready.append(follower)
+
+
+def without_transfers(problem: DagTopologyProblem) -> float:
+    """When the job is done if transfers take no time: steps settle once all that they wait for have."""
+    after, transfers = problem.after, len(problem.transfers)
+    later: list[list[int]] = [[] for _ in after]
+    for step, entry in enumerate(after):
+        for before in entry:
+            later[before].append(step)
+    waits = [len(entry) for entry in after]
+    end = [0.0] * len(after)
+    ready = [step for step, count in enumerate(waits) if not count]
+    while ready:
+        step = ready.pop()
+        if step >= transfers:
+            end[step] += problem.tasks[step - transfers].duration
+        for follower in later[step]:
+            end[follower] = max(end[follower], end[step])
+            waits[follower] -= 1
+            if not waits[follower]:
+                ready.append(follower)
+    return max(end)
+
 
 MARGIN = 1e-9
 """Part of the target that counts as rounding of sums."""
@@ -70,30 +173,30 @@ class Boxes:
     @cached_property
     def _later(self) -> list[list[int]]:
         later: list[list[int]] = [[] for _ in self.problem.after]
-        for step, each in enumerate(self.problem.after):
-            for before in each:
+        for step, entry in enumerate(self.problem.after):
+            for before in entry:
                 later[before].append(step)
         return later
 
     @cached_property
     def _order(self) -> list[int]:
-        waits = [len(each) for each in self.problem.after]
+        waits = [len(entry) for entry in self.problem.after]
         order = [step for step, count in enumerate(waits) if not count]
         for step in order:
-            for one in self._later[step]:
-                waits[one] -= 1
-                if not waits[one]:
-                    order.append(one)
+            for follower in self._later[step]:
+                waits[follower] -= 1
+                if not waits[follower]:
+                    order.append(follower)
         return order
 
     @cached_property
     def _channels(self) -> list[list[int]]:
         """Transfers of each direction of each pair: two lists a pair."""
-        place = {pair: k for k, pair in enumerate(self.problem.pairs)}
-        lists: list[list[int]] = [[] for _ in range(2 * len(place))]
+        index = {pair: k for k, pair in enumerate(self.problem.pairs)}
+        lists: list[list[int]] = [[] for _ in range(2 * len(index))]
         for m, move in enumerate(self.problem.transfers):
             ends = (min(move.source, move.target), max(move.source, move.target))
-            lists[2 * place[ends] + (move.source > move.target)].append(m)
+            lists[2 * index[ends] + (move.source > move.target)].append(m)
         return lists
 
     @cached_property
@@ -112,12 +215,12 @@ class Boxes:
         while True:
             needed = self._by_pod(least)
             for p, (a, b) in enumerate(problem.pairs):
-                room = min(problem.ports[a] - needed[a], problem.ports[b] - needed[b]) + least[p]
-                most[p] = min(most[p], room)
+                free = min(problem.ports[a] - needed[a], problem.ports[b] - needed[b]) + least[p]
+                most[p] = min(most[p], free)
                 if most[p] < least[p]:
                     return None
             head, length, tail = self._windows(most)
-            if max(h + one + t for h, one, t in zip(head, length, tail, strict=True)) >= self.late:
+            if max(h + own + t for h, own, t in zip(head, length, tail, strict=True)) >= self.late:
                 return None
             possible = self._by_pod(most)
             for pod, members in self._sides:
@@ -152,10 +255,10 @@ class Boxes:
         """Before each step, and after it, the longest path."""
         head, tail = [0.0] * len(length), [0.0] * len(length)
         for step in self._order:
-            for one in self._later[step]:
-                head[one] = max(head[one], head[step] + length[step])
+            for follower in self._later[step]:
+                head[follower] = max(head[follower], head[step] + length[step])
         for step in reversed(self._order):
-            tail[step] = max((length[one] + tail[one] for one in self._later[step]), default=0.0)
+            tail[step] = max((length[follower] + tail[follower] for follower in self._later[step]), default=0.0)
         return head, tail
 
     def _needed(self, pair: int, least: int, most: int, head: list[float], tail: list[float]) -> int:
@@ -186,3 +289,207 @@ class Boxes:
                 done = max(done, now + tail[urgent])
                 heapq.heappop(queue)
         return done
+
+
+class Means:
+    """Paths of a problem and their means, of the proof of a solution."""
+
+    def __init__(self, problem: DagTopologyProblem, paths: Sequence[StepPath], means: Sequence[PathMean]) -> None:
+        self._problem, self._paths, self._means = problem, paths, means
+        self._index = {pair: k for k, pair in enumerate(problem.pairs)}
+        self._added: dict[int, tuple[float, float, list[float]]] = {}
+
+    @cached_property
+    def _earlier(self) -> list[int]:
+        """Of each step, a bit for every step before it."""
+        after = self._problem.after
+        later: list[list[int]] = [[] for _ in after]
+        for step, entry in enumerate(after):
+            for before in entry:
+                later[before].append(step)
+        waits, earlier = [len(entry) for entry in after], [0] * len(after)
+        ready = [step for step, count in enumerate(waits) if not count]
+        while ready:
+            step = ready.pop()
+            for follower in later[step]:
+                earlier[follower] |= earlier[step] | 1 << step
+                waits[follower] -= 1
+                if not waits[follower]:
+                    ready.append(follower)
+        return earlier
+
+    @cached_property
+    def _lengths(self) -> list[tuple[float, list[float]]]:
+        """(tasks, time over one circuit by pair) of every path.
+
+        Raises:
+            ValueError: something is no path.
+        """
+        return [self._length(number, path) for number, path in enumerate(self._paths)]
+
+    def _length(self, number: int, path: StepPath) -> tuple[float, list[float]]:
+        problem, before = self._problem, 0
+        count = len(problem.transfers)
+        fixed, moved = 0.0, [0.0] * len(problem.pairs)
+        for group in path:
+            if not group or len(set(group)) < len(group) or not all(0 <= step < len(problem.after) for step in group):
+                raise ValueError(f"path {number}: not groups of steps")
+            channels = {(m.source, m.target) for m in (problem.transfers[step] for step in group if step < count)}
+            if len(group) > 1 and (len(channels) > 1 or max(group) >= count):
+                raise ValueError(f"path {number}: a group that is not of one direction of a pair")
+            if any(self._earlier[step] & before != before for step in group):
+                raise ValueError(f"path {number}: steps that need not wait for those before them")
+            before = 0
+            for step in group:
+                before |= 1 << step
+                if step >= count:
+                    fixed += problem.tasks[step - count].duration
+                else:
+                    own = problem.transfers[step]
+                    pair = self._index[min(own.source, own.target), max(own.source, own.target)]
+                    moved[pair] += own.volume / problem.rate
+        return fixed, moved
+
+    def _sum(self, number: int) -> tuple[float, float, list[float]]:
+        """Weights, tasks and time over one circuit by pair of a mean."""
+        if number not in self._added:
+            mean, pairs = self._means[number], len(self._problem.pairs)
+            fine = [*(weight for _, weight in mean.weights), *mean.prices]
+            if len(mean.prices) != self._problem.pods or any(not 0 <= entry < math.inf for entry in fine):
+                raise ValueError(f"mean {number}: a price for each pod, no number below zero")
+            if any(not 0 <= path < len(self._paths) for path, _ in mean.weights):
+                raise ValueError(f"mean {number}: a path that is not there")
+            fixed, moved = 0.0, [0.0] * pairs
+            for path, weight in mean.weights:
+                of_path, by_pair = self._lengths[path]
+                fixed += weight * of_path
+                for pair in range(pairs):
+                    moved[pair] += weight * by_pair[pair]
+            self._added[number] = sum(weight for _, weight in mean.weights), fixed, moved
+        return self._added[number]
+
+    def makespan(self, number: int, box: Box) -> float:
+        """No circuits of a box do the job before this.
+
+        Raises:
+            ValueError: no such mean, or not of paths.
+        """
+        weight, fixed, moved = self._of(number)
+        if weight <= 0:
+            return 0.0
+        return (self._least(number, box, moved, 0.0) + fixed) / weight
+
+    def circuits(self, number: int, box: Box, limit: float) -> float:
+        """Circuits of a box that do the job within a limit are no fewer than this.
+
+        Raises:
+            ValueError: no such mean, or not of paths.
+        """
+        weight, fixed, moved = self._of(number)
+        return self._least(number, box, moved, 1.0) + fixed - weight * limit
+
+    def _of(self, number: int) -> tuple[float, float, list[float]]:
+        if not 0 <= number < len(self._means):
+            raise ValueError(f"mean {number} is not there")
+        return self._sum(number)
+
+    def _least(self, number: int, box: Box, moved: list[float], charge: float) -> float:
+        """Least of the sum over pairs of time and of price, without what all ports are paid."""
+        prices = self._means[number].prices
+        total = -sum(price * ports for price, ports in zip(prices, self._problem.ports, strict=True))
+        for (a, b), time, least, most in zip(self._problem.pairs, moved, box.least, box.most, strict=True):
+            price = prices[a] + prices[b] + charge
+            count = most if price <= 0 else min(max(math.isqrt(int(min(time / price, 1e18))), least), most)
+            total += min(time / circuits + price * circuits for circuits in (count, min(count + 1, most)))
+        return total
+
+
+EVENTS_PER_STEP = 20
+"""What narrowing a box takes for each step of the graph, beside an event of a simulation."""
+
+
+SLACK_ROUNDING = 6e-9
+"""Part of the time allowed by which a plan may be later: rounding."""
+
+
+class BeyondDepthError(Exception):
+    """A proof takes more than a check looks at."""
+
+
+class TreeWalk:
+    """Walks of all trees of a proof, within the events of a check."""
+
+    def __init__(self, steps: int, events: int) -> None:
+        self._steps, self._events, self._left = steps, events, events
+
+    def __call__(
+        self,
+        boxes: Boxes,
+        tree: Sequence[Split],
+        closes: Callable[[Box], bool],
+        by_mean: Callable[[int, Box], bool],
+    ) -> None:
+        """Go through a tree.
+
+        Args:
+            closes: what windows of time leave of a box -> whether it is closed all the same.
+            by_mean: number of a mean, box -> whether it closes the box.
+
+        Raises:
+            ValueError: it is no tree of boxes, or one of them is not closed.
+            BeyondDepthError: more events than the check has.
+        """
+        waiting = [boxes.whole]
+        for pair, count in tree:
+            if not waiting:
+                raise ValueError("more splits than boxes")
+            box = waiting.pop()
+            if pair >= 0:
+                waiting += reversed(box.split(pair, count))
+                continue
+            self._spend(len(box.least))
+            if count > 0 and by_mean(count - 1, box):
+                continue
+            self._spend(EVENTS_PER_STEP * self._steps)
+            left = boxes.narrowed(box)
+            if left is None or closes(left) or (count > 0 and by_mean(count - 1, left)):
+                continue
+            raise ValueError(f"a box from {list(box.least)} to {list(box.most)} is open")
+        if waiting:
+            raise ValueError(f"{len(waiting)} boxes are not looked at")
+
+    @property
+    def left(self) -> int:
+        """Events that are left; none where a tree took more."""
+        return max(0, self._left)
+
+    def _spend(self, events: int) -> None:
+        self._left -= events
+        if self._left < 0:
+            raise BeyondDepthError(f"its boxes take more than the {self._events} events that this check looks at")
+
+
+def padding(
+    trees: Mapping[str, Sequence[Split]], paths: Sequence[StepPath], means: Sequence[PathMean]
+) -> Iterator[str]:
+    """Each thing that is too much, in words.
+
+    Args:
+        trees: all that refer to these paths and means, by name.
+    """
+    used = set[int]()
+    for name, tree in trees.items():
+        closed = [count for pair, count in tree if pair < 0]
+        if len(tree) != max(2 * len(closed) - 1, 0):
+            yield f"{name} closes {len(closed)} boxes of {len(tree)}, which is no tree"
+        used.update(count - 1 for count in closed if count > 0)
+    for number, mean in enumerate(means):
+        if number not in used:
+            yield f"mean {number} closes no box"
+        if len({path for path, _ in mean.weights}) < len(mean.weights):
+            yield f"mean {number} has a path twice"
+    weighted = {path for mean in means for path, _ in mean.weights}
+    for number in set(range(len(paths))) - weighted:
+        yield f"path {number} is in no mean"
+    if len(set(paths)) < len(paths) or len(set(means)) < len(means):
+        yield "a path or a mean stands twice"

@@ -1,158 +1,188 @@
-"""The checker of kind `dag-topology`: the job followed over its circuits, and every box of the proofs, once more."""
+"""The checker of kind `dag-topology`: the job is followed over its circuits, every box of the proof closed again."""
 
 from __future__ import annotations
 
-from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.dag_topology_solution import DagTopologySolution
-from topoopt.core.proofs import Argument
-from topoopt.core.solution import Decides
-from topoopt.core.verdict import Tolerance
-from topoopt.verify.dag_topology.boxes import Box, Boxes
-from topoopt.verify.dag_topology.follow import follow, without_transfers
-from topoopt.verify.dag_topology.means import Means
-from topoopt.verify.dag_topology.padding import padding
-from topoopt.verify.dag_topology.tree import SLACK_ROUNDING, BeyondDepthError, TreeWalk
-from topoopt.verify.laws.bounds import check_claim, check_stated
-from topoopt.verify.laws.findings import (
-    CheckDepth,
-    CheckFindings,
-    ViolationLog,
-    as_int,
-    check_identity,
-    check_status,
-    differs,
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from topoopt.core.dag_topology import (
+    CircuitProof,
+    DagTopologyPlan,
+    DagTopologyProblem,
+    DagTopologyResult,
+    proof_of,
 )
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
+from topoopt.core.verdict import Tolerance
+from topoopt.verify.checker import Checker, Derivation
+from topoopt.verify.dag_topology.boxes import (
+    SLACK_ROUNDING,
+    BeyondDepthError,
+    Box,
+    Boxes,
+    Means,
+    TreeWalk,
+    follow,
+    padding,
+)
+from topoopt.verify.laws.findings import CheckDepth, CheckFindings, int_array
 
 RELATIVE = Tolerance.EVENTS.relative
 WHOLE = 1e-7
-"""What a number of circuits must be above the whole one before it: rounding of sums."""
+"""By how much a number of circuits must exceed the whole number below it: rounding of sums."""
+
+UNLIMITED = 1 << 62
+"""Events of a walk that no check limits."""
 
 
-def check_dag_topology(problem: DagTopologyProblem, solution: DagTopologySolution, depth: CheckDepth) -> CheckFindings:
-    """All laws the circuits break, all figures that are wrong, and bounds that are beaten or not proven.
-
-    Never raises, whatever stands in the solution; the instance is taken as valid.
-    """
-    findings = ViolationLog()
-    findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
-    findings.guard("circuits", "the circuits", lambda: _check_circuits(findings, problem, solution))
-    if findings.clean:
-        findings.guard("steps", "the steps", lambda: _check_steps(findings, problem, solution))
-    if findings.clean:
-        findings.guard("bound", "the bounds", lambda: _check_bounds(findings, problem, solution, depth))
-    return findings.findings()
+def circuits_fit(problem: DagTopologyProblem, plan: DagTopologyPlan) -> Iterator[str]:
+    """A whole number of at least 1 for each pair, in the plan and in the fastest one."""
+    for name, counts in _plans(plan):
+        values = int_array(counts, 1)
+        if values is None or len(values) != len(problem.pairs) or (values < 1).any():
+            yield f"{name}: not a whole number of at least 1 for each pair"
 
 
-def _check_identity(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
-    names = ("pods", "ports", "slack_percent")
-    rows = ((name, getattr(solution, name), getattr(problem, name)) for name in names)
-    check_identity(findings, problem, solution, *rows)
-    objective = solution.objective
-    findings.hold("identity", ("objective", objective.name, "makespan"), ("unit", objective.unit, problem.time_unit))
-
-
-def _check_circuits(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
-    joined = tuple((each.one, each.other) for each in solution.circuits)
-    if joined != problem.pairs:
-        findings.add("circuits", "not once every pair that something is transferred between, in ascending order")
-        return
-    plans = {"circuits": [each.count for each in solution.circuits]}
-    if solution.fastest is not None:
-        plans["circuits of the fastest plan"] = list(solution.fastest)
-    for name, counts in plans.items():
-        wrong = [count for count in counts if as_int(count) is None or count < 1]
-        if wrong or len(counts) != len(joined):
-            findings.add("circuits", f"{name}: not a whole number of at least 1 for each pair")
-            continue
+def ports_suffice(problem: DagTopologyProblem, plan: DagTopologyPlan) -> Iterator[str]:
+    """No more circuits end at a pod than it has ports."""
+    for name, counts in _plans(plan):
         used = [0] * problem.pods
-        for pair, count in zip(joined, counts, strict=True):
+        for pair, count in zip(problem.pairs, counts.tolist(), strict=True):
             for pod in pair:
                 used[pod] += count
-        over = [f"{name}: {used[k]} at pod {k}, of {most}" for k, most in enumerate(problem.ports) if used[k] > most]
-        findings.add_each("ports", range(len(over)), over.__getitem__)
+        for pod, ports in enumerate(problem.ports):
+            if used[pod] > ports:
+                yield f"{name}: {used[pod]} at pod {pod}, of {ports}"
 
 
-def _check_steps(findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution) -> None:
-    start, end = follow(problem, [each.count for each in solution.circuits])
-    makespan = max(end)
-    alone = without_transfers(problem)
-    if differs(solution.compute_time, alone, RELATIVE):
-        findings.add("compute_time", f"the solution states {solution.compute_time!r}, tasks alone take {alone!r}")
-    if differs(solution.objective.value, makespan, RELATIVE):
-        findings.add("objective", f"the solution states {solution.objective.value!r}, the job takes {makespan!r}")
-    ends = [(m.source, m.target) for m in problem.transfers] + [(-1, -1)] * len(problem.tasks)
-    stated = [(each.name, (each.source, each.target)) for each in solution.steps]
-    if stated != list(zip(problem.names, ends, strict=True)):
-        findings.add("steps", "not the steps of the instance, transfers first")
+def within_slack(problem: DagTopologyProblem, plan: DagTopologyPlan) -> Iterator[str]:
+    """The job takes no longer than the slack allows beyond the fastest plan."""
+    if plan.fastest is None:
         return
-    noise = RELATIVE * makespan
-    wrong = [
-        k
-        for k, each in enumerate(solution.steps)
-        if not (abs(each.start - start[k]) <= noise and abs(each.end - end[k]) <= noise)
-    ]
-    findings.add_each("steps", wrong, lambda k: f"{problem.names[k]!r} runs from {start[k]!r} to {end[k]!r}")
-    fastest = max(follow(problem, solution.fastest_circuits)[1])
+    makespan, fastest = makespan_of(problem, plan), max(follow(problem, plan.fastest.tolist())[1])
     if makespan > fastest * (1 + problem.slack_percent / 100) * (1 + RELATIVE):
-        findings.add("slack", f"the job takes {makespan!r}, the fastest plan {fastest!r}")
+        yield f"the job takes {makespan!r}, the fastest plan {fastest!r}"
 
 
-def _check_bounds(
-    findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution, depth: CheckDepth
-) -> None:
-    value, proof, bound = solution.objective.value, solution.proof, solution.bound
-    check_claim(findings, solution, ())
-    check_status(findings, solution, Tolerance.EVENTS)
-    if not 0 <= bound.value <= value * (1 + RELATIVE):
-        findings.add("bound", f"a makespan of {value!r} and a bound of {bound.value!r}")
-    total = solution.circuits_total
-    if not 0 <= proof.circuits_bound <= total:
-        findings.add("bound", f"{total} circuits are fewer than the {proof.circuits_bound} said to be needed")
-    trees = {"makespan_tree": proof.makespan_tree, "circuits_tree": proof.circuits_tree}
-    needless = list(padding(trees, proof.paths, proof.means))
-    if needless:
-        findings.add_each("bound", range(len(needless)), needless.__getitem__)
-        return
-    try:
-        _check_trees(findings, problem, solution, depth.events)
-    except BeyondDepthError as error:
-        findings.leave_out("bound, proof.circuits_bound", str(error), Decides.BOUND)
+def _plans(plan: DagTopologyPlan) -> list[tuple[str, Any]]:
+    fastest = [] if plan.fastest is None else [("circuits of the fastest plan", plan.fastest)]
+    return [("circuits", plan.circuits), *fastest]
 
 
-def _check_trees(
-    findings: ViolationLog, problem: DagTopologyProblem, solution: DagTopologySolution, events: int
-) -> None:
-    """Both trees of boxes.
+def makespan_of(problem: DagTopologyProblem, plan: DagTopologyPlan) -> float:
+    """Return when the last step ends."""
+    return max(follow(problem, plan.circuits.tolist())[1])
 
-    Raises:
-        BeyondDepthError: they take more than so many events.
-    """
-    proof, bound = solution.proof, solution.bound
-    means = Means(problem, proof.paths, proof.means)
-    boxes = Boxes(problem, bound.value)
-    walk = TreeWalk(len(solution.steps), events)
 
-    def late(box: Box) -> bool:
-        return box.point and max(follow(problem, box.least)[1]) >= boxes.late
+@dataclass(frozen=True, eq=False)
+class Walks:
+    """Walks over the two trees of a proof, within so many events."""
 
-    def makespan_bound() -> float:
+    problem: DagTopologyProblem
+    bound: float
+    proof: CircuitProof
+    events: int
+
+    @classmethod
+    def of(cls, problem: DagTopologyProblem, certificates: Sequence[Certificate], events: int) -> Walks:
+        """Return the walks of the one certificate of a problem.
+
+        Raises
+        ------
+        ValueError
+            There is another number of certificates, or of another argument, or something in it is needless.
+        """
+        if [certificate.argument for certificate in certificates] != [Argument.CIRCUIT_BRANCHING]:
+            raise ValueError(f"one certificate expected, for {Argument.CIRCUIT_BRANCHING}")
+        bound, proof = proof_of(certificates[0], problem.pods)
+        trees = {"makespan_tree": proof.makespan_tree, "circuits_tree": proof.circuits_tree}
+        needless = next(padding(trees, proof.paths, proof.means), None)
+        if needless is not None:
+            raise ValueError(needless)
+        if not bound >= 0:
+            raise ValueError(f"a bound of {bound!r}")
+        return cls(problem, bound, proof, events)
+
+    def __call__(self, plan: DagTopologyPlan | None = None) -> float:
+        """Walk both trees; without a plan the first one alone, which is for the makespan.
+
+        Returns
+        -------
+        The time before which no circuits do the job.
+
+        Raises
+        ------
+        ValueError
+            A box is open.
+        BeyondDepthError
+            The boxes take more events than there are.
+        """
+        problem, proof = self.problem, self.proof
+        means, boxes = Means(problem, proof.paths, proof.means), Boxes(problem, self.bound)
+        walk = TreeWalk(len(problem.after), self.events)
+
+        def late(box: Box) -> bool:
+            return box.point and max(follow(problem, box.least)[1]) >= boxes.late
+
         walk(boxes, proof.makespan_tree, late, lambda number, box: means.makespan(number, box) >= boxes.late)
-        return bound.value
+        if plan is None:
+            return self.bound
+        if not 0 <= proof.circuits_bound <= plan.circuits.sum():
+            raise ValueError(f"{plan.circuits.sum()} circuits are fewer than {proof.circuits_bound}, said to be needed")
+        limit = max(follow(problem, plan.fastest_circuits.tolist())[1]) * (1 + problem.slack_percent / 100)
+        later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
 
-    check_stated(findings, bound, {Argument.CIRCUIT_BRANCHING: makespan_bound}, solution.objective.value)
-    limit = max(follow(problem, solution.fastest_circuits)[1]) * (1 + problem.slack_percent / 100)
-    later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
+        def enough(box: Box) -> bool:
+            return sum(box.least) >= proof.circuits_bound or (
+                box.point and max(follow(problem, box.least)[1]) >= later.late
+            )
 
-    def enough(box: Box) -> bool:
-        return sum(box.least) >= proof.circuits_bound or (
-            box.point and max(follow(problem, box.least)[1]) >= later.late
-        )
+        def needed(number: int, box: Box) -> bool:
+            least = means.circuits(number, box, later.late)
+            return least > proof.circuits_bound - 1 + WHOLE or means.makespan(number, box) >= later.late
 
-    def needed(number: int, box: Box) -> bool:
-        at_least = means.circuits(number, box, later.late)
-        return at_least > proof.circuits_bound - 1 + WHOLE or means.makespan(number, box) >= later.late
+        try:
+            walk(later, proof.circuits_tree, enough, needed)
+        except ValueError as error:
+            raise ValueError(f"fewer than {proof.circuits_bound} circuits are not excluded: {error}") from error
+        return self.bound
 
-    try:
-        walk(later, proof.circuits_tree, enough, needed)
-    except ValueError as error:
-        findings.add("bound", f"fewer than {proof.circuits_bound} circuits are not excluded: {error}")
+
+def _makespan_bound(problem: DagTopologyProblem, certificates: Sequence[Certificate]) -> float:
+    return Walks.of(problem, certificates, UNLIMITED)()
+
+
+CHECKER = Checker(
+    objective=lambda problem: ("makespan", problem.time_unit),
+    constraints=(("circuits", circuits_fit), ("ports", ports_suffice), ("slack", within_slack)),
+    value=makespan_of,
+    arguments=lambda _: {Argument.CIRCUIT_BRANCHING: _makespan_bound},
+    tolerance=Tolerance.EVENTS,
+    optimal=Tolerance.EVENTS,
+    claim_tolerance=Tolerance.EVENTS,
+)
+
+
+def check(problem: DagTopologyProblem, result: DagTopologyResult, depth: CheckDepth) -> CheckFindings:
+    """Check a result of any content, both trees within the events of the depth; never raises."""
+    proven: list[float | ValueError] = []
+
+    def work(problem: DagTopologyProblem, result: DagTopologyResult) -> int:
+        """Walk the trees; more events than the depth has where they take more."""
+        try:
+            proven.append(Walks.of(problem, result.certificates, depth.events)(result.plan))
+        except BeyondDepthError:
+            return depth.events + 1
+        except ValueError as error:
+            proven.append(error)
+        return 0
+
+    def derived(problem: DagTopologyProblem, certificates: Sequence[Certificate]) -> float:
+        if isinstance(proven[0], ValueError):
+            raise proven[0]
+        return proven[0]
+
+    table: Mapping[Argument, Derivation] = {Argument.CIRCUIT_BRANCHING: derived}
+    return replace(CHECKER, work=work, arguments=lambda _: table)(problem, result, depth)

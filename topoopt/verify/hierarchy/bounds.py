@@ -14,14 +14,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topoopt.core.hierarchy import Design, Fleet, HierarchicalNetwork, HierarchicalObjective, HierarchicalProblem
-from topoopt.core.hierarchy_solution import BandwidthCertificate, GroupShare, PathWeight
+import numpy as np
+
+from topoopt.core.hierarchy import (
+    COLLECTIVES,
+    Design,
+    Fleet,
+    GroupShare,
+    HierarchicalNetwork,
+    HierarchicalObjective,
+    HierarchicalProblem,
+    PathWeight,
+)
 from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload, LayerPhase, Loop
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
 from topoopt.verify.hierarchy.times import moved_bytes
+from topoopt.verify.laws.findings import float_array, int_array
 from topoopt.verify.laws.rounding import error_of_sum
 
 INFINITE = math.inf
-TAU = "1/cost"
 
 
 class CertificateError(ValueError):
@@ -29,10 +41,85 @@ class CertificateError(ValueError):
 
 
 @dataclass(frozen=True)
+class BandwidthProof:
+    """The content of a certificate, its arrays of the right types and lengths; see `bandwidth_certificate`."""
+
+    design: int
+    paths: tuple[PathWeight, ...]
+    shares: tuple[GroupShare, ...]
+    prices: tuple[tuple[int, float], ...]
+    cutoff: float | None = None
+    too_slow: bool = False
+    point: int | None = None
+
+    @classmethod
+    def of(cls, problem: HierarchicalProblem, certificate: Certificate) -> BandwidthProof:
+        """Return the content of a certificate.
+
+        Raises
+        ------
+        CertificateError
+            It is for something else, of no design, or its arrays do not fit each other.
+        """
+        if certificate.argument is not Argument.BANDWIDTH_PRICES:
+            raise CertificateError(f"a certificate for {certificate.argument}")
+
+        def integers(name: str) -> list[int]:
+            array = int_array(certificate[name], 1)
+            if array is None:
+                raise CertificateError(f"{name} are no whole numbers")
+            return list(array.tolist())
+
+        def numbers(name: str) -> list[float]:
+            array = float_array(certificate[name], 1)
+            if array is None or not np.isfinite(array).all():
+                raise CertificateError(f"{name} are no finite numbers")
+            return list(array.tolist())
+
+        design, point, too_slow, cutoff = (
+            integers("design"), integers("point"), integers("too_slow"), numbers("cutoff")
+        )  # fmt: skip
+        if len(design) != 1 or not 0 <= design[0] < len(problem.designs):
+            raise CertificateError(f"of design {design}, which does not exist")
+        if len(too_slow) != 1 or len(point) > 1 or len(cutoff) > 1:
+            raise CertificateError("point, too_slow and cutoff are one number at most")
+        jobs, weights, lengths = integers("path_job"), numbers("path_weight"), integers("path_length")
+        steps = integers("path_steps")
+        if not len(jobs) == len(weights) == len(lengths) or min(lengths, default=0) < 0 or sum(lengths) != len(steps):
+            raise CertificateError("the arrays of paths do not fit")
+        bounds = np.cumsum([0, *lengths]).tolist()
+        paths = tuple(
+            PathWeight(job, weight, tuple(steps[bounds[k] : bounds[k + 1]]))
+            for k, (job, weight) in enumerate(zip(jobs, weights, strict=True))
+        )
+        sharers, groups, kinds = integers("share_job"), integers("share_communicator"), integers("share_collective")
+        amounts, count = numbers("share_bytes"), len(problem.designs[design[0]].network.dimensions)
+        if not len(sharers) == len(groups) == len(kinds) or len(amounts) != count * len(kinds):
+            raise CertificateError("the arrays of shares do not fit")
+        if not all(0 <= kind < len(COLLECTIVES) for kind in kinds):
+            raise CertificateError("a share of no collective")
+        shares = tuple(
+            GroupShare(job, group, COLLECTIVES[kind], tuple(amounts[k * count : (k + 1) * count]))
+            for k, (job, group, kind) in enumerate(zip(sharers, groups, kinds, strict=True))
+        )
+        rows, prices = integers("priced_row"), numbers("price")
+        if len(rows) != len(prices) or len(set(rows)) < len(rows):
+            raise CertificateError("a row is priced twice, or has no price")
+        return cls(
+            design[0],
+            paths,
+            shares,
+            tuple(zip(rows, prices, strict=True)),
+            cutoff[0] if cutoff else None,
+            bool(too_slow[0]),
+            point[0] if point else None,
+        )
+
+
+@dataclass(frozen=True)
 class LinearRow:
     """low <= sum of coefficient x column <= high."""
 
-    name: str
     coefficients: tuple[float, ...]
     low: float
     high: float
@@ -47,14 +134,14 @@ class CertifiedWork:
     path_weights: tuple[float, ...]
 
 
-def certified_bound(problem: HierarchicalProblem, design: Design, proof: BandwidthCertificate, best: float) -> float:
+def certified_bound(problem: HierarchicalProblem, design: Design, proof: BandwidthProof, best: float) -> float:
     """The lower bound that a certificate proves for a design, whatever its numbers.
 
     Args:
         problem: objective, fleet and limits.
         design: shape and jobs.
         proof: weights, shares and prices; too large ones are scaled down to what is valid.
-        best: objective of a known solution; solutions above it need not be considered.
+        best: objective above which solutions need not be considered.
 
     Raises:
         CertificateError: unknown jobs, groups, steps or rows.
@@ -62,13 +149,11 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
     objective, network = problem.objective, design.network
     work = _work(problem, design, proof)
     prices = dict(proof.prices)
-    if len(prices) < len(proof.prices):
-        raise CertificateError("a row is priced twice")
-    prices_usd = [network.npus * (one.usd_per_gbytes_per_s or 0.0) for one in network.dimensions]
+    prices_usd = [network.npus * (item.usd_per_gbytes_per_s or 0.0) for item in network.dimensions]
     weights, slopes, constant = list(work.bytes_by_dimension), [0.0] * len(network.dimensions), work.compute
     rows = _linear_rows(problem, network, prices_usd)
-    low = [one.min_gbytes_per_s for one in network.dimensions]
-    high = [one.max_gbytes_per_s for one in network.dimensions]
+    low = [item.min_gbytes_per_s for item in network.dimensions]
+    high = [item.max_gbytes_per_s for item in network.dimensions]
     sizes = abs(constant)
     if objective is HierarchicalObjective.TIME_TIMES_COST:
         rows = _homogeneous(rows, network, prices_usd)
@@ -81,20 +166,20 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
         constant += network.fixed_cost_usd - limited
         sizes += network.fixed_cost_usd + 2 * limited
         if math.isfinite(best):
-            cutoff.append(LinearRow("known", tuple(prices_usd), -INFINITE, best - network.fixed_cost_usd))
+            cutoff.append(LinearRow(tuple(prices_usd), -INFINITE, best - network.fixed_cost_usd))
     total, size = constant, sizes
     priced = [0.0] * len(slopes)
-    for row in rows:
-        price = prices.pop(row.name, 0.0)
+    for index, row in enumerate(rows):
+        price = prices.pop(index, 0.0)
         side = row.low if price > 0 else row.high
         if price == 0 or math.isinf(side):
             continue
         total += price * side
         size += abs(price * side)
-        slopes = [slope - price * one for slope, one in zip(slopes, row.coefficients, strict=True)]
-        priced = [own + abs(price * one) for own, one in zip(priced, row.coefficients, strict=True)]
+        slopes = [slope - price * item for slope, item in zip(slopes, row.coefficients, strict=True)]
+        priced = [own + abs(price * item) for own, item in zip(priced, row.coefficients, strict=True)]
     if prices:
-        raise CertificateError(f"no such row: {', '.join(sorted(prices))}")
+        raise CertificateError(f"no such row: {', '.join(map(str, sorted(prices)))}")
     ceiling = _ceilings([*rows, *cutoff], low, high)
     # A column costs less the less its slope is: the least that it can be before rounding.
     slopes = [slope - error_of_sum(len(rows) + 2, own) for slope, own in zip(slopes, priced, strict=True)]
@@ -106,19 +191,19 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
 
 def terms_of(job: HierarchicalWorkload) -> int:
     """Terms of the sums of compute and bytes on a path through a job; each with its factors."""
-    phases = [phase for one in job.layers for phase in (one.forward, one.input_gradient, one.weight_gradient)]
+    phases = [phase for item in job.layers for phase in (item.forward, item.input_gradient, item.weight_gradient)]
     phases += [task.phase for task in job.tasks]
     return sum(4 * (1 + len(phase.communications)) for phase in phases)
 
 
-def _terms(design: Design, proof: BandwidthCertificate) -> int:
+def _terms(design: Design, proof: BandwidthProof) -> int:
     """Terms of the sums that a certificate puts together."""
     paths = sum(terms_of(design.workloads[path.job]) + 4 for path in proof.paths)
     return paths + (8 + 2 * len(design.network.dimensions)) * len(proof.shares)
 
 
 def marginal_ns(
-    problem: HierarchicalProblem, design: Design, proof: BandwidthCertificate, bandwidth: Sequence[float]
+    problem: HierarchicalProblem, design: Design, proof: BandwidthProof, bandwidth: Sequence[float]
 ) -> list[float]:
     """ns per GB/s in each dimension: bytes a certificate holds against it, over bandwidth squared, per unit of time."""
     work = _work(problem, design, proof)
@@ -135,7 +220,7 @@ def _limit_weight(problem: HierarchicalProblem, design: Design, work: CertifiedW
     return sum(parts) if problem.fleet is Fleet.WORST_CASE else max(parts)
 
 
-def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthCertificate) -> CertifiedWork:
+def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthProof) -> CertifiedWork:
     jobs = design.workloads
     sums = [0.0] * len(jobs)
     for path in proof.paths:
@@ -150,29 +235,29 @@ def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthCertific
         else:
             scale = [job.weight / max(job.weight, own) for own, job in zip(sums, jobs, strict=True)]
     compute = 0.0
-    due: dict[tuple[int, int, Collective], float] = {}
+    sent: dict[tuple[int, int, Collective], float] = {}
     for path in proof.paths:
         weight = path.weight * scale[path.job]
-        compute += weight * follow(jobs[path.job], path, weight, due)
+        compute += weight * follow(jobs[path.job], path, weight, sent)
     moved = [0.0] * len(design.network.dimensions)
     for share in proof.shares:
-        for place, one in enumerate(_shared(jobs, share, due)):
-            moved[place] += one
+        for j, item in enumerate(_shared(jobs, share, sent)):
+            moved[j] += item
     return CertifiedWork(compute, tuple(moved), tuple(own * factor for own, factor in zip(sums, scale, strict=True)))
 
 
 def follow(
-    job: HierarchicalWorkload, path: PathWeight, weight: float, due: dict[tuple[int, int, Collective], float]
+    job: HierarchicalWorkload, path: PathWeight, weight: float, sent: dict[tuple[int, int, Collective], float]
 ) -> float:
-    """Compute on one path; its bytes are added to `due` by group."""
+    """Compute on one path; its bytes are added to `sent` by group."""
     compute = 0.0
 
     def take(phase: LayerPhase, times: float, *, compute_too: bool = True) -> None:
         nonlocal compute
         compute += phase.compute_ns * times if compute_too else 0.0
-        for one in phase.communications:
-            key = (path.job, one.communicator, one.collective)
-            due[key] = due.get(key, 0.0) + weight * times * one.size_bytes
+        for item in phase.communications:
+            key = (path.job, item.communicator, item.collective)
+            sent[key] = sent.get(key, 0.0) + weight * times * item.size_bytes
 
     if job.loop is Loop.DAG:
         previous = None
@@ -199,33 +284,33 @@ def follow(
 def _moves(phase: LayerPhase, job: HierarchicalWorkload) -> bool:
     """Whether the collectives of a phase move anything."""
     return any(
-        any(rank > 1 for rank in job.communicators[one.communicator].ranks) and one.size_bytes > 0
-        for one in phase.communications
+        any(rank > 1 for rank in job.communicators[item.communicator].ranks) and item.size_bytes > 0
+        for item in phase.communications
     )
 
 
 def _shared(
-    jobs: Sequence[HierarchicalWorkload], share: GroupShare, due: dict[tuple[int, int, Collective], float]
+    jobs: Sequence[HierarchicalWorkload], share: GroupShare, sent: dict[tuple[int, int, Collective], float]
 ) -> list[float]:
-    """Bytes in each dimension of one group's share; more than is due is scaled down. A group counts once."""
+    """Bytes in each dimension of one group's share; more than is sent is scaled down. A group counts once."""
     key = (share.job, share.communicator, share.collective)
-    if key not in due:
+    if key not in sent:
         raise CertificateError("shares of a group that is on no path, or twice")
-    amount = due.pop(key)
+    amount = sent.pop(key)
     given = sum(share.bytes_by_dimension)
-    if not all(0 <= one < INFINITE for one in share.bytes_by_dimension):
+    if not all(0 <= item < INFINITE for item in share.bytes_by_dimension):
         raise CertificateError("a share that is no amount of bytes")
     scale = min(1.0, amount / given) if given > 0 else 0.0
     unit = moved_bytes(share.collective, 1.0, jobs[share.job].communicators[share.communicator].ranks)
-    return [scale * one * per_byte for one, per_byte in zip(share.bytes_by_dimension, unit, strict=True)]
+    return [scale * item * per_byte for item, per_byte in zip(share.bytes_by_dimension, unit, strict=True)]
 
 
 def _linear_rows(
     problem: HierarchicalProblem, network: HierarchicalNetwork, prices_usd: Sequence[float]
 ) -> list[LinearRow]:
-    rows = [LinearRow(one.name, one.coefficients, one.at_least, one.at_most) for one in network.constraints]
+    rows = [LinearRow(item.coefficients, item.at_least, item.at_most) for item in network.constraints]
     if problem.cost_cap_usd is not None:
-        rows.append(LinearRow("cost cap", tuple(prices_usd), -INFINITE, problem.cost_cap_usd - network.fixed_cost_usd))
+        rows.append(LinearRow(tuple(prices_usd), -INFINITE, problem.cost_cap_usd - network.fixed_cost_usd))
     return rows
 
 
@@ -236,19 +321,19 @@ def _homogeneous(
     made = []
     for row in rows:
         if row.low == row.high:
-            made.append(LinearRow(row.name, (-row.low, *row.coefficients), 0.0, 0.0))
+            made.append(LinearRow((-row.low, *row.coefficients), 0.0, 0.0))
             continue
         if row.low > -INFINITE:
-            made.append(LinearRow(f"{row.name} at least", (-row.low, *row.coefficients), 0.0, INFINITE))
+            made.append(LinearRow((-row.low, *row.coefficients), 0.0, INFINITE))
         if row.high < INFINITE:
-            made.append(LinearRow(f"{row.name} at most", (-row.high, *row.coefficients), -INFINITE, 0.0))
-    for place, one in enumerate(network.dimensions):
-        unit = tuple(1.0 if k == place else 0.0 for k in range(len(network.dimensions)))
-        if one.min_gbytes_per_s > 0:
-            made.append(LinearRow(f"least {one.name}", (-one.min_gbytes_per_s, *unit), 0.0, INFINITE))
-        if one.max_gbytes_per_s < INFINITE:
-            made.append(LinearRow(f"most {one.name}", (-one.max_gbytes_per_s, *unit), -INFINITE, 0.0))
-    made.append(LinearRow("normalisation", (network.fixed_cost_usd, *prices_usd), 1.0, 1.0))
+            made.append(LinearRow((-row.high, *row.coefficients), -INFINITE, 0.0))
+    for j, item in enumerate(network.dimensions):
+        unit = tuple(1.0 if k == j else 0.0 for k in range(len(network.dimensions)))
+        if item.min_gbytes_per_s > 0:
+            made.append(LinearRow((-item.min_gbytes_per_s, *unit), 0.0, INFINITE))
+        if item.max_gbytes_per_s < INFINITE:
+            made.append(LinearRow((-item.max_gbytes_per_s, *unit), -INFINITE, 0.0))
+    made.append(LinearRow((network.fixed_cost_usd, *prices_usd), 1.0, 1.0))
     return made
 
 
@@ -262,7 +347,7 @@ def _ceilings(rows: Sequence[LinearRow], low: Sequence[float], high: Sequence[fl
             least = [c * low[k] if c > 0 else (c * ceiling[k] if c < 0 else 0.0) for k, c in enumerate(coefficients)]
             for k, c in enumerate(coefficients):
                 if c > 0:
-                    others = [side, *(-value for place, value in enumerate(least) if place != k)]
+                    others = [side, *(-value for j, value in enumerate(least) if j != k)]
                     rest = sum(others) + error_of_sum(len(others) + 2, sum(map(abs, others)))
                     ceiling[k] = min(ceiling[k], max(rest / c, low[k]))
     return ceiling
@@ -276,3 +361,72 @@ def _column(weight: float, slope: float, low: float, high: float) -> float:
     if slope >= 0:
         return slope * low + (weight / high if high > 0 else 0.0)
     return slope * high + (weight / high if high > 0 else 0.0)
+
+
+# Bounds from sums of bytes alone (Cauchy-Schwarz).
+
+
+def formula_bound(problem: HierarchicalProblem, design: Design) -> float:
+    """A lower bound from sums of bytes alone, of the form F + (sum_j sqrt W_j)^2 / total and its relatives.
+
+    The bytes of a group are shared in proportion to what it moves in each dimension. Of a job with a dependency graph
+    only compute counts.
+    """
+    parts = [_sums(job, len(design.network.dimensions)) for job in design.workloads]
+    weights = [job.weight for job in design.workloads]
+    if problem.fleet is Fleet.WORST_CASE:
+        cases = [(w * f, [w * item for item in own]) for w, (f, own) in zip(weights, parts, strict=True)]
+    else:
+        together = [
+            sum(w * own[j] for w, (_, own) in zip(weights, parts, strict=True)) for j in range(len(parts[0][1]))
+        ]
+        cases = [(sum(w * f for w, (f, _) in zip(weights, parts, strict=True)), together)]
+    terms = sum(map(terms_of, design.workloads)) + 8 * len(design.network.dimensions) + 16
+    rounding = error_of_sum(terms, 1.0)
+    return max(_formula(problem, design.network, compute, own, rounding) for compute, own in cases)
+
+
+def _sums(job: HierarchicalWorkload, dimensions: int) -> tuple[float, list[float]]:
+    """F and W of the path that is longest when nothing is communicated."""
+    if job.loop is Loop.DAG:
+        ends: list[float] = []
+        for task in job.tasks:
+            ends.append(task.phase.compute_ns + max((ends[k] for k in task.after), default=0.0))
+        return max(ends), [0.0] * dimensions
+    steps = tuple(index for index, layer in enumerate(job.layers) if layer.weight_gradient.compute_ns > 0)
+    sent: dict[tuple[int, int, Collective], float] = {}
+    compute = follow(job, PathWeight(0, 1.0, steps), 1.0, sent)
+    total = [0.0] * dimensions
+    for (_, communicator, kind), amount in sent.items():
+        unit = moved_bytes(kind, 1.0, job.communicators[communicator].ranks)
+        whole = sum(unit)
+        for j, item in enumerate(unit):
+            total[j] += amount * item * item / whole if whole else 0.0
+    return compute, total
+
+
+def _formula(
+    problem: HierarchicalProblem,
+    network: HierarchicalNetwork,
+    compute: float,
+    own: Sequence[float],
+    rounding: float,
+) -> float:
+    """The bound less its rounding, which is so large a part of each sum at most."""
+    prices = [network.npus * (item.usd_per_gbytes_per_s or 0.0) for item in network.dimensions]
+    spread = sum(math.sqrt(item) for item in own) ** 2
+    priced = sum(math.sqrt(item * price) for item, price in zip(own, prices, strict=True)) ** 2
+    totals = [item for item in network.constraints if set(item.coefficients) == {1.0}]
+    most = min((item.at_most for item in totals), default=INFINITE)
+    least = max((item.at_least for item in totals), default=0.0)
+    if problem.objective is HierarchicalObjective.TIME:
+        bound = compute + spread / most
+        if problem.cost_cap_usd is not None:
+            left = problem.cost_cap_usd - network.fixed_cost_usd
+            bound = max(bound, compute + priced / left if left > 0 else INFINITE)
+        return bound * (1.0 - rounding)
+    if problem.objective is HierarchicalObjective.COST:
+        left = (problem.time_limit_ns or 0.0) - compute * (1.0 - rounding)
+        return (network.fixed_cost_usd + priced / left) * (1.0 - rounding) if left > 0 else INFINITE
+    floor = network.fixed_cost_usd + max(least, 0.0) * min(prices)
+    return (compute * floor + priced) * (1.0 - rounding)

@@ -5,12 +5,17 @@ Nothing is grouped or merged here: every collective of every layer or task is ti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from topoopt.core.hierarchy import Design, Fleet, HierarchicalNetwork
 from topoopt.core.hierarchy_workload import Collective, CollectiveCall, HierarchicalWorkload, Layer, LayerPhase, Loop
+from topoopt.core.verdict import Tolerance
 
 INFINITE = float("inf")
+
+RELATIVE = Tolerance.ROUNDING.relative
+"""Rounding forgiven in figures and constraints."""
 
 
 def moved_bytes(kind: Collective, size: float, ranks: Sequence[int]) -> list[float]:
@@ -23,7 +28,7 @@ def moved_bytes(kind: Collective, size: float, ranks: Sequence[int]) -> list[flo
         for p in ranks:
             shard /= p
         gathered = moved_bytes(Collective.ALL_GATHER, shard, ranks)
-        return [one + two for one, two in zip(scattered, gathered, strict=True)]
+        return [up + down for up, down in zip(scattered, gathered, strict=True)]
     held = size
     for i in range(len(ranks)) if kind is not Collective.ALL_GATHER else range(len(ranks) - 1, -1, -1):
         p = ranks[i]
@@ -42,15 +47,15 @@ def moved_bytes(kind: Collective, size: float, ranks: Sequence[int]) -> list[flo
     return moved
 
 
-def collective_times(one: CollectiveCall, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> list[float]:
+def collective_times(item: CollectiveCall, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> list[float]:
     """ns in each dimension; infinite where bytes meet no bandwidth."""
-    moved = moved_bytes(one.collective, one.size_bytes, workload.communicators[one.communicator].ranks)
+    moved = moved_bytes(item.collective, item.size_bytes, workload.communicators[item.communicator].ranks)
     return [0.0 if b == 0 else (b / w if w > 0 else INFINITE) for b, w in zip(moved, bandwidth, strict=True)]
 
 
 def communication_ns(phase: LayerPhase, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> float:
     """Time of the collectives of a phase."""
-    return sum(max(collective_times(one, workload, bandwidth)) for one in phase.communications)
+    return sum(max(collective_times(item, workload, bandwidth)) for item in phase.communications)
 
 
 def _layer_ns(layer: Layer, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> float:
@@ -88,3 +93,20 @@ def network_cost_usd(network: HierarchicalNetwork, bandwidth: Sequence[float]) -
             return None
         total += network.npus * rate * dimension.usd_per_gbytes_per_s
     return total
+
+
+def broken_laws(network: HierarchicalNetwork, bandwidth: Sequence[float]) -> list[str]:
+    """Bounds, speeds and linear constraints that bandwidths break."""
+    broken = []
+    for item, value in zip(network.dimensions, bandwidth, strict=True):
+        slack = RELATIVE * max(1.0, abs(value))
+        if not item.min_gbytes_per_s - slack <= value <= item.max_gbytes_per_s + slack or not math.isfinite(value):
+            broken.append(f"{item.name} has {value!r} GB/s, not {item.min_gbytes_per_s!r} to {item.max_gbytes_per_s!r}")
+        elif item.speeds_gbytes_per_s and value not in item.speeds_gbytes_per_s:
+            broken.append(f"{item.name} has {value!r} GB/s, which is none of its speeds")
+    for row in network.constraints:
+        terms = [c * value for c, value in zip(row.coefficients, bandwidth, strict=True)]
+        total, size = sum(terms), max(1.0, *map(abs, terms))
+        if not row.at_least - RELATIVE * size <= total <= row.at_most + RELATIVE * size:
+            broken.append(f"constraint {row.name}: {total!r} is not between {row.at_least!r} and {row.at_most!r}")
+    return broken

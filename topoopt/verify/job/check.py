@@ -1,235 +1,190 @@
-"""Checking a solution: its plan, every figure it states, and that it does not beat a proven bound."""
+"""The checker of jobs: the laws of a plan, its simulated iteration, and the proof of its bound, without a solver.
+
+The iteration is simulated by code of its own. Everything else that a page shows follows from plan and instance, stands
+in no file, and is not looked at here; so do the times of the same job on other fabrics, which are compared, not
+checked: their strategies alone are decisions, and must be legal.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from functools import partial
-from math import isfinite
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
 
-import numpy as np
-
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import JobSolution
-from topoopt.core.proofs import Bound
-from topoopt.core.solution import Decides
-from topoopt.core.verdict import Tolerance
-from topoopt.verify.job.critical_path import check_critical_path
-from topoopt.verify.job.fabrics.baselines import check_baselines
-from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
+from topoopt.core.cluster import Cluster
+from topoopt.core.job import CoOptimisation, JobPlan
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.result import Certificate, Result
+from topoopt.core.verdict import Tolerance, beats
+from topoopt.core.workload import Workload
+from topoopt.verify.checker import Checker, Derivation
+from topoopt.verify.job.events import EventBudget
+from topoopt.verify.job.instance_bounds import instance_bounds
 from topoopt.verify.job.joint_bound import check_joint
-from topoopt.verify.job.plan import Inspection, PlanFigures, figures_of, inspect_plan
+from topoopt.verify.job.parts import check_strategy
+from topoopt.verify.job.plan import Inspection, inspect_plan
 from topoopt.verify.job.plan_bounds import bounds_of
-from topoopt.verify.job.prices import book_at_hand, check_prices
-from topoopt.verify.job.simulation.budget import EventBudget
-from topoopt.verify.job.simulation.iteration import check_iteration
-from topoopt.verify.job.stated import check_history, check_operators, check_units
-from topoopt.verify.job.strategy_certificate import strategy_bound
-from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
+from topoopt.verify.job.simulation import iteration_times
+from topoopt.verify.job.strategy_certificate import certified_bound
 from topoopt.verify.laws.bounds import check_claim, check_stated
-from topoopt.verify.laws.findings import (
-    BRIEF,
-    CheckDepth,
-    CheckFindings,
-    ViolationLog,
-    as_float,
-    check_identity,
-    check_status,
-    differs,
-    float_array,
-    int_array,
-)
+from topoopt.verify.laws.findings import BRIEF, CheckDepth, CheckFindings, ViolationLog, as_float, differs
 from topoopt.verify.laws.schedules import check_choice
 
-ROUNDING = Tolerance.ROUNDING.relative
-"""Forgiven when a value is held against a bound, and sums of the same sizes against each other."""
-SIMULATED_RELATIVE = Tolerance.EVENTS.relative
-"""Rounding forgiven in sums a simulator makes over many events."""
+JobResult = Result[CoOptimisation, JobPlan]
+
+SIMULATED = Tolerance.EVENTS.relative
+"""Rounding forgiven in sums that a simulator makes over many events."""
+
+SUPPLEMENTS = (Argument.STRATEGY_PROGRAM, Argument.LINK_TREE)
+"""Arguments of certificates: of the bound, and of what no plan of a tiny job beats in the bulk-synchronous model."""
 
 
-def check_solution(
-    instance: CoOptimisation, solution: JobSolution, depth: CheckDepth = BRIEF, bounds: tuple[Bound, ...] | None = None
-) -> CheckFindings:
-    """All laws the plan breaks, all figures of the solution that are wrong, and every bound it beats.
+@lru_cache(maxsize=4)
+def _free_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
+    """Return the bounds that need no certificate."""
+    return instance_bounds(cluster, workload)
 
-    Never raises, whatever stands in the solution; the instance is taken as valid. The verdict stored in the solution
-    itself is not looked at. `bounds` saves working out `instance_bounds` of this instance again.
+
+def _certified(problem: CoOptimisation, certificates: Sequence[Certificate]) -> float:
+    """Return what the strategy program proves.
+
+    Raises
+    ------
+    ValueError
+        There is no certificate of it, or it proves nothing.
     """
-    findings, side = ViolationLog(), Decides.NOTHING
-    instance = _as_shared(instance, solution)
-    cluster, workload = instance.cluster, instance.workload
-    findings.guard("identity", "the identity of the solution", lambda: _check_identity(findings, instance, solution))
-    findings.guard("objective", "the objective", lambda: _check_time(findings, solution))
-    findings.guard("critical-path", "the critical path", lambda: check_critical_path(findings, instance, solution))
-    findings.guard("unit", "the units", lambda: check_units(findings, solution))
-    findings.guard("convergence", "the convergence", lambda: check_history(findings, instance, solution), side)
-    budget, book = EventBudget.of(depth), book_at_hand(solution, depth.book)
-    seen, broken = Inspection(), sum(findings.counts.values())
-
-    def plan() -> None:
-        nonlocal seen
-        seen = inspect_plan(findings, cluster, workload, solution.plan)
-
-    findings.guard("plan-shape", "the plan", plan)
-    choice = partial(check_choice, findings, instance.search.allreduce, solution.plan)
-    findings.guard("allreduce", "what AllReduces run on", choice)
-    sound, lawful = findings.clean, sum(findings.counts.values()) == broken
-    parts, traffic = seen.parts, seen.traffic
-    if parts is not None:
-        findings.guard("operators", "the operators", lambda: check_operators(findings, instance, solution, parts))
-    if parts is not None and traffic is not None and lawful:
-        iteration = partial(check_iteration, findings, instance, solution, seen, budget)
-        findings.guard("iteration-time", "the iteration", iteration)
-    figures = figures_of(cluster, seen)
-    seen.hops = None  # millions, looked at no more
-    if figures is not None and traffic is not None:
-        findings.guard("demand", "the demand", lambda: _check_demand(findings, solution, figures, traffic))
-        findings.guard("link-bytes", "the link loads", lambda: _check_links(findings, instance, solution, figures))
-    proven = instance_bounds(cluster, workload) if bounds is None else bounds
-
-    def certified() -> None:
-        nonlocal proven
-        proven += _certified(findings, instance, solution)
-
-    findings.guard("certificate", "the certificate", certified)
-    tighter = proven
-    if parts is not None and traffic is not None:
-        on_rings = not solution.plan.schedules
-        tighter += bounds_of(cluster, workload, parts, traffic, seen.links if sound else None, on_rings=on_rings)
-    findings.guard("bound", "the bound", lambda: _check_bounds(findings, solution, proven, tighter))
-    findings.guard("joint", "the joint bound", lambda: check_joint(findings, instance, solution))
-    findings.guard("baseline", "the baselines", lambda: _check_baselines(findings, instance, solution), side)
-    baselines = partial(check_baselines, findings, instance, solution, book, budget)
-    findings.guard("baseline", "the baselines", baselines, side)
-    findings.guard("prices", "the prices", lambda: check_prices(findings, instance, solution, book), side)
-    return findings.findings()
+    own = [certificate for certificate in certificates if certificate.argument is Argument.STRATEGY_PROGRAM]
+    if not own:
+        raise ValueError("there is no certificate")
+    return certified_bound(problem.cluster, problem.workload, own[0])
 
 
-def _as_shared(instance: CoOptimisation, solution: JobSolution) -> CoOptimisation:
-    """The problem with links shared as the solution states, if its plan may have them so; else as is allowed first."""
-    allowed = instance.sharings
-    stated = getattr(solution.cluster, "link_sharing", None)
-    sharing = stated if stated in allowed else allowed[0]
-    return replace(instance, cluster=replace(instance.cluster, link_sharing=sharing))
+def _fixed(value: float) -> Derivation:
+    return lambda *_: value
 
 
-def _check_identity(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> None:
-    check_identity(
-        findings,
-        instance,
-        solution,
-        ("workload", solution.workload_name, instance.workload.name),
-        ("number of samples", solution.samples, instance.workload.samples),
-    )
-    names = [field.name for field in fields(instance.cluster)]
-    own, given = solution.cluster, instance.cluster
-    findings.hold("cluster", *((f"cluster.{name}", getattr(own, name), getattr(given, name)) for name in names))
+def arguments(problem: CoOptimisation) -> Mapping[Argument, Derivation]:
+    """Return the arguments that count for a job: formulas of the instance, and the strategy program."""
+    formulas = {bound.argument: _fixed(bound.value) for bound in _free_bounds(problem.cluster, problem.workload)}
+    return {**formulas, Argument.STRATEGY_PROGRAM: _certified}
 
 
-def _check_time(findings: ViolationLog, solution: JobSolution) -> None:
-    total = as_float(solution.objective.value)
-    if not (isfinite(total) and total >= 0):
-        findings.add("objective", f"the iteration takes {solution.objective.value!r} ms")
+def iteration_ms(problem: CoOptimisation, plan: JobPlan) -> float:
+    """Return the iteration time of a plan, simulated whatever that takes.
+
+    Raises
+    ------
+    ValueError
+        The plan breaks a law.
+    """
+    log, shared = ViolationLog(), problem.shared_as(plan.link_sharing)
+    seen = inspect_plan(log, shared.cluster, shared.workload, plan)
+    times = iteration_times(log, shared, plan, seen, EventBudget.of(CheckDepth(events=1 << 62))) if log.clean else None
+    if times is None:
+        raise ValueError("; ".join(str(violation) for violation in log.violations()))
+    return times.total_ms
 
 
-def _check_demand(findings: ViolationLog, solution: JobSolution, figures: PlanFigures, traffic: Traffic) -> None:
-    n = len(figures.model_parallel_bytes)
-    stated = float_array(solution.demand.model_parallel_bytes, 2)
-    if stated is None or stated.shape != (n, n):
-        findings.add("demand", f"model_parallel_bytes must be numbers [{n}, {n}]")
-    else:
-        given, due = stated.ravel(), figures.model_parallel_bytes.ravel()
-        pairs = np.flatnonzero(given != due)
-        # A size rounded down from a fraction may come out one byte off.
-        agree = np.abs(given[pairs] - due[pairs]) <= ROUNDING * due[pairs] + traffic.inexact.ravel()[pairs]
-        findings.add_each(
-            "demand",
-            pairs[~agree],
-            lambda k: f"demand {k // n} -> {k % n} is {given.item(k)!r} bytes, {due.item(k)!r} expected",
-        )
-    groups: dict[tuple[int, ...], float] = {}
-    for group in solution.demand.allreduce:
-        members = tuple(sorted(group.members))
-        if members in groups:
-            findings.add("demand-groups", f"group {list(members)} is listed more than once")
-        groups[members] = as_float(group.payload_bytes)
-    for members in sorted({*groups, *figures.allreduce_bytes}):
-        value, payload = groups.get(members, 0.0), figures.allreduce_bytes.get(members, 0)
-        if differs(value, payload):
-            findings.add("demand-groups", f"group {list(members)} reduces {value!r} bytes, {payload} expected")
+@dataclass(frozen=True, kw_only=True)
+class JobChecker(Checker):
+    """The checker of plans, which names every broken law and simulates no more than a depth allows."""
+
+    def __call__(self, problem: Any, result: JobResult, depth: CheckDepth = BRIEF) -> CheckFindings:
+        """Check a result of any content; never raises. See `Checker`."""
+        log, seen, plan = ViolationLog(), Inspection(), result.plan
+        log.guard("identity", "the head", lambda: self._identity(log, problem, result))
+        allowed, sharing = problem.sharings, getattr(plan, "link_sharing", None)
+        if sharing not in allowed:
+            names = ", ".join(own.value for own in allowed)
+            log.add("link-sharing", f"links are shared as {sharing!s}, allowed: {names}")
+        shared = problem.shared_as(sharing if sharing in allowed else allowed[0])
+        before = sum(log.counts.values())
+
+        def inspect() -> None:
+            nonlocal seen
+            seen = inspect_plan(log, shared.cluster, shared.workload, plan)
+
+        log.guard("plan-shape", "the plan", inspect)
+        log.guard("allreduce", "what AllReduces run on", partial(check_choice, log, problem.search.allreduce, plan))
+        lawful = sum(log.counts.values()) == before
+        if lawful and seen.parts is not None:
+            simulated = partial(self._simulated, log, shared, result, seen, EventBudget.of(depth))
+            log.guard("iteration-time", "the iteration", simulated)
+        log.guard("comparison", "the other fabrics", partial(check_comparison, log, problem, plan))
+        log.guard("bound", "the bound", partial(self._all_bounds, log, shared, result, seen, lawful))
+        log.guard("certificate", "the certificates", partial(self._certificates, log, shared, result))
+        log.guard("status", "the status", lambda: self._status(log, problem, result))
+        return log.findings()
+
+    def _simulated(
+        self, log: ViolationLog, problem: CoOptimisation, result: JobResult, seen: Inspection, budget: EventBudget
+    ) -> None:
+        times = iteration_times(log, problem, result.plan, seen, budget)
+        if times is not None and differs(as_float(result.objective.value), times.total_ms, SIMULATED):
+            text = f"the iteration takes {result.objective.value!r} ms, {times.total_ms!r} simulated"
+            log.add("iteration-time", text)
+
+    def _all_bounds(
+        self, log: ViolationLog, problem: CoOptimisation, result: JobResult, seen: Inspection, lawful: bool
+    ) -> None:
+        """Hold the objective against every bound of instance and plan, and the bound against its proof."""
+        value, proven = as_float(result.objective.value), _free_bounds(problem.cluster, problem.workload)
+        if seen.parts is not None and seen.traffic is not None:
+            on_rings, links = not result.plan.schedules, seen.links if lawful else None
+            of_plan = bounds_of(problem.cluster, problem.workload, seen.parts, seen.traffic, links, on_rings=on_rings)
+            proven = (*proven, *of_plan)
+        for bound in proven:
+            if beats(value, bound.value, self.tolerance):
+                log.add("bound", f"the objective {value!r} beats the lower bound {bound.value!r} ({bound.proved_by})")
+        if not as_float(result.bound.value) >= 0 or beats(value, as_float(result.bound.value), self.tolerance):
+            log.add("bound", f"the bound {result.bound.value!r} is not between 0 and the objective {value!r}")
+        derivations = {
+            argument: partial(derive, problem, result.certificates)
+            for argument, derive in self.arguments(problem).items()
+        }
+        check_stated(log, result.bound, derivations, value)
+        check_claim(log, result, self.claims)
+
+    @staticmethod
+    def _certificates(log: ViolationLog, problem: CoOptimisation, result: JobResult) -> None:
+        """Each proves something, whether the bound rests on it or not."""
+        counts = Counter(certificate.argument for certificate in result.certificates)
+        for argument, count in counts.items():
+            if argument not in SUPPLEMENTS or count > 1:
+                log.add("certificate", f"{count} certificates for {argument}")
+        for certificate in result.certificates:
+            if certificate.argument is Argument.LINK_TREE:
+                check_joint(log, problem, certificate)
+            elif result.bound.argument is not Argument.STRATEGY_PROGRAM:
+                try:
+                    proven = certified_bound(problem.cluster, problem.workload, certificate)
+                except ValueError as error:
+                    log.add("certificate", str(error))
+                    continue
+                if beats(as_float(result.objective.value), proven, Tolerance.ROUNDING):
+                    log.add("bound", f"the objective beats {proven!r} of the strategy program")
 
 
-def _check_links(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution, figures: PlanFigures) -> None:
-    """Bytes, in the arc order of the topology; no link is busy for longer than the iteration."""
-    n = instance.cluster.servers
-    topology = solution.plan.topology
-    arcs, multiplicity = int_array(topology.arcs, 2), int_array(topology.multiplicity, 1)
-    stated = float_array(solution.evaluation.link_bytes, 1)
-    if arcs is None or multiplicity is None or arcs.shape != (len(multiplicity), 2):
-        return  # reported with the topology
-    if stated is None or len(stated) != len(arcs):
-        findings.add("link-bytes", f"link_bytes must be numbers [{len(arcs)}], one per arc")
+def check_comparison(log: ViolationLog, problem: CoOptimisation, plan: JobPlan) -> None:
+    """Every fabric is one of the instance, in its order, and has a legal strategy; its time is not checked."""
+    if plan.comparison is None:
         return
-    if ((arcs < 0) | (arcs >= n)).any() or (multiplicity < 1).any():
-        return  # reported with the topology
-    tail, head = arcs[:, 0], arcs[:, 1]
-    expected = figures.link_bytes[tail, head]
-    # Every transfer or AllReduce may be rounded to whole bytes once per link.
-    agree = np.abs(stated - expected) <= SIMULATED_RELATIVE * expected + figures.link_messages[tail, head]
-    findings.add_each(
-        "link-bytes",
-        np.flatnonzero(~agree),
-        lambda m: f"link {tail[m]} -> {head[m]} carries {stated.item(m)!r} bytes, {expected.item(m)!r} expected",
-    )
-    total = as_float(solution.objective.value)
-    busy = stated / (multiplicity * instance.cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS)
-    findings.add_each(
-        "link-utilisation",
-        np.flatnonzero(~(busy <= total * (1 + SIMULATED_RELATIVE))),
-        lambda m: f"link {tail[m]} -> {head[m]} is busy for {busy.item(m)!r} ms, the iteration takes {total!r}",
-    )
+    names = [row.fabric for row in plan.comparison.strategies]
+    if names != [choice.name for choice in problem.baselines.fabrics if choice.name in names]:
+        log.add("comparison", f"the fabrics {names} are not those of the instance, in its order")
+    for row in plan.comparison.strategies:
+        own = ViolationLog()
+        check_strategy(own, problem.cluster, problem.workload, row.strategy)
+        for violation in own.violations():
+            log.add("comparison", f"{row.fabric}: {violation.message}")
 
 
-def _check_bounds(
-    findings: ViolationLog, solution: JobSolution, proven: tuple[Bound, ...], tighter: tuple[Bound, ...]
-) -> None:
-    """A value better than a bound is an error; so is a bound better than its proof."""
-    value, stated = as_float(solution.objective.value), as_float(solution.bound.value)
-    for bound in tighter:
-        if not value >= bound.value * (1 - ROUNDING):
-            findings.add("bound", f"the objective {value!r} beats the lower bound {bound.value!r} ({bound.proved_by})")
-    initial = None if solution.initial_ms is None else as_float(solution.initial_ms)
-    for bound in proven:
-        if initial is not None and not initial >= bound.value * (1 - ROUNDING):
-            findings.add("bound", f"the first plan's {initial!r} beats the lower bound {bound.value!r}")
-    derivations = {bound.argument: partial(float, bound.value) for bound in proven}
-    check_stated(findings, solution.bound, derivations, value, code="bound-claim")
-    check_claim(findings, solution, ())
-    if not 0 <= stated <= value * (1 + ROUNDING):
-        findings.add("gap", f"the bound {stated!r} is not between 0 and the objective {value!r}")
-    expected = (value - stated) / value if value > 0 else 0.0
-    if differs(as_float(solution.gap), expected, absolute=1e-12):
-        findings.add("gap", f"the gap is {solution.gap!r}, {expected!r} expected")
-    check_status(findings, solution, Tolerance.ROUNDING)
-
-
-def _certified(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> tuple[Bound, ...]:
-    """What the proof that comes with the solution proves; nothing if there is none."""
-    if solution.certificate is None:
-        return ()
-    try:
-        return (strategy_bound(instance.cluster, instance.workload, solution.certificate),)
-    except ValueError as error:
-        findings.add("certificate", str(error))
-        return ()
-
-
-def _check_baselines(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> None:
-    """Other fabrics have other bandwidths, so only bounds on compute bind them."""
-    bounds = compute_bounds(instance.cluster, instance.workload)
-    for baseline in solution.baselines:
-        value = as_float(baseline.iteration_time_ms)
-        if not isfinite(value):
-            findings.add("baseline", f"{baseline.fabric} takes {baseline.iteration_time_ms!r} ms")
-        for bound in bounds:
-            if value < bound.value * (1 - ROUNDING):
-                findings.add("baseline", f"{baseline.fabric}'s {value!r} ms beat the bound {bound.value!r}")
+CHECKER = JobChecker(
+    objective=lambda _: ("iteration_time", "ms"),
+    constraints=(),
+    value=iteration_ms,
+    arguments=arguments,
+    optimal=Tolerance.ROUNDING,
+)

@@ -13,11 +13,19 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.workload import Workload
-from topoopt.verify.job.chains import Chains, chains_of
-from topoopt.verify.job.choices import Choices, choices_of, memory_need
-from topoopt.verify.job.labelling import Costs, largest_of_least, spanning_forest
+from topoopt.verify.job.least_times import (
+    Between,
+    Chains,
+    Choices,
+    Costs,
+    between_all,
+    chains_of,
+    choices_of,
+    largest_of_least,
+    memory_need,
+    spanning_forest,
+)
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
-from topoopt.verify.job.wire import Between, between_all
 from topoopt.verify.laws.rounding import MARGIN
 
 WINDOWS = 8

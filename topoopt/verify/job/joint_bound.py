@@ -25,14 +25,14 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import JobSolution
 from topoopt.core.link_tree import LinkTree
+from topoopt.core.result import Certificate
 from topoopt.core.strategy import Placement
 from topoopt.core.verdict import Tolerance
 from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts, place, split_problems
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, edge_transfers, reductions_of
-from topoopt.verify.laws.findings import ViolationLog, differs
+from topoopt.verify.laws.findings import ViolationLog, differs, float_array, int_array
 from topoopt.verify.laws.link_tree import LeafCases, LinkRules, distances, longest, parts_of, proven_by_leaves
 
 MOST_SERVERS = 5
@@ -85,14 +85,27 @@ def joint_bound(cluster: Cluster, workload: Workload, proof: LinkTree, claimed: 
     return max(claimed, proven)
 
 
-def check_joint(findings: ViolationLog, instance: CoOptimisation, solution: JobSolution) -> None:
+def joint_proof(certificate: Certificate, servers: int) -> tuple[float, LinkTree]:
+    """Return the bound that a certificate states, ms, and its tree (`core.job.joint_certificate`).
+
+    Raises
+    ------
+    ValueError
+        An array is missing, or has another length.
+    """
+    stated = float_array(certificate["bound_ms"], 1)
+    order, multipliers = int_array(certificate["order"], 1), int_array(certificate["multipliers"], 1)
+    if stated is None or len(stated) != 1 or order is None or multipliers is None or len(multipliers) % servers**2:
+        raise ValueError("the proof of the bulk-synchronous model has arrays of other lengths")
+    return float(stated[0]), LinkTree(order, multipliers.reshape(-1, servers, servers))
+
+
+def check_joint(findings: ViolationLog, problem: CoOptimisation, certificate: Certificate) -> None:
     """A stated bound by the bulk-synchronous model is what its proof shows."""
-    if solution.joint is None:
-        return
-    stated = solution.joint.bound_ms
     try:
-        proven = joint_bound(instance.cluster, instance.workload, solution.joint.tree, stated)
-    except InputError as error:
+        stated, tree = joint_proof(certificate, problem.cluster.servers)
+        proven = joint_bound(problem.cluster, problem.workload, tree, stated)
+    except (InputError, ValueError) as error:
         findings.add("joint", f"nothing is proven of the bulk-synchronous model: {error}")
         return
     if differs(stated, proven, Tolerance.ROUNDING.relative):

@@ -22,10 +22,9 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.workload import Workload
+from topoopt.verify.job.least_times import EarliestStarts, Rates, least_byte_hops, least_schedule
 from topoopt.verify.job.parts import Parts
-from topoopt.verify.job.schedule import EarliestStarts, Rates, least_schedule
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, Traffic
-from topoopt.verify.job.wire import least_byte_hops
 from topoopt.verify.laws.hops import hop_counts
 from topoopt.verify.laws.windows import window_bound, windows_by
 

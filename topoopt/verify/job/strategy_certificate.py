@@ -23,23 +23,121 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from topoopt.core.arrays import Bools
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.result import Certificate
 from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.workload import Workload
-from topoopt.verify.job.choices import choices_of
-from topoopt.verify.job.mirror import mirrored
-from topoopt.verify.job.strategy_laws import StrategyLaws, strategy_laws
+from topoopt.verify.job.least_times import choices_of
+from topoopt.verify.job.strategy_laws import StrategyLaws, mirrored, strategy_laws
+from topoopt.verify.laws.findings import float_array, int_array
 from topoopt.verify.laws.rounding import MARGIN
 
 Allowed = tuple[Bools, ...]
 
 CLASSES = (1, 2)
 """Into how many classes a certificate may divide the servers."""
+
+
+@lru_cache(maxsize=2)
+def laws_of(cluster: Cluster, workload: Workload, classes: int) -> StrategyLaws:
+    """Return the laws of a workload with so many classes of servers; a weight of a certificate has the index of one."""
+    return strategy_laws(cluster, workload, choices_of(cluster, workload), classes)
+
+
+def certified_bound(cluster: Cluster, workload: Workload, certificate: Certificate) -> float:
+    """Return what the arrays of a certificate prove about the iteration time of every plan, ms.
+
+    Raises
+    ------
+    ValueError
+        The certificate does not fit the instance, or its cuts are no tree.
+    """
+    classes = int(_integers(certificate, "classes", 1)[0])
+    choices = choices_of(cluster, workload)
+    if cluster.servers < 2 or any(not choice.splits for choice in choices):
+        return 0.0
+    if classes not in CLASSES or cluster.servers % classes:
+        raise ValueError(f"{cluster.servers} servers in {classes} classes")
+    laws = laws_of(cluster, workload, classes)
+    return evaluate_certificate(laws, strategy_proof(certificate, laws))
+
+
+def strategy_proof(certificate: Certificate, laws: StrategyLaws) -> StrategyCertificate:
+    """Return the tree of cuts and cases that the arrays of a certificate state (`core.job.strategy_certificate`).
+
+    Raises
+    ------
+    ValueError
+        An array is missing, has another length, or names a law that does not exist.
+    """
+    operator = _integers(certificate, "operator")
+    inside, outside = (_integers(certificate, name, len(operator)) for name in ("inside", "outside"))
+    is_case = operator < 0
+    cases, ends = int(is_case.sum()), [(laws.counts[u], laws.counts[v]) for u, v in laws.pairs]
+    states = _split(_integers(certificate, "state"), _integers(certificate, "state_ptr", len(operator) + 1))
+    law_ptr, law = _integers(certificate, "law_ptr", cases + 1), _integers(certificate, "law")
+    weight, memory = _numbers(certificate, "weight", len(law)), _numbers(certificate, "memory", cases)
+    if len(law) and not 0 <= law.min() <= law.max() < len(laws.laws):
+        raise ValueError("the certificate weighs a law that does not exist")
+    named, weights = _split(law, law_ptr), _split(weight, law_ptr)
+    if any(len(np.unique(indices)) < len(indices) for indices in named):
+        raise ValueError("the certificate weighs a law twice")
+    lengths = [count for pair in ends for count in pair]
+    price = _numbers(certificate, "price", cases * sum(lengths)).reshape(cases, sum(lengths))
+    nodes: list[StrategyCut | StrategyCase] = []
+    for at, cut in enumerate(operator.tolist()):
+        if cut >= 0:
+            nodes.append(StrategyCut(cut, tuple(states[at].tolist()), inside.item(at), outside.item(at)))
+            continue
+        case = int(is_case[:at].sum())
+        names = [laws.laws[index].name for index in named[case].tolist()]
+        prices = [tuple(part.tolist()) for part in np.split(price[case], np.cumsum(lengths)[:-1])] if lengths else []
+        nodes.append(
+            StrategyCase(
+                tuple(zip(names, weights[case].tolist(), strict=True)),
+                memory.item(case),
+                tuple(zip(prices[::2], prices[1::2], strict=True)),
+            )
+        )
+    if (
+        int(inside[is_case].any())
+        or int(outside[is_case].any())
+        or any(len(states[at]) for at in np.flatnonzero(is_case))
+    ):
+        raise ValueError("a case of the certificate leads on, or has states")
+    fixed = int(_integers(certificate, "fixed", 1)[0])
+    return StrategyCertificate(
+        tuple(nodes), int(_integers(certificate, "classes", 1)[0]), None if fixed == -1 else fixed
+    )
+
+
+def _integers(certificate: Certificate, name: str, length: int | None = None) -> Ints:
+    array = int_array(certificate[name], 1)
+    if array is None or (length is not None and len(array) != length):
+        raise ValueError(f"{name} of the certificate must be {'whole numbers' if length is None else length}")
+    return array
+
+
+def _numbers(certificate: Certificate, name: str, length: int) -> Floats:
+    array = float_array(certificate[name], 1)
+    if array is None or len(array) != length:
+        raise ValueError(f"{name} of the certificate must be {length} numbers")
+    return array
+
+
+def _split(array: NDArray[Any], ptr: Ints) -> list[NDArray[Any]]:
+    """Return the runs of an array between offsets."""
+    if ptr[0] != 0 or ptr[-1] != len(array) or (np.diff(ptr) < 0).any():
+        raise ValueError("offsets of the certificate do not fit its arrays")
+    return np.split(array, ptr[1:-1])
 
 
 def strategy_bound(cluster: Cluster, workload: Workload, certificate: StrategyCertificate) -> Bound:
@@ -53,7 +151,7 @@ def strategy_bound(cluster: Cluster, workload: Workload, certificate: StrategyCe
         return Bound(0.0, Argument.STRATEGY_PROGRAM)
     if certificate.classes not in CLASSES or cluster.servers % certificate.classes:
         raise ValueError(f"{cluster.servers} servers in {certificate.classes} classes")
-    laws = strategy_laws(cluster, workload, choices, certificate.classes)
+    laws = laws_of(cluster, workload, certificate.classes)
     return Bound(evaluate_certificate(laws, certificate), Argument.STRATEGY_PROGRAM)
 
 

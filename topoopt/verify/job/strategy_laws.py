@@ -1,79 +1,431 @@
-r"""What every strategy must take at least, as a graph of events joined by laws that are linear in the choice of states.
-
-An event stands for a time; a law `head >= tail + cost` holds in the simulated iteration of every strategy, on every
-topology, with all routes, rings and schedules. The state of an operator is its split and, with two classes of servers
-(even and odd ones), the class of its offset (`offset_classes`); with one class it is the split. A cost is a sum over
-operators of a number that depends on the state of each, and over pairs of operators of one that depends on both. The
-longest path from `start` to `end` therefore bounds the iteration time of a strategy, and its minimum over the states
-bounds that of all (`strategy_certificate`).
-
-Notation: n servers, R = n d B bytes a ms that all links carry, r = d B that one server sends or receives at most; f, b
-forward and backward time of one part, P parts; FW(S), BW(S): time of all forward (backward) parts of the operators S,
-over n; FB(E), BB(E): least forward (backward) bytes times hops of the pairs E, over R (`wire`); AR(S): bytes sent in
-the AllReduces of S, over R, and AR1(S) the same without the splits that cut weights. An edge u -> v *binds*
-(`chains.binds`) if every part of v reads some part of u and every part of u is read by some part of v. Anc(o), Desc(o):
-reached over binding edges, o included; Up(o) = union of Anc(x) over x in Desc(o).
-
-Events     first(o), back(o): every forward (backward) part of o starts no earlier.
-           last(o), turned(o): the forward (backward) part of o that starts last starts no earlier.
-
-Assumed of the time model, as in `bounds_of`: the tasks of a server run one at a time; a task waits for its inputs, a
-backward part also for its own forward part; backward transfers mirror the forward ones; AllReduces of a shard start
-after all backward parts that hold it, first inside the servers and then over at least one link per message; on rings as
-on any schedule its k members send, and receive, at least 2 (k-1) payloads together, over their own interfaces.
-
-Laws, each with its proof
- (1) first(v) >= first(u) + f_u + received_uv / r, for a binding edge. A part of v reads parts of u on different
-     servers: all but one transfer come over its interfaces, none before f_u is over.
- (2) last(v) >= last(u) + f_u + sent_uv / r. The last part of u is read by parts of v on different servers: all but one
-     transfer leave over its interfaces, and the part of v they reach last starts after that.
- (3) back(u) >= back(v) + b_v + sent_uv / r;  (4) turned(u) >= turned(v) + b_v + received_uv / r: (1), (2) backwards.
- (5) last(o) >= first(o), turned(o) >= back(o), back(o) >= first(o) + f_o, turned(o) >= last(o) + f_o.
- (6) end >= turned(o) + b_o + reduction_o: the part that turns last has its shard reduced after it.
- (7) last(o) >= FW(Anc(o) - o): every part of an ancestor is, over binding edges, waited for by some part of o.
-     turned(o) >= FW(Up(o)) + BW(Desc(o) - o): every backward part of a descendant x is waited for by a backward part of
-     o; it waits for its own forward part, and every forward part of an ancestor of x is waited for by one of x.
- (8) end >= back(o) + BW(Anc(o)): every backward part of an ancestor waits for some backward part of o.
-     end >= first(o) + FW(Desc(o)) + BW(Up(o)): every forward part of a descendant x waits for some part of o, every
-     backward part of x for its forward part, every backward part of an ancestor of x for one of x.
- (9) last(o) >= h + FB(pairs into Anc(o)), h the least f of an operator that is read: the transfers into a part precede
-     it, and none starts before h.  turned(o) >= h + FB(pairs into Up(o)) + BB(pairs out of Desc(o)), as in (7).
-(10) end >= back(o) + b_o + BB(pairs into Anc(o)) + AR(Anc(o)): an AllReduce, or a backward transfer out of x in
-     Anc(o), waits for a backward part of x, which is o or waits for one of o.
-     end >= turned(o) + b_o + l + AR1(Anc(o)): where weights are not cut, an AllReduce of x waits for all parts of x, so
-     for the last, which does not start before turned(o) + b_o if x is not o (by (4) each step up only adds); l is the
-     least time that any AllReduce of Anc(o) spends inside the servers first, whatever the splits; where none has a
-     weight, l = 0.
-     end >= first(o) + f_o + FB(pairs out of Desc(o)) + BB(pairs into Up(o)) + AR(Up(o)): as in the second line of (8).
-(11) end >= FW(all) + BW(all), and end >= h + FB(all) + BB(all) + AR(all).
-(12) Between two events, u in Anc(o): with D = Desc(u), all that waits for a part of u, hence for first(u) + f_u,
-     last(o) >= first(u) + f_u + FW(D and Anc(o) - u - o), and with FB(pairs out of D into Anc(o)), as in (7) and (9);
-     turned(u) >= back(o) + b_o + BW(D and Anc(o) - u - o), and with BB(pairs out of D into Anc(o)): a backward part
-     between the two waits for one of o, and one of u for it;
-     turned(u) >= first(u) + f_u + FW(D - u) + BW(D - u), and with FB(pairs out of D) + BB(pairs out of D): a backward
-     part of a descendant waits for its own forward part, which waits for some part of u, and one of u waits for it; so
-     for the transfers out of D, there and back.
-     Stated for joins o of several operators and the last u that comes before all of these.
-(13) With several classes, (7) to (12) for the servers of each class p alone: FW, BW are times on them over their
-     number, FB, BB what leaves them, or what enters them, over what they send or receive at most, AR what AllReduces
-     make them send. The proofs are the same with the busiest server of the class in the place of the busiest of all: a
-     member of an AllReduce sends and receives its 2 (k-1) payloads over k itself, what it forwards for others only
-     adds, and a transfer leaves its source and enters its target on whatever route; backward the two swap.
+"""Events of an iteration, numbered so that every law leads on, and who comes before and after whom, as bit sets. What
+an operator may choose where servers are told apart by their number modulo G, and least traffic class by class. What
+a choice of states costs, as tables of single operators and of pairs of operators: the data of the laws. Whether
+even and odd servers may be exchanged: all tables of the laws stay as they are. What every strategy must take at
+least, as a graph of events joined by laws that are linear in the choice of states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from topoopt.core.arrays import Floats
+import numpy as np
+
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.workload import Workload
-from topoopt.verify.job.chains import binds
-from topoopt.verify.job.choices import Choices
-from topoopt.verify.job.event_graph import EventGraph, alike, bits
-from topoopt.verify.job.offset_classes import States, states_of
-from topoopt.verify.job.strategy_tables import Tables, View, operator_tables, pair_tables, room_of, views_of
+from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.verify.job.least_times import Choices, between_all, binds, least_byte_hops
+from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, channels_read, overlap, slices
+
+ANCHORS = 48
+"""Operators with laws (7) to (10), which have a term per operator: at most about so many, spread over the graph."""
+
+KINDS = (("first", True), ("last", True), ("back", False), ("turned", False))
+
+
+class EventGraph:
+    """Who comes before and after whom over binding edges, as bit sets, and the numbers of the events."""
+
+    def __init__(self, count: int, pairs: tuple[tuple[int, int], ...], bound: tuple[bool, ...]) -> None:
+        self.count, self.pairs, self.bound = count, pairs, bound
+        self.before = [1 << o for o in range(count)]
+        self.after = [1 << o for o in range(count)]
+        binding = [pair for pair, holds in zip(pairs, bound, strict=True) if holds]
+        for u, v in sorted(binding, key=lambda pair: pair[1]):
+            self.before[v] |= self.before[u]
+        for u, v in sorted(binding, key=lambda pair: -pair[0]):
+            self.after[u] |= self.after[v]
+        self.around = list(self.before)
+        for u, v in sorted(binding, key=lambda pair: -pair[0]):
+            self.around[u] |= self.around[v]
+
+    def events(self) -> tuple[str, ...]:
+        rising, falling = range(self.count), range(self.count - 1, -1, -1)
+        names = [f"{kind}({o})" for kind, order in KINDS for o in (rising if order else falling)]
+        return ("start", *names, "end")
+
+    def at(self, kind: str, o: int) -> int:
+        """Number of an event."""
+        place = [name for name, _ in KINDS].index(kind)
+        return 1 + place * self.count + (o if KINDS[place][1] else self.count - 1 - o)
+
+    @property
+    def end(self) -> int:
+        return 1 + len(KINDS) * self.count
+
+    def into(self, members: int) -> tuple[int, ...]:
+        """Pairs whose consumer is a member."""
+        return tuple(e for e, (_, v) in enumerate(self.pairs) if members >> v & 1)
+
+    def out_of(self, members: int) -> tuple[int, ...]:
+        """Pairs whose producer is a member."""
+        return tuple(e for e, (u, _) in enumerate(self.pairs) if members >> u & 1)
+
+    def joins(self) -> list[tuple[int, int]]:
+        """(u, o): an operator of several binding producers, and the last one that comes before all of these.
+
+        Only where at least two others lie between them.
+        """
+        found = []
+        for o in range(self.count):
+            producers = [u for (u, v), holds in zip(self.pairs, self.bound, strict=True) if v == o and holds]
+            if len(producers) < 2:
+                continue
+            common = -1
+            for u in producers:
+                common &= self.before[u]
+            if common:
+                u = common.bit_length() - 1
+                if (self.after[u] & self.before[o]).bit_count() >= 4:
+                    found.append((u, o))
+        return found
+
+    def anchors(self, alike: tuple[object, ...]) -> list[int]:
+        """Operators with laws on all they come before or after: the first of those that are alike, then some others.
+
+        Where unlike ones are too many, some spread over the graph, those with unlike surroundings first.
+        """
+        if self.count <= ANCHORS:
+            return list(range(self.count))
+        unlike = sorted({kind: o for o, kind in reversed(list(enumerate(alike)))}.values())
+        if len(unlike) <= ANCHORS:
+            rest = sorted({*range(self.count)} - {*unlike})
+            more = np.linspace(0, len(rest) - 1, ANCHORS - len(unlike)).astype(int).tolist()
+            return sorted({*unlike, *(rest[i] for i in more)})
+        fan = [0] * self.count
+        for u, v in self.pairs:
+            fan[v] += 1
+            fan[u] += 1
+        ends = [o for o in unlike if self.after[o] == 1 << o or fan[o] > 2]
+        if len(ends) > ANCHORS // 2:
+            ends = [ends[i] for i in np.linspace(0, len(ends) - 1, ANCHORS // 2).astype(int)]
+        spread = np.linspace(0, len(unlike) - 1, ANCHORS - len(ends)).astype(int).tolist()
+        return sorted({*ends, *(unlike[i] for i in spread)})
+
+
+def alike(workload: Workload, pairs: tuple[tuple[int, int], ...]) -> tuple[object, ...]:
+    """Of every operator what makes it the like of another: same neighbours, weights, outputs and splits."""
+    beside: list[set[tuple[bool, int]]] = [set() for _ in workload.operators]
+    for u, v in pairs:
+        beside[u].add((True, v))
+        beside[v].add((False, u))
+    return tuple(
+        (frozenset(neighbours), operator.weight_elements, operator.output_elements, operator.splits)
+        for neighbours, operator in zip(beside, workload.operators, strict=True)
+    )
+
+
+def bits(members: int) -> tuple[int, ...]:
+    """Members of a bit set, ascending."""
+    return tuple(o for o in range(members.bit_length()) if members >> o & 1)
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """What one operator may choose.
+
+    Attributes:
+        split: int64[states], the usable split.
+        residue: int64[states], its offset modulo `period`.
+        period: int64[states], gcd of its stride and the number of classes.
+        parts: int64[states], parts of the split.
+    """
+
+    split: Ints
+    residue: Ints
+    period: Ints
+    parts: Ints
+
+    def on_a_server(self, servers: int, of_class: int | None) -> Floats:
+        """float64[states]: parts on a server, in the mean over a class, or over all where it is None."""
+        if of_class is None:
+            return self.parts / servers
+        mean: Floats = (of_class % self.period == self.residue) * (self.parts * self.period / servers)
+        return mean
+
+
+def states_of(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...], classes: int) -> tuple[States, ...]:
+    """Usable splits with every class of offset that they may have."""
+    return tuple(
+        _states(cluster.servers, operator, choice.splits, classes)
+        for operator, choice in zip(workload.operators, choices, strict=True)
+    )
+
+
+def _states(servers: int, operator: Operator, splits: tuple[Split, ...], classes: int) -> States:
+    rows = []
+    for index, split in enumerate(splits):
+        parts = split.sample_ways * split.channel_ways * split.reduce_ways
+        period = math.gcd(servers // parts, classes)
+        residues = range(period) if operator.pinned_offset is None else (operator.pinned_offset % period,)
+        rows += [(index, residue, period, parts) for residue in residues]
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    return States(table[:, 0], table[:, 1], table[:, 2], table[:, 3])
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTraffic:
+    """Least traffic between a producer and a consumer, float64[states of producer, states of consumer] each, bytes.
+
+    Attributes:
+        byte_hops: bytes times links crossed.
+        received: what any part of the consumer has from other servers.
+        sent: what any part of the producer sends to other servers.
+        out: of each class, what its servers send together.
+        into: of each class, what its servers receive together.
+    """
+
+    byte_hops: Floats
+    received: Floats
+    sent: Floats
+    out: tuple[Floats, ...]
+    into: tuple[Floats, ...]
+
+
+def class_traffic(
+    cluster: Cluster, workload: Workload, choices: tuple[Choices, ...], states: tuple[States, ...], classes: int
+) -> dict[tuple[int, int], ClassTraffic]:
+    """Of every pair of operators joined by input edges: each figure least over the offsets of the two states.
+
+    Several edges between the same two add up.
+    """
+    known: dict[object, Floats] = {}
+    found: dict[tuple[int, int], Floats] = {}
+    for v, consumer in enumerate(workload.operators):
+        for edge in consumer.inputs:
+            u, producer = edge.producer, workload.operators[edge.producer]
+            ways = tuple(tuple(_ways(split) for split in choices[o].splits) for o in (u, v))
+            pins = (producer.pinned_offset, consumer.pinned_offset)
+            shape = (producer.output_elements, producer.element_bytes, edge.fraction, consumer.mixes_channels)
+            key = (shape, ways, pins)
+            if key not in known:
+                pair = _Pair(cluster, workload, (u, v), edge, classes)
+                known[key] = pair.table((choices[u], choices[v]), (states[u], states[v]))
+            found[u, v] = found[u, v] + known[key] if (u, v) in found else known[key]
+    return {
+        pair: ClassTraffic(
+            table[..., 0],
+            table[..., 1],
+            table[..., 2],
+            tuple(table[..., 3 + p] for p in range(classes)),
+            tuple(table[..., 3 + classes + p] for p in range(classes)),
+        )
+        for pair, table in found.items()
+    }
+
+
+def _ways(split: Split) -> tuple[int, int, int]:
+    return split.sample_ways, split.channel_ways, split.reduce_ways
+
+
+class _Pair:
+    """One edge: its transfers for every two offsets, which matter by their difference and the class of the first."""
+
+    def __init__(
+        self, cluster: Cluster, workload: Workload, pair: tuple[int, int], edge: OperatorInput, classes: int
+    ) -> None:
+        self.cluster, self.workload, self.edge, self.classes = cluster, workload, edge, classes
+        self.producer, self.consumer = (workload.operators[o] for o in pair)
+
+    def table(self, choices: tuple[Choices, Choices], states: tuple[States, States]) -> Floats:
+        """float64[states of producer, states of consumer, 3 + 2 classes]."""
+        first, second = states
+        table = np.full((len(first.split), len(second.split), 3 + 2 * self.classes), np.inf)
+        for s, one in enumerate(choices[0].splits):
+            for t, other in enumerate(choices[1].splits):
+                sizes = self._sizes(one, other)
+                o, p = self._offsets(sizes)
+                figures = self._figures(sizes, o, p)
+                for a in np.flatnonzero(first.split == s):
+                    of_first = o % first.period[a] == first.residue[a]
+                    for b in np.flatnonzero(second.split == t):
+                        both = of_first & (p % second.period[b] == second.residue[b])
+                        table[a, b] = figures[both].min(axis=0, initial=np.inf)
+        return table
+
+    def _offsets(self, sizes: Floats) -> tuple[Ints, Ints]:
+        """int64[pairs] each: offsets of the two, a pair for each difference and class of the first."""
+        pins = (self.producer.pinned_offset, self.consumer.pinned_offset)
+        own = [
+            np.arange(self.cluster.servers // parts) if pin is None else np.array([pin])
+            for parts, pin in zip(sizes.shape, pins, strict=True)
+        ]
+        o, p = (each.ravel() for each in np.meshgrid(*own, indexing="ij"))
+        _, kept = np.unique((p - o) * self.classes + o % self.classes, return_index=True)
+        return o[kept], p[kept]
+
+    def _sizes(self, one: Split, other: Split) -> Floats:
+        """float64[parts of producer, parts of consumer], bytes of each transfer, rounded down where edges are parts."""
+        samples = self.workload.samples
+        rows = overlap(slices(samples, one.sample_ways), slices(samples, other.sample_ways))
+        columns = channels_read(
+            self.producer.output_elements,
+            self.consumer.mixes_channels,
+            (other.channel_ways, other.reduce_ways),
+            (one.channel_ways, one.reduce_ways),
+        ).T
+        sizes: Floats = np.kron(rows, columns).astype(np.float64) * float(self.producer.element_bytes)
+        if self.edge.fraction != 1.0:
+            sizes = np.floor(sizes * self.edge.fraction * (1 - 1e-12))  # never above the exact size rounded down
+        return sizes
+
+    def _figures(self, sizes: Floats, o: Ints, p: Ints) -> Floats:
+        """float64[pairs, 3 + 2 classes] of pairs of offsets."""
+        n = self.cluster.servers
+        source, target = (
+            at[:, None] + n // parts * np.arange(parts) for at, parts in zip((o, p), sizes.shape, strict=True)
+        )
+        moved = np.where(source[:, :, None] == target[:, None, :], 0.0, sizes)
+        sent, received = moved.sum(axis=2), moved.sum(axis=1)
+        by_class = [
+            np.where(servers % self.classes == each, amount, 0.0).sum(axis=1)
+            for servers, amount in ((source, sent), (target, received))
+            for each in range(self.classes)
+        ]
+        hops = least_byte_hops(moved, self.cluster)
+        return np.stack((hops, received.min(axis=1), sent.min(axis=1), *by_class), axis=1)
+
+
+Tables = Mapping[str, tuple[Floats, ...]]
+
+
+@dataclass(frozen=True)
+class View:
+    """Whose busiest server a law speaks of: all servers, or a class; and by which tables.
+
+    Attributes:
+        servers: the class; None: all servers.
+        name: after the name of a law.
+        load: of the tables of work and of AllReduces.
+        works: whether it has laws on work.
+        ways: (name, table of forward bytes, table of backward bytes).
+    """
+
+    servers: int | None
+    name: str
+    load: str
+    works: bool
+    ways: tuple[tuple[str, str, str], ...]
+
+
+def views_of(classes: int) -> tuple[View, ...]:
+    """All servers, and each class where there are several."""
+    everyone = View(None, "", "", classes == 1, (("", "bytes", "bytes"),))
+    if classes == 1:
+        return (everyone,)
+    alone = []
+    for p in range(classes):
+        out, into = f"out of class {p}", f"into class {p}"
+        alone.append(View(p, f" in class {p}", f" {p}", True, ((f" {out}", out, into), (f" {into}", into, out))))
+    return (everyone, *alone)
+
+
+def operator_tables(
+    cluster: Cluster, choices: tuple[Choices, ...], states: tuple[States, ...], views: tuple[View, ...]
+) -> Tables:
+    """Tables of float64[states], ms, by name, an array per operator."""
+    one = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
+    own = tuple(zip(choices, states, strict=True))
+    tables = {
+        "forward": tuple(c.forward_ms[s.split] for c, s in own),
+        "backward": tuple(c.backward_ms[s.split] for c, s in own),
+        "reduction": tuple(c.reduction_ms[s.split] for c, s in own),
+    }
+    whole = tuple(_uncut(c)[s.split] for c, s in own)
+    for view in views:
+        held = tuple(s.on_a_server(cluster.servers, view.servers) for s in states)
+        sent = tuple(c.wire_bytes[s.split] / (s.parts * one) * h for (c, s), h in zip(own, held, strict=True))
+        for way in ("forward", "backward"):
+            tables[f"{way} work{view.load}"] = tuple(t * h for t, h in zip(tables[way], held, strict=True))
+        tables[f"allreduce{view.load}"] = sent
+        tables[f"whole allreduce{view.load}"] = tuple(w * u for w, u in zip(sent, whole, strict=True))
+    return tables
+
+
+def _uncut(choice: Choices) -> Floats:
+    """1 for splits that do not cut the weights, else 0."""
+    return np.array([float(s.channel_ways * s.reduce_ways == 1) for s in choice.splits], dtype=np.float64)
+
+
+def pair_tables(
+    cluster: Cluster, workload: Workload, choices: tuple[Choices, ...], states: tuple[States, ...], classes: int
+) -> tuple[tuple[tuple[int, int], ...], Tables]:
+    """Pairs of operators in order of consumer and producer; tables of float64[states, states], ms, an array each."""
+    one = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
+    everyone = cluster.servers * one
+    if classes == 1:
+        edges = between_all(cluster, workload, choices)
+        return tuple((e.producer, e.consumer) for e in edges), {
+            "bytes": tuple(e.byte_hops / everyone for e in edges),
+            "received": tuple(e.received / one for e in edges),
+            "sent": tuple(e.sent / one for e in edges),
+        }
+    known = class_traffic(cluster, workload, choices, states, classes)
+    pairs = tuple(sorted(known, key=lambda pair: pair[::-1]))
+    found = [known[pair] for pair in pairs]
+    tables = {
+        "bytes": tuple(t.byte_hops / everyone for t in found),
+        "received": tuple(t.received / one for t in found),
+        "sent": tuple(t.sent / one for t in found),
+    }
+    for p in range(classes):
+        tables[f"out of class {p}"] = tuple(t.out[p] * classes / everyone for t in found)
+        tables[f"into class {p}"] = tuple(t.into[p] * classes / everyone for t in found)
+    return pairs, tables
+
+
+def room_of(cluster: Cluster, choices: tuple[Choices, ...], states: tuple[States, ...]) -> tuple[Floats, ...] | None:
+    """float64[states] per operator, its share of the memory of all servers; None where memory is not limited."""
+    if cluster.gpu_memory_bytes is None:
+        return None
+    total = float(cluster.gpu_memory_bytes) * cluster.gpus_per_server * cluster.servers
+    return tuple(
+        s.parts * np.array([split.server_memory_bytes for split in c.splits], dtype=np.float64)[s.split] / total
+        for c, s in zip(choices, states, strict=True)
+    )
+
+
+SAME = 1e-12
+"""Two sums of the same terms in another order; far below what a certificate takes off its bound for rounding."""
+
+
+def mirrored(laws: StrategyLaws) -> bool:
+    """Whether the laws of every choice of states are those of the choice with all residues exchanged.
+
+    A table of one of the two classes ends in its number.
+    """
+    places = [_swapped(states) for states in laws.states]
+    if any(place is None for place in places):
+        return False
+    known = [place for place in places if place is not None]
+    nodes = [(place,) for place in known]
+    grids = [(known[u], known[v]) for u, v in laws.pairs]
+    return _same(laws.operators, nodes) and _same(laws.between, grids)
+
+
+def _swapped(states: States) -> Ints | None:
+    """int64[states]: where each one stands with its residue exchanged; None if there is no such state."""
+    rows = list(zip(states.split.tolist(), states.residue.tolist(), strict=True))
+    other = [(split, 1 - r if g == 2 else r) for (split, r), g in zip(rows, states.period.tolist(), strict=True)]
+    if set(other) != set(rows):
+        return None
+    return np.array([rows.index(row) for row in other], dtype=np.int64)
+
+
+def _same(tables: Tables, places: Iterable[tuple[Ints, ...]]) -> bool:
+    listed = list(places)
+    return all(
+        np.allclose(values[np.ix_(*place)], other, rtol=SAME, atol=0.0)
+        for name, arrays in tables.items()
+        for values, other, place in zip(arrays, tables[_exchanged(name)], listed, strict=True)
+    )
+
+
+def _exchanged(name: str) -> str:
+    return f"{name[:-1]}{1 - int(name[-1])}" if name[-1] in "01" else name
+
 
 Terms = tuple[tuple[str, tuple[int, ...]], ...]
 

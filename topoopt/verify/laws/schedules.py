@@ -16,7 +16,7 @@ from topoopt.core.group_schedule import METHODS_OF, GroupSchedule
 from topoopt.core.plan import Plan
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.verify.collective.execute import check_blocks, check_routes, check_semantics
+from topoopt.verify.collective.execute import LAWS, route_arcs
 from topoopt.verify.laws.findings import ViolationLog, as_int
 
 MOST_LOADS = 100_000_000
@@ -129,13 +129,13 @@ def executed(findings: ViolationLog, where: str, one: GroupSchedule, links: Ints
         [(tail, head, Fraction(int(links[tail, head]))) for tail, head in joined(links).tolist()],
     )
     problem = CollectiveProblem(where, network, CollectiveOp.ALLREDUCE, 1)
-    own = ViolationLog()
-    arcs = check_routes(own, problem, one.schedule)
-    if arcs is not None and check_blocks(own, problem, one.schedule):
-        check_semantics(own, problem, one.schedule)
-    for violation in own.violations():
-        findings.add(f"schedule-{violation.code}", f"{where} of group {list(members)}: {violation.message}")
-    return arcs if own.clean else None
+    for code, law in LAWS:
+        messages = list(law(problem, one.schedule))
+        for message in messages:
+            findings.add(f"schedule-{code}", f"{where} of group {list(members)}: {message}")
+        if messages:
+            return None
+    return route_arcs(network, one.schedule.routes)
 
 
 def piece_units(one: GroupSchedule, arcs: Sequence[Ints], count: int, pieces: int) -> Ints:

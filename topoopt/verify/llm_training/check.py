@@ -1,218 +1,346 @@
-"""The checker of language models in training: every time, byte and bound again, with code of its own."""
+"""The checker of language models in training: constraints of the plan, its value, and the bounds."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from functools import partial
 
+from topoopt.core.dag_topology import CircuitProof
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
+    DIRECT_FABRICS,
     IDEAL_SWITCH,
     PHOTONIC_RAILS,
     POD_CIRCUITS,
-    FabricOutcome,
-    StrategyFigures,
+    FabricPlan,
+    LlmTrainingPlan,
+    StrategyShape,
+    rail_bounds_s,
+    rails_certificate,
+    shape_outcomes,
+    shapes_certificate,
 )
-from topoopt.core.llm_training_solution import LlmTrainingSolution, TrainingSetting
-from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.llm_training_plan import shapes_of as shapes_of_certificates
+from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy
+from topoopt.core.pod_circuits import PodClaims, pod_claims, pods_certificates
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate, Result
 from topoopt.core.solution import Decides
-from topoopt.core.verdict import Tolerance, beats
+from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
+from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings, ViolationLog, check_identity, differs
-from topoopt.verify.llm_training.claims import check_claims
-from topoopt.verify.llm_training.drawn_links import check_drawn_links
-from topoopt.verify.llm_training.iteration import given_rates
-from topoopt.verify.llm_training.lines import check_lines
-from topoopt.verify.llm_training.model_sizes import model_flops
-from topoopt.verify.llm_training.network import check_network
-from topoopt.verify.llm_training.pod_plan import check_pods
-from topoopt.verify.llm_training.sizes import check_sizes
-from topoopt.verify.llm_training.space import records_of, row_of
-from topoopt.verify.llm_training.stage_times import check_stages
-from topoopt.verify.llm_training.step import Recomputed, recomputed
-from topoopt.verify.llm_training.strategies import check_strategies
-from topoopt.verify.llm_training.switching.solution import check_rails
-from topoopt.verify.llm_training.transfers import ideal_rates
-from topoopt.verify.llm_training.work import WorkBudget, following_work, within_work
+from topoopt.verify.llm_training.bounds import (
+    BeyondWorkError,
+    SpaceSearch,
+    WorkBudget,
+    check_shapes,
+    fabric_bound,
+    within_work,
+)
+from topoopt.verify.llm_training.costs import DimensionRates, bytes_of, ideal_rates, layers_of
+from topoopt.verify.llm_training.fabrics import check_drawn_links
+from topoopt.verify.llm_training.iteration import plan_seconds
+from topoopt.verify.llm_training.networks import network_rates
+from topoopt.verify.llm_training.pods import check_pods
+from topoopt.verify.llm_training.rails import check_rail_bounds, check_rails, rails_bound
+from topoopt.verify.llm_training.space import (
+    BALANCED,
+    orders_of,
+    records_of,
+    row_in,
+    row_of,
+    shape_of,
+    shapes_of,
+    strategies_of,
+)
 
-RELATIVE = Tolerance.ROUNDING.relative
+ARRAYS = frozenset(
+    frozenset(certificate.arrays)
+    for certificate in (
+        shapes_certificate((), ()),
+        rails_certificate(()),
+        *pods_certificates(PodClaims((), (), None, 0, {0: CircuitProof((), 0, ())})),
+    )
+)
+"""Names of the arrays of each certificate."""
 
-ALONE, TIMES, RANK = 1000.0, 3.0, 10.0
-"""Events for each strategy whose times are followed alone, how often these are, and each GPU whose groups are found."""
+RANK = 10.0
+"""Events of each GPU whose groups are enumerated."""
 
 
 def check_llm_training(
-    problem: LlmTrainingProblem, solution: LlmTrainingSolution, depth: CheckDepth = FULL
+    problem: LlmTrainingProblem, result: Result[LlmTrainingProblem, LlmTrainingPlan], depth: CheckDepth = FULL
 ) -> CheckFindings:
-    """All laws the plan breaks, all figures that are wrong, and every line of the certificate that proves nothing.
+    """Return all constraints that the plan breaks, all figures that are wrong, and bounds that are not proven.
 
-    Never raises, whatever stands in the solution; the instance is taken as valid.
+    Never raises, whatever the result holds; the instance is taken as valid.
     """
-    findings = ViolationLog()
-    findings.guard("identity", "the identity", lambda: _check_identity(findings, problem, solution))
-    _Check(findings, problem, solution, WorkBudget(depth.events)).run()
-    return findings.findings()
+    check = _Check(problem, result, WorkBudget(depth.events))
+    check.run()
+    return check.findings.findings()
 
 
 @dataclass
 class _Check:
-    """Parts of a check, each within the work that those before it left."""
+    """Parts of a check, each within the work that those before it left.
 
-    findings: ViolationLog
+    Attributes
+    ----------
+    ranked_s : seconds of the strategies ranked, on an ideal switch.
+    took_s : seconds of an iteration by fabric, as far as they were followed.
+    """
+
     problem: LlmTrainingProblem
-    solution: LlmTrainingSolution
+    result: Result[LlmTrainingProblem, LlmTrainingPlan]
     budget: WorkBudget
+    findings: ViolationLog = field(default_factory=ViolationLog)
+    ranked_s: list[float] = field(default_factory=list)
+    took_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> LlmTrainingPlan:
+        """The decisions."""
+        return self.result.plan
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """Of the bounds."""
+        return self.result.certificates
 
     def run(self) -> None:
-        """All parts; what is too large for the instance is refused before anything is gone through."""
-        findings, problem, solution, budget = self.findings, self.problem, self.solution, self.budget
-        self._part("size", "sizes", lambda: check_sizes(findings, problem, solution))
+        """Run all parts; what is too large for the instance is refused before anything is gone through."""
+        findings = self.findings
+        findings.guard("identity", "the identity", self._identity)
+        self._part("size", "sizes", self._sizes)
         if findings.clean:
-            both = (Decides.VALUE, Decides.BOUND)
-            self._part("strategy", "strategies", lambda: check_strategies(findings, problem, solution, budget), *both)
+            self._part("strategy", "strategies", self._strategies, Decides.VALUE, Decides.BOUND)
         if not findings.clean:
             return
-        for place in range(len(solution.fabrics)):
-            name = "the plan" if place == 0 else f"the plan on {solution.fabrics[place].fabric}"
-            decides = (Decides.VALUE,) if place == 0 else ()
-            self._part("fabrics", name, partial(_check_fabric, findings, problem, solution, place, budget), *decides)
-        self._part("figures", "figures", lambda: _check_figures(findings, problem, solution, budget), Decides.BOUND)
-        self._part("fabrics", "drawn links", lambda: check_drawn_links(findings, problem, solution))
+        self._part("order", "strategies ranked", self._ranked, Decides.BOUND)
+        for number, plan in enumerate(self.plan.fabrics):
+            name = f"the plan on {plan.fabric}" if number else "the plan"
+            self._part("fabrics", name, partial(self._fabric, plan), *(() if number else (Decides.VALUE,)))
+        self._part("objective", "the objective", self._objective)
         hopped: list[float] = []
-        lines = partial(check_lines, findings, problem, solution, budget)
-        self._part("certificate", "shapes", lambda: hopped.append(lines()), Decides.BOUND)
-        self._part("certificate", "bounds", lambda: check_claims(findings, solution, hopped[0] if hopped else None))
+        self._part("certificate", "shapes", lambda: hopped.append(self._shapes()), Decides.BOUND)
+        self._part("certificate", "rails", self._rails, Decides.BOUND)
+        self._part("certificate", "bounds", lambda: self._claims(hopped[0] if hopped else None))
 
     def _part(self, code: str, figure: str, check: Callable[[], None], *decides: Decides) -> None:
         within_work(self.findings, figure, lambda: self.findings.guard(code, figure, check), *decides)
 
+    def _identity(self) -> None:
+        check_identity(self.findings, self.problem, self.result)
+        objective = self.result.objective
+        if (objective.name, objective.unit) != ("iteration_time", "s"):
+            self.findings.add("objective", f"{objective.name} in {objective.unit} in place of iteration_time in s")
 
-def _check_identity(findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution) -> None:
-    check_identity(findings, problem, solution)
-    cluster, batch = problem.cluster, problem.batch
-    due = TrainingSetting(
-        problem.model.name, problem.model.layers, cluster.servers, cluster.gpus_per_server, cluster.device,
-        batch.sequences, batch.length, problem.usable_bytes,
-    )  # fmt: skip
-    for part in fields(due):
-        findings.hold("setting", (part.name, getattr(solution.setting, part.name), getattr(due, part.name)))
-    if (solution.objective.name, solution.objective.unit) != ("iteration_time", "s"):
-        findings.add("objective", f"{solution.objective.name} in {solution.objective.unit}, iteration_time in s is due")
+    def _sizes(self) -> None:
+        """Check that fabrics are those of the instance, and that lists are no longer than it allows."""
+        problem, plan, add = self.problem, self.plan, self.findings.add
+        shape_outcomes(self.certificates)  # raises where its arrays do not fit together, however little is recomputed
+        names = tuple(row.fabric for row in plan.fabrics)
+        ended = self.result.stopped_by is not StopReason.CONVERGED
+        if names != problem.fabrics[: len(names)] or (names != problem.fabrics and not ended):
+            add("fabrics", f"the fabrics are {', '.join(names)}, not {', '.join(problem.fabrics)}")
+        limit = 1 + max(problem.top, len(rail_bounds_s(self.certificates)) if PHOTONIC_RAILS in names else 0)
+        if len(plan.ranked) > limit:
+            add("order", f"{len(plan.ranked)} strategies are ranked, at most {limit} may be")
+        if len(shapes_of_certificates(self.certificates)["fabric_bounds_s"]) != len(names) - 1:
+            add("bound", f"not a bound for each of {len(names) - 1} fabrics after the first")
+        proofs = 1 + len(pod_claims(self.certificates).proofs) if POD_CIRCUITS in names else 0
+        expected = Counter({Argument.ALL_SHAPES: 1 + (PHOTONIC_RAILS in names), Argument.POD_CIRCUITS: proofs})
+        if Counter(certificate.argument for certificate in self.certificates) != +expected:
+            add("certificate", "certificates of other arguments, or some that are not read")
+        if any(frozenset(certificate.arrays) not in ARRAYS for certificate in self.certificates):
+            add("certificate", "a certificate with arrays that are not read")
+        for row in plan.fabrics:
+            self._form(row)
+
+    def _form(self, plan: FabricPlan) -> None:
+        """Check that a plan has the decisions of its fabric, and no others."""
+        fabric, network, add = plan.fabric, plan.network, self.findings.add
+        if len(plan.next) > self.problem.top:
+            add("fabrics", f"{len(plan.next)} more strategies on {fabric} than may be listed")
+        if (fabric == PHOTONIC_RAILS) != bool(plan.ports):
+            add("rails", f"ports of rails and {fabric}")
+        if (fabric == POD_CIRCUITS) != (plan.pods is not None):
+            add("pods", f"circuits between pods and {fabric}")
+        if fabric in (IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS):
+            if plan.next or any(getattr(network, part.name) for part in fields(network) if part.name != "fabric"):
+                add("network", f"{fabric} has no links of its own")
+            if fabric == IDEAL_SWITCH and plan.strategy != self.plan.ranked[0]:
+                add("plan", "the plan on an ideal switch is not the first of the strategies ranked")
+
+    def _strategies(self) -> None:
+        """Check that each strategy is of the space, fits into memory, and is listed once."""
+        usable, lists = self.problem.usable_bytes, {"ranked": list(self.plan.ranked)}
+        for number, plan in enumerate(self.plan.fabrics):
+            lists[f"fabrics[{number}]"] = [plan.strategy, *plan.next]
+            if plan.pods is not None:
+                lists[f"fabrics[{number}].pods"] = [candidate.strategy for candidate in plan.pods.candidates]
+        shapes, rows = set(shapes_of(self.problem)), dict[StrategyShape, set[tuple[float, ...]]]()
+        for where, strategies in lists.items():
+            seen = set[ParallelStrategy]()
+            for number, strategy in enumerate(strategies):
+                wrong = "is listed twice" if strategy in seen else strategy_error(self.problem, strategy)
+                seen.add(strategy)
+                shape = shape_of(strategy)
+                if not wrong and shape in shapes and shape not in rows:
+                    table = strategies_of(self.problem, shape)
+                    self.budget.take(len(table))
+                    rows[shape] = set(map(tuple, table.tolist()))
+                if not wrong and row_in(self.problem, strategy) not in rows.get(shape, ()):
+                    wrong = "is none of the space"
+                if wrong:
+                    self.findings.add("strategy", f"{where}: strategy {number} {wrong}")
+                elif usable is not None and (held := sum(bytes_of(self.problem, strategy).values())) > usable:
+                    self.findings.add("memory", f"{where}: strategy {number} takes {held!r} bytes of {usable}")
+
+    def _ranked(self) -> None:
+        """Follow the strategies ranked, which are in the order of their times."""
+        self.budget.take_followed(self.problem, self.plan.ranked)
+        times = [plan_seconds(self.problem, strategy) for strategy in self.plan.ranked]
+        if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
+            self.findings.add("order", "strategies are not in the order of their times")
+        self.ranked_s = times
+
+    def _fabric(self, plan: FabricPlan) -> None:
+        """Check a plan on a fabric, and follow an iteration on it."""
+        findings, problem, budget = self.findings, self.problem, self.budget
+        took: float | None = None
+        if plan.fabric == PHOTONIC_RAILS:
+            took = check_rails(findings, problem, plan, budget)
+        elif plan.fabric == POD_CIRCUITS:
+            took = check_pods(findings, problem, plan, self.plan.ranked[0], pod_claims(self.certificates), budget)
+        else:
+            budget.take_followed(problem, [plan.strategy])
+            budget.take(RANK * problem.cluster.gpus)
+            rates = self._rates(plan)
+            if rates is not None:
+                took = plan_seconds(problem, plan.strategy, lambda _: rates)
+        if took is not None:
+            self.took_s[plan.fabric] = took
+
+    def _rates(self, plan: FabricPlan) -> DimensionRates | None:
+        """Check the network of a plan, and return its rates; None: it is not sound."""
+        if plan.fabric == IDEAL_SWITCH:
+            return ideal_rates(self.problem, records_of([row_of(plan.strategy)]))
+        check_drawn_links(self.findings, self.problem, plan.network, self.result.seed)
+        sound = network_rates(self.findings, self.problem, plan, self.budget)
+        return None if sound is None else sound.rates
+
+    def _objective(self) -> None:
+        took, value = self.took_s.get(self.plan.fabrics[0].fabric), self.result.objective.value
+        rounding = Tolerance.LONG_SUMS.relative if self.plan.fabrics[0].ports else Tolerance.ROUNDING.relative
+        if took is not None and differs(value, took, rounding):
+            self.findings.add("objective", f"the iteration takes {took!r} s, not {value!r}")
+
+    def _timed(self) -> list[tuple[ParallelStrategy, float]]:
+        """Return the strategies ranked, with their times.
+
+        Raises
+        ------
+        BeyondWorkError
+            They were not followed.
+        """
+        if not self.ranked_s:
+            raise BeyondWorkError("strategies ranked were not followed")
+        return list(zip(self.plan.ranked, self.ranked_s, strict=True))
+
+    def _value(self, fabric: str) -> float | None:
+        """Return the seconds on a fabric; of the first one the objective, which is checked apart."""
+        return self.result.objective.value if fabric == self.plan.fabrics[0].fabric else self.took_s.get(fabric)
+
+    def _shapes(self) -> float:
+        """Check the lines of the certificate; return the fastest where tokens take the hops of direct links."""
+        ranked = self._timed()
+        direct = [self._value(plan.fabric) for plan in self.plan.fabrics if plan.fabric in DIRECT_FABRICS]
+        if None in direct:
+            raise BeyondWorkError("a plan on direct links was not followed")
+        slowest = max((value for value in direct if value is not None), default=0.0)
+        space = SpaceSearch(self.problem, self.ranked_s, slowest, self.budget)
+        converged = self.result.stopped_by is StopReason.CONVERGED
+        check_shapes(self.findings, space, shape_outcomes(self.certificates), ranked, converged=converged)
+        return space.hopped.least
+
+    def _rails(self) -> None:
+        value = self._value(PHOTONIC_RAILS)
+        if value is not None and any(plan.fabric == PHOTONIC_RAILS for plan in self.plan.fabrics):
+            bounds_s = rail_bounds_s(self.certificates)
+            check_rail_bounds(self.findings, self.problem, self._timed(), bounds_s, value, self.budget)
+
+    def _proven(self, fabric: str, hopped: float) -> float | None:
+        """Return what no strategy is below on a fabric, by the certificates; None: its plan was not followed."""
+        value = self._value(fabric)
+        if value is None:
+            return None
+        shapes = shape_outcomes(self.certificates)
+        if fabric == PHOTONIC_RAILS:
+            return rails_bound(value, rail_bounds_s(self.certificates), self.ranked_s, shapes)
+        if fabric == POD_CIRCUITS:
+            return pod_claims(self.certificates).bound_s(value)
+        return fabric_bound(shapes, fabric, value, self.ranked_s[0], hopped)
+
+    def _claims(self, hopped: float | None) -> None:
+        """Check bounds and status.
+
+        Parameters
+        ----------
+        hopped : the fastest of the searched shapes where tokens take the hops that direct links need; None: that was
+            left out, and so are bounds that rest on it.
+        """
+        findings, result, first = self.findings, self.result, self.plan.fabrics[0]
+        value, bound = result.objective.value, result.bound
+        argument, rounding = Argument.ALL_SHAPES, Tolerance.ROUNDING
+        if first.pods is not None:
+            argument, rounding = Argument.POD_CIRCUITS, Tolerance.EVENTS
+        if hopped is not None:
+            reached = hopped
+            check_stated(findings, bound, {argument: lambda: self._proven(first.fabric, reached) or 0.0}, value)
+        elif bound.argument is not argument:
+            findings.add("bound", f"{bound.argument} proves no bound; what is derived again: {argument}")
+        check_claim(findings, result, ())
+        if beats(value, bound.value, rounding):
+            findings.add("bound", f"{value!r} s is better than its bound {bound.value!r}")
+        self._status(optimal=meets(value, bound.value, rounding))
+        figures = shapes_of_certificates(self.certificates)["fabric_bounds_s"].tolist()
+        for plan, figure in zip(self.plan.fabrics[1:], figures, strict=True):
+            proven = None if hopped is None else self._proven(plan.fabric, hopped)
+            if proven is not None and differs(figure, proven):
+                findings.add("bound", f"the bound on {plan.fabric} is {proven!r}, not {figure!r}")
+
+    def _status(self, *, optimal: bool) -> None:
+        """Check that the status is optimal if and only if the value is at its bound; what is claimed is not optimal."""
+        findings, result = self.findings, self.result
+        claimed = not result.bound.verified or bool(result.check.claimed)
+        left_out = any(figure.decides is not Decides.NOTHING for figure in findings.left_out)
+        called = result.status is Status.OPTIMAL
+        if (called and (claimed or not optimal)) or (not called and optimal and not (claimed or left_out)):
+            text = f"{result.objective.value!r} and bound {result.bound.value!r}"
+            findings.add("status", f"called {result.status} with {text}")
 
 
-def _check_figures(
-    findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution, budget: WorkBudget
-) -> None:
-    own = solution.ranked
-    _take(problem, [one.strategy for one in own], budget)
-    due = recomputed(problem, [one.strategy for one in own])
-    usable = problem.cluster.usable_bytes
-    for place, one in enumerate(own):
-        _check_step(findings, f"strategy {place}", one, due, place)
-        if usable is not None and float(due.bytes[place]) > usable:
-            findings.add("memory", f"strategy {place} takes {float(due.bytes[place])!r} bytes of {usable}")
-    times = [float(due.total[place]) for place in range(len(own))]
-    if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
-        findings.add("order", "strategies are not in the order of their times")
-    sent = recomputed(problem, [solution.plan.strategy]).sent
-    flops = model_flops(problem.model, problem.batch.length) * problem.batch.tokens
-    device, eight = problem.device, problem.formats.fp8
-    peak = 1e12 * (device.fp8_tflops if eight and device.fp8_tflops is not None else device.matrix_tflops)
-    for name, stated, value in (
-        ("model_flops", solution.model_flops, flops),
-        ("peak_flops", solution.peak_flops, peak),
-        *((name, dict(solution.sent_bytes).get(name), float(part[0])) for name, part in sent.items()),
-    ):
-        if stated is None or differs(stated, value, RELATIVE):
-            findings.add("figure", f"{name} is {stated!r}, {value!r} is due")
-    if len(solution.sent_bytes) != len(sent):
-        findings.add("figure", "bytes are sent in a dimension that there is not")
-
-
-def _take(problem: LlmTrainingProblem, strategies: Sequence[ParallelStrategy], budget: WorkBudget) -> None:
-    """What times of strategies take, each by itself, whose passes are followed with hops and without."""
-    for one in strategies:
-        budget.take(ALONE + TIMES * following_work(problem, records_of([row_of(one)])))
-
-
-def _check_fabric(
-    findings: ViolationLog, problem: LlmTrainingProblem, solution: LlmTrainingSolution, place: int, budget: WorkBudget
-) -> None:
-    """A network, its rates, and what an iteration takes at these; the objective is the time on the first."""
-    one = solution.fabrics[place]
-    strategy = one.plan.strategy
-    records = records_of([row_of(strategy)])
-    _take(problem, [strategy] * (1 + len(one.plan.network.loads)), budget)
-    budget.take(RANK * problem.cluster.gpus)
-    ideal, rails, pods = (one.fabric == name for name in (IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS))
-    known = ideal or rails or pods
-    rates = ideal_rates(problem, records) if known else check_network(findings, problem, one, budget)
-    if rates is None:
-        return
-    if ideal:
-        _check_ideal(findings, solution, one)
-    if rails:
-        check_rails(findings, problem, solution, one, budget)
-    elif one.rails is not None:
-        findings.add("rails", f"ports of rails on {one.fabric}")
-    if pods:
-        check_pods(findings, problem, solution, one, budget)
-    elif one.pods is not None:
-        findings.add("pods", f"circuits between pods on {one.fabric}")
-    due = recomputed(problem, [strategy], partial(given_rates, rates))
-    figures = StrategyFigures(strategy, one.breakdown, one.memory)
-    _check_step(findings, f"the plan on {one.fabric}", figures, due, 0)
-    if problem.cluster.usable_bytes is not None and float(due.bytes[0]) > problem.cluster.usable_bytes:
-        findings.add("memory", f"the plan on {one.fabric} takes {float(due.bytes[0])!r} bytes")
-    if place == 0:
-        check_stages(findings, problem, solution, rates)
-        stated = (one.rails.step_s if one.rails else None, one.pods.makespan_s if one.pods else None)
-        took = next((value for value in stated if value is not None), float(due.total[0]))
-        if differs(solution.objective.value, took, RELATIVE):
-            text = f"the iteration takes {took!r} s, not {solution.objective.value!r}"
-            findings.add("objective", text)
-    within_work(findings, f"next on {one.fabric}", lambda: _check_next(findings, problem, one, budget))
-
-
-def _check_ideal(findings: ViolationLog, solution: LlmTrainingSolution, one: FabricOutcome) -> None:
-    """An ideal switch has the best of the strategies ranked, and no network of its own."""
-    best, network = solution.ranked[0], one.plan.network
-    if (one.plan.strategy, one.breakdown, one.memory) != (best.strategy, best.breakdown, best.memory):
-        findings.add("plan", "the plan on an ideal switch is not the first of the strategies ranked, with its figures")
-    if any(getattr(network, part.name) for part in fields(network) if part.name != "fabric"):
-        findings.add("network", f"{IDEAL_SWITCH} has no links of its own")
-    if one.note or one.tried or one.next:
-        findings.add("fabrics", f"{IDEAL_SWITCH} needs no network")
-
-
-def _check_step(findings: ViolationLog, where: str, one: StrategyFigures, due: Recomputed, place: int) -> None:
-    """Every part of time and memory."""
-    total = float(due.total[place])
-    for holder, parts, scale in ((one.breakdown, due.seconds, total), (one.memory, due.memory, 0.0)):
-        for part in fields(holder):
-            stated, value = getattr(holder, part.name), float(parts[part.name][place])
-            if not abs(stated - value) <= RELATIVE * max(abs(value), scale):
-                findings.add("figure", f"{part.name} of {where} is {stated!r}, {value!r} is due")
-
-
-def _check_next(findings: ViolationLog, problem: LlmTrainingProblem, one: FabricOutcome, budget: WorkBudget) -> None:
-    """Strategies that were not chosen: memory anew, and no time below that on an ideal switch or that of the plan."""
-    if not one.next:
-        return
-    _take(problem, [other.strategy for other in one.next], budget)
-    due = recomputed(problem, [other.strategy for other in one.next])
-    times = [one.iteration_time_s, *(other.iteration_time_s for other in one.next)]
-    if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
-        findings.add("order", f"strategies on {one.fabric} are not in the order of their times")
-    for place, other in enumerate(one.next):
-        where = f"strategy {place} behind the plan on {one.fabric}"
-        if beats(other.iteration_time_s, float(due.total[place]), Tolerance.ROUNDING):
-            findings.add("figure", f"{where} is faster than on an ideal switch")
-        for part in fields(other.memory):
-            stated, value = getattr(other.memory, part.name), float(due.memory[part.name][place])
-            if differs(stated, value, RELATIVE):
-                findings.add("figure", f"{part.name} of {where} is {stated!r}, {value!r} is due")
-        if problem.cluster.usable_bytes is not None and float(due.bytes[place]) > problem.cluster.usable_bytes:
-            findings.add("memory", f"{where} takes {float(due.bytes[place])!r} bytes")
-    findings.leave_out(f"times of the next best on {one.fabric}", "networks that were not chosen are not kept")
+def strategy_error(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
+    """Return what is wrong with the layers of chunks or the order of ranks; empty: nothing."""
+    p, v = strategy.pipeline, strategy.chunks
+    if len(strategy.stage_layers) != p * v or sum(strategy.stage_layers) != problem.model.layers:
+        return "does not have all layers on all chunks"
+    chunks = [list(strategy.stage_layers[rank::p]) for rank in range(p)]
+    if any(max(row) - min(row) > 1 for row in chunks):
+        return "has chunks of a rank that differ by more than a layer"
+    expected = [sorted(row) for row in chunks]
+    if p > 1:
+        expected[-1] = [*expected[-1][1:], expected[-1][0]]
+    row, between = row_in(problem, strategy), [sum(row) for row in chunks[1:-1]]
+    balanced = row[-2] == BALANCED
+    if expected != chunks or (not balanced and between != sorted(between, reverse=True)):
+        return "has its long chunks at other turns than all ranks"
+    if balanced and list(strategy.stage_layers) != layers_of(problem, records_of([row]), p, v)[:, 0].tolist():
+        return f"has layers {' '.join(map(str, strategy.stage_layers))}, which are not balanced"
+    if RANK_ORDERS.index(strategy.order) not in orders_of(problem, shape_of(strategy)):
+        return "has another order of ranks"
+    return ""

@@ -1,240 +1,489 @@
-"""Iterations by the order of their passes, again: weights gathered ahead, gradients reduced behind, then the step.
+"""The value of a plan: orders of the passes of a pipeline, and one iteration of one strategy followed pass by pass.
 
-Gradients of a layer are reduced when its last backward pass is through, one layer after the other; no pass of a stage
-begins before its weights (ZeRO 1 and 2) are gathered, layer by layer in the order of the stages; the step of the
-optimizer waits for all ranks. With ZeRO 3 what passes do not hide of both comes on top.
+Weights are gathered ahead, gradients reduced behind, then the optimizer steps. Gradients of a layer are reduced when
+its last backward pass is through. No pass of a stage starts before its weights (ZeRO 1 and 2) are gathered, layer by
+layer in the order of the stages. With ZeRO 3, what passes do not hide of both comes on top.
+
+Orders: arXiv:1811.06965 (GPipe), arXiv:2104.04473 (1F1B, interleaved), arXiv:2401.10241 (ZB-H1: gradients of weights
+of a micro-batch behind the backward pass r later ones on rank r; ZB-2P: greedy rounds, section 4), arXiv:2412.19437
+(DualPipe: the model is held twice, stages p to 2p-1 are the copy that runs down the ranks).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import product
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Bools, Floats
+from topoopt.core.leaving import end_if_left
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelStrategy, Recompute
+from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.pipeline import PipelineSchedule as S
-from topoopt.verify.llm_training.divisions import layers_of
-from topoopt.verify.llm_training.greedy_rounds import planned_order
-from topoopt.verify.llm_training.order_bounds import OrderBounds
-from topoopt.verify.llm_training.order_ends import OrderCosts, done_of
-from topoopt.verify.llm_training.pass_levels import Levels, levelled
-from topoopt.verify.llm_training.space import RECOMPUTES, SCHEDULES, Records, records_of, row_of
-from topoopt.verify.llm_training.stage_rows import StageRows, stage_rows
-from topoopt.verify.llm_training.transfers import DimensionRates, ideal_rates
+from topoopt.verify.llm_training.costs import (
+    Rates,
+    StageRows,
+    fixed_seconds,
+    ideal_rates,
+    layers_of,
+    stage_rows,
+)
+from topoopt.verify.llm_training.space import BIDIRECTIONAL, SCHEDULES, Records, records_of, row_of
 
-EQUAL = 1e-9
-"""Ranks whose work differs by no more have as much to do."""
+Pass = tuple[str, int, int]
+"""F, J (F together with the B behind it), B (both gradients), I (of inputs), W (of weights); micro-batch; stage."""
 
-PLAIN = float(RECOMPUTES.index(Recompute.NONE))
+Orders = Sequence[Sequence[Pass]]
+"""Passes of every rank."""
 
-MOST_STAGES = 1_000_000
-"""Stages of strategies that are bounded together."""
+DIGITS = 9
+"""Of the times that ZB-2P is planned with."""
 
-
-Rates = Callable[[Records], DimensionRates]
-"""Of the groups of strategies."""
-
-
-def given_rates(rates: DimensionRates, _: Records) -> DimensionRates:
-    """Those of the groups on a network, which are known."""
-    return rates
+HELD = {"F": 34, "I": -2, "W": -32}
+"""Bytes over s b h that a pass leaves behind (arXiv:2401.10241, table 2)."""
 
 
-@dataclass(frozen=True, eq=False)
-class AlikeStrategies:
-    """Strategies of one schedule, with as many stages and micro-batches.
+@lru_cache(maxsize=16)
+def ruled_orders(schedule: S, p: int, v: int, m: int) -> Orders:
+    """Return the passes of all ranks, of a schedule whose order is a rule."""
+    return [rank_order(schedule, rank, p, v, m) for rank in range(p)]
 
-    Attributes:
-        places: of the strategies among all.
-        usual: their stages on an ideal switch, where ZB-2P is planned.
+
+def rank_order(schedule: S, rank: int, p: int, v: int, m: int) -> list[Pass]:
+    """Return the passes of a rank, of a schedule whose order is a rule."""
+    if schedule in BIDIRECTIONAL:
+        return _bidirectional(rank, p, m, folded=schedule is S.DUALPIPE_V)
+    if schedule is S.GPIPE:
+        return [("F", i, rank) for i in range(m)] + [("B", m - 1 - i, rank) for i in range(m)]
+    slots, ahead = [(i, 0) for i in range(m)], min(p - 1 - rank, m)
+    if schedule is S.INTERLEAVED:
+        slots = [(i, chunk) for group in range(0, m, p) for chunk in range(v) for i in range(group, group + p)]
+        ahead = min(2 * (p - rank - 1) + (v - 1) * p, m * v)
+    forward: list[Pass] = [("F", i, chunk * p + rank) for i, chunk in slots]
+    order = forward[:ahead]
+    for number, (i, chunk) in enumerate(slots):
+        order += forward[ahead + number : ahead + number + 1]
+        stage = (v - 1 - chunk) * p + rank
+        order.append(("I" if schedule is S.ZB_H1 else "B", i, stage))
+        if schedule is S.ZB_H1 and i >= rank:
+            order.append(("W", i - rank, stage))
+    if schedule is S.ZB_H1:
+        order += [("W", i, rank) for i in range(max(0, m - rank), m)]
+    return order
+
+
+def _bidirectional(rank: int, p: int, m: int, *, folded: bool) -> list[Pass]:
+    """Return eight steps: a rank has a stream of micro-batches from the nearer end, and another from the far end."""
+    half, depth = (p, rank) if folded else (p // 2, min(rank, p - 1 - rank))
+    rest, count = half - depth - 1, m if folded else m // 2
+    near, far = (rank, 0), (2 * p - 1 - rank, 0)
+    if not folded:
+        streams = ((rank, 0), (2 * p - 1 - rank, count))
+        near, far = streams if rank < half else streams[::-1]
+    begun, back = {near: 0, far: 0}, {near: 0, far: 0}
+    deferred: list[Pass] = []
+    order: list[Pass] = []
+
+    def ahead(*streams: tuple[int, int], kind: str = "F") -> None:
+        for stream in streams:
+            order.append((kind, stream[1] + begun[stream], stream[0]))
+            begun[stream] += 1
+
+    def behind(stream: tuple[int, int], kind: str = "B") -> None:
+        order.append((kind, stream[1] + back[stream], stream[0]))
+        if kind == "I":
+            deferred.append(("W", stream[1] + back[stream], stream[0]))
+        back[stream] += 1
+
+    ahead(*[near] * (2 * rest), *[near, far] * (depth + 1))
+    for _ in range(rest):
+        behind(far, "I")
+        order.append(deferred.pop(0))
+        ahead(far)
+    for number in range(count - 2 * half + depth + 1):
+        ahead(near, kind="J" if number or rest else "F")
+        behind(far)
+        ahead(far, kind="J")
+        behind(near)
+    for _ in range(rest):
+        behind(far)
+        ahead(far, kind="J")
+        behind(near)
+    for number in range(2 * (depth + 1)):
+        behind(near if number % 2 else far, "I" if number > depth else "B")
+    for _ in range(rest):
+        order.append(deferred.pop(0))
+        behind(near, "I")
+    return order + deferred
+
+
+class _Rounds:
+    """Greedy rounds of ZB-2P in whole numbers.
+
+    Warm-up until the first micro-batch is back or the memory of 2p micro-batches is full. Then every rank has one
+    forward and one backward pass a round, gradients of weights in the gaps, and early where memory or the rank that
+    idles most needs it. Three switches decide the rest.
     """
 
-    problem: LlmTrainingProblem
-    places: Ints
-    schedule: S
-    p: int
-    v: int
-    m: int
-    zero3: bool
-    rows: StageRows
-    usual: StageRows
+    def __init__(self, cost: Mapping[str, Sequence[int]], hop: int, m: int, switches: tuple[bool, bool, bool]) -> None:
+        self.cost, self.hop, self.m, self.p = cost, hop, m, len(cost["F"])
+        self.early, self.backward_first, self.greedy = switches
+        p = self.p
+        self.capacity = 2 * p * HELD["F"]
+        self.done = {kind: [0] * p for kind in HELD}
+        self.ends: dict[str, list[list[int]]] = {kind: [[] for _ in range(p)] for kind in ("F", "I")}
+        self.free, self.idle, self.held, self.begun = [0] * p, [0] * p, [0] * p, [0] * p
+        self.order: list[list[Pass]] = [[] for _ in range(p)]
 
-    @property
-    def bounds(self) -> OrderBounds:
-        """What their orders do not go below."""
-        count = len(self.places)
-        every = np.full(count, float(self.m)), np.full(count, self.zero3)
-        return OrderBounds(self.problem, self.schedule, self.p, self.rows, *every)
+    def ready(self, kind: str, j: int) -> int:
+        """Return when the input of the next pass is there."""
+        i = self.done[kind][j]
+        if kind == "F" and j > 0:
+            return self.ends["F"][j - 1][i] + self.hop
+        if kind == "I" and j < self.p - 1:
+            return self.ends["I"][j + 1][i] + self.hop
+        return 0
 
-    def home(self) -> list[list[int]]:
-        """Stages of every rank, or of every pair of ranks that hold the same two."""
-        return self.bounds.held()
+    def do(self, kind: str, j: int) -> None:
+        """Append the next pass of a kind."""
+        begin = max(self.free[j], self.ready(kind, j) if kind != "W" else 0)
+        if self.done["F"][j]:
+            self.idle[j] += begin - self.free[j]
+        else:
+            self.begun[j] = begin
+        self.free[j] = begin + self.cost[kind][j]
+        if kind != "W":
+            self.ends[kind][j].append(self.free[j])
+        self.held[j] += HELD[kind]
+        self.order[j].append((kind, self.done[kind][j], j))
+        self.done[kind][j] += 1
 
-    def passes(self) -> Floats:
-        """Seconds until the last pass ends, weights being there."""
-        found = np.empty(len(self.places))
-        for own, made in self._orders():
-            rows = self.rows.of(own)
-            found[own] = self._run(rows, np.zeros_like(rows.forward), made)[0]
-        return found
+    def warm_up(self) -> None:
+        """Append forward passes up to the first backward one."""
+        p, m = self.p, self.m
+        for j in range(p):
+            self.do("F", j)
+        more, back = [0] * p, self.free[p - 1] + self.cost["I"][p - 1]
+        for j in reversed(range(p - 1)):
+            held, end, come = self.held[j], self.free[j], back + self.hop
+            while 1 + more[j] < m and held + HELD["F"] <= self.capacity:
+                if (end + self.cost["F"][j] > come) if self.early else (end >= come):
+                    break
+                held += HELD["F"]
+                end += self.cost["F"][j]
+                more[j] += 1
+            back = max(end, come) + self.cost["I"][j]
+        for j in range(1, p):
+            if more[j] >= more[j - 1] and 1 + more[j] < m:
+                more[j] = max(0, more[j - 1] - 1)
+            more[j] = min(more[j], more[j - 1])
+        for j in range(p):
+            for _ in range(more[j]):
+                self.do("F", j)
+        for j in reversed(range(p)):
+            self.do("I", j)
 
-    def finished(self) -> Floats:
-        """Seconds until the last gradient is reduced."""
-        found, ready = np.empty(len(self.places)), self._ready()
-        for own, made in self._orders():
-            rows = self.rows.of(own)
-            found[own] = self._finished(*self._run(rows, ready[:, own], made), rows)
-        return found
+    def goes_ahead(self, j: int) -> bool:
+        """Return whether a forward pass comes in this round."""
+        done = self.done
+        if done["F"][j] >= self.m:
+            return False
+        if j == self.p - 1 or not self.backward_first or done["F"][j] < done["F"][j + 1] + 2:
+            return True
+        behind = self.free[j + 1] + self.cost["F"][j + 1] + self.cost["I"][j + 1] + self.hop
+        if self.free[j] >= behind:
+            return False
+        held, spent = self.held[j] + HELD["F"], 0
+        for _ in range(done["I"][j] - done["W"][j]):
+            if held <= self.capacity:
+                break
+            held += HELD["W"]
+            spent += self.cost["W"][j]
+        if self.free[j] + self.cost["F"][j] + spent <= behind:
+            return True
+        return behind - self.free[j] > max(self.idle) - self.idle[j]
 
-    def _orders(self) -> Iterator[tuple[Ints, Levels | None]]:
-        """Strategies that have an order in common, and their passes; None: by the rule of the schedule."""
-        every = np.arange(len(self.places))
-        if self.schedule is not S.ZB_2P:
-            yield every, None
-            return
-        for place in every:
-            yield every[place : place + 1], self._planned(int(place))
+    def fill(self, kind: str, j: int) -> bool:
+        """Append gradients of weights before the next pass; return whether memory suffices."""
+        done = self.done
+        while self.held[j] + HELD[kind] > self.capacity:
+            if done["W"][j] >= done["I"][j]:
+                return False
+            self.do("W", j)
+        come = self.ready(kind, j)
+        while done["W"][j] < done["I"][j] and self.free[j] + self.cost["W"][j] <= come:
+            self.do("W", j)
+        late = self.greedy or come - self.free[j] > max(self.idle) - self.idle[j]
+        if late and done["W"][j] < done["I"][j] and self.free[j] < come:
+            self.do("W", j)
+        return True
 
-    def _run(self, rows: StageRows, ready: Floats, made: Levels | None) -> tuple[Floats, Floats]:
-        """When the last pass ends, and the last one of every stage."""
-        hop = rows.hop if self.p > 1 else 0.0 * rows.hop
-        costs = OrderCosts.of(rows.forward, rows.inputs, rows.weights, hop, ready, self.m)
-        blocking = not self.problem.overlap.pipeline
-        return done_of(self.schedule, self.p, self.v, self.m, costs, blocking=blocking, made=made)
+    def run(self, least: int | None) -> bool:
+        """Append all passes; return whether memory suffices, and no rank needs as long as `least`."""
+        self.warm_up()
+        work = [self.m * sum(self.cost[kind][j] for kind in HELD) for j in range(self.p)]
+        for _ in range(1, self.m):
+            end_if_left()
+            if least is not None and max(map(sum, zip(work, self.idle, strict=True))) >= least:
+                return False
+            go = [self.goes_ahead(j) for j in range(self.p)]
+            for j in range(self.p):
+                if all(go[j:]):
+                    if not self.fill("F", j):
+                        return False
+                    self.do("F", j)
+            for j in reversed(range(self.p)):
+                if not self.fill("I", j):
+                    return False
+                while j == 0 and self.done["F"][0] == self.m and self.done["W"][0] < self.done["I"][0]:
+                    self.do("W", 0)
+                self.do("I", j)
+        for j in range(self.p):
+            while self.done["W"][j] < self.m:
+                self.do("W", j)
+        return True
 
-    def _planned(self, place: int) -> Levels:
-        rows = self.usual
-        times = tuple(tuple(table[:, place].tolist()) for table in (rows.forward, rows.inputs, rows.weights))
-        return _greedy(times, float(rows.hop[place]), self.m, not self.problem.overlap.pipeline)
 
-    def _ready(self) -> Floats:
-        """Before when no pass of a stage begins."""
-        rows, found = self.rows, np.zeros_like(self.rows.forward)
-        if self.zero3:
-            return found
-        for own in self.home():
-            before = np.zeros_like(rows.hop)
-            for s in own:
-                n, gathered = rows.layers[s], rows.gathered[s]
-                late = np.maximum(gathered / n, gathered - rows.forward[s] * (n - 1.0) / n)
-                found[s] = before + late if self.problem.overlap.data else rows.gathered[own].sum(axis=0)
-                before = before + gathered
-        return found
+def planned_order(times: Mapping[str, Sequence[float]], hop_s: float, m: int) -> Orders:
+    """Return the passes of ZB-2P: of the eight settings of the switches the first whose slowest rank is done soonest.
 
-    def _finished(self, last: Floats, done: Floats, rows: StageRows) -> Floats:
-        """When every rank has reduced its gradients, those of the stage that is through first before the others."""
-        found = last.copy()
-        if self.zero3:
-            return found
-        back = rows.weights if self.bounds.split else rows.back
-        lanes = np.arange(len(last))
-        for own in self.home():
-            free = np.zeros_like(last) if self.problem.overlap.data else done[own].max(axis=0)
-            for s in np.array(own)[np.argsort(done[own], axis=0, kind="stable")]:
-                end, n, reduced = done[s, lanes], rows.layers[s, lanes], rows.reduced[s, lanes]
-                if not self.problem.overlap.data:
-                    free = free + reduced
-                    continue
-                shown = np.maximum(end + reduced / n, end - back[s, lanes] * (n - 1.0) / n + reduced)
-                free = np.maximum(free + reduced, shown)
-            found = np.maximum(found, free)
-        return found
+    Parameters
+    ----------
+    times : of F, I and W on every rank, s, counted with `DIGITS` digits.
+
+    Raises
+    ------
+    ValueError
+        The memory never suffices.
+    """
+    unit = 10.0 ** (DIGITS - 1 - math.floor(math.log10(max(hop_s, *(max(row) for row in times.values())))))
+    cost = {kind: [round(value * unit) for value in row] for kind, row in times.items()}
+    best: tuple[int, Orders] | None = None
+    for early, backward_first, greedy in product((True, False), repeat=3):
+        rounds = _Rounds(cost, round(hop_s * unit), m, (early, backward_first, greedy))
+        if rounds.run(None if best is None else best[0]):
+            span = max(end - begin for end, begin in zip(rounds.free, rounds.begun, strict=True))
+            if best is None or span < best[0]:
+                best = span, rounds.order
+    if best is None:
+        raise ValueError("greedy rounds do not fit")
+    return best[1]
 
 
 @lru_cache(maxsize=8)
-def _greedy(times: tuple[tuple[float, ...], ...], hop_s: float, m: int, blocking: bool) -> Levels:
-    """The order of ZB-2P for F, I and W of every rank; one strategy is followed several times in a solution."""
-    order = planned_order(dict(zip("FIW", times, strict=True)), hop_s, m)
-    return levelled(order, len(times[0]), blocking=blocking)
+def _planned(times: tuple[tuple[float, ...], ...], hop_s: float, m: int) -> Orders:
+    return planned_order(dict(zip("FIW", times, strict=True)), hop_s, m)
 
 
-def alike(
-    problem: LlmTrainingProblem, r: Records, rates: Rates | None = None, layers: list[tuple[int, ...]] | None = None
-) -> Iterator[AlikeStrategies]:
-    """Strategies by schedule, stages and micro-batches.
+@dataclass(frozen=True)
+class PassCosts:
+    """Seconds of the passes of every stage of the model, before when none of a stage starts, and of a hop.
 
-    Args:
-        rates: None: on an ideal switch.
-        layers: of every stage of each; None: as their ends have them.
+    Attributes
+    ----------
+    blocking : a rank waits until what it sends has arrived.
     """
-    m = problem.batch.sequences / (r.d * r.b)
-    keys = np.stack([r.schedule, r.p, r.v, m, r.zero == 3], axis=1).astype(np.int64)
-    kinds, group = np.unique(keys, axis=0, return_inverse=True)
-    for number, (schedule, p, v, batches, zero3) in enumerate(kinds.tolist()):
-        places = np.flatnonzero(group.ravel() == number)
-        own = Records(*(getattr(r, part.name)[places] for part in fields(Records)))
-        if layers is None:
-            dealt_layers = layers_of(problem, own, p, v)
-        else:
-            dealt_layers = np.array([layers[place] for place in places], dtype=np.float64).T
-        usual = stage_rows(problem, own, dealt_layers, ideal_rates(problem, own))
-        rows = usual if rates is None else stage_rows(problem, own, dealt_layers, rates(own))
-        yield AlikeStrategies(problem, places, SCHEDULES[schedule], p, v, batches, bool(zero3), rows, usual)
+
+    forward: Sequence[float]
+    inputs: Sequence[float]
+    weights: Sequence[float]
+    ready: Sequence[float]
+    hop: float
+    blocking: bool
 
 
-def least_seconds(problem: LlmTrainingProblem, r: Records, rates: Rates | None = None, *, free: bool = False) -> Floats:
-    """What the orders of strategies do not go below.
+def pass_ends(orders: Orders, costs: PassCosts) -> list[list[float]]:
+    """Return when every pass of every rank ends; a joined pass ends with the one behind it.
 
-    Args:
-        free: gradients, weights and the step take no time, and nothing is computed again.
+    Raises
+    ------
+    ValueError
+        Passes wait for each other.
     """
-    found, m = np.empty(len(r.t)), problem.batch.sequences / (r.d * r.b)
-    keys, group = np.unique(np.stack([r.schedule, r.p, r.v], axis=1), axis=0, return_inverse=True)
-    for number, (schedule, p, v) in enumerate(keys.astype(np.int64).tolist()):
-        every = np.flatnonzero(group.ravel() == number)
-        for places in np.array_split(every, 1 + len(every) * p * v // MOST_STAGES):
-            own = Records(*(getattr(r, part.name)[places] for part in fields(Records)))
-            layers = layers_of(problem, own, p, v)
-            if free:
-                own = replace(own, zero=0.0 * own.zero, recompute=0.0 * own.recompute + PLAIN)
-            rows = stage_rows(problem, own, layers, ideal_rates(problem, own) if rates is None else rates(own))
-            rows = rows.without_exchange() if free else rows
-            bounds = OrderBounds(problem, SCHEDULES[schedule], p, rows, m[places], own.zero == 3)
-            found[places] = bounds.seconds()
-    return found + _fixed(problem)
+    stages, home = len(costs.forward), {s: rank for rank, order in enumerate(orders) for _, _, s in order}
+    copies = 1 + max(home)
+    cost = {"F": costs.forward, "J": costs.forward, "I": costs.inputs, "W": costs.weights}
+    cost["B"] = [i + w for i, w in zip(costs.inputs, costs.weights, strict=True)]
+    ends: list[list[float]] = [[] for _ in orders]
+    forward: list[dict[int, float]] = [{} for _ in range(copies)]
+    back: list[dict[int, float]] = [{} for _ in range(copies)]
+    # Of F and J the stage before, of B and I the one behind, if there is one in the same copy of the model.
+    before = [s - 1 if s % stages else -1 for s in range(copies)]
+    behind = [s + 1 if (s + 1) % stages else -1 for s in range(copies)]
+    free, moved = [0.0] * len(orders), True
+    while moved:
+        moved = False
+        for rank, order in enumerate(orders):
+            done, at = ends[rank], len(ends[rank])
+            while at < len(order):
+                begin, took, stop, leaves = free[rank], 0.0, at + 1 + (order[at][0] == "J"), False
+                for kind, micro, s in order[at:stop]:
+                    took += cost[kind][s % stages]
+                    if kind == "W":
+                        continue
+                    ahead = kind in "FJ"
+                    source, target = (before[s], behind[s]) if ahead else (behind[s], before[s])
+                    if ahead and costs.ready[s % stages] > begin:
+                        begin = costs.ready[s % stages]
+                    if source >= 0:
+                        come = (forward if ahead else back)[source].get(micro, -1.0)
+                        if come < 0.0:
+                            stop = 0
+                            break
+                        if home[source] != rank:
+                            come += costs.hop
+                        begin = max(begin, come)
+                    leaves = leaves or (target >= 0 and home[target] != rank)
+                if not stop:
+                    break
+                end, moved = begin + took, True
+                for kind, micro, s in order[at:stop]:
+                    done.append(end)
+                    if kind != "W":
+                        (forward if kind in "FJ" else back)[s][micro] = end
+                free[rank] = end + costs.hop if leaves and costs.blocking else end
+                at = stop
+    if any(len(done) < len(order) for done, order in zip(ends, orders, strict=True)):
+        raise ValueError("passes wait for each other")
+    return ends
 
 
-def _fixed(problem: LlmTrainingProblem) -> float:
-    return problem.cluster.slowdown * problem.device.reached.iteration_ms / 1e3
+def held_stages(schedule: S, p: int, v: int) -> list[list[int]]:
+    """Return the stages of every rank; of DualPipe, where two ranks hold the same two, of every pair."""
+    if schedule in BIDIRECTIONAL:
+        return [[s, p * v - 1 - s] for s in range(p * v // 2)]
+    return [list(range(rank, p * v, p)) for rank in range(p)]
+
+
+def around_seconds(problem: LlmTrainingProblem, schedule: S, p: int, rows: StageRows, m: Floats, z: Bools) -> Floats:
+    """Return the optimizer step, and what ZeRO 3 (z) exposes: a rank hides rounds behind its passes, but for a layer.
+
+    Half of the gathering is for the forward passes, half goes with reducing in the backward ones.
+    """
+    step, exposed = np.zeros_like(m), np.zeros_like(m)
+    met = m / 2.0 if schedule is S.DUALPIPE else m  # micro-batches that a stage meets on a rank
+    for stages in held_stages(schedule, p, len(rows.forward) // p):
+        step = np.maximum(step, rows.step[stages].sum(axis=0))
+        n, half, total = rows.layers[stages].sum(axis=0), rows.gathered[stages].sum(axis=0) / 2.0, np.zeros_like(m)
+        for moved, hiding in ((rows.reduced[stages].sum(axis=0) + half, rows.back), (half, rows.forward)):
+            rounds, busy = met * moved, met * hiding[stages].sum(axis=0)
+            shown = np.maximum(rounds / n / met, rounds - (1.0 - 1.0 / n) * busy)
+            total = total + (shown if problem.overlap.data else rounds)
+        exposed = np.maximum(exposed, total)
+    return step + np.where(z, exposed, 0.0)
+
+
+class Iteration:
+    """One iteration of one strategy.
+
+    Parameters
+    ----------
+    r : the strategy, a column of length 1.
+    layers : of its stages; None: by the rule of the space.
+    rates : of its groups; None: on an ideal switch, where ZB-2P is planned in any case.
+    """
+
+    def __init__(
+        self, problem: LlmTrainingProblem, r: Records, layers: Sequence[int] | None = None, rates: Rates | None = None
+    ) -> None:
+        self.problem, self.r = problem, r
+        self.schedule, self.p, self.v = SCHEDULES[int(r.schedule[0])], int(r.p[0]), int(r.v[0])
+        self.m, self.zero3 = round(problem.batch.sequences / float(r.d[0] * r.b[0])), r.zero == 3
+        stages = layers_of(problem, r, self.p, self.v) if layers is None else np.array(layers, dtype=float)[:, None]
+        self.usual = stage_rows(problem, r, stages, ideal_rates(problem, r))
+        self.rows = self.usual if rates is None else stage_rows(problem, r, stages, rates(r))
+        self.held = held_stages(self.schedule, self.p, self.v)
+
+    def orders(self, m: int | None = None) -> Orders:
+        """Return the passes of all ranks, of m micro-batches in place of all."""
+        m = self.m if m is None else m
+        if self.schedule is not S.ZB_2P:
+            return ruled_orders(self.schedule, self.p, self.v, m)
+        rows = (self.usual.forward, self.usual.inputs, self.usual.weights)
+        return _planned(tuple(tuple(row[:, 0].tolist()) for row in rows), float(self.usual.hop[0]), m)
+
+    def costs(self, ready: Sequence[float] | None = None) -> PassCosts:
+        """Return the seconds of passes, weights being there unless said when."""
+        rows, several = self.rows, self.p > 1
+        forward, inputs, weights = (row[:, 0].tolist() for row in (rows.forward, rows.inputs, rows.weights))
+        return PassCosts(
+            forward,
+            inputs,
+            weights,
+            [0.0] * len(rows.forward) if ready is None else ready,
+            float(rows.hop[0]) if several else 0.0,
+            several and not self.problem.overlap.pipeline,
+        )
+
+    def passes(self, *, hops: bool = True) -> float:
+        """Return the seconds until the last pass ends, weights being there."""
+        costs = self.costs() if hops else replace(self.costs(), hop=0.0)
+        return max(ends[-1] for ends in pass_ends(self.orders(), costs))
+
+    @cached_property
+    def around(self) -> float:
+        """The optimizer step, and what ZeRO 3 exposes."""
+        m = np.array([float(self.m)])
+        return float(around_seconds(self.problem, self.schedule, self.p, self.rows, m, self.zero3)[0])
+
+    def finished(self) -> float:
+        """Return the seconds until the last gradient is reduced."""
+        rows, stages, done = self.rows, len(self.rows.forward), [0.0] * len(self.rows.forward)
+        orders, zero3 = self.orders(), bool(self.zero3[0])
+        ends = pass_ends(orders, self.costs(None if zero3 else self._ready()))
+        last = max(row[-1] for row in ends)
+        if zero3:
+            return last
+        split = self.schedule not in (S.GPIPE, S.ONE_F_ONE_B, S.INTERLEAVED)
+        for order, row in zip(orders, ends, strict=True):
+            for (kind, _, s), end in zip(order, row, strict=True):
+                if kind in "BW" and end > done[s % stages]:
+                    done[s % stages] = end
+        reduced, layers = rows.reduced[:, 0].tolist(), rows.layers[:, 0].tolist()
+        back = (rows.weights if split else rows.back)[:, 0].tolist()
+        for held in self.held:
+            free = 0.0 if self.problem.overlap.data else max(done[s] for s in held)
+            for s in sorted(held, key=lambda s: done[s]):
+                free += reduced[s]
+                if self.problem.overlap.data:
+                    behind = max(reduced[s] / layers[s], reduced[s] - back[s] * (1.0 - 1.0 / layers[s]))
+                    free = max(free, done[s] + behind)
+            last = max(last, free)
+        return last
+
+    def _ready(self) -> list[float]:
+        """Return before when no pass of a stage starts."""
+        rows, ready = self.rows, [0.0] * len(self.rows.forward)
+        gathered, forward, layers = (row[:, 0].tolist() for row in (rows.gathered, rows.forward, rows.layers))
+        for held in self.held:
+            before = 0.0
+            for s in held:
+                ready[s] = before + max(gathered[s] / layers[s], gathered[s] - forward[s] * (1.0 - 1.0 / layers[s]))
+                before += gathered[s]
+            if not self.problem.overlap.data:
+                for s in held:
+                    ready[s] = before
+        return ready
+
+    def seconds(self) -> float:
+        """Return all of it."""
+        return self.finished() + self.around + fixed_seconds(self.problem)
+
+
+def iteration_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Rates | None = None) -> Iteration:
+    """Return the iteration of a strategy with the layers that it states."""
+    return Iteration(problem, records_of([row_of(strategy)]), strategy.stage_layers, rates)
+
+
+def plan_seconds(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Rates | None = None) -> float:
+    """Return the value of a plan: seconds of an iteration of a strategy."""
+    return iteration_of(problem, strategy, rates).seconds()
 
 
 def seconds_of(problem: LlmTrainingProblem, r: Records, rates: Rates | None = None) -> Floats:
-    """Iterations of strategies, float64[R]."""
-    found = np.empty(len(r.t))
-    for group in alike(problem, r, rates):
-        found[group.places] = group.finished() + group.bounds.around()
-    return found + _fixed(problem)
-
-
-def parts_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Rates | None = None) -> dict[str, float]:
-    """Seconds of an iteration of a strategy: what the rank with most to do computes and exchanges in its passes; the
-    rest that hops are not to blame for, `bubble`; hops, `pipeline`; gradients and weights, `data`; the step."""
-    group = next(alike(problem, records_of([row_of(strategy)]), rates, [strategy.stage_layers]))
-    rows, m = group.rows, float(group.m)
-    passes, finished = float(group.passes()[0]), float(group.finished()[0])
-    near = AlikeStrategies(
-        problem, group.places, group.schedule, group.p, group.v, group.m, group.zero3,
-        StageRows(**{**vars(rows), "hop": 0.0 * rows.hop}), group.usual,
-    )  # fmt: skip
-    without_hops = float(near.passes()[0])
-    load = rows.forward + rows.back
-    each = 0.5 if group.schedule is S.DUALPIPE else 1.0  # of the micro-batches meet a stage on a rank
-    shares = [dict.fromkeys(own, each) for own in group.home()]
-    work = [sum(share * float(load[s, 0]) for s, share in own.items()) for own in shares]
-    busiest = next(rank for rank, own in enumerate(work) if own >= max(work) * (1.0 - EQUAL))
-    found = {
-        name: m * sum(share * float(table[s, 0]) for s, share in shares[busiest].items())
-        for name, table in rows.parts.items()
-    }
-    whole = sum(found.values())
-    step = float(rows.step.sum() if group.p == 1 else max(float(rows.step[own, 0].sum()) for own in group.home()))
-    return found | {
-        "bubble": max(0.0, without_hops - whole),
-        "pipeline": max(0.0, passes - max(without_hops, whole)),
-        "data": max(0.0, finished - passes) + float(group.bounds.around()[0]) - step,
-        "optimizer": step + _fixed(problem),
-    }
+    """Return the seconds of iterations, float64[R], strategy by strategy."""
+    return np.array([Iteration(problem, r.of(slice(k, k + 1)), None, rates).seconds() for k in range(len(r.t))])

@@ -1,39 +1,79 @@
-"""The graph of an iteration between pods, written down again from the instance: steps, sizes, what they wait for.
+"""Pods of GPUs joined by circuits: the graph of an iteration, constraints of the circuits, and proofs of their bounds.
 
-What a graph says is compared step by step, by name. A rank's part of the model stands in pods r m to r m + m - 1.
+A rank's part of the model is in pods r m to r m + m - 1. Of a bound that all strategies have: a pod sends no faster
+than over all its ports at once, neither to the pods before and behind nor round the ring of its stage, in which pods
+pass what they hold of the gradients once. Weights, rounds of ZeRO 3 and tokens between pods only delay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
-from topoopt.core.dag_topology import DagTask, DagTopologyProblem, DagTransfer
-from topoopt.core.llm_training import LlmTrainingProblem
+import numpy as np
+
+from topoopt.core.arrays import Floats
+from topoopt.core.dag_topology import CircuitProof, DagTask, DagTopologyProblem, DagTransfer, PathMean, Split, StepPath
+from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
+from topoopt.core.llm_training_plan import FabricPlan
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.pod_settings import PodSettings
-from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs
-from topoopt.verify.llm_training.greedy_rounds import planned_order
-from topoopt.verify.llm_training.pass_orders import Pass, rank_order
-from topoopt.verify.llm_training.pod_figures import stage_figures
+from topoopt.core.pod_circuits import PodCandidate, PodClaims, PodVerdict
+from topoopt.core.solution import Decides
+from topoopt.core.verdict import Tolerance
+from topoopt.verify.dag_topology.boxes import (
+    SLACK_ROUNDING,
+    BeyondDepthError,
+    Box,
+    Boxes,
+    Means,
+    TreeWalk,
+    follow,
+    padding,
+)
+from topoopt.verify.laws.findings import CheckFindings, ViolationLog, as_int, differs
+from topoopt.verify.llm_training.bounds import (
+    BeyondWorkError,
+    WorkBudget,
+    bounding_work,
+    order_bounds,
+    tables_of,
+    within_work,
+)
+from topoopt.verify.llm_training.costs import (
+    StageRows,
+    dense_layers,
+    fixed_seconds,
+    held_by,
+    ideal_rates,
+    stage_rows,
+    transfers_of,
+)
+from topoopt.verify.llm_training.iteration import Pass, planned_order, rank_order
+from topoopt.verify.llm_training.space import Records, records_of, row_in, row_of, shapes_of
 
-SIZES = 1e-9
-"""Part of a volume or a time that is rounding."""
+SLACK = 1e-9
+"""Part of a volume, a time or a bound that is rounding."""
+
+RELATIVE = Tolerance.EVENTS.relative
 
 WORDS = {"F": "forward", "J": "forward", "B": "backward", "I": "inputs", "W": "weights"}
-THERE = ("F", "J")
+PARTS = {"F": "F", "J": "F", "B": "IW", "I": "I", "W": "W"}
+
+WHOLE = 1e-7
+"""What a number of circuits must be above the integer before it: rounding of sums."""
+
+MAX_STEPS, MAX_ORDERED = 1_000_000, 90_000
+"""Steps of a graph: some GB; steps of which each has a bit for each before it: a GB."""
+
+STEP, FOLLOWED, BITS = 5.0, 0.2, 6_400.0
+"""Events of a step of a graph that is written down, and followed for each pair of pods; bits read in an event."""
 
 
 @dataclass(frozen=True)
 class PodStep:
-    """A step: a transfer from pod to pod, or a task, whose ends are -1.
-
-    Attributes:
-        source, target: pods.
-        size: bytes or seconds.
-        after: names of what it waits for.
-    """
+    """A step: a transfer of bytes from pod to pod, or a task of seconds, whose ends are -1; names of what is before."""
 
     source: int
     target: int
@@ -44,43 +84,13 @@ class PodStep:
 def check_pod_graph(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, gpus: int, graph: DagTopologyProblem
 ) -> CheckFindings:
-    """What in the graph of an iteration is not as the instance has it.
-
-    Args:
-        strategy: with the layers of its chunks.
-        gpus: of a pod.
-        graph: between pods of so many.
-    """
+    """Return what in the graph of an iteration between pods of so many GPUs is not as the instance has it."""
     findings = ViolationLog()
-    findings.guard("pods", "the graph", lambda: _check(findings, problem, strategy, gpus, graph))
+    findings.guard("pods", "the graph", lambda: _check_graph(findings, problem, strategy, gpus, graph))
     return findings.findings()
 
 
-def derived_graph(problem: LlmTrainingProblem, strategy: ParallelStrategy, pods: PodSettings) -> DagTopologyProblem:
-    """The graph of an iteration; steps are numbered by their names, transfers first."""
-    steps = _Iteration(problem, strategy, pods.gpus).steps()
-    moves = sorted(name for name, one in steps.items() if one.source >= 0)
-    works = sorted(name for name, one in steps.items() if one.source < 0)
-    number = {name: place for place, name in enumerate([*moves, *works])}
-
-    def waits(name: str) -> tuple[int, ...]:
-        return tuple(sorted(number[before] for before in steps[name].after))
-
-    count = strategy.gpus // pods.gpus
-    return DagTopologyProblem(
-        name=problem.name,
-        pods=count,
-        ports=(pods.ports,) * count,
-        rate=pods.circuit_gbps * 1e9 / 8,
-        transfers=tuple(
-            DagTransfer(name, steps[name].source, steps[name].target, steps[name].size, waits(name)) for name in moves
-        ),
-        tasks=tuple(DagTask(name, steps[name].size, waits(name)) for name in works),
-        slack_percent=pods.slack_percent,
-    )
-
-
-def _check(
+def _check_graph(
     findings: ViolationLog,
     problem: LlmTrainingProblem,
     strategy: ParallelStrategy,
@@ -91,59 +101,105 @@ def _check(
     if gpus % held or strategy.gpus // strategy.pipeline % gpus or (gpus % experts and experts % gpus):
         findings.add("pods", f"pods of {gpus} GPUs split groups, or do not divide a stage")
         return
-    pods = strategy.gpus // gpus
-    findings.hold("pods", ("pods", graph.pods, pods), ("ports", len(set(graph.ports)), 1))
-    due = _Iteration(problem, strategy, gpus).steps()
-    names, transfers = graph.names, len(graph.transfers)
-    stated = {
+    findings.hold("pods", ("pods", graph.pods, strategy.gpus // gpus), ("ports", len(set(graph.ports)), 1))
+    expected, names, moves = _Graph(problem, strategy, gpus).steps(), graph.names, len(graph.transfers)
+    steps = {
         name: PodStep(move.source, move.target, move.volume, frozenset(names[k] for k in move.after))
         for name, move in zip(names, graph.transfers, strict=False)
     }
-    for name, task in zip(names[transfers:], graph.tasks, strict=True):
-        stated[name] = PodStep(-1, -1, task.duration, frozenset(names[k] for k in task.after))
-    lost, more = sorted(due.keys() - stated.keys()), sorted(stated.keys() - due.keys())
-    findings.add_each("pods", range(len(lost)), lambda k: f"the graph lacks {lost[k]!r}")
-    findings.add_each("pods", range(len(more)), lambda k: f"{more[k]!r} is none of the iteration")
-    wrong = [name for name in sorted(due.keys() & stated.keys()) if not _same(stated[name], due[name])]
-    findings.add_each("pods", range(len(wrong)), lambda k: f"{wrong[k]!r} is {stated[wrong[k]]}, not {due[wrong[k]]}")
+    for name, task in zip(names[moves:], graph.tasks, strict=True):
+        steps[name] = PodStep(-1, -1, task.duration, frozenset(names[k] for k in task.after))
+    for name in sorted(expected.keys() | steps.keys()):
+        step, other = steps.get(name), expected.get(name)
+        if step is None or other is None:
+            findings.add("pods", f"the graph lacks {name!r}" if step is None else f"{name!r} is none of the iteration")
+        elif replace(step, size=other.size) != other or differs(step.size, other.size, SLACK):
+            findings.add("pods", f"{name!r} is {step}, not {other}")
 
 
-def _same(one: PodStep, due: PodStep) -> bool:
-    if (one.source, one.target, one.after) != (due.source, due.target, due.after):
-        return False
-    return not differs(one.size, due.size, SIZES)
+def derived_graph(problem: LlmTrainingProblem, strategy: ParallelStrategy, pods: PodSettings) -> DagTopologyProblem:
+    """Return the graph of an iteration; steps are numbered by their names, transfers first."""
+    steps = _Graph(problem, strategy, pods.gpus).steps()
+    moves = sorted(name for name, step in steps.items() if step.source >= 0)
+    works = sorted(name for name, step in steps.items() if step.source < 0)
+    number = {name: index for index, name in enumerate([*moves, *works])}
+    after = {name: tuple(sorted(number[before] for before in step.after)) for name, step in steps.items()}
+    count = strategy.gpus // pods.gpus
+    return DagTopologyProblem(
+        name=problem.name,
+        pods=count,
+        ports=(pods.ports,) * count,
+        rate=pods.circuit_gbps * 1e9 / 8,
+        transfers=tuple(
+            DagTransfer(name, steps[name].source, steps[name].target, steps[name].size, after[name]) for name in moves
+        ),
+        tasks=tuple(DagTask(name, steps[name].size, after[name]) for name in works),
+        slack_percent=pods.slack_percent,
+    )
 
 
 @dataclass
-class _Iteration:
+class _Graph:
     """Steps of all pods."""
 
     problem: LlmTrainingProblem
     strategy: ParallelStrategy
     gpus: int
-    found: dict[str, PodStep] = field(default_factory=dict)
+    table: dict[str, PodStep] = field(default_factory=dict)
 
     def steps(self) -> dict[str, PodStep]:
-        """By name."""
+        """Return the steps by name."""
         s = self.strategy
         self.parts = s.gpus // s.pipeline // self.gpus
         self.spread = max(1, s.expert * s.expert_tensor // self.gpus)
-        self.figures = stage_figures(self.problem, s, experts_inside=self.spread == 1)
+        self._costs()
         count = self.problem.batch.sequences // (s.data * s.micro_batch)
-        if s.schedule is PipelineSchedule.ZB_2P:
-            orders = planned_order(self.figures.whole, self.figures.hop_s, count)
+        if s.schedule == "zb-2p":
+            orders = planned_order(dict(zip("FIW", self.whole, strict=True)), self.hop_s, count)
         else:
             orders = [rank_order(s.schedule, rank, s.pipeline, s.chunks, count) for rank in range(s.pipeline)]
         self.home = {stage: rank for rank, order in enumerate(orders) for _, _, stage in order}
         ends = [name for rank, order in enumerate(orders) for name in self._rank(rank, order)]
-        own = [0.0] * s.pipeline
-        for stage, rank in self.home.items():
-            own[rank] += self.figures.step_s[stage]
-        self.found["optimizer"] = PodStep(-1, -1, max(own) + self.figures.fixed_s, frozenset(ends))
-        return self.found
+        step = [sum(self.step_s[s] for s, home in self.home.items() if home == rank) for rank in range(s.pipeline)]
+        self._add("optimizer", max(step) + fixed_seconds(self.problem), ends)
+        return self.table
 
-    def _rank(self, rank: int, order: list[Pass]) -> list[str]:
-        """A rank's passes in each of its pods; what ends last."""
+    def _add(self, name: str, size: float, after: Iterable[str], source: int = -1, target: int = -1) -> str:
+        self.table[name] = PodStep(source, target, size, frozenset(after))
+        return name
+
+    def _costs(self) -> None:
+        """Take seconds of passes without what crosses to other pods, and bytes, of every stage."""
+        problem, s = self.problem, self.strategy
+        r, layers = records_of([row_of(s)]), np.array(s.stage_layers, dtype=np.float64)[:, None]
+        rates = ideal_rates(problem, r)
+        rows, sent = stage_rows(problem, r, layers, rates), transfers_of(problem, r, rates).sent
+        away = rows.parts["expert"] / 2 * (self.spread > 1)
+        self.whole = [row[:, 0].tolist() for row in (rows.forward, rows.inputs, rows.weights)]
+        crossing = (rows.forward - away, rows.inputs - away, rows.weights)
+        self.seconds = {kind: row[:, 0].tolist() for kind, row in zip("FIW", crossing, strict=True)}
+        self.hop_s, self.hop_bytes, self.step_s = float(rows.hop[0]), float(sent["hop"][0]), rows.step[:, 0].tolist()
+        self.reduced, self.gathered = dict[str, list[float]](), dict[str, list[float]]()
+        held = s.tensor, s.expert * s.expert_tensor
+        for kind, moved, ranks, shares in zip(("dense", "experts"), rows.moved, r.sharers, held, strict=True):
+            # Of the bytes of a GPU the part 1 - 1/n goes round a ring of n; with ZeRO 3 weights are gathered twice.
+            part = 1 - 1 / max(1.0, float(ranks[0]))
+            for sizes, bytes_, times in ((self.reduced, moved[0], 1), (self.gathered, moved[1], 1 + (s.zero == 3))):
+                scale = min(shares, self.gpus) / times / part if part else 0.0
+                sizes[kind] = [value * scale for value in bytes_[:, 0].tolist()]
+        experts = problem.model.experts
+        self.tokens = [0.0] * len(s.stage_layers)
+        if experts is not None and s.expert > 1:
+            token = sent["hop"][0] / 2 / (1 if s.sequence else s.tensor) * experts.per_token
+            token *= 3.0 if problem.formats.fp8_dispatch else 4.0
+            ends = np.cumsum(s.stage_layers)
+            plain = np.minimum(ends, dense_layers(problem.model))
+            routed = np.array(s.stage_layers) - np.diff(plain, prepend=0)
+            routed[-1] += problem.model.mtp_layers
+            self.tokens = (token * routed).tolist()
+
+    def _rank(self, rank: int, order: Sequence[Pass]) -> list[str]:
+        """Add a rank's passes in each of its pods; return what ends last."""
         pods = range(rank * self.parts, (rank + 1) * self.parts)
         behind: dict[int, set[str]] = {pod: set() for pod in pods}
         closing = {stage: at for at, (kind, _, stage) in enumerate(order) if kind in ("B", "W")}
@@ -151,92 +207,402 @@ class _Iteration:
         for at, (kind, i, stage) in enumerate(order):
             word = f"{WORDS[kind]} {i}.{stage}"
             if kind != "W" and (in_all or stage not in met):
-                waits = set[str]().union(*behind.values()) if in_all else set[str]()
-                for pod, names in self._rings(
-                    f"weights {word}", pods, self._held(self.figures.gathered, stage), waits
-                ).items():
+                after = set[str]().union(*behind.values()) if in_all else set[str]()
+                for pod, names in self._rings(f"weights {word}", pods, self.gathered, stage, after).items():
                     behind[pod] = behind[pod] | names
             met.add(stage)
-            seconds = self.figures.seconds
-            parts = {"F": "F", "J": "F", "B": "IW", "I": "I", "W": "W"}[kind]
+            took = sum(self.seconds[part][stage] for part in PARTS[kind])
             for pod in pods:
-                name = f"{word} pod {pod}"
-                after = behind[pod] | self._came(rank, kind, i, stage, pod - pods[0])
-                self.found[name] = PodStep(-1, -1, sum(seconds[part][stage] for part in parts), frozenset(after))
-                behind[pod] = {name}
+                came = self._came(rank, kind, i, stage, pod - pods[0])
+                behind[pod] = {self._add(f"{word} pod {pod}", took, behind[pod] | came)}
             if kind != "W":
                 self._exchange(word, stage, pods, behind)
-                self._tell(rank, kind, i, stage, behind)
+                self._send(rank, kind, i, stage, behind)
             if kind in ("B", "W") and (in_all or closing[stage] == at):
                 name = f"gradients {stage}.{i}" if in_all else f"gradients {stage}"
-                waits = set[str]().union(*behind.values())
-                rings = self._rings(name, pods, self._held(self.figures.reduced, stage), waits)
-                reduced.update(*rings.values())
+                after = set[str]().union(*behind.values())
+                reduced.update(*self._rings(name, pods, self.reduced, stage, after).values())
         return sorted(reduced.union(*behind.values()))
 
     def _came(self, rank: int, kind: str, i: int, stage: int, part: int) -> set[str]:
-        """What a pass needs from another rank."""
-        source = stage - 1 if kind in THERE else stage + 1
+        """Return what a pass needs from another rank."""
+        source = stage - 1 if kind in "FJ" else stage + 1
         if kind == "W" or source not in self.home or self.home[source] == rank:
             return set()
-        return {f"{'activations' if kind in THERE else 'errors'} {i}.{source} part {part}"}
+        return {f"{'activations' if kind in 'FJ' else 'errors'} {i}.{source} part {part}"}
 
-    def _tell(self, rank: int, kind: str, i: int, stage: int, behind: dict[int, set[str]]) -> None:
-        """What a pass sends to another rank."""
-        target = stage + 1 if kind in THERE else stage - 1
-        holder = self.home.get(target, rank)
+    def _send(self, rank: int, kind: str, i: int, stage: int, behind: dict[int, set[str]]) -> None:
+        """Add what a pass sends to another rank."""
+        holder = self.home.get(stage + 1 if kind in "FJ" else stage - 1, rank)
         if holder == rank:
             return
         for part, pod in enumerate(list(behind)):
-            name = f"{'activations' if kind in THERE else 'errors'} {i}.{stage} part {part}"
-            volume = self.figures.hop_bytes * self.gpus
-            self.found[name] = PodStep(pod, holder * self.parts + part, volume, frozenset(behind[pod]))
+            name = f"{'activations' if kind in 'FJ' else 'errors'} {i}.{stage} part {part}"
+            self._add(name, self.hop_bytes * self.gpus, behind[pod], pod, holder * self.parts + part)
             if not self.problem.overlap.pipeline:
                 behind[pod] = {name}
 
     def _exchange(self, word: str, stage: int, pods: range, behind: dict[int, set[str]]) -> None:
-        """Tokens between the pods that share out the experts of a layer."""
-        volume = self.figures.tokens[stage] * self.gpus / self.spread
+        """Add tokens between the pods that share out the experts of a layer."""
+        volume = self.tokens[stage] * self.gpus / self.spread
         if self.spread == 1 or not volume:
             return
         came: dict[int, set[str]] = {pod: set() for pod in pods}
-        for one in pods:
-            for other in pods:
-                if one != other and (one - pods[0]) // self.spread == (other - pods[0]) // self.spread:
-                    name = f"tokens {word} {one}-{other}"
-                    self.found[name] = PodStep(one, other, volume, frozenset(behind[one]))
-                    came[other].add(name)
+        for a, b in itertools.permutations(pods, 2):
+            if (a - pods[0]) // self.spread == (b - pods[0]) // self.spread:
+                came[b].add(self._add(f"tokens {word} {a}-{b}", volume, behind[a], a, b))
         for pod in pods:
             behind[pod] = behind[pod] | came[pod]
 
-    def _held(self, sizes: tuple[Sequence[float], Sequence[float]], stage: int) -> list[tuple[str, float]]:
-        """What pods hold of (dense weights, experts); replicas inside a pod hold the same."""
-        s = self.strategy
-        shares = s.tensor, s.expert * s.expert_tensor
-        pairs = zip(("dense", "experts"), sizes, shares, strict=True)
-        return [(kind, size[stage] * min(share, self.gpus)) for kind, size, share in pairs if size[stage]]
-
     def _rings(
-        self, name: str, pods: range, sizes: Iterable[tuple[str, float]], after: set[str]
+        self, name: str, pods: range, sizes: dict[str, list[float]], stage: int, after: set[str]
     ) -> dict[int, set[str]]:
-        """Rings of the pods that hold the same; what each pod waits for."""
-        found: dict[int, set[str]] = {pod: set() for pod in pods}
-        for kind, size in sizes:
+        """Add rings of the pods that hold the same; return what each pod waits for."""
+        waits: dict[int, set[str]] = {pod: set() for pod in pods}
+        for kind, size in sizes.items():
             apart = self.spread if kind == "experts" else 1
-            for first in range(apart):
+            for first in range(apart if size[stage] else 0):
                 ring = pods[first::apart]
                 n = len(ring)
                 if n < 2:
                     continue
-                begun = f"{name} {kind} {first} ready"
-                self.found[begun] = PodStep(-1, -1, 0.0, frozenset(after))
-                volume = size * (n - 1) / n / (1 if n == 2 else 2)
-                names = set()
-                for k, pod in enumerate(ring):
-                    for other in {ring[(k + 1) % n], ring[k - 1]}:
-                        step = f"{name} {kind} {first} {pod}-{other}"
-                        self.found[step] = PodStep(pod, other, volume, frozenset([begun]))
-                        names.add(step)
+                begun = self._add(f"{name} {kind} {first} ready", 0.0, after)
+                volume = size[stage] * (n - 1) / n / (1 if n == 2 else 2)
+                names = {
+                    self._add(f"{name} {kind} {first} {pod}-{other}", volume, [begun], pod, other)
+                    for k, pod in enumerate(ring)
+                    for other in {ring[(k + 1) % n], ring[k - 1]}
+                }
                 for pod in ring:
-                    found[pod] |= names
-        return found
+                    waits[pod] |= names
+        return waits
+
+
+def _graph_work(problem: LlmTrainingProblem, s: ParallelStrategy, gpus: int) -> float:
+    """Return the events that writing down a graph takes; inf where it is too large for memory."""
+    parts, spread = s.gpus // s.pipeline // gpus, max(1, s.expert * s.expert_tensor // gpus)
+    passes = 2.0 * (problem.batch.sequences // (s.data * s.micro_batch)) * s.pipeline * s.chunks * parts
+    steps = passes * (2 + (spread if spread > 1 else 0) + (4 if s.zero == 3 else 0))
+    return STEP * steps if steps <= MAX_STEPS else math.inf
+
+
+def pod_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:
+    """Return the bounds of iterations over whatever circuits, float64[R]."""
+    pods = problem.pods
+    assert pods is not None
+    all_ports = pods.ports * pods.circuit_gbps * 1e9 / 8
+    hidden = replace(problem, overlap=replace(problem.overlap, data=True))
+
+    def stages(part: Records, layers: Floats) -> StageRows:
+        of_stage = part.t * part.c * part.d
+
+        def rate(ranks: Floats, holders: Floats) -> Floats:
+            """Return bytes a second as if a GPU passed round all replicas what its pod passes on once."""
+            others = of_stage / np.maximum(holders, pods.gpus)  # pods that pass these round
+            lonely = others < 1.5
+            share = (1.0 - 1.0 / np.maximum(ranks, 1.0)) / np.where(lonely, 1.0, 1.0 - 1.0 / np.maximum(others, 1.5))
+            once = np.minimum(holders, pods.gpus)  # GPUs of a pod that hold different parts
+            return np.where(lonely, np.inf, problem.cluster.slowdown * all_ports * share / once)
+
+        dense, experts = part.sharers
+        ideal = ideal_rates(problem, part)
+        rates = replace(ideal, data=rate(dense, part.t), expert_data=rate(experts, part.x * part.y))
+        rows = stage_rows(hidden, part, layers, rates)
+        away = np.where(part.x > pods.gpus, rows.parts["expert"] / 2, 0.0)
+        hop = transfers_of(problem, part, ideal).sent["hop"] * pods.gpus
+        return replace(
+            rows,
+            forward=rows.forward - away,
+            inputs=rows.inputs - away,
+            gathered=np.zeros_like(rows.gathered),
+            reduced=np.where(part.zero == 3, 0.0, rows.reduced),
+            hop=np.where(part.p > 1, hop / all_ports, 0.0),
+        )
+
+    return order_bounds(hidden, r, stages)
+
+
+def _check_others(findings: ViolationLog, case: PodCase, budget: WorkBudget) -> None:
+    """Check that no strategy that fits and is no candidate may be faster than the certificate says."""
+    problem, rest_s = case.problem, case.claims.rest_s
+    rows_of_candidates = {row_in(problem, candidate.strategy) for candidate in case.candidates}
+    limit = np.inf if rest_s is None else rest_s * (1 - SLACK)
+    usable = np.inf if problem.usable_bytes is None else problem.usable_bytes
+    for rows, _ in tables_of(problem, shapes_of(problem)):
+        budget.take(2 * bounding_work(records_of(rows)))
+        table = rows[held_by(problem, records_of(rows)) <= usable]
+        bounds = pod_seconds(problem, records_of(table))
+        for k in np.flatnonzero(bounds < limit):
+            if tuple(table[k].tolist()) not in rows_of_candidates:
+                text = f"a strategy of {bounds.item(k)!r} s is no candidate, others are claimed to take {rest_s!r} s"
+                findings.add("certificate", text)
+                return
+
+
+def circuit_ends(graph: DagTopologyProblem, counts: Sequence[int]) -> list[int]:
+    """Return the circuits that end at each pod."""
+    used = [0] * graph.pods
+    for pair, count in zip(graph.pairs, counts, strict=True):
+        for pod in pair:
+            used[pod] += count
+    return used
+
+
+def _held(findings: ViolationLog, graph: DagTopologyProblem, counts: Sequence[int], where: str) -> bool:
+    """Return whether there is a circuit for every pair, and a port for every end."""
+    if len(counts) != len(graph.pairs) or any(as_int(count) is None or count < 1 for count in counts):
+        findings.add("circuits", f"{where}: not an integer of at least 1 for each pair that sends")
+        return False
+    over = [pod for pod, used in enumerate(circuit_ends(graph, counts)) if used > graph.ports[pod]]
+    findings.add_each("ports", over, lambda pod: f"{where}: more circuits end at pod {pod} than it has ports")
+    return not over
+
+
+@dataclass(frozen=True, eq=False)
+class PodCase:
+    """A plan in pods with what is claimed of it.
+
+    Attributes
+    ----------
+    best, first : index of the strategy of the plan among the candidates, and of the fastest on an ideal switch.
+    """
+
+    problem: LlmTrainingProblem
+    settings: PodSettings
+    circuits: Sequence[int]
+    candidates: Sequence[PodCandidate]
+    claims: PodClaims
+    best: int
+    first: int
+
+    def proof(self, number: int) -> CircuitProof:
+        """Return the proof of a candidate, which may be empty."""
+        return self.claims.proofs.get(number, CircuitProof((), 0, ()))
+
+    @property
+    def circuits_total(self) -> int:
+        """Of all pairs."""
+        return sum(self.circuits)
+
+
+def check_pods(
+    findings: ViolationLog, problem: LlmTrainingProblem, plan: FabricPlan, fastest: ParallelStrategy,
+    claims: PodClaims, budget: WorkBudget,
+) -> float | None:  # fmt: skip
+    """Check circuits between pods: constraints, the value over them, and the proofs of every candidate.
+
+    Parameters
+    ----------
+    fastest : strategy on an ideal switch.
+    claims : of the certificates.
+
+    Returns
+    -------
+    Seconds of an iteration over the circuits of the plan; None: the plan breaks constraints, or takes too much work.
+    """
+    settings, decisions = problem.pods, plan.pods
+    if settings is None or decisions is None:
+        findings.add("pods", "the instance does not say what pods are")
+        return None
+    strategies = [candidate.strategy for candidate in decisions.candidates]
+    for strategy in (plan.strategy, fastest):
+        if strategy not in strategies:
+            findings.add("pods", "the strategy of the plan, or the fastest on an ideal switch, is no candidate")
+            return None
+    if len(claims.verdicts) != len(strategies):
+        findings.add("certificate", f"{len(claims.verdicts)} verdicts of {len(strategies)} candidates")
+        return None
+    best, first = strategies.index(plan.strategy), strategies.index(fastest)
+    case = PodCase(problem, settings, decisions.circuits, decisions.candidates, claims, best, first)
+    _check_padding(findings, case)
+    if not findings.clean:
+        return None
+    checks = PodChecks(findings, case, budget)
+    within_work(findings, "circuits of the plan", checks.plan_circuits, Decides.VALUE)
+    if checks.took is None:
+        if findings.clean:
+            findings.leave_out("strategies in pods", "an iteration of the plan was not followed", Decides.BOUND)
+        return None
+    within_work(findings, "strategies in pods", checks.check_candidates, Decides.BOUND)
+    within_work(findings, "others in pods", lambda: _check_others(findings, case, budget), Decides.BOUND)
+    within_work(findings, "the least number of circuits", checks.fewest)
+    return checks.took
+
+
+def _check_padding(findings: ViolationLog, case: PodCase) -> None:
+    """Check that there is nothing that no strategy needs: sizes only, before any work."""
+    needless = []
+    for number, proof in case.claims.proofs.items():
+        trees = {"makespan_tree": proof.makespan_tree, "circuits_tree": proof.circuits_tree}
+        needless += [f"candidates[{number}]: {text}" for text in padding(trees, proof.paths, proof.means)]
+        if proof.circuits_tree and number != case.best:
+            needless.append(f"candidates[{number}]: a tree of circuits, where only the plan has one")
+    searched = sum(verdict in (PodVerdict.SEARCHED, PodVerdict.SLOWER) for verdict in case.claims.verdicts)
+    if searched > case.settings.strategies + 1:
+        limit = case.settings.strategies
+        needless.append(f"{searched} strategies have circuits, at most {limit} and the first one may")
+    findings.add_each("certificate", range(len(needless)), needless.__getitem__)
+
+
+class PodChecks:
+    """Circuits of a plan and proofs of all candidates, within the work of a check.
+
+    Attributes
+    ----------
+    took : seconds over the circuits of the plan; None: not sound, or not followed.
+    least : seconds over the fastest circuits of its strategy.
+    """
+
+    def __init__(self, findings: ViolationLog, case: PodCase, budget: WorkBudget) -> None:
+        self.findings, self.problem, self.case, self.budget = findings, case.problem, case, budget
+        self.took: float | None = None
+        self.least = math.inf
+        self.graphs: dict[int, DagTopologyProblem] = {}
+
+    def graph(self, number: int) -> DagTopologyProblem:
+        """Return the graph of a candidate; only that of the plan is retained.
+
+        Raises
+        ------
+        BeyondWorkError
+            It is too large.
+        """
+        if number not in self.graphs:
+            strategy, settings = self.case.candidates[number].strategy, self.case.settings
+            self.budget.take(_graph_work(self.problem, strategy, settings.gpus))
+            self.graphs = {k: graph for k, graph in self.graphs.items() if k == self.case.best}
+            self.graphs[number] = derived_graph(self.problem, strategy, settings)
+        return self.graphs[number]
+
+    def follow(self, graph: DagTopologyProblem, counts: Sequence[int]) -> float:
+        """Return the seconds of an iteration over circuits.
+
+        Raises
+        ------
+        BeyondWorkError
+            It has too many steps.
+        """
+        self.budget.take(len(graph.after) * (1 + FOLLOWED * len(graph.pairs)))
+        return max(follow(graph, counts)[1])
+
+    def makespan(self, number: int, bound_s: float, proof: CircuitProof) -> None:
+        """Check that no circuits do an iteration of a strategy before a bound."""
+        graph = self.graph(number)
+        boxes, means_of = Boxes(graph, bound_s), self._means(graph, proof.paths, proof.means)
+
+        def late(box: Box) -> bool:
+            return box.point and self.follow(graph, box.least) >= boxes.late
+
+        text = f"candidates[{number}]: {bound_s!r} s is not proven"
+        self._walk(
+            text, graph, boxes, proof.makespan_tree, late, lambda k, box: means_of.makespan(k, box) >= boxes.late
+        )
+
+    def fewest(self) -> None:
+        """Check that no fewer circuits do an iteration within the slack."""
+        case, bound, proof = self.case, self.case.claims.circuits_bound, self.case.proof(self.case.best)
+        if not 0 <= bound <= case.circuits_total:
+            self.findings.add("bound", f"{case.circuits_total} circuits are fewer than are claimed to be needed")
+        if not self.findings.clean:
+            return
+        graph = self.graph(case.best)
+        boxes = Boxes(graph, self.slack(self.least) * (1 + SLACK_ROUNDING))
+        means = self._means(graph, proof.paths, proof.means)
+
+        def enough(box: Box) -> bool:
+            late = box.point and self.follow(graph, box.least) >= boxes.late
+            return sum(box.least) >= bound or late
+
+        def needed(k: int, box: Box) -> bool:
+            return means.circuits(k, box, boxes.late) > bound - 1 + WHOLE or means.makespan(k, box) >= boxes.late
+
+        text = f"fewer than {bound} circuits are not excluded"
+        self._walk(text, graph, boxes, proof.circuits_tree, enough, needed)
+
+    def _walk(
+        self, text: str, graph: DagTopologyProblem, boxes: Boxes, tree: Sequence[Split],
+        closes: Callable[[Box], bool], by_mean: Callable[[int, Box], bool],
+    ) -> None:  # fmt: skip
+        walk = TreeWalk(len(graph.after), int(self.budget.left))
+        try:
+            walk(boxes, tree, closes, by_mean)
+        except BeyondDepthError as error:
+            raise BeyondWorkError(str(error)) from error
+        except ValueError as error:
+            self.findings.add("bound", f"{text}: {error}")
+        self.budget.left = min(self.budget.left, walk.left)
+
+    def _means(self, graph: DagTopologyProblem, paths: Sequence[StepPath], means: Sequence[PathMean]) -> Means:
+        """Spend what it takes to look up paths, each step against all before it, and to add up means."""
+        steps = len(graph.after)
+        if means and steps > MAX_ORDERED:
+            raise BeyondWorkError(f"the order of {steps} steps is more than this check looks at")
+        groups, weights = sum(len(group) for path in paths for group in path), sum(len(mean.weights) for mean in means)
+        ordered = (steps if means else 0) * steps / BITS
+        self.budget.take(ordered + groups * (1 + steps / BITS) + weights * len(graph.pairs))
+        return Means(graph, paths, means)
+
+    def slack(self, fastest_s: float) -> float:
+        """Return the seconds within which no fewer circuits do an iteration."""
+        return fastest_s * (1 + self.case.settings.slack_percent / 100)
+
+    def plan_circuits(self) -> None:
+        """Check the circuits of the plan, and follow an iteration over them."""
+        case = self.case
+        if case.claims.verdicts[case.best] is not PodVerdict.SEARCHED:
+            self.findings.add("pods", "the strategy of the plan has no circuits that were searched")
+            return
+        graph, fastest = self.graph(case.best), case.candidates[case.best].circuits
+        circuits = {"circuits": case.circuits, f"candidates[{case.best}]": fastest}
+        sound = [_held(self.findings, graph, row, name) for name, row in circuits.items()]
+        if not all(sound):
+            return
+        took, self.least = self.follow(graph, case.circuits), self.follow(graph, fastest)
+        if took > self.slack(self.least) * (1 + RELATIVE):
+            self.findings.add("slack", f"an iteration takes {took!r} s, {self.least!r} over the fastest circuits")
+        self.took = took
+
+    def check_candidates(self) -> None:
+        """Check every candidate."""
+        records = records_of([row_in(self.problem, candidate.strategy) for candidate in self.case.candidates])
+        self.budget.take(bounding_work(records))
+        floors = pod_seconds(self.problem, records).tolist()
+        if any(later < earlier * (1 - SLACK) for earlier, later in itertools.pairwise(floors)):
+            self.findings.add("pods", "strategies are not in the order of the bound that all have")
+        for number, floor in enumerate(floors):
+            self._check_candidate(number, floor)
+
+    def _check_candidate(self, number: int, floor: float) -> None:
+        case, candidate, add = self.case, self.case.candidates[number], self.findings.add
+        where, proof = f"candidates[{number}]", case.proof(number)
+        verdict, bound_s = case.claims.verdicts[number], case.claims.bounds_s[number]
+        proven = bound_s > floor * (1 + SLACK)
+        graph = None if verdict is PodVerdict.LEFT else self.graph(number)
+        crowded = graph is not None and max(circuit_ends(graph, [1] * len(graph.pairs))) > case.settings.ports
+        searched = verdict is PodVerdict.SEARCHED
+        bounds = {PodVerdict.CROWDED: 0.0, PodVerdict.SLOWER: self.least, PodVerdict.LEFT: floor}
+        closed = searched or verdict is PodVerdict.SLOWER
+        has_proof = bool(proof.makespan_tree or proof.paths or proof.means)
+        for wrong, text in (
+            (
+                number not in (case.best, case.first) and floor > self.least * (1 + SLACK),
+                "the bound of all says enough",
+            ),
+            (has_proof and number != case.best and not (proven and closed), "a proof of nothing"),
+            ((verdict is PodVerdict.CROWDED) != crowded, f"{verdict}, with ports for all others: {not crowded}"),
+            (
+                verdict in bounds and differs(bound_s, bounds.get(verdict, 0.0), SLACK),
+                f"{verdict} with a bound of {bound_s!r} s",
+            ),
+            (searched != bool(candidate.circuits), f"circuits, and {verdict}"),
+        ):
+            if wrong:
+                add("certificate", f"{where}: {text}")
+        if crowded or graph is None:
+            return
+        if searched and _held(self.findings, graph, candidate.circuits, where):
+            took = self.follow(graph, candidate.circuits)
+            if took < self.least * (1 - RELATIVE):
+                add("pods", f"{where}: an iteration takes {took!r} s, with the strategy of the plan {self.least!r}")
+        if proven:
+            self.makespan(number, bound_s, proof)

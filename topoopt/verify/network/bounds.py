@@ -1,14 +1,448 @@
-"""Bounds on theta over all topologies of a problem by formulas that the checker evaluates."""
+"""Bounds on theta over all topologies of a degree by formulas that hold for any multipliers."""
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.leaving import end_if_left
+from topoopt.core.network import LayerPrices, LengthCertificate, TopologyProblem, TwoLayerMultipliers
 from topoopt.core.proofs import Argument, Bound
+from topoopt.core.topology import Topology
 from topoopt.core.verdict import Tolerance
-from topoopt.verify.network.topology_bounds import topology_bounds, two_layer_from
+
+
+def checked(n: int, d: int, demand: Floats, issues: Mapping[str, bool] | None = None) -> Floats:
+    """Demand as float64[n, n] with zero diagonal.
+
+    Raises:
+        InputError: n below 2, d below 1, demand of the wrong shape, negative or not finite, or one of `faults` is true.
+    """
+    problems = [Problem(message, path="certificate") for message, wrong in (issues or {}).items() if wrong]
+    if n < 2:
+        problems.append(Problem("a bound needs two servers at least", path="servers", value=str(n), allowed=">= 2"))
+    if d < 1:
+        problems.append(Problem("degree is too small", path="degree", value=str(d), allowed=">= 1"))
+    matrix = np.array(demand, dtype=np.float64)
+    if matrix.shape != (n, n):
+        problems.append(
+            Problem("demand has the wrong shape", path="demand", value=str(matrix.shape), allowed=f"({n}, {n})")
+        )
+    elif not np.isfinite(matrix).all() or (matrix < 0).any():
+        problems.append(Problem("demand must be finite and not negative", path="demand", allowed=">= 0"))
+    if problems:
+        raise InputError(problems)
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+@dataclass(frozen=True)
+class CutCertificate:
+    """The servers of S; the bound counts the demand from S to the rest."""
+
+    senders: tuple[int, ...]
+
+
+def evaluate_cut(n: int, d: int, demand: Floats, certificate: CutCertificate) -> float:
+    """Bound on theta by a set of servers.
+
+    Raises:
+        InputError: bad demand, or a set that is empty, full, or has servers that do not exist.
+    """
+    senders = np.zeros(n, dtype=np.bool_)
+    members = certificate.senders
+    bad = [i for i in members if not 0 <= i < n]
+    size = len(set(members))
+    demand = checked(n, d, demand, {"cut names an unknown server": bool(bad), "cut is no cut": not 0 < size < n})
+    senders[list(members)] = True
+    return float(demand[np.ix_(senders, ~senders)].sum()) / (d * min(size, n - size))
+
+
+def node_cut_bound(n: int, d: int, demand: Floats) -> tuple[float, CutCertificate]:
+    """The busiest server: all it sends or receives crosses its d links."""
+    demand = checked(n, d, demand)
+    out, into = demand.sum(axis=1), demand.sum(axis=0)
+    if out.max() >= into.max():
+        certificate = CutCertificate((int(out.argmax()),))
+    else:
+        busiest = int(into.argmax())
+        certificate = CutCertificate(tuple(i for i in range(n) if i != busiest))
+    return evaluate_cut(n, d, demand, certificate), certificate
+
+
+def group_cut_bound(n: int, d: int, demand: Floats, groups: Sequence[Sequence[int]]) -> tuple[float, CutCertificate]:
+    """The best of given groups of servers (racks, halves), what leaves them and what enters them.
+
+    No group beats the node cut: at most |S| busiest rows leave S, at most n - |S| busiest columns enter the rest.
+    So there is no search; the groups are for people who ask which part of the network is short of links.
+
+    Raises:
+        InputError: bad demand, no group, or a group that is empty, full, or has servers that do not exist.
+    """
+    checked(n, d, demand, {"no group of servers is given": not groups})
+    best: tuple[float, CutCertificate] | None = None
+    for group in groups:
+        members = set(group)
+        for senders in (members, set(range(n)) - members | {i for i in members if not 0 <= i < n}):
+            certificate = CutCertificate(tuple(sorted(senders)))
+            value = evaluate_cut(n, d, demand, certificate)
+            if best is None or value > best[0]:
+                best = (value, certificate)
+    assert best is not None
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class DualCut:
+    """float64[n, n]: lambda(X) <= sum coefficient_ab X_ab, X the number of links of each ordered pair."""
+
+    coefficient: Floats
+
+
+def dual_cut(topology: Topology, demand: Floats, certificate: LengthCertificate) -> DualCut:
+    """The cut of a topology's link lengths.
+
+    Raises:
+        InputError: bad demand, lengths negative or not finite, servers no path joins, no demand at a distance.
+    """
+    n = topology.servers
+    lengths = certificate.lengths
+    issues = {
+        "lengths do not fit the arcs": lengths.shape != (len(topology.arcs),),
+        "lengths must be finite and not negative": not np.isfinite(lengths).all() or bool((lengths < 0).any()),
+    }
+    demand = checked(n, topology.degree, demand, issues)
+    distance = np.full((n, n), np.inf)
+    np.minimum.at(distance, (topology.arcs[:, 0], topology.arcs[:, 1]), lengths)
+    np.fill_diagonal(distance, 0.0)
+    for k in range(n):
+        np.minimum(distance, distance[:, k, None] + distance[None, k, :], out=distance)
+    if not np.isfinite(distance).all():
+        raise InputError([Problem("the topology does not connect all servers, so it gives no cut", path="topology")])
+    total = float((demand * distance).sum())
+    if total <= 0:
+        raise InputError([Problem("no demand has a positive distance, so the lengths prove nothing", path="lengths")])
+    return DualCut(distance / total)
+
+
+def cut_value(topology: Topology, cut: DualCut) -> float:
+    """Upper bound on lambda of a topology."""
+    return float((cut.coefficient[topology.arcs[:, 0], topology.arcs[:, 1]] * topology.multiplicity).sum())
+
+
+def evaluate_cut_mixture(n: int, d: int, cuts: tuple[DualCut, ...], weights: Floats) -> float:
+    """Bound on theta over every topology: lambda <= max over degree-constrained link counts of a mixture of cuts.
+
+    The largest value is at most d (sum alpha + sum beta) for prices with alpha_a + beta_b >= mixture_ab (parallel links
+    are allowed, so no pair has a price of its own). The prices are repaired to satisfy that, so any mixture is valid.
+
+    Raises:
+        InputError: weights of the wrong number, negative, or all zero.
+    """
+    total = float(weights.sum()) if len(weights) else 0.0
+    if len(weights) != len(cuts) or (weights < 0).any() or not total > 0:
+        raise InputError([Problem("one weight per cut, not negative, some positive", path="weights")])
+    mixture = sum((w / total * cut.coefficient for w, cut in zip(weights, cuts, strict=True)), np.zeros((n, n)))
+    # d y is a point of the polytope with pair limit d; prices of the unlimited one come from count 1 and pair limit 1
+    alpha, beta = matching_prices(mixture, 1) if n > 2 else (np.zeros(n), np.zeros(n))
+    short = mixture - alpha[:, None] - beta[None, :]
+    np.fill_diagonal(short, -np.inf)
+    alpha = alpha + np.maximum(short.max(axis=1), 0.0)
+    return 1.0 / (d * float(alpha.sum() + beta.sum()))
+
+
+def matching_dual(weight: Floats, count: int, alpha: Floats, beta: Floats) -> float:
+    """Upper bound on the b-matching over pairs i != j; alpha, beta are float64[n], not negative."""
+    end_if_left()
+    rest = np.maximum(weight - alpha[:, None] - beta[None, :], 0.0)
+    np.fill_diagonal(rest, 0.0)
+    return float(count * (alpha.sum() + beta.sum()) + rest.sum())
+
+
+def matching_prices(weight: Floats, count: int, *, sweeps: int = 600) -> tuple[Floats, Floats]:
+    """Good alpha, beta: primal-dual hybrid gradient on the b-matching, polished by exact row and column steps.
+
+    Args:
+        weight: float64[n, n]; the diagonal does not count.
+        count: c, at least 1.
+        sweeps: gradient iterations; more tightens the value, any number is valid.
+    """
+    n = len(weight)
+    if count >= n - 1:
+        return np.zeros(n), np.zeros(n)
+    if _turns(weight):  # the largest of every row are as many of every column, so rows alone settle it
+        row = np.partition(weight[0, 1:], n - 1 - count)
+        return np.full(n, max(0.0, float(row[n - 1 - count]))), np.zeros(n)
+    free = ~np.eye(n, dtype=np.bool_)
+    scale = float(np.abs(weight[free]).mean()) or 1.0
+    gain = np.where(free, weight / scale, -1.0)
+    best: tuple[float, Floats, Floats] = (np.inf, np.zeros(n), np.zeros(n))
+    y = np.zeros((n, n))
+    alpha, beta = _row_step(gain, count, np.zeros(n)), np.zeros(n)
+    mean_alpha, mean_beta, weights = np.zeros(n), np.zeros(n), 0
+    step = 1.0 / (n - 1)
+    for sweep in range(1, sweeps + 1):
+        end_if_left()
+        new = np.clip(y + 0.5 * (gain - alpha[:, None] - beta[None, :]), 0.0, 1.0)
+        new[~free] = 0.0
+        ahead = 2.0 * new - y
+        y = new
+        alpha = np.maximum(0.0, alpha + step * (ahead.sum(axis=1) - count))
+        beta = np.maximum(0.0, beta + step * (ahead.sum(axis=0) - count))
+        mean_alpha, mean_beta, weights = mean_alpha + alpha, mean_beta + beta, weights + 1
+        if sweep % 50 == 0 or sweep == sweeps:
+            for tried in ((alpha, beta), (mean_alpha / weights, mean_beta / weights)):
+                polished = _polish(gain, count, tried[1])
+                if polished[0] < best[0]:
+                    best = polished
+            mean_alpha, mean_beta, weights = np.zeros(n), np.zeros(n), 0
+    return best[1] * scale, best[2] * scale
+
+
+def _turns(weight: Floats) -> bool:
+    """Whether weights of pairs i != j depend, to the last bit, on (j - i) mod n alone."""
+    n = len(weight)
+    first = weight[0]
+    return all(
+        np.array_equal(weight[i, i + 1 :], first[1 : n - i]) and np.array_equal(weight[i, :i], first[n - i :])
+        for i in range(1, n)
+    )
+
+
+def _row_step(gain: Floats, count: int, beta: Floats) -> Floats:
+    """alpha that minimises the dual for fixed beta: the c-th largest of each row, if positive."""
+    left = gain - beta[None, :]
+    np.fill_diagonal(left, -np.inf)
+    rank_index = len(gain) - count
+    return np.maximum(np.partition(left, rank_index, axis=1)[:, rank_index], 0.0)
+
+
+def _polish(gain: Floats, count: int, beta: Floats) -> tuple[float, Floats, Floats]:
+    value = np.inf
+    alpha = np.zeros(len(gain))
+    for _ in range(5):
+        alpha = _row_step(gain, count, beta)
+        beta = _row_step(gain.T, count, alpha)
+        now = matching_dual(gain, count, alpha, beta)
+        if now > value * (1.0 - 1e-7):
+            break
+        value = now
+    return min(now, value), alpha, beta
+
+
+def layer_counts(n: int, d: int, links: LinkDirection = LinkDirection.UNIDIRECTIONAL) -> tuple[int, ...]:
+    """c_1, c_2, ...: most servers within k hops, as long as that is not all n - 1 others."""
+    counts = []
+    within, layer = 0, d
+    while layer > 0 and within + layer < n - 1:
+        within += layer
+        counts.append(within)
+        layer *= d if links is LinkDirection.UNIDIRECTIONAL else d - 1
+    return tuple(counts)
+
+
+def most_arcs(n: int, d: int, links: LinkDirection) -> int:
+    """Arcs that n servers of degree d have at most; fibre pairs have two each."""
+    return n * d if links is LinkDirection.UNIDIRECTIONAL else n * d // 2 * 2
+
+
+def _by_rows(demand: Floats, counts: tuple[int, ...]) -> float:
+    """Least sum D dist where every row has its largest entries nearest."""
+    ascending = np.sort(demand, axis=1)
+    return float(demand.sum()) + sum(float(ascending[:, : -count or None].sum()) for count in counts)
+
+
+def evaluate_layered(
+    n: int,
+    d: int,
+    demand: Floats,
+    certificate: LayerPrices,
+    links: LinkDirection = LinkDirection.UNIDIRECTIONAL,
+    left: float = 1.0,
+) -> float:
+    """Bound on theta from any prices, not negative.
+
+    Args:
+        left: part that counts of what the prices prove.
+
+    Raises:
+        InputError: bad demand, or prices of the wrong shape, negative or not finite.
+    """
+    counts = layer_counts(n, d, links)
+    shape = (len(counts), n)
+    prices = np.concatenate((certificate.alpha.ravel(), certificate.beta.ravel()))
+    issues = {
+        "prices have the wrong shape": certificate.alpha.shape != shape or certificate.beta.shape != shape,
+        "prices must be finite and not negative": not np.isfinite(prices).all() or bool((prices < 0).any()),
+    }
+    demand = checked(n, d, demand, issues)
+    total = float(demand.sum())
+    hops = total + sum(
+        max(0.0, total - matching_dual(demand, count, certificate.alpha[k], certificate.beta[k]))
+        for k, count in enumerate(counts)
+    )
+    return max(left * hops, _by_rows(demand, counts), _by_rows(demand.T, counts)) / max(1, most_arcs(n, d, links))
+
+
+def layered_bound(
+    n: int,
+    d: int,
+    demand: Floats,
+    links: LinkDirection = LinkDirection.UNIDIRECTIONAL,
+    *,
+    sweeps: int = 600,
+    left: float = 1.0,
+) -> tuple[float, LayerPrices]:
+    """The layered bound, its b-matchings solved to about five digits; `left`: part of what they prove that counts."""
+    demand = checked(n, d, demand)
+    prices = [matching_prices(demand, count, sweeps=sweeps) for count in layer_counts(n, d, links)]
+    certificate = LayerPrices(
+        np.array([p[0] for p in prices]).reshape(-1, n), np.array([p[1] for p in prices]).reshape(-1, n)
+    )
+    return evaluate_layered(n, d, demand, certificate, links, left), certificate
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayerCertificate:
+    """Multipliers of the formula.
+
+    Attributes:
+        weight: float64[n, n], w.
+        first_link: float32[n, n, n], u[i, k, j], the part of w[i, j] charged to the first link of i -> k -> j.
+        alpha, beta: float64[n].
+        layers: prices of the layers 3, 4, ...
+    """
+
+    weight: Floats
+    first_link: NDArray[np.float32]
+    alpha: Floats
+    beta: Floats
+    layers: LayerPrices
+
+
+def evaluate_two_layer(n: int, d: int, demand: Floats, certificate: TwoLayerCertificate) -> float:
+    """Bound on theta from any multipliers; w and u are first clipped into the ranges the proof needs.
+
+    Raises:
+        InputError: bad demand, or multipliers of the wrong shape, negative prices, or not finite.
+    """
+    layers = certificate.layers
+    counts = layer_counts(n, d)[2:]
+    prices = (certificate.alpha, certificate.beta, layers.alpha, layers.beta)
+    shape = (len(counts), n)
+    issues = {
+        "weight has the wrong shape": certificate.weight.shape != (n, n),
+        "first_link has the wrong shape": certificate.first_link.shape != (n, n, n),
+        "prices have the wrong shape": prices[0].shape != (n,)
+        or prices[1].shape != (n,)
+        or layers.alpha.shape != shape
+        or layers.beta.shape != shape,
+        "prices must be finite and not negative": any(not np.isfinite(p).all() or bool((p < 0).any()) for p in prices),
+        "multipliers must be finite": not np.isfinite(certificate.weight).all()
+        or not np.isfinite(certificate.first_link).all(),
+    }
+    demand = checked(n, d, demand, issues)
+    total = float(demand.sum())
+    weight = np.clip(certificate.weight, 0.0, demand)
+    values = pair_values(d, demand, weight, certificate.first_link)
+    within_two = float((demand - weight).sum()) + matching_dual(values, d, certificate.alpha, certificate.beta)
+    hops = 3.0 * total - within_two
+    for k, count in enumerate(counts):
+        hops += max(0.0, total - matching_dual(demand, count, layers.alpha[k], layers.beta[k]))
+    return hops / (n * d)
+
+
+def pair_values(d: int, demand: Floats, weight: Floats, first_link: NDArray[np.float32]) -> Floats:
+    """float64[n, n]: C of the formula, one server k at a time to save memory."""
+    n = len(demand)
+    values = demand + weight
+    top = max(0, n - d)
+    for k in range(n):
+        first = np.clip(first_link[:, k, :].astype(np.float64), 0.0, weight)  # [i, j]
+        second = weight - first
+        for part in (first, second):  # i, k, j distinct
+            np.fill_diagonal(part, 0.0)
+            part[k, :] = 0.0
+            part[:, k] = 0.0
+        values[:, k] += np.partition(first, top, axis=1)[:, top:].sum(axis=1) if d < n else first.sum(axis=1)
+        values[k, :] += np.partition(second, top, axis=0)[top:].sum(axis=0) if d < n else second.sum(axis=0)
+    return values
+
+
+def two_layer_from(
+    n: int, d: int, demand: Floats, multipliers: TwoLayerMultipliers
+) -> tuple[float, TwoLayerCertificate]:
+    """Bound from multipliers w, u found elsewhere (a compiled search): prices are added, then the formula decides."""
+    weight, first_link = np.clip(multipliers.weight, 0.0, demand), multipliers.first_link
+    alpha, beta = matching_prices(pair_values(d, demand, weight, first_link), d)
+    prices = [matching_prices(demand, count) for count in layer_counts(n, d)[2:]]
+    layers = LayerPrices(
+        np.array([p[0] for p in prices]).reshape(-1, n), np.array([p[1] for p in prices]).reshape(-1, n)
+    )
+    certificate = TwoLayerCertificate(weight, first_link, alpha, beta, layers)
+    return evaluate_two_layer(n, d, demand, certificate), certificate
+
+
+def topology_bounds(
+    n: int,
+    d: int,
+    demand: Floats,
+    multipliers: TwoLayerMultipliers | None = None,
+    links: LinkDirection = LinkDirection.UNIDIRECTIONAL,
+    left: float = 1.0,
+) -> tuple[Bound, ...]:
+    """Node cut, layered and (with multipliers for it) two-layer bounds on theta over every topology of degree d.
+
+    Args:
+        multipliers: of the two-layer bound.
+        links: single fibres or fibre pairs.
+        left: part that counts of what searched prices of layers prove.
+
+    Raises:
+        InputError: bad demand, n below 2, or d below 1.
+    """
+    bounds = [
+        Bound(node_cut_bound(n, d, demand)[0], Argument.NODE_CUT),
+        Bound(layered_bound(n, d, demand, links, left=left)[0], Argument.LAYERED_MOORE),
+    ]
+    if multipliers is not None:
+        bounds.append(Bound(two_layer_from(n, d, demand, multipliers)[0], Argument.TWO_LAYER))
+    return tuple(bounds)
+
+
+def best_topology_bound(n: int, d: int, demand: Floats, links: LinkDirection = LinkDirection.UNIDIRECTIONAL) -> Bound:
+    """The largest of the bounds that need no multipliers."""
+    return max(topology_bounds(n, d, demand, links=links), key=lambda bound: bound.value)
+
+
+def failed_link_bounds(n: int, d: int, links: LinkDirection, demand: Floats, left: float = 1.0) -> tuple[Bound, ...]:
+    """These bounds; infinite when the only link of a server with demand may fail.
+
+    Args:
+        left: as of `topology_bounds`.
+
+    Raises:
+        InputError: bad demand, n below 2, or d below 1.
+    """
+    whole = topology_bounds(n, d, demand, links=links, left=left)
+    busiest = float(max(demand.sum(axis=0).max(), demand.sum(axis=1).max()))
+    node = busiest / (d - 1) if d > 1 else math.inf
+    arcs = most_arcs(n, d, links)
+    rest = arcs - (2 if links is LinkDirection.BIDIRECTIONAL else 1)
+    hops = layered_bound(n, d, demand, links, left=left)[0] * arcs / rest if rest > 0 else math.inf
+    return (*whole, Bound(node, Argument.FAILED_LINK_CUT), Bound(hops, Argument.FAILED_LINK_HOPS))
+
+
+def failed_link_bound(n: int, d: int, links: LinkDirection, demand: Floats, left: float = 1.0) -> Bound:
+    """The largest of them."""
+    return max(failed_link_bounds(n, d, links, demand, left), key=lambda bound: bound.value)
 
 
 def peer_cut(problem: TopologyProblem) -> float:
@@ -35,8 +469,8 @@ def formulas(problem: TopologyProblem, left: float = 1.0) -> tuple[Bound, ...]:
     Args:
         left: part of what searched multipliers prove.
     """
-    found = topology_bounds(problem.servers, problem.degree, problem.demand, links=problem.links, left=left)
-    return found if problem.parallel_links else (*found, Bound(peer_cut(problem), Argument.PEER_CUT))
+    bounds = topology_bounds(problem.servers, problem.degree, problem.demand, links=problem.links, left=left)
+    return bounds if problem.parallel_links else (*bounds, Bound(peer_cut(problem), Argument.PEER_CUT))
 
 
 SEARCHED = frozenset({Argument.LAYERED_MOORE, Argument.TWO_LAYER, Argument.FAILED_LINK_HOPS})

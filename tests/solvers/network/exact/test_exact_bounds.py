@@ -20,7 +20,7 @@ from solvers.network.exact.space import open_space
 from tests.support.every_topology import plain_theta
 from tests.support.exact_cases import LIMITS, ONE_WAY, PAIRS, check, problem, skewed
 from topoopt.core.cluster import LinkDirection
-from topoopt.verify.network.topology_bounds.matching import matching_dual, matching_prices
+from topoopt.verify.network.bounds import matching_dual, matching_prices
 
 
 @given(st.integers(4, 7), st.integers(1, 3), st.integers(0, 10**6))

@@ -13,7 +13,8 @@ from tests.support.every_topology import plain_theta
 from tests.support.exact_cases import LIMITS, ONE_WAY, PAIRS, check, problem, skewed
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.network_solution import FoundNetwork
+from topoopt.core.network import TopologyPlan
+from topoopt.core.result import SearchResult
 
 
 def test_infeasible_hop_limits() -> None:
@@ -57,7 +58,7 @@ def test_a_given_incumbent_is_never_lost() -> None:
     """With no time at all, the program still returns the network it was given, and an honest bound."""
     case = problem(7, 2, skewed(7, 2, balanced=True))
     known = METHODS["circulant"].run(case, LIMITS)
-    result = METHODS["milp"].run(case, ExactLimits(stop=Stop().within(0.05), incumbent=known.network.topology))
+    result = METHODS["milp"].run(case, ExactLimits(stop=Stop().within(0.05), incumbent=known.plan.topology))
     assert result.theta <= known.theta * (1 + 1e-9)
     assert result.bound.value <= result.theta
     assert result.bound.value >= open_space(case).bound.value * (1 - 1e-9)
@@ -67,19 +68,22 @@ def test_same_seed_same_result() -> None:
     """Two runs of the program give the same links and the same flow."""
     case = problem(5, 2, skewed(5, 4, balanced=True))
     one, two = (METHODS["milp"].run(case, LIMITS) for _ in range(2))
-    np.testing.assert_array_equal(one.network.topology.arcs, two.network.topology.arcs)
-    np.testing.assert_array_equal(one.network.flows[0].flow, two.network.flows[0].flow)
+    np.testing.assert_array_equal(one.plan.topology.arcs, two.plan.topology.arcs)
+    np.testing.assert_array_equal(one.plan.flows[0].flow, two.plan.flows[0].flow)
 
 
 @pytest.mark.parametrize("method", ["exact", "milp", "branch-and-bound"])
 def test_a_network_is_kept_before_the_long_part(method: str) -> None:
     """Whoever has to leave a method has its first network, with a bound that holds."""
-    kept: list[FoundNetwork] = []
+    kept: list[SearchResult[TopologyPlan]] = []
     case = problem(5, 2, skewed(5, 4, balanced=True))
     result = METHODS[method].run(case, ExactLimits(keep=kept.append))
     assert kept
-    assert all(each.bound.verified and each.bound.value <= result.theta * (1 + 1e-9) for each in kept)
-    assert all(each.network.utilisation.max() >= result.theta * (1 - 1e-9) for each in kept)
+    for first in kept:
+        assert all(bound.verified and bound.value <= result.theta * (1 + 1e-9) for bound in first.bounds)
+        topology = first.plan.topology
+        load = first.plan.flows[0].load(topology) / topology.capacity
+        assert load.max() >= result.theta * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", [3, 6])

@@ -16,7 +16,7 @@ from solvers.network.search import SEEDS, SearchBudget, search_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import TopologyProblem
-from topoopt.kinds.network.bounds import formula_bound
+from topoopt.kinds.network.search import formula_bound
 
 SIZES = [
     (2, 1, LinkDirection.UNIDIRECTIONAL),

@@ -8,7 +8,7 @@ from solvers.network.search import search_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument
-from topoopt.verify.network.topology_bounds import best_topology_bound
+from topoopt.verify.network.bounds import best_topology_bound
 from topoopt.workloads.demand_matrices import demand_matrix
 
 

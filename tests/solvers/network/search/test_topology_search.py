@@ -34,7 +34,7 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.verdict import StopReason
 from topoopt.native import search
-from topoopt.verify.network.topology_bounds import best_topology_bound
+from topoopt.verify.network.bounds import best_topology_bound
 from topoopt.workloads.demand_matrices import demand_matrix
 
 ONE_WAY, BOTH_WAYS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL

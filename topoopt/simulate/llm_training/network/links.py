@@ -1,20 +1,139 @@
-"""Links between servers and switches, routes over them, and what the links carry for every byte that each GPU sends."""
+"""Networks of servers: who exchanges bytes, links, routes, and what the links carry."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
+from math import prod
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.llm_training import GpuCluster
 from topoopt.core.llm_training_plan import TrafficFamily
+from topoopt.core.parallelism import ParallelDimension as D
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.regular_graphs import torus_steps
 from topoopt.core.routing import PathTable
-from topoopt.simulate.llm_training.network.groups import BlockGroups, FamilyGroups
+
+
+@dataclass(frozen=True, eq=False)
+class BlockGroups:
+    """Groups of a family that lie on as many blocks each, more than one.
+
+    Attributes:
+        blocks: int64[G, k], ascending in a row, rows distinct.
+        groups: float64[G], groups of ranks that stand on just these blocks.
+        ranks: ranks of a group.
+        relayed: part of the ring edges between blocks that join GPUs of different places in their servers.
+    """
+
+    blocks: Ints
+    groups: Floats
+    ranks: int
+    relayed: float
+
+
+@dataclass(frozen=True, eq=False)
+class BlockPairs:
+    """Blocks whose ranks pass activations on: stages that follow each other.
+
+    Attributes:
+        source, target: int64[m], distinct pairs.
+        ranks: float64[m], ranks of the source that send to one of the target.
+        relayed: part of them that send to a GPU of another place in its server.
+    """
+
+    source: Ints
+    target: Ints
+    ranks: Floats
+    relayed: float
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyGroups:
+    """All that blocks exchange under a strategy; families inside a server are not there."""
+
+    collectives: Mapping[TrafficFamily, tuple[BlockGroups, ...]]
+    hops: BlockPairs
+
+
+def rank_coordinates(strategy: ParallelStrategy) -> dict[D, Ints]:
+    """int64[N] by dimension: where each rank stands along it."""
+    sizes = {D.TENSOR: strategy.tensor, D.CONTEXT: strategy.context, D.DATA: strategy.data}
+    sizes[D.PIPELINE] = strategy.pipeline
+    left, found = np.arange(strategy.gpus), {}
+    for dimension in strategy.order:
+        if dimension in sizes:
+            left, found[dimension] = np.divmod(left, sizes[dimension])
+    return found
+
+
+def family_groups(strategy: ParallelStrategy, gpus_per_server: int) -> FamilyGroups:
+    """Groups of all families between servers."""
+    at, s, g = rank_coordinates(strategy), strategy, gpus_per_server
+    t, c, d, p = (at[one] for one in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
+    place = t + s.tensor * (c + s.context * d)
+    whole = s.expert * s.expert_tensor
+    held = np.minimum(p, s.pipeline - 1 - p) if s.copies > 1 else p  # stages whose weights these ranks share out
+    keys = {
+        TrafficFamily.TENSOR: (s.tensor, c + s.context * (d + s.data * p)),
+        TrafficFamily.CONTEXT: (s.context, t + s.tensor * (d + s.data * p)),
+        TrafficFamily.DATA: (s.replicas, t + s.tensor * held),
+    }
+    if s.expert > 1:
+        of_stage = s.gpus // s.pipeline
+        keys[TrafficFamily.EXPERT] = (whole, place // whole + of_stage // whole * p)
+        keys[TrafficFamily.EXPERT_DATA] = (s.expert_replicas, place % whole + whole * held)
+    collectives = {}
+    for family, (ranks, key) in keys.items():
+        found = _collective(key, ranks, g) if ranks > 1 else ()
+        if found:
+            collectives[family] = found
+    return FamilyGroups(collectives, _hops(strategy, place, p, g))
+
+
+def _collective(key: Ints, ranks: int, g: int) -> tuple[BlockGroups, ...]:
+    rows = np.argsort(key, kind="stable").reshape(-1, ranks)
+    blocks = rows // g
+    begins = np.ones(rows.shape, dtype=bool)
+    begins[:, 1:] = blocks[:, 1:] != blocks[:, :-1]
+    count = begins.sum(axis=1)
+    after = np.roll(rows, -1, axis=1)
+    crossing = after // g != blocks
+    found = []
+    for k in np.unique(count[count > 1]).tolist():
+        chosen = count == k
+        own = blocks[chosen][begins[chosen]].reshape(-1, k)
+        own, groups = np.unique(own, axis=0, return_counts=True)
+        edges = crossing[chosen]
+        moved = (rows[chosen] % g != after[chosen] % g)[edges].mean()
+        found.append(BlockGroups(own, groups.astype(np.float64), ranks, float(moved)))
+    return tuple(found)
+
+
+def _hops(strategy: ParallelStrategy, place: Ints, stage: Ints, g: int) -> BlockPairs:
+    p = strategy.pipeline
+    rows = np.lexsort((stage, place)).reshape(-1, p)
+    round_again = strategy.chunks > 1 and strategy.schedule is not PipelineSchedule.DUALPIPE_V and p > 1
+    source, target = rows[:, :-1], rows[:, 1:]
+    if round_again:
+        source, target = rows, np.roll(rows, -1, axis=1)
+    source, target = source.ravel(), target.ravel()
+    apart = source // g != target // g
+    source, target = source[apart], target[apart]
+    servers = strategy.gpus // g
+    pairs, ranks = np.unique(source // g * servers + target // g, return_counts=True)
+    relayed = float((source % g != target % g).mean()) if len(source) else 0.0
+    return BlockPairs(pairs // servers, pairs % servers, ranks.astype(np.float64), relayed)
+
 
 BYTES_PER_GBIT = 1.25e8
 
@@ -118,12 +237,13 @@ def _joined(parts: list[tuple[Ints, Ints, Floats]]) -> FamilyFlows:
 def family_flows(
     groups: FamilyGroups, places: Ints, orders: RingOrders
 ) -> dict[TrafficFamily, tuple[FamilyFlows, ...]]:
-    """FamilyFlows of each family between servers; two for those between stages, there and back, which need not meet."""
+    """FamilyFlows of each family between servers that has rings or exchanges; two for those between stages, there and
+    back, which need not meet."""
     found: dict[TrafficFamily, tuple[FamilyFlows, ...]] = {}
     for family, classes in groups.collectives.items():
         if family is TrafficFamily.EXPERT:
             found[family] = (exchange_flows(classes, places),)
-        else:
+        elif family in orders:
             found[family] = (ring_flows(classes, orders[family]),)
     hops = groups.hops
     if len(hops.source):
@@ -281,3 +401,206 @@ def _spans(ptr: Ints, rows: Ints) -> Ints:
     lengths = ptr[rows + 1] - ptr[rows]
     ends = np.cumsum(lengths)
     return np.repeat(ptr[rows] - ends + lengths, lengths) + np.arange(int(lengths.sum()))
+
+
+CUBE = 4
+"""Servers along each side of the cubes that optical switches join to a larger torus."""
+
+
+def star(cluster: GpuCluster, rails: Rails) -> LinkGraph:
+    """All interfaces on switches that no traffic fills: node n."""
+    n = cluster.servers
+    hosts, hub = np.arange(n), np.full(n, n)
+    return LinkGraph(
+        servers=n,
+        nodes=n + 1,
+        tail=np.concatenate([hosts, hub]),
+        head=np.concatenate([hub, hosts]),
+        parallel=np.full(2 * n, cluster.degree),
+        link_gbps=cluster.link_gbps,
+        rails=rails,
+    )
+
+
+def cube_shapes(servers: int) -> Iterator[tuple[int, int, int]]:
+    """Sides of tori, ascending: multiples of 4 where there are so many servers, else parts of one cube or more."""
+    side = CUBE if servers % CUBE**3 == 0 else 1
+    for a in range(side, servers + 1, side):
+        if a**3 > servers:
+            break
+        for b in range(a, servers // a + 1, side):
+            if b**2 * a > servers:
+                break
+            if servers % (a * b) == 0 and (servers // (a * b)) % side == 0:
+                yield a, b, servers // (a * b)
+
+
+def may_twist(shape: tuple[int, int, int]) -> bool:
+    """Twists are defined for sides n, n, 2n and n, 2n, 2n (Camara et al., IEEE TPDS 2010)."""
+    a, b, c = shape
+    return a > 1 and c == 2 * a and b in (a, c)
+
+
+def torus(cluster: GpuCluster, shape: tuple[int, ...], *, twisted: bool) -> tuple[LinkGraph, np.ndarray]:
+    """A torus whose axes share the rate of a server equally, and int64[axes, n], the step along each axis.
+
+    The last axis is numbered fastest; axes of one server have no links, those of two join the same two servers twice.
+    """
+    n = prod(shape)
+    steps = torus_steps(tuple(side for side in shape if side > 1), twisted=twisted)
+    here = np.arange(n)
+    tail = np.concatenate([side for step in steps for side in (here, step)])
+    head = np.concatenate([side for step in steps for side in (step, here)])
+    keys, parallel = np.unique(tail * n + head, return_counts=True)
+    rate = cluster.degree * cluster.link_gbps / (2 * len(steps))
+    graph = LinkGraph(n, n, keys // n, keys % n, parallel, rate)
+    return graph, steps
+
+
+CROWDED = 4.0
+"""How much longer the fullest link seems to the next round of routes."""
+
+
+def path_table(nodes: int, source: Ints, target: Ints, paths: list[tuple[Ints, Ints, Floats]]) -> PathTable:
+    """Table of padded paths.
+
+    Args:
+        source, target: int64[m], the pairs, sorted and distinct.
+        paths: some at a time: pairs, int64[k, w] nodes padded with -1 at the end, shares.
+    """
+    pair = np.concatenate([one[0] for one in paths])
+    widest = max(one[1].shape[1] for one in paths)
+    rows = np.full((len(pair), widest), -1, dtype=np.int64)
+    begin = 0
+    for one in paths:
+        rows[begin : begin + len(one[0]), : one[1].shape[1]] = one[1]
+        begin += len(one[0])
+    share = np.concatenate([one[2] for one in paths])
+    order = np.argsort(pair, kind="stable")
+    pair, rows, share = pair[order], rows[order], share[order]
+    used = rows >= 0
+    return PathTable(
+        nodes_total=nodes,
+        source=source.astype(np.int32),
+        target=target.astype(np.int32),
+        pair_ptr=np.concatenate(([0], np.cumsum(np.bincount(pair, minlength=len(source))))).astype(np.int64),
+        share=share,
+        path_ptr=np.concatenate(([0], np.cumsum(used.sum(axis=1)))).astype(np.int64),
+        node=rows[used].astype(np.int32),
+    )
+
+
+def switch_routes(servers: int, source: Ints, target: Ints) -> PathTable:
+    """Over node n."""
+    rows = np.stack([source, np.full_like(source, servers), target], axis=1)
+    return path_table(servers + 1, source, target, [(np.arange(len(source)), rows, np.ones(len(source)))])
+
+
+def torus_routes(steps: Ints, source: Ints, target: Ints) -> PathTable:
+    """Two shortest paths a pair, each with half of it: along the axes in their order, and in the other one.
+
+    Args:
+        steps: int64[axes, n], the server one step on along each axis; all servers see the same torus.
+    """
+    axes, n = steps.shape
+    moves = np.concatenate([steps, np.argsort(steps, axis=1)])
+    words = _words(moves)
+    reached = np.empty((n, n), dtype=np.int32)  # reached[v, s]: where the way from 0 to v leads from s
+    for v, word in enumerate(words):
+        at = np.arange(n)
+        for move in word:
+            at = moves[move][at]
+        reached[v] = at
+    shift = np.empty((n, n), dtype=np.int32)
+    shift[np.broadcast_to(np.arange(n), (n, n)), reached] = np.arange(n)[:, None]
+    own = shift[source, target]
+    opposite = shift[np.arange(n), 0]  # the shift that leads from v back to 0
+    found = []
+    for v in np.unique(own).tolist():
+        pairs = np.flatnonzero(own == v)
+        back = [(move + axes) % (2 * axes) for move in reversed(words[opposite[v]])]
+        for word in (words[v], back):
+            rows = np.empty((len(pairs), len(word) + 1), dtype=np.int64)
+            rows[:, 0] = source[pairs]
+            for place, move in enumerate(word):
+                rows[:, place + 1] = moves[move][rows[:, place]]
+            found.append((pairs, rows, np.full(len(pairs), 0.5)))
+    return path_table(n, source, target, found)
+
+
+def _words(moves: Ints) -> list[list[int]]:
+    """Moves of a shortest way from node 0 to every node: along one axis after the other, whichever way round it."""
+    axes = len(moves) // 2
+    words: list[list[int] | None] = [None] * moves.shape[1]
+    words[0] = []
+    front = [0]
+    while front:
+        after = []
+        for node in front:
+            word = words[node]
+            assert word is not None
+            for move in range(len(moves)):
+                to = int(moves[move, node])
+                if words[to] is None:
+                    words[to] = sorted([*word, move], key=lambda one: (one % axes, one))
+                    after.append(to)
+        front = after
+    return [word or [] for word in words]
+
+
+def spread_routes(graph: LinkGraph, source: Ints, target: Ints, amount: Floats, *, rounds: int, seed: int) -> PathTable:
+    """Shortest paths in several rounds, each with an equal part of a pair; full links seem longer to the next round.
+
+    Of all numbers of rounds the one whose fullest link is least full is taken.
+
+    Args:
+        source, target, amount: pairs, sorted and distinct, and what they send.
+
+    Raises:
+        InfeasibleError: a pair has no path.
+    """
+    draw = np.random.default_rng(seed)
+    load, rows, best, kept = np.zeros(len(graph.tail)), [], np.inf, 1
+    seconds = 1.0 / graph.parallel
+    for turn in range(rounds):
+        fullest = float((load * seconds).max(initial=0.0))
+        seems = 1.0 + (CROWDED * load * seconds / fullest if fullest > 0 else 0.0)
+        paths = _shortest(graph, seems * (1.0 + 1e-3 * draw.random(len(load))), source, target)
+        rows.append(paths)
+        load = load + _loaded(graph, paths, amount)
+        if float((load * seconds).max()) / (turn + 1) < best * (1.0 - 1e-9):
+            best, kept = float((load * seconds).max()) / (turn + 1), turn + 1
+    every = np.arange(len(source))
+    found = [(every, paths, np.full(len(source), 1.0 / kept)) for paths in rows[:kept]]
+    return path_table(graph.nodes, source, target, found)
+
+
+def _shortest(graph: LinkGraph, length: Floats, source: Ints, target: Ints) -> Ints:
+    """int64[m, w], padded with -1."""
+    matrix = csr_array((length, (graph.tail, graph.head)), shape=(graph.nodes, graph.nodes))
+    begins, place = np.unique(source, return_inverse=True)
+    _, before = dijkstra(matrix, indices=begins, return_predecessors=True)
+    columns, at = [target], target
+    while True:
+        at = np.where(at == source, -1, np.where(at < 0, -1, before[place, np.maximum(at, 0)]))
+        if (at < -1).any():
+            lost = int(np.flatnonzero(at < -1)[0])
+            text = f"servers {source[lost]} and {target[lost]} send to each other and no links join them"
+            raise InfeasibleError(text)
+        if (at < 0).all():
+            break
+        columns.append(at)
+    # From the target back to the source: turn every row round.
+    rows = np.stack(columns, axis=1)
+    width = (rows >= 0).sum(axis=1)
+    place_of = width[:, None] - 1 - np.arange(rows.shape[1])
+    return np.where(place_of >= 0, np.take_along_axis(rows, np.maximum(place_of, 0), axis=1), -1)
+
+
+def _loaded(graph: LinkGraph, rows: Ints, amount: Floats) -> Floats:
+    keys = graph.tail * graph.nodes + graph.head
+    order = np.argsort(keys)
+    crossing = rows[:, 1:] >= 0
+    link = order[np.searchsorted(keys[order], (rows[:, :-1] * graph.nodes + rows[:, 1:])[crossing])]
+    weight = np.broadcast_to(amount[:, None], crossing.shape)[crossing]
+    return np.bincount(link, weight, len(keys)).astype(np.float64)

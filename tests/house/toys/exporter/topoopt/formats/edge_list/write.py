@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from topoopt.core.network_solution import NetworkSolution
+from typing import Any
+
+from topoopt.core.result import Result
 from topoopt.formats.exporter import Export, Exporter, ExportOptions
 
 
-def build(solution: NetworkSolution, options: ExportOptions) -> Export:
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     """Tail and head of every arc."""
-    arcs = [(int(tail), int(head)) for tail, head in solution.topology.arcs]
+    arcs = [(int(tail), int(head)) for tail, head in solution.figures.topology.arcs]
     text = "".join(f"{tail} {head}\n" for tail, head in arcs)
     return Export((("edges.txt", text.encode()),), arcs, ())
 

@@ -1,1 +1,0 @@
-"""Circuits of an optical switch beside an electrical network."""

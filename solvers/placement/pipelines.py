@@ -1,0 +1,416 @@
+"""Pipelines of least load: exact reductions, order slicing and local search, and proof by the stage-order program.
+
+Reductions keep an optimal solution of a stage graph:
+
+* B1: a block without work whose only neighbour is one consumer (or one producer) joins it: that removes cost and adds
+  none. Valid where all blocks together fit every device, so that memory never decides.
+* B4, dominated cut: u has a single order successor v, and cutting the tensors that go from u to v alone costs at least
+  the work of u and all its other tensors together. Moving u to the stage of v then lowers or keeps both loads: the new
+  stage gains p(u) + other - comm <= 0, the old one loses p(u) + comm and gains at most other. The same mirrored for a
+  single predecessor (only if the tensor goes to u alone). Valid for identical devices without a CPU pool, memory never
+  deciding, communication added to compute, forward and backward in one maximum, and contiguous stages.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from formulations.placement.stage_graph import Net, StageGraph, device_slots, merged_nets, reduced_order, stage_graph
+from formulations.placement.stage_order import (
+    StageOrder,
+    build_arrays,
+    data_of,
+    first_slots,
+    positions_of,
+    rounded_down,
+    start_values,
+)
+from solvers.backends import LpResult, SolverLimits, solve_guarded
+from solvers.placement.slices import COARSE, THRESHOLDS, improved, late_sources, random_order, slice_order
+from solvers.stop import Stop
+from topoopt.core.arrays import Int32s, Ints
+from topoopt.core.errors import InfeasibleError, LimitError
+from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
+from topoopt.core.verdict import Status, StopReason
+from topoopt.simulate.placement import device_loads, max_load_ms
+
+
+def contracted(graph: StageGraph, pairs: list[tuple[int, int]]) -> StageGraph:
+    """The graph with each first block joined to the second one; no block stands in two pairs."""
+    joins = dict(pairs)
+    kept = [block for block in range(graph.size) if block not in joins]
+    new = np.empty(graph.size, dtype=np.int64)
+    new[kept] = np.arange(len(kept))
+    for block, into in joins.items():
+        new[block] = new[into]
+    members: list[list[int]] = [[] for _ in kept]
+    for block, operators in enumerate(graph.blocks):
+        members[new[block]] += operators
+    times = np.zeros((2, len(kept), len(graph.groups)))
+    memory = np.zeros(len(kept), dtype=np.int64)
+    for block in range(graph.size):
+        times[:, new[block]] += graph.time_ms[:, block]
+        memory[new[block]] += graph.memory_bytes[block]
+    nets = [
+        replace(net, source=int(new[net.source]), targets=tuple(int(new[target]) for target in net.targets))
+        for net in graph.nets
+    ]
+    order = {(int(new[a]), int(new[b])) for a, b in graph.order.tolist()} - {(b, b) for b in range(len(kept))}
+    return replace(
+        graph,
+        blocks=tuple(tuple(sorted(operators)) for operators in members),
+        time_ms=times,
+        memory_bytes=memory,
+        order=reduced_order(order, len(kept)),
+        nets=merged_nets(nets, graph.costs),
+    )
+
+
+def memory_never_decides(graph: StageGraph) -> bool:
+    """Whether every device holds all blocks together."""
+    total = int(graph.memory_bytes.sum())
+    return all(group.memory_bytes is None or total <= group.memory_bytes for group in graph.groups)
+
+
+class _Around:
+    """Neighbours of every block, in nets and in the order."""
+
+    def __init__(self, graph: StageGraph) -> None:
+        self.nets: dict[int, list[Net]] = defaultdict(list)
+        self.before: dict[int, list[int]] = defaultdict(list)
+        self.after: dict[int, list[int]] = defaultdict(list)
+        for net in graph.nets:
+            for block in (net.source, *net.targets):
+                self.nets[block].append(net)
+        for a, b in graph.order.tolist():
+            self.before[b].append(a)
+            self.after[a].append(b)
+
+
+def _idle_target(graph: StageGraph, around: _Around, block: int) -> int | None:
+    """Where B1 lets a block go."""
+    if graph.time_ms[:, block].any():
+        return None
+    out = [net for net in around.nets[block] if net.source == block]
+    into = [net for net in around.nets[block] if net.source != block]
+    consumers = {target for net in out for target in net.targets}
+    producers = {net.source for net in into}
+    ordered = {*around.before[block], *around.after[block]}
+    if len(consumers) == 1 and not producers and not around.before[block] and ordered <= consumers:
+        return next(iter(consumers))
+    if len(producers) == 1 and not consumers and not around.after[block] and ordered <= producers:
+        return next(iter(producers))
+    return None
+
+
+def _dominated_target(graph: StageGraph, around: _Around, block: int) -> int | None:
+    """Where B4 lets a block go; all devices and links are alike."""
+    work = float(graph.time_ms[:, block, 0].sum())
+    cost = graph.costs.least(around.nets[block])[:, 0].tolist()
+    total = sum(cost)
+    for neighbours in (around.after[block], around.before[block]):
+        if len(neighbours) != 1:
+            continue
+        other = neighbours[0]
+        ends = {(block, (other,)), (other, (block,))}  # backward tensors run the other way
+        pairs = zip(around.nets[block], cost, strict=True)
+        shared = sum(ms for net, ms in pairs if (net.source, net.targets) in ends)
+        if shared >= work + (total - shared) and shared > 0:
+            return other
+    return None
+
+
+def reduced(graph: StageGraph, settings: Throughput) -> StageGraph:
+    """The graph after B1 and B4, as far as they are exact for it."""
+    if not memory_never_decides(graph) or settings.stages is StageShape.FREE:
+        return graph
+    alike = len(graph.groups) == 1 and not graph.groups[0].host and graph.costs.uniform
+    dominated = (
+        alike
+        and settings.schedule is Schedule.ONE_F_ONE_B
+        and settings.communication is Communication.ADDED
+        and settings.stages is StageShape.CONTIGUOUS
+    )
+    while True:
+        around = _Around(graph)
+        pairs: list[tuple[int, int]] = []
+        used: set[int] = set()
+        for block in range(graph.size):
+            target = _idle_target(graph, around, block)
+            if target is None and dominated:
+                target = _dominated_target(graph, around, block)
+            if target is not None and not {block, target} & used:
+                used |= {block, target}
+                pairs.append((block, target))
+        if not pairs:
+            return graph
+        graph = contracted(graph, pairs)
+
+
+CLOSED = 1e-7
+"""Relative gap at which nothing is left to prove."""
+
+ORDER_WORK = 4e8
+"""Table entries that the orders tried may take together: about a second."""
+
+MOST_ORDERS = 60
+
+POLISHES = 6
+"""Rounds of local search, each from the best so far."""
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """int64[blocks] stage of each block (slot, for free sets), and int64[slots] group of each slot."""
+
+    stage: Ints
+    group: Ints
+
+
+def program_columns(problem: PlacementProblem) -> int:
+    """About how many columns the stage-order program has, before reductions."""
+    settings = settings_of(problem)
+    return (len(problem.colocated()) * settings.stages_per_device + len(problem.tensors)) * len(problem.devices)
+
+
+def settings_of(problem: PlacementProblem) -> Throughput:
+    """The objective; anything else is our own mistake."""
+    assert isinstance(problem.objective, Throughput)
+    return problem.objective
+
+
+def work_bound(graph: StageGraph, settings: Throughput) -> float:
+    """Mean work over the devices and the largest block, each on its fastest class."""
+    phases = [[0], [1]] if settings.schedule is Schedule.GPIPE else [[0, 1]]
+    total = 0.0
+    for phase in phases:
+        fastest = graph.time_ms[phase].sum(axis=0).min(axis=1)
+        total += max(float(fastest.sum()) / graph.devices, float(fastest.max(initial=0.0)))
+    return total
+
+
+def to_devices(graph: StageGraph, settings: Throughput, positions: Positions) -> Int32s:
+    """Device of every operator; stages take the devices of their group in file order."""
+    k = graph.devices
+    if settings.stages is StageShape.CONTIGUOUS:
+        left = [list(group.devices) for group in graph.groups]
+        device_of = np.array([left[q].pop(0) for q in positions.group.tolist()])
+    else:
+        device_of = np.arange(max(k, int(positions.stage.max()) + 1)) % k
+    n = sum(len(block) for block in graph.blocks)
+    device = np.empty(n, dtype=np.int32)
+    for block, operators in enumerate(graph.blocks):
+        device[list(operators)] = device_of[positions.stage[block]]
+    return device
+
+
+class Search:
+    """One problem being solved: the reduced graph and the best placement so far, valued on the original graph.
+
+    Attributes
+    ----------
+    better : called after each placement that is better than those before.
+    """
+
+    def __init__(self, problem: PlacementProblem) -> None:
+        self.problem, self.settings = problem, settings_of(problem)
+        self.graph = reduced(stage_graph(problem), self.settings)
+        self.best: Positions | None = None
+        self.value = np.inf
+        self.better: Callable[[], None] | None = None
+
+    def offer(self, positions: Positions | None) -> None:
+        """Keep a placement if it is the best."""
+        if positions is None:
+            return
+        device = to_devices(self.graph, self.settings, positions)
+        value = max_load_ms(self.settings, device_loads(self.problem, device))
+        if value < self.value:
+            self.best, self.value = positions, value
+            if self.better is not None:
+                self.better()
+
+    def closed(self) -> bool:
+        """Whether the best placement meets the work bound."""
+        return self.value <= work_bound(self.graph, self.settings) * (1 + CLOSED)
+
+    def placement(self) -> Int32s:
+        """Device of every operator, of the best placement.
+
+        Raises
+        ------
+        LimitError
+            Nothing was found.
+        """
+        if self.best is None:
+            raise LimitError("no placement was found within the limit")
+        return to_devices(self.graph, self.settings, self.best)
+
+
+def slice_orders(search: Search, seed: int, stop: Stop, most: int | None = None) -> int:
+    """Offer the best slices of several topological orders, at most so many; free sets start from contiguous ones.
+
+    Returns the number of orders, which is one at least.
+    """
+    graph, settings = search.graph, search.settings
+    free = settings.stages is StageShape.FREE
+    if free:
+        contiguous = replace(settings, stages=StageShape.CONTIGUOUS)
+        graph = stage_graph(replace(search.problem, objective=contiguous))
+    tables = graph.devices * (THRESHOLDS if settings.schedule is Schedule.GPIPE else 1)
+    count = int(np.clip(ORDER_WORK / max(min(graph.size, COARSE) ** 2 * tables, 1), 3, MOST_ORDERS))
+    if most is not None:
+        count = max(1, min(count, most))
+    rng = np.random.default_rng(seed)
+    for trial in range(count):
+        order = random_order(graph, None if trial == 0 else rng)
+        if trial % 2:
+            order = late_sources(graph, order)
+        offer_order(search, graph, order)
+        if stop.reason() is not None:
+            return trial + 1
+    return count
+
+
+def offer_order(search: Search, graph: StageGraph, order: list[int]) -> None:
+    """Offer the best slices of one topological order of the graph, which for free sets is the contiguous one."""
+    settings = search.settings
+    fixed = None if settings.stages is StageShape.CONTIGUOUS else device_slots(graph)
+    for average in (False,) if graph.costs.uniform else (False, True):
+        slices = slice_order(graph, settings, order, fixed, average=average)
+        if slices is not None:
+            stage = slices.stage if graph is search.graph else _onto(search.graph, graph, slices.stage)
+            search.offer(Positions(stage, slices.group))
+
+
+def _onto(graph: StageGraph, other: StageGraph, stage: Ints) -> Ints:
+    """Stages of the blocks of one graph as those of another, whose blocks are parts of the first one's."""
+    at = {operator: int(stage[b]) for b, operators in enumerate(other.blocks) for operator in operators}
+    return np.array([at[operators[0]] for operators in graph.blocks], dtype=np.int64)
+
+
+def polish(search: Search, seed: int, stop: Stop, moves: int | None = None) -> None:
+    """Offer what local search makes of the best placement; `moves`: limit on the moves tried."""
+    if search.best is None:
+        return
+    graph, settings, k = search.graph, search.settings, search.graph.devices
+    stages = k * settings.stages_per_device if settings.stages is StageShape.INTERLEAVED else k
+    slots = [stage % k for stage in range(stages)]
+    contiguous = settings.stages is StageShape.CONTIGUOUS
+    steps = int(np.clip(500_000 // (graph.size + 10 * k), 1_000, 10_000))
+    rng = np.random.default_rng(seed)
+    left = POLISHES * steps if moves is None else min(moves, POLISHES * steps)
+    while left > 0:
+        if stop.reason() is not None or search.closed():
+            return
+        trials = min(steps, left)
+        left -= trials
+        start = search.best
+        if not contiguous:
+            start = replace(start, group=np.array(device_slots(graph)))
+        swaps = contiguous and len(graph.groups) > 1
+        stage, group = improved(graph, settings, start.stage, slots, start.group.tolist(), rng, trials, swaps=swaps)
+        search.offer(Positions(stage, group))
+
+
+ROUNDINGS = (1e-6, 1e-8)
+"""Parts of the objective that rounding times down to whole units may lose in all (what it does lose is far less).
+
+Much finer units make coefficients beyond 10^12, with which CP-SAT 9.15 was seen to call feasible programs infeasible.
+"""
+
+LEAST_S = 0.2
+"""Time below which a solver is not started."""
+
+KEPT_S = 0.3
+"""Time kept from a solver, besides that of building its program, for handing programs over and looking at results."""
+
+GRACE_S = 1.5
+"""After the limit so much later a solver is killed; what it had found stays."""
+
+
+def everything(graph: StageGraph) -> float:
+    """What no objective exceeds: all work on the slowest class and all nets, for both phases."""
+    work = np.where(np.isfinite(graph.time_ms), graph.time_ms, 0.0).sum(axis=0).max(axis=1).sum()
+    nets = (float(np.nan_to_num(graph.costs.between(net), posinf=0.0).max()) for net in graph.nets)
+    return 1.1 * (float(work) + sum(nets))
+
+
+def rounding_unit(data: StageOrder, value: float, rounding: float) -> float:
+    """A power of two, so small that rounding down all terms of a load loses at most this part of the value."""
+    terms = 2 * (data.blocks + len(data.nets)) + 1
+    return float(2.0 ** math.floor(math.log2(value * rounding / terms) if value > 0 else 0.0))
+
+
+def normal_form(data: StageOrder, best: Positions) -> Positions:
+    """The same placement with like slots of free sets in order of their first blocks, as the program wants it."""
+    if data.slot_of_stage is not None or data.group_of_slot is None:
+        return best
+    new: dict[int, int] = {}
+    for slots in first_slots(data):
+        used = [s for s in dict.fromkeys(best.stage.tolist()) if s in slots]
+        rest = [s for s in slots if s not in used]
+        new.update(zip([*used, *rest], slots, strict=True))
+    return Positions(np.array([new[s] for s in best.stage.tolist()]), best.group)
+
+
+def prove(search: Search, backend: str, seed: int, stop: Stop) -> tuple[float, StopReason]:
+    """Solve the stage-order program, offer what it finds; the bound it claims, and why it stopped.
+
+    For CP-SAT times are rounded down to whole units, so that the least load of the program is a lower bound in exact
+    arithmetic; if the gap that rounding leaves is too large, once more with smaller units.
+
+    Raises
+    ------
+    InfeasibleError
+        Proven that nothing fits.
+    """
+    best, stopped_by = 0.0, StopReason.CONVERGED
+    for rounding in ROUNDINGS if backend == "cp-sat" else (0.0,):
+        left = stop.remaining_s()
+        if stop.interrupted.is_set() or (left is not None and left < LEAST_S):
+            return best, stop.reason() or StopReason.TIME
+        bound, stopped_by = _proven(search, backend, rounding, seed, stop)
+        best = max(best, bound)
+        if stopped_by is not StopReason.CONVERGED or search.value - best <= CLOSED * search.value:
+            break
+    return best, stopped_by
+
+
+def _proven(search: Search, backend: str, rounding: float, seed: int, stop: Stop) -> tuple[float, StopReason]:
+    """One solve: (bound, why it stopped); times in whole units unless `rounding` is 0."""
+    graph = search.graph
+    upper = search.value if math.isfinite(search.value) else everything(graph)
+    data = data_of(graph, search.settings, lower=work_bound(graph, search.settings), upper=upper)
+    unit = 1.0
+    if rounding:
+        unit = rounding_unit(data, upper, rounding)
+        data = rounded_down(data, unit)
+    began = time.monotonic()
+    program = build_arrays(data)
+    start = None
+    if search.best is not None:
+        best = normal_form(data, search.best)
+        start = start_values(data, program, best.stage, best.group)
+    kept = KEPT_S + time.monotonic() - began
+
+    def solved(options: dict[str, int]) -> LpResult:
+        left = stop.remaining_s()
+        limits = SolverLimits(time_s=None if left is None else max(LEAST_S, left - kept), seed=seed % 2**31)
+        return solve_guarded(backend, program, limits, options, start, stop=stop, grace_s=kept + GRACE_S)
+
+    result = solved({})
+    if result.stopped_by is StopReason.ERROR and backend == "cp-sat":
+        # seen with large coefficients: infeasible, although the start is feasible; not so without probing
+        result = solved({"cp_model_probing_level": 0})
+    if result.status is Status.INFEASIBLE and search.best is None:
+        raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
+    if result.x is not None:
+        search.offer(Positions(*positions_of(data, program, result.x)))
+    return (0.0 if result.bound is None else result.bound * unit), result.stopped_by

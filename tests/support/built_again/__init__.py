@@ -1,0 +1,1 @@
+"""Fabrics of the simulator, built by other code."""

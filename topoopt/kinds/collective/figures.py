@@ -1,0 +1,230 @@
+"""Figures that follow from the plan of a collective; each is computed when it is first read, and none is stored."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from solvers.collective.options import sized
+from solvers.collective.timing import ScheduleTimes, timing
+from topoopt.core.arrays import Floats
+from topoopt.core.collective import (
+    BestBySize,
+    CollectiveObjective,
+    CollectiveOp,
+    CollectivePlan,
+    CollectiveProblem,
+    CollectiveSchedule,
+    bytes_per_unit,
+)
+from topoopt.core.columns import Columns
+from topoopt.core.proofs import Argument
+from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.result import Certificate
+from topoopt.core.solution import Objective
+from topoopt.drawing.format import counted
+
+NAMED_NODES = 12
+"""Nodes of a side of a cut that are named."""
+
+BACKWARD = (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE)
+"""Collectives whose cut counts the links into the set."""
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveFigures:
+    """The figures of a plan."""
+
+    problem: CollectiveProblem
+    plan: CollectivePlan
+
+    @property
+    def schedule(self) -> CollectiveSchedule:
+        """Blocks, sends and routes of the plan."""
+        return self.plan.schedule
+
+    @cached_property
+    def timing(self) -> ScheduleTimes:
+        """Times of the schedule, us."""
+        return timing(self.problem, self.schedule)
+
+    @property
+    def steps(self) -> int:
+        """Synchronous rounds."""
+        return self.schedule.steps
+
+    @property
+    def time_us(self) -> float:
+        """All steps one after the other, a barrier between them."""
+        return self.timing.step_us
+
+    @property
+    def makespan_us(self) -> float:
+        """Without barriers: a message goes when its block is there and its links are free."""
+        return self.timing.makespan_us
+
+    @property
+    def busy_us(self) -> float:
+        """Bytes of the link that carries most, over its rate."""
+        return self.timing.busy_us
+
+    @property
+    def algbw_gbytes_per_s(self) -> float:
+        """Bytes of the vector over the time."""
+        return self.problem.vector_bytes / self.time_us / 1e3
+
+    @property
+    def busbw_gbytes_per_s(self) -> float:
+        """The same times what a rank must send and receive of the vector at least (as benchmarks state it)."""
+        n, collective = len(self.problem.network.ranks), self.problem.collective
+        if collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
+            return self.algbw_gbytes_per_s
+        return self.algbw_gbytes_per_s * (n - 1) / n * (2 if collective is CollectiveOp.ALLREDUCE else 1)
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What the objective of the problem makes of the schedule."""
+        if self.problem.objective is CollectiveObjective.LATENCY:
+            return Objective("steps", float(self.steps), "steps")
+        if self.problem.objective is CollectiveObjective.THROUGHPUT:
+            return Objective("algbw", self.problem.vector_bytes / self.busy_us / 1e3, "GB/s")
+        return Objective("time", self.time_us, "us")
+
+    @cached_property
+    def front(self) -> tuple[BestBySize, ...]:
+        """With objective `pareto` the best schedules, from small to large vectors."""
+        return sized(self.plan.front)
+
+    @property
+    def bytes_per_unit(self) -> float:
+        """Bytes of a unit of the blocks."""
+        total = self.schedule.blocks.total
+        return bytes_per_unit(self.problem.collective, self.problem.vector_bytes, self.problem.network, total)
+
+    @cached_property
+    def link_use(self) -> Floats:
+        """float64[m], part of the time that each link is in use."""
+        network, schedule = self.problem.network, self.schedule
+        index = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
+        sends, load = schedule.sends, np.zeros(len(network.arcs))
+        if self.problem.multicast:
+            passed: set[tuple[int, int, int, int]] = set()
+            rows = (sends.step, sends.block, sends.tail, sends.route)
+            for step, block, tail, route in zip(*(row.tolist() for row in rows), strict=True):
+                passed |= {(step, block, tail, index[hop]) for hop in itertools.pairwise(schedule.routes[route])}
+            for _, block, _, arc in passed:
+                load[arc] += schedule.blocks.units[block]
+        else:
+            carried = np.zeros(len(schedule.routes))
+            np.add.at(carried, sends.route, schedule.blocks.units[sends.block])
+            for amount, hops in zip(carried.tolist(), schedule.routes, strict=True):
+                for hop in itertools.pairwise(hops):
+                    load[index[hop]] += amount
+        moved_us = load * self.bytes_per_unit / (network.gbytes_per_s * 1e3)
+        return np.asarray(moved_us / self.time_us, dtype=np.float64)
+
+    def columns(self) -> dict[str, Columns]:
+        """Return tables of links, and of sends with the bytes of each."""
+        network, sends, blocks = self.problem.network, self.schedule.sends, self.schedule.blocks
+        links: Columns = {
+            "tail": network.arcs[:, 0],
+            "head": network.arcs[:, 1],
+            "gbytes_per_s": network.gbytes_per_s,
+            "latency_us": network.latency_us,
+        }
+        rows: Columns = {
+            "step": sends.step,
+            "block": sends.block,
+            "tail": sends.tail,
+            "head": sends.head,
+            "reduce": sends.reduce,
+            "bytes": blocks.units[sends.block] * self.bytes_per_unit,
+            "route": [list(self.schedule.routes[route]) for route in sends.route],
+        }
+        return {"links": links, "sends": rows}
+
+
+# What limits any schedule, by its certificates.
+
+
+@dataclass(frozen=True)
+class CutFacts:
+    """A cut: ranks inside and outside, and the rate of the links from the first to the second, GB/s."""
+
+    inside: tuple[int, ...]
+    outside: tuple[int, ...]
+    rate: Fraction
+
+    def sentence(self, network: RatedNetwork) -> str:
+        """Describe the cut; the smaller side is named."""
+        rate = f"{float(self.rate):.6g} GB/s"
+        if len(self.outside) <= len(self.inside):
+            who = f"rank {named(network, self.outside)}" if len(self.outside) == 1 else named(network, self.outside)
+            return f"only {rate} enter {who}, which {counted(len(self.inside), 'other rank')} must reach"
+        who = f"rank {named(network, self.inside)}" if len(self.inside) == 1 else named(network, self.inside)
+        return f"only {rate} leave {who}, for {counted(len(self.outside), 'other rank')}"
+
+
+def named(network: RatedNetwork, nodes: Iterable[int]) -> str:
+    """List the names of nodes, of many only the first."""
+    names = [network.names[node] for node in nodes]
+    more = len(names) - NAMED_NODES
+    return ", ".join(names[:NAMED_NODES]) + (f" and {more} more" if more > 0 else "")
+
+
+def cut_facts(network: RatedNetwork, nodes: Iterable[int]) -> CutFacts:
+    """Return the ranks on both sides of a set of nodes, and the rate out of it."""
+    side = np.zeros(network.nodes, dtype=np.bool_)
+    side[list(nodes)] = True
+    crossing = side[network.arcs[:, 0]] & ~side[network.arcs[:, 1]]
+    ranks = network.ranks
+    return CutFacts(
+        tuple(ranks[side[ranks]].tolist()),
+        tuple(ranks[~side[ranks]].tolist()),
+        int(network.units[crossing].sum()) * network.unit_gbytes_per_s,
+    )
+
+
+def cut_of(certificates: Sequence[Certificate]) -> list[int]:
+    """Return the nodes of the limiting cut; none where lengths of links limit the rate."""
+    cuts = [row for row in certificates if row.argument is Argument.NETWORK_CUT]
+    return cuts[-1]["nodes"].tolist() if cuts else []
+
+
+def cut_sentence(problem: CollectiveProblem, nodes: Iterable[int]) -> str:
+    """Describe what a cut keeps any schedule from."""
+    network = problem.network
+    if problem.collective not in BACKWARD:
+        return cut_facts(network, nodes).sentence(network)
+    facts = cut_facts(network.transposed(), nodes)
+    return facts.sentence(network).replace(" enter ", " leave ", 1) if facts.outside else ""
+
+
+def limit_sentence(problem: CollectiveProblem, certificates: Sequence[Certificate]) -> str:
+    """Describe what keeps any schedule from a higher rate."""
+    if any(row.argument is Argument.PAIR_LENGTHS for row in certificates):
+        return "the rates of the links are spent on the ways of all pairs: lengths of links in the proof"
+    return cut_sentence(problem, cut_of(certificates))
+
+
+def crossing_links(problem: CollectiveProblem, nodes: Sequence[int]) -> list[int]:
+    """Return the arcs out of a cut, or into it where what is reduced must enter it."""
+    network = problem.network
+    inside = np.zeros(network.nodes, dtype=np.bool_)
+    inside[list(nodes)] = True
+    if problem.collective in BACKWARD:
+        inside = ~inside
+    return np.flatnonzero(inside[network.arcs[:, 0]] & ~inside[network.arcs[:, 1]]).tolist()
+
+
+def time_text(microseconds: float) -> str:
+    """Write a time in us, ms or s."""
+    for size, unit in ((1e6, "s"), (1e3, "ms")):
+        if microseconds >= size:
+            return f"{microseconds / size:.6g} {unit}"
+    return f"{microseconds:.6g} us"

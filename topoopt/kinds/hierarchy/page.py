@@ -1,0 +1,396 @@
+"""The page of a hierarchical network: bandwidths, time of the collectives in every dimension, time against cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalPlan, HierarchicalProblem
+from topoopt.core.result import Result
+from topoopt.drawing.format import byte_size, number, percent, ratio, shortened
+from topoopt.drawing.sentences import compared, objective_text, quantity, rejection, room
+from topoopt.drawing.svg import coordinate, element, percentage, picture, tick_text, ticks
+from topoopt.kinds.hierarchy.figures import CollectiveTime, HierarchicalFigures, marginal_ns
+from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Swatch, Table
+from topoopt.verify.hierarchy.check import point_bound
+
+COLOURS = 8
+BAR = 26.0
+ROW = 54.0
+TOP, BASE = 30.0, 270.0
+
+_TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+_MONEY_UNITS = ((1e9, "bn"), (1e6, "M"))
+
+HierarchicalResult = Result[HierarchicalProblem, HierarchicalPlan]
+
+
+def duration(time_ns: float) -> str:
+    """Write a time in the unit that fits: `722.4 ms`."""
+    for scale, unit in _TIME_UNITS:
+        if abs(time_ns) >= scale:
+            return f"{number(time_ns / scale)} {unit}"
+    return f"{number(time_ns)} ns"
+
+
+def money(cost_usd: float | None) -> str:
+    """Write US dollars: `9.527 M USD`."""
+    if cost_usd is None:
+        return "no prices"
+    for scale, unit in _MONEY_UNITS:
+        if abs(cost_usd) >= scale:
+            return f"{number(cost_usd / scale)} {unit} USD"
+    return f"{number(cost_usd)} USD"
+
+
+def rate(gbytes_per_s: float) -> str:
+    """Write a bandwidth: `338.5 GB/s`."""
+    return f"{number(gbytes_per_s)} GB/s" if math.isfinite(gbytes_per_s) else "any"
+
+
+def page(result: HierarchicalResult) -> Page:
+    """Return the page of a result that has its problem."""
+    figures: HierarchicalFigures = result.figures
+    shape = " × ".join(f"{dimension.block.value} {dimension.size}" for dimension in figures.dimensions)
+    legend = [Swatch(f"f-k{colour}", row[0], "box") for colour, row in enumerate(collective_rows(figures))]
+    return Page(
+        subtitle=f"{figures.design.network.npus:,} NPUs · {shape} · least {objective_text(result.objective.name)}",
+        answer=answer(result, figures),
+        cause=cause(figures) if result.check.ok else "",
+        facts=facts(result, figures),
+        sections=(
+            Section(
+                "Bandwidth",
+                [
+                    Plot(lambda: bandwidth_bars(figures), "GB/s per NPU; the dashed line is the equal split."),
+                    dimensions_table(figures, marginal_ns(result)),
+                ],
+            ),
+            Section("Collectives", collectives_blocks(figures), legend=legend),
+            Section("Time and cost", front_blocks(result, figures)),
+            Section("Jobs", [jobs_table(figures)] if len(figures.jobs) > 1 else []),
+        ),
+        provenance=(("design", f"{figures.design.name} ({result.plan.design + 1} of {len(figures.problem.designs)})"),),
+        next_commands=(("topoopt check", "every bound again, without a solver"),),
+    )
+
+
+def answer(result: HierarchicalResult, figures: HierarchicalFigures) -> str:
+    """Return time and cost beside those of the same bandwidth split equally, and what is proven."""
+    cost = "" if figures.cost_usd is None else f" on a network of {money(figures.cost_usd)}"
+    gain = figures.perf_per_cost_gain
+    value = "" if gain is None else f" with {ratio(gain)} the performance per cost"
+    against = f"{compared(figures.time_ns, figures.equal_time_ns)[1]} the same bandwidth split equally{value}"
+    better = "faster" if figures.problem.objective is HierarchicalObjective.TIME else "better"
+    jobs = len(figures.jobs)
+    iteration = "One iteration" if jobs == 1 else f"An iteration of all {jobs} jobs, as weighted,"
+    best = room(result, "design allowed", better)
+    return rejection(result.check) or f"{iteration} takes {duration(figures.time_ns)}{cost}, {against}; {best}."
+
+
+def cause(figures: HierarchicalFigures) -> str:
+    """Return what the time mostly consists of."""
+    compute = figures.problem.fleet.of([job.weight * job.compute_ns for job in figures.jobs])
+    share = compute / figures.time_ns if figures.time_ns else 1.0
+    longest = max(figures.collectives, key=lambda row: row.time_ns, default=None)
+    if longest is None or share >= 0.5:
+        return f"Compute is {percent(share)} of it."
+    name, limits = group_name(longest, len(figures.jobs)), " and ".join(figures.bound_by(longest))
+    return f"Compute is {percent(share)} of it; {name} takes longest, limited by {limits}."
+
+
+def facts(result: HierarchicalResult, figures: HierarchicalFigures) -> tuple[Fact, ...]:
+    """Return the figures by key; those without a name are for programs alone."""
+    fast, gain, objective = figures.speedup_over_equal, figures.perf_per_cost_gain, result.objective
+    of_time = figures.problem.objective is HierarchicalObjective.TIME
+    marginal = marginal_ns(result)
+    designs = len(figures.problem.designs)
+    time = Fact(
+        "time_ns", "time of an iteration", figures.time_ns, duration, f"equal split: {duration(figures.equal_time_ns)}"
+    )
+    first = Fact("", objective_text(objective.name), objective.value, lambda value: quantity(value, objective.unit))
+    cost = (
+        ""
+        if figures.cost_usd is None or figures.problem.objective is HierarchicalObjective.COST
+        else "cost of the network"
+    )
+    split = "" if figures.equal_cost_usd is None else f"equal split: {money(figures.equal_cost_usd)}"
+    return (
+        *(() if of_time else (first,)),
+        time,
+        Fact("dimensions", "", [dimension.name for dimension in figures.dimensions]),
+        Fact("bandwidth_gbytes_per_s", "", list(result.plan.bandwidth_gbytes_per_s)),
+        Fact("cost_usd", cost, figures.cost_usd, money, split),
+        Fact("speedup_over_equal", "speed over the equal split", fast, ratio, "the same total bandwidth",
+             css="good" if fast > 1 else ""),
+        Fact("perf_per_cost_gain", "" if gain is None else "performance per cost", gain, ratio, "over the equal split",
+             css="good" if gain is not None and gain > 1 else ""),
+        Fact("design", "design" if designs > 1 else "", figures.design.name, card=False),
+        Fact("designs", "", designs),
+        Fact("jobs", "", [{"name": job.name, "time_ns": job.time_ns, "compute_ns": job.compute_ns}
+                          for job in figures.jobs]),
+        Fact("collectives", "", [
+            {
+                "job": row.job,
+                "communicator": row.communicator,
+                "collective": row.collective.value,
+                "bytes": row.size_bytes,
+                "time_ns": row.time_ns,
+                "bound_by": list(figures.bound_by(row)),
+            }
+            for row in figures.collectives
+        ]),
+        Fact("gain_ns", "", list(figures.gain_ns)),
+        Fact("marginal_ns", "", None if marginal is None else list(marginal)),
+        Fact("pareto", "", [{"time_ns": point.time_ns, "cost_usd": point.cost_usd} for point in figures.front]),
+    )  # fmt: skip
+
+
+def dimensions_table(figures: HierarchicalFigures, marginal: Sequence[float] | None) -> Table:
+    """Return a row for each dimension: bandwidth, what 1 GB/s more saves alone, and at the margin."""
+    least = 1e-6 * figures.time_ns  # bandwidths are right to about 1e-4: what is left of a gain at a tie is rounding
+    columns = [
+        Column("dimension", "dimension"),
+        Column("block", "block"),
+        Column("gbytes_per_s", "GB/s per NPU", lambda value: f"{value:.3f}", number=True),
+        Column(
+            "gain_ns", "1 GB/s more here saves", lambda gain: duration(gain) if gain > least else "nothing", number=True
+        ),
+    ]
+    rows: list[list[Any]] = [
+        [dimension.name, f"{dimension.block.value} of {dimension.size}", value, gain]
+        for dimension, value, gain in zip(
+            figures.dimensions, figures.plan.bandwidth_gbytes_per_s, figures.gain_ns, strict=True
+        )
+    ]
+    if marginal is not None:
+        columns.append(Column("marginal_ns", "at the margin", duration, number=True))
+        rows = [[*row, price] for row, price in zip(rows, marginal, strict=True)]
+    note = (
+        "“Saves”: 1 GB/s more in this dimension alone. “At the margin”: per GB/s, when the other dimensions that hold "
+        "up the same collectives grow with it."
+    )
+    return Table("dimension_rates", columns, rows, note=note, terminal_rows=12)
+
+
+def collectives_blocks(figures: HierarchicalFigures) -> list[Block]:
+    """Return the bars and a row for each group of collectives, longest first."""
+    if not figures.collectives:
+        return []
+    columns = (
+        Column("name", "collectives"),
+        Column("bytes", "bytes", byte_size, number=True),
+        Column("time_ns", "time", duration, number=True),
+        Column("bound_by", "held up by", ", ".join),
+    )
+    rows = [
+        (group_name(row, len(figures.jobs)), row.size_bytes, row.time_ns, figures.bound_by(row))
+        for row in sorted(figures.collectives, key=lambda row: -row.time_ns)
+    ]
+    caption = (
+        "Time each dimension is busy, without overlap. Full colour: the dimension holds the collective up; pale: it "
+        "waits for another."
+    )
+    return [Plot(lambda: collective_bars(figures), caption), Table("collective_times", columns, rows, terminal_rows=20)]
+
+
+def front_blocks(result: HierarchicalResult, figures: HierarchicalFigures) -> list[Block]:
+    """Return cost against time, and a row for each point of the front with the bound on its cost."""
+    if not figures.front:
+        return []
+    columns = (
+        Column("time_ns", "time", duration, number=True),
+        Column("cost_usd", "cost", money, number=True),
+        Column("cost_bound_usd", "no cheaper network than", money, number=True),
+        Column("bandwidths", "GB/s per NPU", lambda values: ", ".join(map(number, values))),
+    )
+    rows = [
+        (
+            figure.time_ns,
+            figure.cost_usd,
+            min(point_bound(figures.problem, result.plan, k, result.certificates), figure.cost_usd),
+            point.bandwidth_gbytes_per_s,
+        )
+        for k, (figure, point) in enumerate(zip(figures.front, result.plan.front, strict=True))
+    ]
+    caption = f"Every point is a network that keeps its time. {front_text(figures)}"
+    drawn = len(figures.front) > 1 and figures.cost_usd is not None
+    return [
+        *([Plot(lambda: pareto_plot(figures), caption)] if drawn else []),
+        Table("front", columns, rows, terminal_rows=0),
+    ]
+
+
+def jobs_table(figures: HierarchicalFigures) -> Table:
+    """Return a row for each job."""
+    columns = (
+        Column("name", "job"),
+        Column("time_ns", "iteration", duration, number=True),
+        Column("compute_ns", "compute alone", duration, number=True),
+        Column("over_equal", "over the equal split", lambda value: "–" if value is None else ratio(value), number=True),
+    )
+    rows = [
+        (job.name, job.time_ns, job.compute_ns, job.equal_split_ns / job.time_ns if job.time_ns else None)
+        for job in figures.jobs
+    ]
+    return Table("job_times", columns, rows, terminal_rows=0)
+
+
+# Plots.
+
+
+def group_name(row: CollectiveTime, jobs: int) -> str:
+    """Return `all-reduce, tensor`, with the job where there are several."""
+    name = f"{row.collective.value}, {row.communicator}"
+    return shortened(f"{row.job}: {name}" if jobs > 1 else name, 60)
+
+
+def collective_rows(figures: HierarchicalFigures) -> list[tuple[str, Sequence[float], Sequence[bool]]]:
+    """Return the longest collectives: name, time in each dimension, and whether the dimension holds them up."""
+    count = len(figures.dimensions)
+    groups = sorted(figures.collectives, key=lambda row: -row.time_ns)
+    drawn, others = groups[: COLOURS - 1], groups[COLOURS - 1 :]
+    rows: list[tuple[str, Sequence[float], Sequence[bool]]] = [
+        (group_name(row, len(figures.jobs)), row.times_ns, [k in row.slowest for k in range(count)]) for row in drawn
+    ]
+    if others:
+        together = [sum(row.times_ns[k] for row in others) for k in range(count)]
+        rows.append((f"{len(others)} others", together, [False] * count))
+    return rows
+
+
+def collective_bars(figures: HierarchicalFigures) -> Markup:
+    """Draw a stacked bar for each dimension: how long the collectives keep it busy."""
+    rows, count = collective_rows(figures), len(figures.dimensions)
+    longest = max((sum(row[1][k] for row in rows) for k in range(count)), default=0.0)
+    shapes = []
+    for k, dimension in enumerate(figures.dimensions):
+        y, x = ROW * k, 0.0
+        total = sum(row[1][k] for row in rows)
+        label = f"{dimension.name}, {dimension.block.value} {dimension.size}: {duration(total)}"
+        shapes.append(element("text", shortened(label, 90), x=0, y=y + 14))
+        for colour, (text, times_ns, slow) in enumerate(rows):
+            width = times_ns[k] / longest if longest else 0.0
+            if width <= 0:
+                continue
+            holds = " (holds it up)" if slow[k] else ""
+            tip = element("title", f"{text}\n{duration(times_ns[k])} in {dimension.name}{holds}")
+            css = f"block f-k{colour}" if slow[k] else f"block f-k{colour} pale"
+            box = {"x": percentage(x), "y": y + 20, "width": percentage(width), "height": BAR}
+            shapes.append(element("rect", tip, **box, class_=css))
+            x += width
+    label = "Time of the collectives in every dimension"
+    return picture(*shapes, label=label, class_="wide", height=int(ROW * count))
+
+
+def bandwidth_bars(figures: HierarchicalFigures) -> Markup:
+    """Draw the bandwidth of each dimension beside the equal split."""
+    values = figures.plan.bandwidth_gbytes_per_s
+    equal = sum(values) / len(values)
+    largest = max(*values, equal) or 1.0
+    shapes, x = [], percentage(equal / largest)
+    for k, (dimension, value) in enumerate(zip(figures.dimensions, values, strict=True)):
+        y = ROW * k
+        shapes.append(element("text", shortened(dimension.name, 60), x=0, y=y + 14))
+        shapes.append(element("text", rate(value), x="100%", y=y + 14, text_anchor="end"))
+        shapes.append(element("rect", x=0, y=y + 20, width="100%", height=BAR, class_="track"))
+        shapes.append(element("rect", x=0, y=y + 20, width=percentage(value / largest), height=BAR, class_="f-k0"))
+        shapes.append(element("line", x1=x, x2=x, y1=y + 18, y2=y + 22 + BAR, class_="mean"))
+    height = int(ROW * len(figures.dimensions))
+    return picture(*shapes, label="Bandwidth of every dimension", class_="wide", height=height)
+
+
+def _unit(value: float) -> tuple[float, str]:
+    return next(((scale, unit) for scale, unit in _TIME_UNITS if value >= scale), (1.0, "ns"))
+
+
+def equal_is_near(figures: HierarchicalFigures) -> bool:
+    """Return whether the equal split is near enough to the front to be drawn beside it without squeezing it."""
+    if figures.equal_cost_usd is None or not figures.front:
+        return False
+    slowest, dearest = figures.front[-1].time_ns, figures.front[0].cost_usd
+    return figures.equal_time_ns <= 1.3 * slowest and figures.equal_cost_usd <= 1.5 * dearest
+
+
+def pareto_plot(figures: HierarchicalFigures) -> Markup:
+    """Draw cost against time: the front, the chosen network, the equal split."""
+    assert figures.cost_usd is not None
+    front = [(point.time_ns, point.cost_usd) for point in figures.front]
+    marks = [("this solution", "k1", figures.time_ns, figures.cost_usd)]
+    if equal_is_near(figures) and figures.equal_cost_usd is not None:
+        marks.append(("equal split", "k5", figures.equal_time_ns, figures.equal_cost_usd))
+    all_times = [t for t, _ in front] + [mark[2] for mark in marks]
+    all_costs = [c for _, c in front] + [mark[3] for mark in marks]
+    x_low, x_high = _widened(all_times)
+    y_low, y_high = _widened(all_costs)
+    y_low = max(0.0, y_low)
+    time_scale, time_unit = _unit(x_high)
+
+    def x_at(value: float) -> float:
+        return (value - x_low) / (x_high - x_low)
+
+    def y_at(value: float) -> float:
+        return BASE - (BASE - TOP) * (value - y_low) / (y_high - y_low)
+
+    shapes = [element("text", "cost, million USD", x=-6, y=12)]
+    costs = ticks(y_low / 1e6, y_high / 1e6, 5)
+    for mark in costs:
+        y = y_at(mark * 1e6)
+        shapes.append(element("line", x1=0, x2="100%", y1=y, y2=y, class_="gridline"))
+        text = tick_text(mark, costs[1] - costs[0] if len(costs) > 1 else mark or 1.0)
+        shapes.append(element("text", text, x=-6, y=y + 4, text_anchor="end"))
+    moments = ticks(x_low / time_scale, x_high / time_scale, 7)
+    for mark in moments:
+        at = percentage(x_at(mark * time_scale))
+        shapes.append(element("line", x1=at, x2=at, y1=TOP, y2=BASE, class_="gridline"))
+        text = tick_text(mark, moments[1] - moments[0] if len(moments) > 1 else mark or 1.0)
+        shapes.append(element("text", text, x=at, y=BASE + 16, text_anchor="middle"))
+    shapes.append(element("line", x1=0, x2="100%", y1=BASE, y2=BASE, class_="axis"))
+    shapes.append(element("text", f"time of an iteration, {time_unit}", x="100%", y=BASE + 34, text_anchor="end"))
+    line = "M" + "L".join(f"{coordinate(1000 * x_at(t))} {coordinate(y_at(c))}" for t, c in front)
+    shapes.append(
+        element(
+            "svg",
+            element("path", d=line, class_="curve"),
+            viewBox=f"0 0 1000 {BASE:.0f}",
+            preserveAspectRatio="none",
+            width="100%",
+            height=BASE,
+        )
+    )
+    for t, c in front:
+        tip = element("title", f"{duration(t)}\n{money(c)}")
+        shapes.append(element("circle", tip, cx=percentage(x_at(t)), cy=y_at(c), r=4.0, class_="dot k0"))
+    for name, css, t, c in marks:
+        x = x_at(t)
+        shapes.append(element("circle", cx=percentage(x), cy=y_at(c), r=7.0, class_=f"dot {css}"))
+        anchor, shift = ("end", -4) if x > 0.7 else ("start", 4)
+        shapes.append(
+            element("text", name, x=percentage(x), y=y_at(c) - 10, dx=shift, text_anchor=anchor, class_="halo")
+        )
+    return picture(*shapes, label="Cost against time", class_="chart", height=int(BASE + 40))
+
+
+def _widened(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    margin = 0.07 * max(high - low, 0.02 * high)
+    return low - margin, high + margin
+
+
+def front_text(figures: HierarchicalFigures) -> str:
+    """Return what the first and the last step of the front cost."""
+    points = figures.front
+    half = [b for a, b in itertools.pairwise(points) if b.cost_usd <= 0.5 * points[0].cost_usd < a.cost_usd]
+    text = f"From {duration(points[0].time_ns)} for {money(points[0].cost_usd)} to "
+    text += f"{duration(points[-1].time_ns)} for {money(points[-1].cost_usd)}."
+    if half:
+        longer = half[0].time_ns / points[0].time_ns - 1
+        text += f" Half the cost of the fastest network takes {100 * longer:.1f} % more time."
+    if figures.equal_cost_usd is not None and not equal_is_near(figures):
+        text += f" Out of the picture: the equal split, {duration(figures.equal_time_ns)} for "
+        text += f"{money(figures.equal_cost_usd)}."
+    return text

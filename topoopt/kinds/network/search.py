@@ -1,0 +1,479 @@
+"""Searches for topologies: single seeds, the portfolio, the best after the worst link failure; bounds by formulas.
+
+Method `robust`: theta after the worst single link failure is least, and its price. The topology of least theta without
+failure comes first, by the method `auto`; then the search of `solvers.failures.robust`, over all topologies, or
+(`within_percent`) over those whose theta without failure is not so much above it. Every failure of what comes out is
+routed again, and each routing checked with its certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from solvers.failures.listing import single_links
+from solvers.failures.network import NetworkEvaluator
+from solvers.failures.robust import RobustSearch, WorstTheta, exchanged, exhaustive
+from solvers.network.exact.all_networks import MOST_SERVERS
+from solvers.network.exact.local import filled
+from solvers.network.exact.space import Space, as_topology, open_space
+from solvers.network.plans import topology_plan
+from solvers.network.routing import RoutingResult, route, shift_invariant
+from solvers.network.search import (
+    SEEDS,
+    TopologySearchResult,
+    budget_of,
+    relay_blocks,
+    search_topology,
+    seed_topologies,
+    two_layer,
+)
+from solvers.network.search.relay_blocks import relay_prices
+from solvers.network.search.relay_cases import cases_of, relay_cases
+from solvers.network.search.two_layer import TwoLayerDuals, two_layer_multipliers
+from solvers.stop import Stop, first_part
+from topoopt.core.arrays import Floats
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, TopooptError
+from topoopt.core.failures import FailureOutcome
+from topoopt.core.network import RelayPrices, RobustDesign, TopologyPlan, TopologyProblem, TwoLayerMultipliers
+from topoopt.core.proofs import Argument, Bound
+from topoopt.core.relay_cases import LinkCounts
+from topoopt.core.result import Certificate, SearchResult
+from topoopt.core.topology import Topology
+from topoopt.core.verdict import StopReason
+from topoopt.kinds.kind import Effort
+from topoopt.kinds.network.read import circulants_only
+from topoopt.verify.failures.laws import check_rerouted
+from topoopt.verify.network.bounds import LEFT, failed_link_bound, quick_bound, two_layer_bound
+from topoopt.verify.network.relays import evaluate_relay, hops_beyond
+
+Search = SearchResult[TopologyPlan]
+
+TWO_LAYER_SERVERS = 160
+"""Above this the n^3 arrays of the two-layer bound are too large."""
+
+RELAY_SERVERS = 64
+"""Up to here the checker shows what links around a server are worth in seconds; at 128 it gives up on some."""
+
+
+class FormulaBound(NamedTuple):
+    """The best of all formulas.
+
+    Attributes:
+        bound: on theta over all topologies.
+        certificates: what it rests on.
+    """
+
+    bound: Bound
+    certificates: tuple[Certificate, ...] = ()
+
+
+def formula_bound(problem: TopologyProblem, *, cases: int = 1, stop: Stop | None = None) -> FormulaBound:
+    """The best of all formulas, and what it rests on.
+
+    The two-layer bound takes some ten seconds at 128 servers, and is left out where it does not fit or `stop` leaves
+    no time for it. Where it beats the quick formulas, relay blocks start from it up to RELAY_SERVERS (some 80 s at 64);
+    what they prove is stated only once the checker has shown it.
+
+    Args:
+        problem: for one demand.
+        cases: in which relay blocks are looked at, at most; each takes as long again.
+        stop: ends what takes long.
+    """
+    quick = quick_bound(problem)
+    duals = _duals(problem, stop=stop)
+    if duals is None:
+        return FormulaBound(quick)
+    multipliers = TwoLayerMultipliers(duals.weight, duals.first_link)
+    proven = two_layer_bound(problem, multipliers, duals.iterations)
+    if proven.value <= quick.value:
+        return FormulaBound(quick)
+    n, d, demand = problem.servers, problem.degree, problem.demand
+    if n > RELAY_SERVERS:
+        return FormulaBound(proven, (multipliers.certificate(),))
+    further = hops_beyond(n, d, demand) * LEFT  # its prices are searched anew by whoever checks
+    iterations = relay_blocks.default_iterations(n)
+
+    def shown(prices: RelayPrices) -> bool:
+        return evaluate_relay(n, d, demand, prices) >= prices.theta
+
+    used = np.zeros((d, n, n))
+    relay = relay_prices(d, demand, duals, proven.value, further, iterations, shown=shown, stop=stop, used=used)
+    if relay is None:
+        return FormulaBound(proven, (multipliers.certificate(),))
+
+    def shown_there(prices: RelayPrices, counts: LinkCounts) -> bool:
+        return evaluate_relay(n, d, demand, prices, counts) >= prices.theta
+
+    tree = relay_cases(d, demand, duals, relay, used, further, cases, shown=shown_there, stop=stop)
+    if tree is not None:
+        least = min(prices.theta for prices in tree.prices)
+        return FormulaBound(Bound(least, Argument.RELAY_CASES), (tree.certificate(),))
+    return FormulaBound(Bound(relay.theta, Argument.RELAY_BLOCKS), (relay.certificate(),))
+
+
+def multipliers_of(problem: TopologyProblem, bound: Bound) -> TwoLayerMultipliers | None:
+    """The multipliers behind a stated bound, found again; None for a bound that has none."""
+    if bound.argument is not Argument.TWO_LAYER or bound.iterations is None or problem.several:
+        return None
+    return best_multipliers(problem, most=bound.iterations)
+
+
+def best_multipliers(problem: TopologyProblem, *, most: int | None = None) -> TwoLayerMultipliers | None:
+    """Multipliers for the two-layer bound; None where it does not fit.
+
+    Args:
+        problem: its size, degree and demand are looked at.
+        most: iterations; no more than help are ever made.
+    """
+    duals = _duals(problem, most=most)
+    return None if duals is None else TwoLayerMultipliers(duals.weight, duals.first_link)
+
+
+def _duals(problem: TopologyProblem, *, most: int | None = None, stop: Stop | None = None) -> TwoLayerDuals | None:
+    help_up_to = two_layer.default_iterations(problem.servers)
+    iterations = help_up_to if most is None else min(most, help_up_to)
+    if not 3 <= problem.servers <= TWO_LAYER_SERVERS:
+        return None
+    duals = two_layer_multipliers(problem.degree, problem.demand, iterations, stop=stop)
+    return duals if duals.iterations else None
+
+
+# Seeds and the portfolio.
+
+BOUND_SHARE = 0.2
+"""Part of a time limit that bounds may take at most."""
+
+FINE_SERVERS = 64
+"""Up to here the last routing is solved to optimality; beyond, that takes longer than the search."""
+
+
+def seed_topology(problem: TopologyProblem, effort: Effort, name: str) -> Search:
+    """One seed, routed.
+
+    Raises:
+        InputError: there is no such seed of this size, or it breaks a constraint, which seeds know nothing of.
+        InfeasibleError: no topology satisfies the constraints.
+    """
+    space = open_space(problem)
+    broken = None
+    try:
+        topology = SEEDS[name](
+            problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.search.seed)
+        )
+    except InfeasibleError as error:  # of this method, which says nothing of the problem
+        broken = f"this method makes no topology here: {error}"
+    else:
+        why = space.broken(topology.adjacency())
+        broken = None if why is None else f"the topology of this method breaks a constraint: {why}"
+    if broken is not None:
+        raise InputError([Problem(broken, path="search.method", value=name, allowed="auto, exact, milp")])
+    return routed_topology(space, topology, name, effort.stop)
+
+
+def _for_bounds(stop: Stop) -> Stop:
+    """Bounds are cut short only where there is a limit, so that results without one stay reproducible."""
+    return stop if stop.deadline is None else first_part(stop, BOUND_SHARE, math.inf)
+
+
+def routed_topology(space: Space, topology: Topology, method: str, stop: Stop) -> Search:
+    """A topology that the space allows, its demand routed, bounded over all topologies."""
+    routing = route(topology, space.problem.demand, stop=stop)
+    early = routing.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED)
+    return Search(
+        plan=topology_plan(topology, routing.plan),
+        certificates=(*routing.certificates, space.layer_prices.certificate()),
+        bounds=(space.bound, quick_bound(space.problem)),
+        stopped_by=routing.stopped_by if early else StopReason.CONVERGED,
+        method=method,
+    )
+
+
+def _offer_first(problem: TopologyProblem, effort: Effort) -> None:
+    """Offer what is there at once, before bounds are looked for: TotientPerms with a first flow, bounded by a cut."""
+    try:
+        topology = SEEDS["totient"](
+            problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.search.seed)
+        )
+    except InfeasibleError:
+        return
+    busiest = max(problem.demand.sum(axis=0).max(), problem.demand.sum(axis=1).max())
+    cut = Bound(float(busiest) / problem.degree, Argument.NODE_CUT)
+
+    def keep(best: Callable[[], RoutingResult]) -> None:
+        effort.keep(partial(_first, topology, best, cut), rough=True)
+
+    method = "circulant" if shift_invariant(problem.demand) else "frank-wolfe"
+    route(topology, problem.demand, method=method, accuracy=1.0, stop=effort.stop, keep=keep)
+
+
+def _first(topology: Topology, best: Callable[[], RoutingResult], cut: Bound) -> Search:
+    routing = best()
+    return Search(
+        plan=topology_plan(topology, routing.plan),
+        certificates=routing.certificates,
+        bounds=(cut,),
+        stopped_by=StopReason.TIME,
+        method="portfolio",
+    )
+
+
+def demand_links(problem: TopologyProblem) -> Topology:
+    """With one fibre pair a server, demand says all that matters: who sends to whom is linked to it.
+
+    Links of the network as it stands are left to servers without demand.
+
+    Raises:
+        InfeasibleError: no topology satisfies the constraints.
+    """
+    most = problem.demands.max(axis=0)
+    space = open_space(replace(problem, demand=most))
+    counts = ((most > 0) | (most > 0).T).astype(np.int64)
+    for tail, head in problem.kept:
+        if not counts[[tail, head]].any():
+            counts[[tail, head], [head, tail]] = 1
+    broken = space.broken(counts)
+    if broken is not None:
+        raise InfeasibleError(f"with one link a server the demand needs {broken}")
+    return as_topology(space, counts, "links of the demand")
+
+
+def portfolio(problem: TopologyProblem, effort: Effort) -> Search:
+    """All seeds, annealing on hops, polish on theta, exact link counts; ends early when a bound is reached.
+
+    Ctrl-C and the time limit end bounds and search, and the best so far is returned.
+
+    Raises:
+        InfeasibleError: no topology satisfies the constraints. LimitError: none of those met does.
+    """
+    if problem.single_links:
+        return routed_topology(open_space(problem), demand_links(problem), "portfolio", effort.stop)
+    if effort.stop.deadline is not None and not problem.rules:
+        _offer_first(problem, effort)
+    cases = cases_of(problem.servers, effort.search.budget)
+    formula = formula_bound(problem, cases=cases, stop=_for_bounds(effort.stop))
+    space = open_space(problem)
+    bounds = (space.bound, formula.bound)
+    goal = max(bound.value for bound in bounds)
+    budget = budget_of(
+        problem.servers,
+        effort.search.budget,
+        accuracy=1e-6 if problem.servers <= FINE_SERVERS else 1e-4,
+        circulants_only=circulants_only(problem),
+    )
+
+    def searched(result: TopologySearchResult) -> Search:
+        proofs = (*result.routing.certificates, space.layer_prices.certificate(), *formula.certificates)
+        return Search(
+            plan=topology_plan(result.topology, result.routing.plan),
+            certificates=proofs,
+            bounds=bounds,
+            stopped_by=result.stopped_by,
+            method="portfolio",
+        )
+
+    return searched(
+        search_topology(
+            problem,
+            seed=effort.search.seed,
+            budget=budget,
+            goal=goal,
+            stop=effort.stop,
+            keep=lambda best: effort.keep(lambda: searched(best())),
+            jobs=effort.options.jobs,
+        )
+    )
+
+
+# Robust topologies.
+
+EXCHANGE_SERVERS = 16
+"""Up to here link ends are exchanged; beyond, the best of the nominal topology and all seeds is taken."""
+
+PROGRAMS = ((8, 4000, 20), (12, 1200, 8), (EXCHANGE_SERVERS, 500, 3))
+"""Linear programs of the exchanges, and random networks to start from, up to so many servers."""
+
+MOST_KEPT = 1_000_000
+"""Servers times arcs times links up to which the routing after each failure is kept as a proof."""
+
+
+def robust(
+    problem: TopologyProblem, effort: Effort, least_theta: Callable[[TopologyProblem, Effort], Search]
+) -> Search:
+    """The topology whose worst single link failure is best.
+
+    Args:
+        least_theta: method that makes the topology of least theta without failure.
+
+    Raises:
+        InputError: each topology loses some demand with one failed link, and the problem does not ask that none does.
+        InfeasibleError: no topology satisfies the constraints; or each loses some demand, and the problem asks that.
+        LimitError: none was found that keeps all demand.
+    """
+    first = least_theta(problem, replace(effort, timing=None))  # a network without its worst failure is nothing to keep
+    goal = problem.search.robust
+    within = None if goal is None else goal.within_percent
+    reference = _theta(problem, first.plan)
+    bound = failed_link_bound(problem.servers, problem.degree, problem.links, problem.demand, left=LEFT)
+    if math.isinf(bound.value):
+        raise _hopeless(problem, "one link a server: whichever fails, some demand has no path")
+    limit = math.inf if within is None else reference * (1 + within / 100)
+    best, complete = _searched(problem, effort, first.plan.topology, limit, bound.value)
+    if best is None:
+        if complete:
+            raise _hopeless(problem, "every topology allowed loses some demand when one link fails (all were tried)")
+        raise LimitError("no topology was found that keeps all demand when one link fails (not proven)")
+    topology = as_topology(open_space(problem), best.counts, "robust against single link failures")
+    stood = evaluated(topology, problem, effort)
+    worst = stood.worst
+    nominal = [outcome.value for outcome in evaluated(first.plan.topology, problem, effort).outcomes]
+    nominal_worst = None if None in nominal else max(theta for theta in nominal if theta is not None)
+    # Where it takes no time to the end, as a routing cut short may be worse than that after the worst failure.
+    small = problem.servers <= EXCHANGE_SERVERS
+    routing = route(topology, problem.demand, stop=replace(effort.stop, deadline=None) if small else effort.stop)
+    robust_design = RobustDesign(
+        nominal_theta=reference,
+        nominal_worst_theta=nominal_worst,
+        failures=stood.failures,
+        worst_theta=None if stood.failures else worst.value or 0.0,
+        worst_link=None if stood.failures else worst.failure.links[0],
+        enumerated_theta=min(best.worst, worst.value or 0.0) if complete else None,
+    )
+    plan = replace(topology_plan(topology, routing.plan), robust=robust_design)
+    others = [proof for proof in first.certificates if proof.argument is not Argument.ARC_LENGTHS]
+    return Search(
+        plan=plan,
+        certificates=(*routing.certificates, *others, *stood.certificates),
+        bounds=first.bounds,
+        stopped_by=effort.stop.reason() or (StopReason.CONVERGED if complete else StopReason.BUDGET),
+        method="robust",
+    )
+
+
+def _theta(problem: TopologyProblem, plan: TopologyPlan) -> float:
+    load = plan.flows[0].load(plan.topology)
+    return float((load / plan.topology.capacity).max())
+
+
+def _hopeless(problem: TopologyProblem, text: str) -> TopooptError:
+    """No topology stands any failure: the problem has no solution only if that is asked for."""
+    if problem.search.robust is not None:
+        return InfeasibleError(text)
+    return InputError([Problem(text, path="search.method", value="robust", allowed="auto, without a robust goal")])
+
+
+def _searched(
+    problem: TopologyProblem, effort: Effort, first: Topology, limit: float, goal: float
+) -> tuple[WorstTheta | None, bool]:
+    """The best network found, and whether all were considered."""
+    space = open_space(problem)
+    search = RobustSearch(space, limit)
+    starts = [first.adjacency(), *_seeds(problem, space, effort.search.seed)]
+    if problem.servers > EXCHANGE_SERVERS:
+        return _best_of(problem, space, starts, limit, effort), False
+    programs, random = next(row[1:] for row in PROGRAMS if problem.servers <= row[0])
+    rng = np.random.default_rng(effort.search.seed)
+    empty = np.zeros((problem.servers, problem.servers), dtype=np.int64)
+    if space.kept is None and problem.servers > MOST_SERVERS:
+        starts += [filled(space, empty, rng) for _ in range(random)]
+    starts = [counts for counts in starts if space.fits(counts)]
+    best = exchanged(search, starts, goal, effort.stop, programs=programs)
+    if problem.servers > MOST_SERVERS:
+        return best, False
+    try:
+        return exhaustive(search, best, effort.stop)
+    except InputError:  # too many networks to list
+        return best, False
+
+
+def _seeds(problem: TopologyProblem, space: Space, seed: int) -> list[np.ndarray]:
+    """Networks of all ideas that break no rule."""
+    made = seed_topologies(problem.servers, problem.degree, problem.links, problem.demand, seed=seed)
+    tables = [topology.adjacency() for _, topology in made]
+    return [counts for counts in tables if space.fits(counts)]
+
+
+def _best_of(
+    problem: TopologyProblem, space: Space, starts: list[np.ndarray], limit: float, effort: Effort
+) -> WorstTheta | None:
+    """The best of some networks, each failure of each routed."""
+    best: WorstTheta | None = None
+    for counts in starts:
+        evaluator = NetworkEvaluator(as_topology(space, counts, ""), problem.demand, stop=effort.stop)
+        if evaluator.nominal > limit * (1 + 1e-9):
+            continue
+        worst = evaluator.nominal
+        where = (0, 0)
+        for failure in single_links(evaluator.topology):
+            value = evaluator.outcome(failure).value
+            if value is None or (best is not None and value >= best.worst):
+                break
+            if value > worst:
+                worst, where = value, failure.links[0]
+        else:
+            best = WorstTheta(counts, evaluator.nominal, worst, where)
+        if effort.stop.reason() is not None and best is not None:
+            break
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class Stood:
+    """How a topology stands every single link failure: outcomes, and routings with the lengths of the worst one."""
+
+    outcomes: tuple[FailureOutcome, ...]
+    failures: tuple[Floats, ...] = ()
+    certificates: tuple[Certificate, ...] = ()
+
+    @property
+    def worst(self) -> FailureOutcome:
+        """The failure of largest theta."""
+        return max(self.outcomes, key=lambda outcome: outcome.value or 0.0)
+
+
+def evaluated(topology: Topology, problem: TopologyProblem, effort: Effort) -> Stood:
+    """Every single link failure, its routing checked.
+
+    Raises:
+        CheckError: a routing breaks a law (a bug of ours).
+    """
+    links = single_links(topology)
+    kept = problem.servers * len(topology.arcs) * len(links) <= MOST_KEPT
+    evaluator = NetworkEvaluator(topology, problem.demand, stop=effort.stop, alike=not kept)
+    repairs = [evaluator.repair(failure) for failure in links]
+    for repair in repairs:
+        if repair.routing is not None:
+            laws = check_rerouted(
+                topology,
+                problem.demand,
+                repair.outcome,
+                repair.topology,
+                repair.routing.flow,
+                repair.routing.certificate,
+            )
+            if laws:
+                raise CheckError("\n".join(str(law) for law in laws))
+    stood = Stood(tuple(evaluator.outcome(failure) for failure in links))
+    routed = [repair.routing for repair in repairs]
+    if not kept or any(repair is None for repair in routed):
+        return stood
+    failures = []
+    proofs: tuple[Certificate, ...] = ()
+    ids = topology.arc_ids()
+    for failure, repair, routing in zip(links, repairs, routed, strict=True):
+        assert routing is not None
+        flow = np.zeros((problem.servers, len(topology.arcs)))
+        there = ids[repair.topology.arcs[:, 0], repair.topology.arcs[:, 1]]
+        flow[:, there] = list(routing.flow.rows(repair.topology))
+        failures.append(flow)
+        if failure == stood.worst.failure:
+            lengths = np.zeros(len(topology.arcs))
+            lengths[there] = routing.certificate.lengths
+            link = np.array(failure.links[0], dtype=np.int64)
+            proofs = (Certificate(Argument.ARC_LENGTHS, {"lengths": lengths, "link": link}),)
+    return Stood(stood.outcomes, tuple(failures), proofs)

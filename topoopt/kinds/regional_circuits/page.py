@@ -1,0 +1,246 @@
+"""The page of regional circuits: the time of every step, ports over time, and the circuits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup
+
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
+from topoopt.core.result import Result
+from topoopt.drawing.circuits_picture import DrawnCircuits, circle_of_circuits
+from topoopt.drawing.format import counted, percent, ratio
+from topoopt.drawing.lanes import seconds_axis
+from topoopt.drawing.sentences import quantity, rejection, room
+from topoopt.drawing.svg import element, percentage, picture
+from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures, StepTimes
+from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
+
+DRAWN_TOPOLOGIES = 6
+DRAWN_SERVERS = 32
+DRAWN_STEPS = 60
+NAMED_PAIRS = 12
+BAR_HEIGHT = 22
+LANE, HEAD, GAP = 26.0, 24.0, 4.0
+
+RETAINED, RECONFIGURED, DARK = "k4", "k2", "k5"
+PORTS_LEGEND = (
+    Swatch(f"f-{RETAINED}", "circuits of the step before", "box"),
+    Swatch(f"f-{RECONFIGURED}", "reconfigured for the step", "box"),
+    Swatch(f"f-{DARK}", "being reconfigured: dark", "box"),
+)
+
+
+def seconds(value: float) -> str:
+    """Write a time in six digits: `62.4913 ms`."""
+    return quantity(value, "s") if value >= 1 else quantity(1e3 * value, "ms")
+
+
+def page(result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan]) -> Page:
+    """Return the page of a result that has its problem."""
+    figures: RegionalCircuitsFigures = result.figures
+    problem, steps = figures.problem, len(figures.steps)
+    return Page(
+        subtitle=f"{counted(problem.servers, 'server')} · {counted(steps, 'step')} · "
+        f"{counted(sum(problem.ports), 'port')} of the optical switch",
+        answer=answer(result, figures),
+        cause=cause(figures) if result.check.ok else "",
+        facts=facts(figures),
+        sections=(
+            Section(
+                "Steps",
+                [steps_table(figures)],
+                "The mark is what one electrical switch of all interfaces takes at least.",
+                [
+                    Swatch("c-mp", "transfers", "box"),
+                    Swatch("c-critical", "waiting for circuits that are reconfigured", "box"),
+                ],
+            ),
+            Section("Ports over time", ports_blocks(figures), legend=PORTS_LEGEND),
+            Section("Circuits", circuits_blocks(figures)),
+        ),
+        next_commands=(
+            ("topoopt explain", "what more ports, interfaces or splitting would gain"),
+            ("topoopt export --to patch-list", "what the controller of the switch sets before every step"),
+        ),
+    )
+
+
+def answer(result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan], figures: RegionalCircuitsFigures) -> str:
+    """Return the time of all steps, against one electrical switch, and whether it is proven."""
+    value, steps = result.objective.value, len(figures.steps)
+    times = f", circuits reconfigured {counted(figures.switchings, 'time')}" if steps > 1 else ""
+    compared = f"{ratio(value / figures.switch_s)} what one electrical switch of all interfaces takes at least"
+    return rejection(result.check) or (
+        f"{counted(steps, 'step').capitalize()} of all-to-all traffic take {seconds(value)}{times}: {compared}; "
+        f"{room(result, 'choice of circuits', 'faster')}."
+    )
+
+
+def cause(figures: RegionalCircuitsFigures) -> str:
+    """Return what the time mostly consists of."""
+    stalls = figures.stall_s / figures.objective.value
+    if stalls > 0.5:
+        return f"Reconfigurations of the circuits are {percent(stalls)} of it."
+    k = figures.longest_step
+    longest, share = figures.bottleneck(k), figures.steps[k].transfer_s / figures.objective.value
+    if len(figures.steps) == 1:
+        return f"{longest[0].upper()}{longest[1:]} are busy until the end."
+    return f"Step {k} is the longest, {percent(share)} of it: {longest} are busy until its end."
+
+
+def facts(figures: RegionalCircuitsFigures) -> tuple[Fact, ...]:
+    """Return the figures by key; those without a name are for programs alone."""
+    value, stalls = figures.objective.value, "stalls" if figures.stall_s else ""
+    return (
+        Fact("communication_time_s", "communication time", value, seconds, "transfers and stalls of all steps"),
+        Fact("transfer_s", stalls and "transfers", figures.transfer_s, seconds, card=False),
+        Fact("stall_s", stalls, figures.stall_s, seconds, "waiting for circuits that are reconfigured"),
+        Fact("switch_s", "one electrical switch", figures.switch_s, seconds, "at least, with all interfaces"),
+        Fact("switchings", "", figures.switchings),
+        Fact("topologies", "", [[list(row) for row in topology] for topology in figures.plan.topologies]),
+        Fact("steps", "", [vars(step) for step in figures.steps]),
+    )
+
+
+# Steps.
+
+
+def steps_table(figures: RegionalCircuitsFigures) -> Table:
+    """Return a row for each step."""
+    steps = figures.steps
+    scale = max(max(step.stall_s + step.transfer_s, step.switch_s) for step in steps)
+    columns = (
+        Column("step", "step"),
+        Column("circuits", "circuits"),
+        Column("stall_s", "stall", lambda value: seconds(value) if value else "–", number=True),
+        Column("transfer_s", "transfers", seconds, number=True),
+        Column("of_switch", "of the switch", lambda value: "–" if value is None else ratio(value), number=True),
+        Column("bar", "", html=lambda step: step_bar(step, scale)),
+    )
+    rows = [
+        (k, s.circuits, s.stall_s, s.transfer_s, s.transfer_s / s.switch_s if s.switch_s else None, s)
+        for k, s in enumerate(steps)
+    ]
+    return Table("step_times", columns, rows)
+
+
+def step_bar(step: StepTimes, scale: float) -> Markup:
+    """Draw stall and transfers over a common scale, with a mark at what an electrical switch takes."""
+    shapes, start = [], 0.0
+    for name, css, value in (("stall", "critical", step.stall_s), ("transfers", "mp", step.transfer_s)):
+        if value > 0 and scale > 0:
+            span = {"x": percentage(start / scale), "width": percentage(value / scale), "height": BAR_HEIGHT}
+            shapes.append(element("rect", element("title", f"{name}: {seconds(value)}"), class_=f"c-{css}", **span))
+        start += value
+    if scale > 0:
+        x = percentage(step.switch_s / scale)
+        shapes.append(element("line", class_="boundline", x1=x, x2=x, y1=0, y2=BAR_HEIGHT))
+    return picture(*shapes, label="Time of the step", class_="wide", height=BAR_HEIGHT)
+
+
+# Ports.
+
+
+def ports_blocks(figures: RegionalCircuitsFigures) -> list[Block]:
+    """Return the plot of the ports over time; none where nothing takes any time."""
+    steps, servers = len(figures.steps), figures.problem.servers
+    hidden = [
+        f"The first {shown} of {counted(count, name)} are drawn."
+        for shown, count, name in ((DRAWN_SERVERS, servers, "server"), (DRAWN_STEPS, steps, "step"))
+        if shown < count
+    ]
+    caption = " ".join(["Ports of the optical switch, one above the other; steps follow each other.", *hidden])
+    return [Plot(lambda: ports_plot(figures), caption)] if figures.objective.value > 0 else []
+
+
+def ports_plot(figures: RegionalCircuitsFigures) -> Markup:
+    """Draw what the ports of each server do in every step; ports without a circuit stay empty."""
+    problem, plan, steps = figures.problem, figures.plan, figures.steps[:DRAWN_STEPS]
+    servers, total = min(problem.servers, DRAWN_SERVERS), sum(step.stall_s + step.transfer_s for step in steps)
+    names = [element("text", f"server {server}", x=0, y=HEAD + LANE * server + 15) for server in range(servers)]
+    shapes: list[Markup] = []
+    start, previous = 0.0, None
+    for k, step in enumerate(steps):
+        circuits = Counter({(first, second): count for first, second, count in plan.topologies[step.circuits]})
+        retained = circuits if previous is None else circuits & previous
+        lit, end = start + step.stall_s, start + step.stall_s + step.transfer_s
+        for server in range(servers):
+            used, stay = (sum(count for pair, count in row.items() if server in pair) for row in (circuits, retained))
+            top, height = HEAD + LANE * server, (LANE - GAP) / max(problem.ports[server], 1)
+            tip = f"server {server}, step {k}: {counted(stay, 'circuit')} retained, {used - stay} reconfigured"
+            shapes += [
+                _port_bar(tip, css, (since / total, until / total), top + height * above, height * ports)
+                for css, since, until, above, ports in (
+                    (RETAINED, start, end, 0, stay),
+                    (DARK, start, lit, stay, used - stay),
+                    (RECONFIGURED, lit, end, stay, used - stay),
+                )
+                if until > since and ports
+            ]
+        start, previous = end, circuits
+    height = int(HEAD + LANE * servers)
+    labels = picture(*names, label="Servers", class_="lanes", width=64, height=height)
+    axis = seconds_axis(0.0, total, height) if total > 0 else ()
+    bars = picture(*axis, *shapes, label="Ports of the servers over time", class_="bars", height=height)
+    return element("div", labels, element("div", bars, class_="stretch"), class_="passes")
+
+
+def _port_bar(tip: str, css: str, span: tuple[float, float], y: float, height: float) -> Markup:
+    box = {"x": percentage(span[0]), "width": percentage(span[1] - span[0]), "y": y, "height": height}
+    return element("rect", element("title", tip), class_=f"block f-{css}", **box)
+
+
+# Circuits.
+
+
+def circuits_blocks(figures: RegionalCircuitsFigures) -> list[Block]:
+    """Return a drawing of each topology, and all circuits as a table."""
+    plan = figures.plan
+
+    def drawn(topology: int) -> Callable[[], Markup]:
+        return lambda: topology_plot(figures, topology)
+
+    plots = [
+        Plot(
+            drawn(index),
+            f"Circuits {index}, of {_steps_text(_steps_of(plan, index))}: a line for each, at most eight a pair.",
+        )
+        for index in range(min(len(plan.topologies), DRAWN_TOPOLOGIES))
+    ]
+    columns = (
+        Column("topology", "circuits"),
+        Column("steps", "of", _steps_text),
+        Column("pairs", "pairs of servers: circuits", _pairs_text),
+    )
+    rows = [(index, _steps_of(plan, index), topology) for index, topology in enumerate(plan.topologies)]
+    return [Side(plots), Table("circuits", columns, rows)]
+
+
+def _steps_of(plan: RegionalCircuitsPlan, topology: int) -> list[int]:
+    """Return the steps that have a topology."""
+    return [k for k, index in enumerate(plan.steps) if index == topology]
+
+
+def _steps_text(steps: list[int]) -> str:
+    return ("step " if len(steps) == 1 else "steps ") + ", ".join(map(str, steps))
+
+
+def _pairs_text(topology: Sequence[tuple[int, int, int]]) -> str:
+    """Write the pairs of a topology with their circuits, the first of them."""
+    rows = [f"{first}↔{second}: {count}" for first, second, count in topology[:NAMED_PAIRS]]
+    more = f", and {len(topology) - NAMED_PAIRS} more pairs" if len(topology) > NAMED_PAIRS else ""
+    return (", ".join(rows) + more) or "none"
+
+
+def topology_plot(figures: RegionalCircuitsFigures, topology: int) -> Markup:
+    """Draw circuits by how many ports of the fuller end they take."""
+    problem, used, lines = figures.problem, [0] * figures.problem.servers, []
+    for first, second, count in figures.plan.topologies[topology]:
+        used[first] += count
+        used[second] += count
+        share = count / min(problem.ports[first], problem.ports[second])
+        lines.append(DrawnCircuits(first, second, count, share, f"{first} ↔ {second}: {counted(count, 'circuit')}"))
+    tips = [f"server {k}: {count} of {problem.ports[k]} ports in use" for k, count in enumerate(used)]
+    return circle_of_circuits(lines, tips, f"Circuits between {problem.servers} servers")

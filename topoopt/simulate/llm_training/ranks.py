@@ -1,0 +1,342 @@
+"""Single ranks in an iteration: their passes, and what they compute and send step by step."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.hierarchy_workload import Collective
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import ParallelDimension as D
+from topoopt.core.parallelism import ParallelStrategy, Recompute
+from topoopt.core.pipeline import PassKind, PipelineSchedule
+from topoopt.core.rank_program import CollectiveStep, ComputeStep, MessageStep, RankStep, RankTotals
+from topoopt.simulate.llm_training.costs import ELEMENT, GroupRates
+from topoopt.simulate.llm_training.network.links import rank_coordinates
+from topoopt.simulate.llm_training.network.rates import StagePasses, optimizer_s, stage_times
+from topoopt.simulate.llm_training.step import strategy_orders
+from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.pipeline.orders import PassOrders
+
+TENSOR, CONTEXT, EXPERT, DATA, REPLICAS = "tensor", "context", "expert", "data", "expert-data"
+
+
+@dataclass(frozen=True)
+class GroupCall:
+    """A collective in the group of a family that a rank is in.
+
+    Attributes:
+        exact_bytes: what the model comes to, which need not be whole.
+    """
+
+    family: str
+    collective: Collective
+    exact_bytes: float
+
+    @property
+    def size_bytes(self) -> int:
+        """Whole ones, as messages have them."""
+        return math.ceil(self.exact_bytes)
+
+
+class TrainingPasses:
+    """Costs of all passes of a strategy.
+
+    Attributes:
+        stages: seconds and weights of the stages of the model.
+        exact_hop_bytes: that a rank sends to the next stage, of a micro-batch.
+    """
+
+    def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
+        self._problem, self._strategy = problem, strategy
+        columns = columns_of([strategy], problem.model.layers)
+        rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+        self.stages: StagePasses = stage_times(problem, strategy, rates)
+        self._tokens = strategy.micro_batch * problem.batch.length // strategy.context
+        self._activations = self._tokens * problem.model.hidden * ELEMENT
+        shared = strategy.tensor if strategy.sequence else 1
+        self.exact_hop_bytes = self._activations / shared
+
+    @property
+    def hop_bytes(self) -> int:
+        """Whole bytes, as messages have them."""
+        return math.ceil(self.exact_hop_bytes)
+
+    def compute_us(self, kind: PassKind, stage: int) -> int:
+        """Of a pass, transfers left out; whole microseconds, as traces have them."""
+        return round(self.compute_s(kind, stage) * 1e6)
+
+    def compute_s(self, kind: PassKind, stage: int) -> float:
+        """Of a pass, transfers left out."""
+        seconds, slow = self.stages.passes, self._problem.cluster.slowdown
+        inputs, weights = seconds.inputs[stage] + seconds.again[stage], seconds.weights[stage]
+        value = {
+            PassKind.FORWARD: seconds.forward[stage],
+            PassKind.JOINED: seconds.forward[stage],
+            PassKind.BACKWARD: inputs + weights,
+            PassKind.INPUTS: inputs,
+            PassKind.WEIGHTS: weights,
+        }[kind]
+        return float(slow * value)
+
+    def optimizer_us(self) -> int:
+        """The step, on the fullest rank; whole microseconds."""
+        return round(self.optimizer_s() * 1e6)
+
+    def optimizer_s(self) -> float:
+        """The step, on the fullest rank."""
+        return float(self._problem.cluster.slowdown * optimizer_s(self._problem, self._strategy, self.stages))
+
+    def exchanges(self, kind: PassKind, stage: int) -> tuple[GroupCall, ...]:
+        """Of a pass, behind its computing; gradients of weights are computed by each rank alone."""
+        if kind is PassKind.WEIGHTS:
+            return ()
+        ahead = kind in (PassKind.FORWARD, PassKind.JOINED)
+        calls = [*self._tensor(stage, ahead), *self._context(stage, ahead), *self._expert(stage)]
+        return tuple(call for call in calls if call.size_bytes)
+
+    def _tensor(self, stage: int, ahead: bool) -> Iterator[GroupCall]:
+        s, whole = self._strategy, self._activations
+        layers = int(self.stages.dense[stage] + self.stages.routed[stage])
+        again = 0 if ahead or s.recompute is not Recompute.FULL else layers
+        if s.tensor == 1:
+            return
+        if not s.sequence:
+            yield GroupCall(TENSOR, Collective.ALL_REDUCE, (2 * layers + 2 * again) * whole)
+            return
+        gathers = 2 * layers + 2 * again + (0 if ahead else 2 * layers)
+        yield GroupCall(TENSOR, Collective.ALL_GATHER, gathers * whole / s.tensor)
+        yield GroupCall(TENSOR, Collective.REDUCE_SCATTER, (2 * layers + again) * whole)
+
+    def _context(self, stage: int, ahead: bool) -> Iterator[GroupCall]:
+        s, model = self._strategy, self._problem.model
+        if s.context == 1:
+            return
+        keys = 2.0 * max(model.kv_heads / s.tensor, 1.0) * model.head_size
+        if model.latent is not None:
+            keys = float(model.latent.key_value_rank + model.latent.rotary_size)
+        layers = int(self.stages.dense[stage] + self.stages.routed[stage])
+        own = math.ceil(layers * self._tokens * keys * ELEMENT)
+        yield GroupCall(CONTEXT, Collective.ALL_GATHER, own)
+        if not ahead:
+            yield GroupCall(CONTEXT, Collective.REDUCE_SCATTER, own * s.context)
+
+    def _expert(self, stage: int) -> Iterator[GroupCall]:
+        s, experts = self._strategy, self._problem.model.experts
+        if experts is None or s.expert == 1:
+            return
+        one = int(self.stages.routed[stage]) * self._activations / ELEMENT / s.tensor * experts.per_token
+        there = 1.0 if self._problem.formats.fp8_dispatch else ELEMENT
+        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, one * there)
+        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, one * ELEMENT)
+
+    def gathering(self, stage: int) -> tuple[GroupCall, ...]:
+        """Weights of a stage, which replicas share out."""
+        calls = [
+            GroupCall(family, Collective.ALL_GATHER, float(weights[stage] * ELEMENT / replicas))
+            for family, weights, replicas in self._replicas()
+            if self._strategy.zero and replicas > 1
+        ]
+        return tuple(call for call in calls if call.size_bytes)
+
+    def reducing(self, stage: int) -> tuple[GroupCall, ...]:
+        """Gradients of a stage."""
+        kind = Collective.REDUCE_SCATTER if self._strategy.zero else Collective.ALL_REDUCE
+        size = self._problem.formats.gradient_bytes
+        calls = [
+            GroupCall(family, kind, float(weights[stage] * size))
+            for family, weights, replicas in self._replicas()
+            if replicas > 1
+        ]
+        return tuple(call for call in calls if call.size_bytes)
+
+    def _replicas(self) -> Iterator[tuple[str, np.ndarray, int]]:
+        s = self._strategy
+        yield DATA, self.stages.dense_weights, s.replicas
+        yield REPLICAS, self.stages.expert_weights, s.expert_replicas
+
+
+ENDS = (PassKind.BACKWARD, PassKind.WEIGHTS)
+"""Passes behind which the gradients of weights of a micro-batch are there."""
+
+
+class RankGroups:
+    """Groups of ranks by family, numbered as they are met."""
+
+    def __init__(self, strategy: ParallelStrategy) -> None:
+        at, s = rank_coordinates(strategy), strategy
+        t, c, d, p = (at[one] for one in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
+        place, whole = t + s.tensor * (c + s.context * d), s.expert * s.expert_tensor
+        self._keys = {
+            TENSOR: c + s.context * (d + s.data * p),
+            CONTEXT: t + s.tensor * (d + s.data * p),
+            DATA: t + s.tensor * p,
+            EXPERT: place // whole + s.gpus // s.pipeline // whole * p,
+            REPLICAS: place % whole + whole * p,
+        }
+        self._numbers: dict[tuple[str, int], int] = {}
+        self.members: dict[int, tuple[int, ...]] = {}
+
+    def number(self, family: str, rank: int) -> int:
+        """Of the group that a rank is in."""
+        keys = self._keys[family]
+        key = family, int(keys[rank])
+        if key not in self._numbers:
+            self._numbers[key] = len(self._numbers) + 1
+            self.members[self._numbers[key]] = tuple(np.flatnonzero(keys == keys[rank]).tolist())
+        return self._numbers[key]
+
+
+class _RankWriter:
+    """Steps of one rank: one pass after the other, messages beside them."""
+
+    def __init__(self, rank: int, groups: RankGroups, *, blocking: bool) -> None:
+        self._rank, self._groups, self._blocking = rank, groups, blocking
+        self.made: list[RankStep] = []
+        self._last: tuple[int, ...] = ()
+
+    def compute(self, name: str, time_us: int, after: Iterable[int] = ()) -> None:
+        """After what came before, and more."""
+        self._add(ComputeStep(name, time_us, (*self._last, *after)))
+
+    def collectives(self, calls: Iterable[GroupCall]) -> None:
+        """One after the other."""
+        for call in calls:
+            number = self._groups.number(call.family, self._rank)
+            name = f"{call.family} {call.collective}"
+            self._add(CollectiveStep(name, call.collective, number, call.size_bytes, self._last))
+
+    def receive(self, peer: int, tag: int, size: int) -> list[int]:
+        """A message that a pass waits for."""
+        self.made.append(MessageStep(False, peer, tag, size, ()))
+        return [len(self.made) - 1]
+
+    def send(self, peer: int, tag: int, size: int) -> None:
+        """A message that nothing here waits for, unless the rank does nothing else meanwhile."""
+        self.made.append(MessageStep(True, peer, tag, size, self._last))
+        if self._blocking:
+            self._last = (len(self.made) - 1,)
+
+    def _add(self, one: RankStep) -> None:
+        self._last = (len(self.made),)
+        self.made.append(one)
+
+
+class TrainingProgram:
+    """All that ranks do in one iteration (`topoopt.core.rank_program.RankProgram`)."""
+
+    def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
+        self.strategy, self.costs = strategy, TrainingPasses(problem, strategy)
+        self._numbered = RankGroups(strategy)
+        self._blocking = not problem.overlap.pipeline
+        at = rank_coordinates(strategy)
+        self.stage_of = at[D.PIPELINE]
+        self._row = at[D.TENSOR] + strategy.tensor * (at[D.CONTEXT] + strategy.context * at[D.DATA])
+        self.orders: PassOrders = strategy_orders(problem, strategy)
+
+    @property
+    def groups(self) -> dict[int, tuple[int, ...]]:
+        """Ranks of the groups that the steps and totals made so far name, by number."""
+        return self._numbered.members
+
+    def passes_of(self, rank: int) -> list[tuple[PassKind, int, int]]:
+        """Kind, micro-batch, stage."""
+        own, start = int(self.stage_of[rank]), self.orders.start
+        rows = self.orders.passes[int(start[own]) : int(start[own + 1])]
+        return [(PassKind(kind), i, stage) for kind, i, stage in rows.tolist()]
+
+    def neighbour(self, rank: int, stage: int) -> int | None:
+        """The rank that holds a stage before or behind in the same replica; None: there is none, or itself."""
+        if stage < 0:
+            return None
+        holder = self.orders.rank_of_stage[stage]
+        peer = int(np.flatnonzero((self._row == self._row[rank]) & (self.stage_of == holder))[0])
+        return None if peer == rank else peer
+
+    def steps(self, rank: int) -> list[RankStep]:
+        """Of a rank, in an order in which it can take them."""
+        writer = _RankWriter(rank, self._numbered, blocking=self._blocking)
+        passes, costs = self.passes_of(rank), self.costs
+        in_all = self.strategy.zero >= 3
+        final = {stage: at for at, (kind, _, stage) in enumerate(passes) if kind in ENDS}
+        begun: set[int] = set()
+        for at, (kind, i, stage) in enumerate(passes):
+            ahead = kind in (PassKind.FORWARD, PassKind.JOINED)
+            if kind is not PassKind.WEIGHTS and (in_all or stage not in begun):
+                writer.collectives(costs.gathering(stage))
+            begun.add(stage)
+            source, target = self._ends(rank, kind, stage)
+            place = (2 * i + ahead) * len(self.orders.rank_of_stage)
+            came = [] if source is None else writer.receive(source[0], place + source[1], costs.hop_bytes)
+            name = f"{'forward' if ahead else kind.name.lower()} of micro-batch {i}, stage {stage}"
+            writer.compute(name, costs.compute_us(kind, stage), came)
+            writer.collectives(costs.exchanges(kind, stage))
+            if target is not None:
+                writer.send(target[0], place + stage, costs.hop_bytes)
+            if final[stage] == at or (in_all and kind in ENDS):
+                writer.collectives(costs.reducing(stage))
+        writer.compute("optimizer", costs.optimizer_us())
+        return writer.made
+
+    def _ends(self, rank: int, kind: PassKind, stage: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """Where activations or gradients come from and go to: rank, stage."""
+        if kind is PassKind.WEIGHTS:
+            return None, None
+        before, after = int(self.orders.before[stage]), int(self.orders.after[stage])
+        ends = (before, after) if kind in (PassKind.FORWARD, PassKind.JOINED) else (after, before)
+        peers = [self.neighbour(rank, end) for end in ends]
+        source, target = (None if peer is None else (peer, end) for peer, end in zip(peers, ends, strict=True))
+        return source, target
+
+    def totals(self, rank: int) -> RankTotals:
+        """Of a rank, added up from the counts of its passes."""
+        calls: Counter[tuple[Collective, int, int]] = Counter()
+        sent: Counter[int] = Counter()
+        received: Counter[int] = Counter()
+        compute_us = self.costs.optimizer_us()
+        stages: dict[int, Counter[PassKind]] = defaultdict(Counter)
+        for kind, _, stage in self.passes_of(rank):
+            stages[stage][kind] += 1
+        count = 1 + sum(counts.total() for counts in stages.values())
+        for stage, counts in stages.items():
+            for call, times in self._called(stage, counts):
+                calls[call.collective, self._numbered.number(call.family, rank), call.size_bytes] += times
+            for kind, times in counts.items():
+                compute_us += times * self.costs.compute_us(kind, stage)
+                for end, total in zip(self._ends(rank, kind, stage), (received, sent), strict=True):
+                    if end is not None:
+                        total[end[0]] += times * self.costs.hop_bytes
+                        count += times
+        return RankTotals(rank, count + calls.total(), calls, sent, received, compute_us)
+
+    def _called(self, stage: int, counts: Counter[PassKind]) -> Iterator[tuple[GroupCall, int]]:
+        """Collectives of all passes of a stage, with how often."""
+        for kind, count in counts.items():
+            yield from ((call, count) for call in self.costs.exchanges(kind, stage))
+        in_all, weights = self.strategy.zero >= 3, counts[PassKind.WEIGHTS]
+        gathered, reduced = counts.total() - weights, counts[PassKind.BACKWARD] + weights
+        yield from ((call, gathered if in_all else 1) for call in self.costs.gathering(stage))
+        yield from ((call, reduced if in_all else 1) for call in self.costs.reducing(stage))
+
+
+def program_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> TrainingProgram:
+    """What ranks do in one iteration of a strategy.
+
+    Raises:
+        InputError: its ranks are not told one by one.
+    """
+    problems = []
+    if strategy.schedule is PipelineSchedule.DUALPIPE:
+        text, value = "a stage on two ranks is not written", strategy.schedule.value
+        problems.append(Problem(text, path="plan.strategy.schedule", value=value))
+    if strategy.expert_tensor > 1:
+        text, value = "experts that GPUs share are not written", str(strategy.expert_tensor)
+        problems.append(Problem(text, path="plan.strategy.expert_tensor", value=value, allowed="1"))
+    if problems:
+        raise InputError(problems)
+    return TrainingProgram(problem, strategy)

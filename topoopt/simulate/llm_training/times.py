@@ -1,0 +1,529 @@
+"""Times of iterations, strategies as columns: of ranks, stages and orders of passes, and what no order is below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.leaving import end_if_left
+from topoopt.core.llm_training import LlmTrainingProblem, TrainingDevice
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.core.pipeline import PipelineShape, StageCosts
+from topoopt.native import pipeline
+from topoopt.simulate.llm_training.costs import (
+    CHUNK,
+    DENSE,
+    ELEMENT,
+    EMBEDDING,
+    HEAD,
+    ROUTED,
+    ComputeTimes,
+    GroupRates,
+    LayerTimes,
+    LayerTransfers,
+    bytes_around,
+    in_flight,
+    layer_activations,
+    layer_traffic,
+    layer_transfers,
+    part_weights,
+    state_bytes,
+)
+from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns, with_stages
+from topoopt.simulate.pipeline.orders import BACKWARD, PassOrders
+from topoopt.simulate.pipeline.orders import WEIGHTS as LATE
+from topoopt.simulate.pipeline.periods import Period, grown, periods_compared
+from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders
+from topoopt.simulate.pipeline.timeline import MOST_TICKS, TickCosts
+
+
+@dataclass(frozen=True, eq=False)
+class RankTimes:
+    """Seconds of one micro-batch in all chunks of a rank, one value a strategy.
+
+    Attributes:
+        passes: computing.
+        tensor, context, expert: exposed transfers of the forward pass, and of the backward one.
+    """
+
+    passes: ComputeTimes
+    tensor: tuple[Column, Column]
+    context: tuple[Column, Column]
+    expert: tuple[Column, Column]
+
+    @property
+    def forward(self) -> Column:
+        """F."""
+        return self.passes.forward + self.tensor[0] + self.context[0] + self.expert[0]
+
+    @property
+    def backward(self) -> Column:
+        """B, with what is computed again."""
+        return self.passes.backward + self.passes.again + self.tensor[1] + self.context[1] + self.expert[1]
+
+
+def rank_times(
+    problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns, rates: GroupRates
+) -> tuple[tuple[RankTimes, RankTimes, RankTimes], LayerTransfers]:
+    """Stage times of the first, an inner and the last rank (all the same with one stage)."""
+    model, length = problem.model, problem.batch.length
+    times = LayerTimes(model, device, problem.formats, columns, length)
+    traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
+    moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
+    alone = columns.pipeline == 1
+    dense = times.layer(expert_layer=False)
+    routed = dense if model.experts is None else times.layer(expert_layer=True)
+    embedding, head = times.embedding(), times.head()
+    fixed = columns.chunks * device.reached.chunk_us * 1e-6
+    chunk = ComputeTimes(fixed, fixed, np.zeros_like(fixed), np.zeros_like(fixed))
+    none = ComputeTimes(*(np.zeros_like(columns.tensor),) * 4)
+    first_dense = 0 if model.experts is None else model.experts.dense_layers
+    both = columns.scheduled(S.DUALPIPE, S.DUALPIPE_V)
+    found = []
+    for rank, load in enumerate((columns.first_layers, columns.inner_layers, columns.last_layers)):
+        first, last = alone | (rank == 0), alone | (rank == 2)
+        plain = np.where(first, np.minimum(first_dense, load), 0.0)
+        further = np.where(last, float(model.mtp_layers), 0.0)
+        count = load - plain + further
+        passes = none.plus(routed, count).plus(dense, plain)
+        passes = passes.plus(embedding, first).plus(head, last * (1.0 + model.mtp_layers)).plus(chunk)
+        layers = load + further
+        exchange = count * moved.expert
+        passes = passes.scaled(np.where(both & (columns.expert > 1), 1.0 / (1.0 - EXCHANGE_SHARE), 1.0))
+        hidden = np.where(both, np.minimum(2.0 * exchange, passes.forward + passes.backward), 0.0) / 2.0
+        found.append(
+            RankTimes(
+                passes,
+                (layers * moved.tensor[0], layers * (moved.tensor[1] + moved.tensor[2])),
+                (layers * moved.context[0], layers * moved.context[1]),
+                (exchange - hidden, exchange - hidden),
+            )
+        )
+    return (found[0], found[1], found[2]), moved
+
+
+def parts_of_stages(
+    problem: LlmTrainingProblem, parts: StageParts, layers: Ints
+) -> tuple[Floats, Floats, Bools, Ints, int, int, bool]:
+    """Parts and layers as `native.pipeline` takes them.
+
+    Args:
+        layers: int64[R, stages].
+    """
+    model = problem.model
+    dense = model.layers if model.experts is None else model.experts.dense_layers
+    count, kinds, spans = parts.seconds.shape
+    seconds, own = parts.seconds.reshape(count, kinds * spans), np.ascontiguousarray(layers)
+    return seconds, parts.exchange, parts.hidden, own, dense, model.mtp_layers, model.experts is not None
+
+
+def stage_tables(problem: LlmTrainingProblem, parts: StageParts, layers: Ints) -> Floats:
+    """float64[7, stages, R] of strategies of as many stages: spans of `stage_parts` up to STEP, and layers.
+
+    Args:
+        layers: int64[R, stages].
+    """
+    tables = pipeline.stage_tables(*parts_of_stages(problem, parts, layers))
+    return tables.reshape(parts.seconds.shape[2], *layers.T.shape)
+
+
+def stages_of(problem: LlmTrainingProblem, columns: StrategyColumns) -> Ints:
+    """int64[R, most stages], layers of every stage of strategies."""
+    if columns.stages is not None:
+        return columns.stages
+    shape = columns.pipeline, columns.chunks, columns.first_layers, columns.last_layers
+    p, v, first, last = (part.astype(np.int64) for part in shape)
+    return pipeline.even_stages(problem.model.layers, p, v, first, last)
+
+
+EXCHANGE_SHARE = 20 / 132
+"""Part of the processors of a GPU that an exchange of tokens takes while it is hidden (arXiv:2412.19437, 3.2.2)."""
+
+OPTIMIZER_BYTES = 30.0
+"""Moved for a weight: gradient, master weight and moments read, the latter three and the weight written."""
+
+FORWARD, INPUTS, WEIGHTS, REDUCED, GATHERED, STEP, COMPUTE = range(7)
+"""Of a kind of part: seconds of its passes (what is computed again among INPUTS), of reducing its gradients, gathering
+its weights, the optimizer; and of all its computing but what is computed again."""
+
+
+@dataclass(frozen=True, eq=False)
+class StageParts:
+    """One value a strategy.
+
+    Attributes:
+        seconds: float64[R, 5, 7], of each kind of part.
+        exchange: of tokens, in each direction of a layer with experts.
+        hidden: whether computing of the other micro-batches hides exchanges.
+        hop: to the next stage.
+        iteration: what an iteration costs anyway.
+    """
+
+    seconds: Floats
+    exchange: Column
+    hidden: Bools
+    hop: Column
+    iteration: float
+
+    def rows(self, rows: Ints) -> StageParts:
+        """Of these strategies;"""
+        return StageParts(self.seconds[rows], self.exchange[rows], self.hidden[rows], self.hop[rows], self.iteration)
+
+
+def stage_parts(
+    problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns, rates: GroupRates
+) -> StageParts:
+    """Parts of the stages of strategies, by the rates of their groups."""
+    model, length = problem.model, problem.batch.length
+    times = LayerTimes(model, device, problem.formats, columns, length)
+    traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
+    moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
+    count, slow = len(columns.tensor), problem.cluster.slowdown
+    hidden = columns.scheduled(*BOTH_ENDS) & (columns.expert > 1)
+    scale = slow * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
+    seconds = np.zeros((count, 5, 7))
+    dense = times.layer(expert_layer=False)
+    routed = dense if model.experts is None else times.layer(expert_layer=True)
+    fixed, zero = np.full(count, device.reached.chunk_us * 1e-6), np.zeros(count)
+    predicted = 1.0 + model.mtp_layers
+    head = times.head()
+    kinds = (dense, routed, times.embedding(), head.scaled(np.full(count, predicted)))
+    for kind, one in enumerate((*kinds, ComputeTimes(fixed, fixed, zero, zero))):
+        seconds[:, kind, FORWARD] = scale * one.forward
+        seconds[:, kind, INPUTS] = scale * (one.inputs + one.again)
+        seconds[:, kind, WEIGHTS] = scale * one.weights
+        seconds[:, kind, COMPUTE] = scale * (one.forward + one.backward)
+    for kind in (DENSE, ROUTED):
+        seconds[:, kind, FORWARD] += slow * (moved.tensor[0] + moved.context[0])
+        seconds[:, kind, INPUTS] += slow * (moved.tensor[1] + moved.tensor[2] + moved.context[1])
+    _of_weights(problem, device, columns, rates, seconds)
+    return StageParts(seconds, slow * moved.expert, hidden, slow * moved.hop, slow * device.reached.iteration_ms * 1e-3)
+
+
+def _of_weights(
+    problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns, rates: GroupRates, seconds: Floats
+) -> None:
+    """Reducing, gathering and the step: of ZeRO 3, which does both in every pass, of one micro-batch."""
+    moving = device.memory_gbytes_per_s * device.reached.memory * 1e9
+    slow, gradient = problem.cluster.slowdown, problem.formats.gradient_bytes
+    none, shared = columns.zero == 0, columns.zero >= 1
+    weights = part_weights(problem, columns)
+    shared_out = (columns.replicas, rates.data), (columns.expert_replicas, rates.expert_data)
+    for place, (ranks, rate) in enumerate(shared_out):
+        ring = slow * (ranks - 1) / np.maximum(ranks, 1.0) / rate
+        reduced = np.where(none, 2.0, 1.0) * gradient * ring
+        gathered = np.where(none, 0.0, np.where(columns.zero >= 3, 2.0, 1.0)) * ELEMENT * ring
+        step = slow * OPTIMIZER_BYTES / moving / np.where(shared, np.maximum(ranks, 1.0), 1.0)
+        for kind, own in enumerate(weights):
+            seconds[:, kind, REDUCED] += own[place] * reduced
+            seconds[:, kind, GATHERED] += own[place] * gathered
+            seconds[:, kind, STEP] += own[place] * step
+
+
+def with_balanced(problem: LlmTrainingProblem, columns: StrategyColumns, chosen: Bools) -> StrategyColumns:
+    """Strategies, the layers of some balanced by their seconds on an ideal switch.
+
+    Args:
+        columns: layers as even as can be, or with short ends.
+        chosen: bool[R], those that are balanced, of several stages; where no division fits their layers stay.
+    """
+    stages, rows = stages_of(problem, columns), np.flatnonzero(chosen)
+    own = columns.rows(rows)
+    parts = stage_parts(problem, problem.device, own, GroupRates.of(problem.cluster, problem.device.reached, own))
+    m = problem.batch.sequences / own.data / own.micro_batch
+    ranks = np.arange(own.pipeline.max())
+    flight = np.stack([in_flight(own, m, np.full_like(m, rank)) for rank in ranks], axis=1)
+    usable, experts = problem.cluster.usable_bytes, problem.model.experts
+    stages[rows] = pipeline.balanced_stages(
+        np.stack([own.pipeline, own.chunks], axis=1).astype(np.int64),
+        _seconds(problem, parts),
+        _bytes(problem, own),
+        flight,
+        np.inf if usable is None else float(usable),
+        problem.model.layers,
+        0 if experts is None else experts.dense_layers,
+        stages[rows],
+    )
+    return with_stages(columns, stages)
+
+
+def _seconds(problem: LlmTrainingProblem, parts: StageParts) -> Floats:
+    """float64[R, 5]: of a layer without experts and one with them, of what each chunk costs, and what the first and the
+    last rank have beside."""
+    passes = parts.seconds[:, :, [FORWARD, INPUTS, WEIGHTS]].sum(axis=2)
+    routed = passes[:, ROUTED] + 2.0 * parts.exchange if problem.model.experts is not None else passes[:, ROUTED]
+    last = passes[:, HEAD] + problem.model.mtp_layers * routed
+    return np.stack([passes[:, DENSE], routed, passes[:, CHUNK], passes[:, EMBEDDING], last], axis=1)
+
+
+def _bytes(problem: LlmTrainingProblem, columns: StrategyColumns) -> Floats:
+    """float64[R, 6]: state of a layer without experts and of one with them, activations of a layer and micro-batch, and
+    what every, the first and the last rank have beside."""
+    model, formats = problem.model, problem.formats
+    weights = part_weights(problem, columns)
+    state = [np.add.reduce(state_bytes(columns, formats, weights[kind])) for kind in (DENSE, ROUTED, EMBEDDING, HEAD)]
+    length, experts = problem.batch.length, model.experts is not None
+    kept = layer_activations(model, formats, columns, length, expert_layer=experts)
+    whole, logits = bytes_around(model, formats, columns, length)
+    last = state[HEAD] + model.mtp_layers * state[ROUTED] + logits
+    return np.stack([state[DENSE], state[ROUTED], kept, whole, state[EMBEDDING], last], axis=1)
+
+
+def order_bounds(problem: LlmTrainingProblem, columns: StrategyColumns, parts: StageParts) -> Column:
+    """Seconds, one value a strategy; layers as `columns` has them."""
+    m = problem.batch.sequences / columns.data / columns.micro_batch
+    shape = np.stack([columns.schedule, columns.pipeline, columns.chunks, m, columns.zero], axis=1).astype(
+        np.int64, order="C"
+    )
+    bounds = pipeline.order_bounds(
+        *parts_of_stages(problem, parts, stages_of(problem, columns)),
+        shape,
+        parts.hop,
+        problem.overlap.data,
+        not problem.overlap.pipeline,
+    )
+    return bounds + parts.iteration
+
+
+ZB_HELD, ZB_LATE = 34.0, 32.0
+"""Bytes over s b h that a forward pass leaves behind, and that of it which gradients of weights wait for
+(arXiv:2401.10241, table 2); whole numbers, so that room is what it is."""
+
+PLANNED_DIGITS = 9
+"""Of the times that an order is planned with: as many as rounding leaves alone."""
+
+FINEST_BITS = 1000.0
+"""Ticks are no finer than this power of two, where nothing takes any time."""
+
+
+@dataclass(frozen=True)
+class OrderShape:
+    """What an order and what is exchanged around it depend on, but for how long passes take."""
+
+    schedule: S
+    pipeline: int
+    chunks: int
+    micro_batches: int
+    zero: int
+
+    @property
+    def stages(self) -> int:
+        """Of the model."""
+        return self.pipeline * self.chunks
+
+    @property
+    def paired(self) -> bool:
+        """Whether ranks hold one stage of either half: of two copies of the model (DualPipe), or in the V shape."""
+        return self.schedule in BOTH_ENDS
+
+    def home(self) -> Ints:
+        """int64[stages]: the rank of each; of DualPipe, where two ranks hold the same two, the first of them."""
+        stage = np.arange(self.stages)
+        return np.minimum(stage, self.stages - 1 - stage) if self.paired else stage % self.pipeline
+
+
+@dataclass(frozen=True, eq=False)
+class OrderTimes:
+    """Seconds, one value a strategy.
+
+    Attributes:
+        passes: until the last pass ends, weights being there from the begin.
+        exchanged: how much later gradients are reduced, weights being gathered before.
+        step: of the optimizer.
+    """
+
+    passes: Floats
+    exchanged: Floats
+    step: Floats
+
+    @property
+    def total(self) -> Floats:
+        """Of an iteration, but for what each costs anyway."""
+        return self.passes + self.exchanged + self.step
+
+
+def order_times(
+    problem: LlmTrainingProblem, shape: OrderShape, tables: Floats, hop: Floats, planned: tuple[Floats, Floats] | None
+) -> OrderTimes:
+    """Follow the passes of strategies of one shape.
+
+    Args:
+        tables: float64[7, stages, R], of their stages.
+        hop: float64[R].
+        planned: the same two on an ideal switch, for orders that are planned; None: these are they.
+    """
+    hop = hop if shape.pipeline > 1 else np.zeros_like(hop)
+    count = tables.shape[2]
+    passes, ends = np.empty(count), np.empty(count)
+    if shape.schedule is S.ZB_2P:
+        known, known_hop = (tables, hop) if planned is None else planned
+        for one in range(count):
+            end_if_left()
+            here = slice(one, one + 1)
+            rounded = _rounded(known[:, :, one], known_hop[one])
+            orders, program = _planned_program(shape, not problem.overlap.pipeline, *rounded)
+            own = np.ascontiguousarray(tables[:, :, here])
+            passes[here], ends[here], _ = _followed(problem, shape, orders, program, None, own, hop[here])
+    else:
+        left, period = np.arange(count), _period(shape)
+        while len(left):
+            few = shape.micro_batches if period is None else period.few
+            orders, program = _program(replace(shape, micro_batches=few, zero=0), not problem.overlap.pipeline)
+            own = np.ascontiguousarray(tables[:, :, left])
+            passes[left], ends[left], proven = _followed(problem, shape, orders, program, period, own, hop[left])
+            left, period = left[~proven], period and grown(period, shape.micro_batches)
+    step, shown = pipeline.rank_costs(
+        _flat(tables), shape.pipeline, shape.chunks, shape.micro_batches, shape.zero >= 3, problem.overlap.data,
+        shape.paired,
+    )  # fmt: skip
+    return OrderTimes(passes, np.maximum(ends - passes, 0.0) + shown, step)
+
+
+def _period(shape: OrderShape) -> Period | None:
+    find = SCHEDULES[shape.schedule].period
+    return None if find is None else find(PipelineShape(shape.pipeline, shape.micro_batches, shape.chunks))
+
+
+@lru_cache(maxsize=64)
+def _program(shape: OrderShape, blocking: bool) -> tuple[PassOrders, pipeline.PassProgram]:
+    orders = _fixed(shape)
+    return orders, orders.program(blocking=blocking)
+
+
+def _fixed(shape: OrderShape) -> PassOrders:
+    """Of a schedule whose order is a rule."""
+    sizes = PipelineShape(shape.pipeline, shape.micro_batches, shape.chunks)
+    ticks = TickCosts.of(StageCosts.uniform(sizes, 1.0, 1.0, 1.0), shape.micro_batches)
+    return pass_orders(shape.schedule, sizes, ticks, PipelineMemory.usual(shape.stages))
+
+
+Rounded = tuple[bytes, float]
+"""Ticks of the passes, float64[3, stages], and of a hop: what an order is planned from."""
+
+
+def _rounded(table: Floats, hop: float) -> Rounded:
+    passes = table[[FORWARD, INPUTS, WEIGHTS]]
+    digits = PLANNED_DIGITS - 1 - int(np.floor(np.log10(max(passes.max(), hop))))
+    return np.rint(passes * 10.0**digits).tobytes(), float(np.rint(hop * 10.0**digits))
+
+
+@lru_cache(maxsize=8)
+def _planned_program(
+    shape: OrderShape, blocking: bool, passes: bytes, hop: float
+) -> tuple[PassOrders, pipeline.PassProgram]:
+    """Kept: a strategy is followed on one network after the other by the same order."""
+    orders = _planned(shape, passes, hop)
+    return orders, orders.program(blocking=blocking)
+
+
+def _planned(shape: OrderShape, passes: bytes, hop: float) -> PassOrders:
+    """The order that the greedy rounds come to."""
+    forward, inputs, weights = np.frombuffer(passes).reshape(3, -1)
+    costs = StageCosts(forward, inputs, weights, hop)
+    ticks, sizes = TickCosts.of(costs, shape.micro_batches), PipelineShape(shape.pipeline, shape.micro_batches)
+    held = np.full(shape.stages, ZB_HELD)
+    return pass_orders(S.ZB_2P, sizes, ticks, PipelineMemory(held, np.full(shape.stages, ZB_LATE)))
+
+
+def shape_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> OrderShape:
+    """Of the order of the passes of a strategy."""
+    m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
+    return OrderShape(strategy.schedule, strategy.pipeline, strategy.chunks, m, strategy.zero)
+
+
+def orders_of(shape: OrderShape, table: Floats, hop: float) -> PassOrders:
+    """The order of all passes of a strategy.
+
+    Args:
+        table, hop: on an ideal switch, for orders that are planned.
+    """
+    return _planned(shape, *_rounded(table, hop)) if shape.schedule is S.ZB_2P else _fixed(shape)
+
+
+def _followed(
+    problem: LlmTrainingProblem,
+    shape: OrderShape,
+    orders: PassOrders,
+    program: pipeline.PassProgram,
+    period: Period | None,
+    tables: Floats,
+    hop: Floats,
+) -> tuple[Floats, Floats, Bools]:
+    """Seconds until the last pass ends, and until the last gradient is reduced; whether that is proven for all.
+
+    The second are with weights gathered first, the first are not: both are run side by side.
+    """
+    count, hiding = tables.shape[2], problem.overlap.data
+    ready = np.zeros((shape.stages, 2 * count))
+    if shape.zero < 3:
+        ready[:, count:] = pipeline.ready_times(_flat(tables), shape.home(), hiding)
+    both, twice = np.concatenate([tables[: WEIGHTS + 1]] * 2, axis=2), np.concatenate([hop, hop])
+    total = (both.sum(axis=(0, 1)) + 2.0 * shape.stages * twice) * shape.micro_batches + ready.sum(axis=0)
+    scale = np.exp2(np.minimum(np.floor(np.log2(MOST_TICKS / total)), FINEST_BITS))
+    ticks, first_ready, hops = np.rint(both * scale), np.rint(ready * scale), np.rint(twice * scale)
+    last, windows = orders.start[1:] - 1, np.zeros((2, 0), dtype=np.int64)
+    final = np.flatnonzero(np.isin(orders.passes[:, 0], (BACKWARD, LATE)))
+    done = np.full(len(orders.rank_of_stage), -1, dtype=np.int64)
+    done[orders.passes[final, 2]] = final
+    if period is not None:
+        windows = np.stack([rows.ravel() for rows in periods_compared(period, orders.start)])
+    places = np.concatenate([last, done, windows[0], windows[1]])
+    copies = np.tile(first_ready, (orders.copies, 1))
+    ends = program.ends(ticks[FORWARD], ticks[INPUTS], ticks[WEIGHTS], hops, copies, places)
+    p, stages = orders.ranks, len(done)
+    later, proven = np.zeros(2 * count), np.ones(count, dtype=bool)
+    if period is not None:
+        shift = ends[p + stages + windows.shape[1] :] - ends[p + stages : p + stages + windows.shape[1]]
+        same = (shift == shift[0]).all(axis=0)
+        proven = same[:count] & same[count:]
+        later = shift[0] * ((shape.micro_batches - orders.micro_batches) // period.batches)
+    passes = (ends[:p].max(axis=0) + later) / scale
+    of_stage = ends[p : p + stages].reshape(orders.copies, -1, 2 * count).max(axis=0)
+    done_s = np.ascontiguousarray(((of_stage + later) / scale)[:, count:])
+    split = bool((orders.passes[:, 0] == LATE).any())
+    reduced = np.zeros(count)
+    if shape.zero < 3:
+        reduced = pipeline.reduced_times(_flat(tables), done_s, shape.home(), split, hiding)
+    return passes[:count], np.maximum(passes[count:], reduced), proven
+
+
+def _flat(tables: Floats) -> Floats:
+    """float64[7 stages, R], as `native.pipeline` takes them."""
+    spans, stages, count = tables.shape
+    return tables.reshape(spans * stages, count)
+
+
+def iteration_times(
+    problem: LlmTrainingProblem,
+    device: TrainingDevice,
+    columns: StrategyColumns,
+    rates: GroupRates | None = None,
+) -> Column:
+    """Seconds, one value a strategy that obeys the rules.
+
+    Args:
+        rates: of their groups; None: of an ideal switch.
+    """
+    ideal = GroupRates.of(problem.cluster, device.reached, columns)
+    own = stage_parts(problem, device, columns, ideal if rates is None else rates)
+    planned = None if rates is None else stage_parts(problem, device, columns, ideal)
+    m = problem.batch.sequences / columns.data / columns.micro_batch
+    keys = np.stack([columns.schedule, columns.pipeline, columns.chunks, m, columns.zero >= 3], axis=1).astype(np.int64)
+    found = np.empty(len(keys))
+    shapes, group = np.unique(keys, axis=0, return_inverse=True)
+    layers = stages_of(problem, columns)
+    order = np.argsort(group.ravel(), kind="stable")
+    for key, rows in zip(shapes.tolist(), np.split(order, np.cumsum(np.bincount(group.ravel()))[:-1]), strict=True):
+        end_if_left()
+        schedule, p, v, micro_batches, all_passes = key
+        shape = OrderShape(tuple(S)[schedule], p, v, micro_batches, 3 if all_passes else 0)
+        tables = stage_tables(problem, own.rows(rows), layers[rows, : p * v])
+        known = None
+        if planned is not None and shape.schedule is S.ZB_2P:
+            known = stage_tables(problem, planned.rows(rows), layers[rows, : p * v]), planned.hop[rows]
+        found[rows] = order_times(problem, shape, tables, own.hop[rows], known).total
+    return found + own.iteration

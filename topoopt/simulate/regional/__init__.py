@@ -1,1 +1,0 @@
-"""Circuits of a region beside an electrical network: what traffic takes on them."""

@@ -1,0 +1,674 @@
+"""Rails whose circuits are set anew inside a step: ports of the stages, the step followed on them, and its bounds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from topoopt.core.arrays import Floats
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import FabricPlan, ShapeOutcome, ShapeVerdict
+from topoopt.core.parallelism import ParallelDimension as D
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.switched_step import Boundary
+from topoopt.core.switching import PortSplit, PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
+from topoopt.core.verdict import Tolerance, beats
+from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.llm_training.bounds import BeyondWorkError, WorkBudget
+from topoopt.verify.llm_training.costs import (
+    DimensionRates,
+    GpuSeconds,
+    dense_layers,
+    fixed_seconds,
+    ideal_rates,
+    latency,
+    near,
+    servers_met,
+    stage_rows,
+    transfers_of,
+)
+from topoopt.verify.llm_training.iteration import Orders, Pass, planned_order, ruled_orders
+from topoopt.verify.llm_training.space import BIDIRECTIONAL, Records, records_of, row_of
+
+MAX_PASSES = 400_000
+"""Passes that are followed to show that no plan is faster; a bound that takes more is left out."""
+
+EVENTS_OF_PASS = 5.0
+"""Events of a check that following one pass takes."""
+
+SLACK = Tolerance.LONG_SUMS.relative
+
+NEVER = float("-inf")
+
+
+def derived_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings) -> RailJob:
+    """Return what the rails see of an iteration of a strategy that states its layers."""
+    r, slow, p, zero3 = records_of([row_of(strategy)]), problem.cluster.slowdown, strategy.pipeline, strategy.zero == 3
+    rates, (local, experts) = ideal_rates(problem, r), near(problem, r)
+    layers = np.array(strategy.stage_layers, dtype=np.float64)[:, None]
+    rows, sent = stage_rows(problem, r, layers, rates), transfers_of(problem, r, rates)
+    servers = round(strategy.data * strategy.context / float((local[D.DATA] * local[D.CONTEXT])[0]))
+    expert_servers = round(strategy.expert * strategy.expert_tensor / float(experts[0]))
+    ends = np.cumsum(strategy.stage_layers)
+    routed = np.diff(np.maximum(ends, dense_layers(problem.model)), prepend=dense_layers(problem.model))
+    routed[-1] += problem.model.mtp_layers * (problem.model.experts is not None)
+    inside = PortUse.EXPERT if expert_servers > 1 and routed.any() else None
+    if zero3 and servers > 1 and inside is None:
+        inside = PortUse.DATA
+    gpu_gbps = problem.cluster.degree * problem.cluster.link_gbps / problem.cluster.gpus_per_server
+    away = slow * routed * float(sent.expert[0]) * (inside is PortUse.EXPERT)
+    start, exchange = latency(problem, rates.stage_hops), None
+    if inside is PortUse.EXPERT:
+        exchange = _tokens(problem, r, rates, routed.tolist())
+    elif inside is PortUse.DATA:  # weights come in a forward pass, and in a backward one, where gradients go too
+        pairs = zip(rows.reduced[:, 0].tolist(), rows.gathered[:, 0].tolist(), strict=True)
+        hidden = problem.overlap.data
+        exchange = tuple(RailExchange((w / 2, w / 2 + out), 0.0, 0.0, 0.0, 0.0, hidden) for out, w in pairs)
+    return RailJob(
+        schedule=strategy.schedule,
+        ranks=p,
+        chunks=strategy.chunks,
+        micro_batches=problem.batch.sequences // (strategy.data * strategy.micro_batch),
+        forward_s=_listed(rows.forward[:, 0] - away),
+        inputs_s=_listed(rows.inputs[:, 0] - away),
+        weights_s=_listed(rows.weights[:, 0]),
+        exchange=exchange,
+        inside=inside,
+        hop_s=(slow * start, slow * (float(sent.hop[0]) - start)) if p > 1 else (0.0, 0.0),
+        layers=tuple(round(n) for n in rows.layers[:, 0].tolist()),
+        reduced_s=_listed((rows.reduced / rows.layers)[:, 0] * (not zero3)),
+        gathered_s=_listed((rows.gathered / rows.layers)[:, 0] * (not zero3)),
+        optimizer_s=max(float(rows.step[rank::p, 0].sum()) for rank in range(p)) + fixed_seconds(problem),
+        blocking=p > 1 and not problem.overlap.pipeline,
+        overlapped=problem.overlap.data,
+        data_servers=servers,
+        expert_servers=expert_servers if inside is PortUse.EXPERT else 1,
+        ports=settings.ports,
+        circuit_share=(settings.port_gbps or gpu_gbps) / gpu_gbps,
+    )
+
+
+def _listed(values: Floats) -> tuple[float, ...]:
+    return tuple(values.tolist())
+
+
+def _tokens(
+    problem: LlmTrainingProblem, r: Records, rates: DimensionRates, routed: list[int]
+) -> tuple[RailExchange, ...]:
+    experts = problem.model.experts
+    assert experts is not None
+    token = 2.0 * r.b * problem.batch.length / r.c * problem.model.hidden / r.t
+    token = token * (1.5 if problem.formats.fp8_dispatch else 2.0)
+    servers = r.x * r.y / near(problem, r)[1]
+    crossing = float((token * servers_met(problem, float(servers[0])) * (1.0 - 1.0 / servers) / rates.expert)[0])
+    within = float((token * experts.per_token * (1.0 - 1.0 / r.x) / rates.inside)[0])
+    fixed = 2.0 * latency(problem, rates.expert_hops)
+    head, tail = (problem.cluster.slowdown * float(part[0]) for part in GpuSeconds(problem, r).attention())
+    shown = [problem.cluster.slowdown * (1.0 - problem.overlap.expert) * n for n in routed]
+    return tuple(
+        RailExchange((s * crossing,) * 2, s * within, s * fixed, head * min(1, n), tail * min(1, n))
+        for s, n in zip(shown, routed, strict=True)
+    )
+
+
+def refusal(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings) -> str:
+    """Return why a strategy cannot be on rails; empty: it can."""
+    local, experts = near(problem, records_of([row_of(strategy)]))
+    for dimension in (D.TENSOR, D.CONTEXT):
+        if float(local[dimension][0]) < getattr(strategy, dimension.value) * (1 - 1e-9):
+            return f"rails split a {dimension.value} group"
+    if float(local[D.PIPELINE][0]) > 1:
+        return "a server holds several stages"
+    if strategy.schedule in BIDIRECTIONAL:
+        return "a rank holds two copies of stages"
+    if strategy.zero == 3 and strategy.expert * strategy.expert_tensor > float(experts[0]) * (1 + 1e-9):
+        return "weights and tokens cross the rail in the same pass"
+    job = derived_job(problem, strategy, settings)
+    short = [use.value for rank in range(job.ranks) for use, n in carried(job, rank).items() if n > job.ports]
+    return f"too few ports for {short[0]}" if short else ""
+
+
+# Ports
+
+
+@dataclass(frozen=True)
+class PortRates:
+    """Parts of the rate of a GPU: to a neighbour, round a ring, of what passes exchange."""
+
+    hop: float
+    ring: float
+    inside: float
+
+    def no_slower(self, other: PortRates) -> bool:
+        """Return whether no rate is lower."""
+        return self.hop >= other.hop and self.ring >= other.ring and self.inside >= other.inside
+
+
+WHOLE = PortRates(1.0, 1.0, 1.0)
+
+
+def carried(job: RailJob, rank: int) -> dict[PortUse, int]:
+    """Return the fewest ports for each thing that a stage exchanges over the rail: ports come in such numbers."""
+    units = {}
+    if job.ranks > 1:
+        units[PortUse.PIPELINE] = 1 if job.ranks == 2 or (job.chunks == 1 and rank in (0, job.ranks - 1)) else 2
+    if job.data_servers > 1 and (job.reduces or job.inside is PortUse.DATA):
+        units[PortUse.DATA] = min(job.data_servers - 1, 2)
+    if job.inside is PortUse.EXPERT:
+        units[PortUse.EXPERT] = min(job.expert_servers - 1, 2)
+    return units
+
+
+def ring(servers: int, ports: int, share: float) -> float:
+    """Return the rate both ways round: two directions for each pair of ports; each port joins two servers."""
+    return min(1.0, ports * share) if servers == 2 else min(1.0, ports // 2 * 2 * share)
+
+
+def crowded_ring(servers: int, ports: int, share: float) -> float:
+    """Return the same for bytes that go to all others alike, over an arc of the shorter way round."""
+    if servers == 2:
+        return min(1.0, ports * share)
+    distance = sum(min(step, servers - step) for step in range(1, servers)) / (servers - 1)
+    return min(1.0, ports // 2 * 2 * share / distance)
+
+
+def rates_of(job: RailJob, rank: int, ports: StagePorts) -> PortRates:
+    """Return the rates on a plan of ports."""
+    neighbours, inside = carried(job, rank).get(PortUse.PIPELINE, 0), 1.0
+    hop = min(1.0, ports.pipeline.pipeline // neighbours * job.circuit_share) if neighbours else 1.0
+    reduced = ring(job.data_servers, ports.data.data, job.circuit_share) if job.reduces else 1.0
+    if job.inside is PortUse.EXPERT:
+        inside = crowded_ring(job.expert_servers, ports.inside.expert, job.circuit_share)
+    elif job.inside is PortUse.DATA:
+        inside = ring(job.data_servers, ports.inside.data, job.circuit_share)
+    return PortRates(hop, reduced, inside)
+
+
+def port_error(job: RailJob, rank: int, ports: StagePorts) -> str:
+    """Return why a plan of ports cannot be; empty: it can."""
+    units = carried(job, rank)
+    for split in (ports.pipeline, ports.inside, ports.data):
+        if split.total > job.ports:
+            return f"{split.total} circuits end at {job.ports} ports"
+        for use in PortUse:
+            if split.of(use) and (use not in units or split.of(use) % units[use]):
+                return f"{split.of(use)} ports serve {use.value}, which takes multiples of {units.get(use, 0)}"
+    for split, use, needed in (
+        (ports.pipeline, PortUse.PIPELINE, job.ranks > 1),
+        (ports.inside, job.inside or PortUse.PIPELINE, job.inside is not None),
+        (ports.data, PortUse.DATA, job.reduces),
+    ):
+        if needed and not split.of(use):
+            return f"no port serves {use.value}"
+    if (job.inside is None or job.ranks == 1) and ports.inside != ports.pipeline:
+        return "ports change inside passes that exchange nothing, or between passes that send nothing"
+    if job.inside is None and job.ranks == 1 and job.reduces and ports.pipeline != ports.data:
+        return "ports change where nothing but gradients is exchanged"
+    return ""
+
+
+def all_plans(job: RailJob, rank: int) -> list[StagePorts]:
+    """Return every plan of a stage, without those that leave a port to no use."""
+    units = carried(job, rank)
+    counts = [range(0, job.ports + 1, units[use]) if use in units else (0,) for use in PortUse]
+    splits = [PortSplit(*row) for row in itertools.product(*counts) if sum(row) <= job.ports]
+    splits = [split for split in splits if all(split.total + unit > job.ports for unit in units.values())]
+    several = job.inside is not None and job.ranks > 1
+    rows = itertools.product(splits, splits if several else [None], splits if job.reduces else [None])
+    plans = {StagePorts(first, second or first, third or second or first) for first, second, third in rows}
+    return [ports for ports in plans if not port_error(job, rank, ports)]
+
+
+def _undominated(job: RailJob, rank: int) -> list[StagePorts]:
+    """Return the plans that can be fastest: of two that set ports at the same points the one of higher rates."""
+    best: dict[tuple[bool, ...], list[tuple[PortRates, StagePorts]]] = {}
+    for ports in all_plans(job, rank):
+        last = ports.pipeline if rank and job.inside is not None else ports.inside
+        begin, rates = ports.data if job.reduces else last, rates_of(job, rank, ports)
+        sets = begin != ports.pipeline, begin != ports.inside, ports.inside != ports.pipeline, last != ports.data
+        rows = best.setdefault(sets, [])
+        if not any(other.no_slower(rates) for other, _ in rows):
+            best[sets] = [row for row in rows if not rates.no_slower(row[0])] + [(rates, ports)]
+    return [ports for rows in best.values() for _, ports in rows]
+
+
+# The step, followed pass by pass: a rank goes on as soon as all it waits for has a time
+
+
+def orders_of(job: RailJob) -> Orders:
+    """Return the passes of every rank; ZB-2P is planned with times at the full rate of a GPU."""
+    if job.schedule is not PipelineSchedule.ZB_2P:
+        return ruled_orders(job.schedule, job.ranks, job.chunks, job.micro_batches)
+    times = {"F": list(job.forward_s), "I": list(job.inputs_s), "W": list(job.weights_s)}
+    for stage, exchange in enumerate(job.exchange or () if job.inside is PortUse.EXPERT else ()):
+        for kind, crossing in zip("FI", exchange.crossing_s, strict=True):
+            times[kind][stage] += exchange.fixed_s + max(exchange.within_s, crossing)
+    return planned_order(times, sum(job.hop_s), job.micro_batches)
+
+
+@dataclass
+class _Rank:
+    """State of a stage."""
+
+    rank: int
+    order: Sequence[Pass]
+    ports: StagePorts | None
+    rates: PortRates
+    idle: float
+    held: PortSplit | None
+    at: int = 0
+    free: float = 0.0
+    passed: float = NEVER
+    lit: float | None = None
+    waiting: Pass | None = None
+    last_sent: float = NEVER
+
+    @property
+    def switches_inside(self) -> bool:
+        """Whether ports serve something else inside passes than between them."""
+        return self.ports is not None and self.ports.inside != self.ports.pipeline
+
+
+@dataclass
+class Followed:
+    """Times of a step.
+
+    Attributes
+    ----------
+    begins, ends : of passes.
+    sends : begin and end of what passes send.
+    reduces : begin and end, by rank.
+    gathered : when a rank has its weights.
+    step_s : all of it.
+    changes : when ports begin to be set: stage, boundary, what they serve then, begin.
+    """
+
+    begins: dict[Pass, float] = field(default_factory=dict)
+    ends: dict[Pass, float] = field(default_factory=dict)
+    sends: dict[Pass, tuple[float, float]] = field(default_factory=dict)
+    reduces: dict[int, tuple[float, float]] = field(default_factory=dict)
+    gathered: dict[int, float] = field(default_factory=dict)
+    step_s: float = float("inf")
+    changes: set[tuple[int, Boundary, PortSplit, float]] = field(default_factory=set)
+
+
+class Follower:
+    """Follows one step of a job.
+
+    Parameters
+    ----------
+    ports : of each stage; None: left open, set in no time at `rates`.
+    rates : of each stage; None: those of its ports.
+    orders : of the passes of all ranks; None: derived.
+    """
+
+    def __init__(
+        self,
+        job: RailJob,
+        ports: Sequence[StagePorts | None],
+        delay_s: float,
+        *,
+        demand: bool,
+        rates: Sequence[PortRates | None] = (),
+        orders: Orders | None = None,
+    ) -> None:
+        self.job, self.delay, self.demand, self.times = job, delay_s, demand, Followed()
+        self.last: dict[tuple[int, int], float] = {}
+        self.needed = [0.0] * (job.ranks * job.chunks)
+        self.ranks = []
+        orders = orders_of(job) if orders is None else orders
+        for rank, own in enumerate(ports):
+            rate = (rates[rank] if rates else None) or (WHOLE if own is None else rates_of(job, rank, own))
+            held = None if own is None else own.data if job.reduces else self._final(rank, own)
+            self.ranks.append(_Rank(rank, orders[rank], own, rate, self._gather(rank, rate), held))
+
+    def step(self) -> Followed:
+        """Follow all.
+
+        Raises
+        ------
+        ValueError
+            Passes wait for each other.
+        """
+        moved = True
+        while moved:
+            moved = False
+            for state in self.ranks:
+                while state.at < len(state.order) and self._pass(state):
+                    state.at += 1
+                    moved = True
+        if any(state.at < len(state.order) for state in self.ranks):
+            raise ValueError("passes wait for each other")
+        end = max(self.times.ends.values())
+        for state in self.ranks:
+            end = max(end, state.last_sent, self._reduce(state))
+        self.times.step_s = end + self.job.optimizer_s
+        return self.times
+
+    def _final(self, rank: int, ports: StagePorts) -> PortSplit:
+        return ports.pipeline if rank and self.job.inside is not None else ports.inside
+
+    def _gather(self, rank: int, rate: PortRates) -> float:
+        """Take when weights come, chunk by chunk; return since when the ports serve nothing of that."""
+        job, came = self.job, 0.0
+        stages = range(rank, job.ranks * job.chunks, job.ranks)
+        for stage in stages:
+            took, count = job.gathered_s[stage] / (rate.ring if job.reduces else 1.0), job.layers[stage]
+            for layer in range(count):
+                came += took
+                self.needed[stage] = max(self.needed[stage], came - job.forward_s[stage] * layer / count)
+        if not job.overlapped:
+            for stage in stages:
+                self.needed[stage] = came
+        if not came or not job.reduces:
+            return -job.optimizer_s
+        self.times.gathered[rank] = came
+        return came
+
+    def takes(self, kind: str, stage: int, rate: PortRates) -> float:
+        """Return the seconds of a pass."""
+        job = self.job
+        if kind == "W":
+            return job.weights_s[stage]
+        computing = job.forward_s[stage] if kind == "F" else job.inputs_s[stage]
+        computing += job.weights_s[stage] if kind == "B" else 0.0
+        if job.exchange is None:
+            return computing
+        exchange = job.exchange[stage]
+        moving = exchange.fixed_s + max(exchange.within_s, exchange.crossing_s[kind != "F"] / rate.inside)
+        return max(moving, computing) if exchange.hidden else moving + computing
+
+    def lead(self, kind: str, stage: int) -> tuple[float, float]:
+        """Return the seconds of a pass before its first exchange, and behind its last."""
+        if self.job.exchange is None:
+            return 0.0, 0.0
+        exchange = self.job.exchange[stage]
+        return (exchange.head_s, 0.0) if kind == "F" else (0.0, exchange.tail_s)
+
+    def _pass(self, state: _Rank) -> bool:
+        """Do the next pass of a rank; return whether all it waits for had a time."""
+        job, times = self.job, self.times
+        kind, batch, stage = state.order[state.at]
+        begin, used = max(state.free, self.needed[stage] if kind == "F" and batch == 0 else 0.0), NEVER
+        before = stage - 1 if kind == "F" else stage + 1
+        if kind != "W" and 0 <= before < job.ranks * job.chunks:
+            key = (kind, batch, before)
+            if key not in times.ends:
+                return False
+            begin = max(begin, times.ends[key])
+            if before % job.ranks != state.rank:
+                if key not in times.sends:
+                    self._send(key, self.ranks[before % job.ranks], state)
+                used = times.sends[key][1]
+                begin = max(begin, used)
+        exchanges = job.inside is not None and kind != "W"
+        if state.waiting is not None and ((exchanges and state.switches_inside) or job.blocking):
+            if state.waiting not in times.sends:
+                return False
+            arrived = times.sends[state.waiting][1]
+            used, state.waiting = max(used, arrived), None
+            begin = max(begin, arrived) if job.blocking else begin
+        head, tail = self.lead(kind, stage)
+        end = begin + self.takes(kind, stage, state.rates)
+        if exchanges:
+            lit = self._lit_inside if state.switches_inside else self._lit_pipeline
+            end += max(0.0, lit(state, begin + head, used) - begin - head)
+            state.idle, state.passed = end - tail, end
+        times.begins[kind, batch, stage], times.ends[kind, batch, stage] = begin, end
+        state.free = end
+        after = stage + 1 if kind == "F" else stage - 1
+        if kind != "W" and 0 <= after < job.ranks * job.chunks and after % job.ranks != state.rank:
+            other = self.ranks[after % job.ranks]
+            if not other.switches_inside:
+                self._send((kind, batch, stage), state, other)
+            state.waiting = (kind, batch, stage)
+        return True
+
+    def _lit_inside(self, state: _Rank, needed: float, used: float) -> float:
+        """Return when the circuits of what a pass exchanges are there."""
+        assert state.ports is not None
+        if used > NEVER:
+            return self._set(state, Boundary.PIPELINE_TO_INSIDE, state.ports.inside, used, needed)
+        if state.passed == NEVER and state.held != state.ports.inside:
+            return self._set(state, Boundary.DATA_TO_PIPELINE, state.ports.inside, state.idle, needed)
+        return NEVER
+
+    def _lit_pipeline(self, state: _Rank, needed: float, _: float = NEVER) -> float:
+        """Return when the circuits to neighbours are there."""
+        if state.switches_inside and state.passed > NEVER:
+            return self._to_pipeline(state)
+        if state.ports is None or state.held == state.ports.pipeline:
+            return NEVER
+        if state.lit is None:
+            state.lit = self._set(state, Boundary.DATA_TO_PIPELINE, state.ports.pipeline, state.idle, needed)
+        return state.lit
+
+    def _to_pipeline(self, state: _Rank) -> float:
+        assert state.ports is not None
+        return self._set(state, Boundary.INSIDE_TO_PIPELINE, state.ports.pipeline, state.idle, state.passed)
+
+    def _set(self, state: _Rank, boundary: Boundary, after: PortSplit, idle: float, needed: float) -> float:
+        """Return when circuits are there that are set as soon as ports are idle, or on demand when they are needed."""
+        begin = (needed if boundary is Boundary.INSIDE_TO_PIPELINE else max(idle, needed)) if self.demand else idle
+        self.times.changes.add((state.rank, boundary, after, begin))
+        return begin + self.delay
+
+    def _send(self, key: Pass, source: _Rank, target: _Rank) -> None:
+        ready, link = self.times.ends[key], (source.rank, target.rank)
+        lit = max(self._lit_pipeline(source, ready), self._lit_pipeline(target, ready))
+        begin = max(ready, lit, self.last.get(link, NEVER))
+        end = begin + self.job.hop_s[0] + self.job.hop_s[1] / min(source.rates.hop, target.rates.hop)
+        self.times.sends[key], self.last[link] = (begin, end), end
+        source.last_sent, target.last_sent = max(source.last_sent, end), max(target.last_sent, end)
+
+    def _reduce(self, state: _Rank) -> float:
+        """Return when the gradients of a rank are reduced; those of layers that are through first go first."""
+        job, times, stages = self.job, self.times, range(state.rank, self.job.ranks * self.job.chunks, self.job.ranks)
+        done = dict.fromkeys(stages, NEVER)
+        for kind, i, stage in state.order:
+            if kind in "BW":
+                done[stage] = max(done[stage], times.ends[kind, i, stage])
+        split = any(kind == "W" for kind, _, _ in state.order)
+        rows: list[tuple[float, float]] = []
+        for stage in sorted(stages, key=lambda s: (done[s], s)):
+            back = job.weights_s[stage] + (0.0 if split else job.inputs_s[stage])
+            for layer in range(job.layers[stage]):
+                behind = (job.layers[stage] - 1 - layer) / job.layers[stage]
+                ready = done[stage] - behind * back if job.overlapped else max(done.values())
+                rows.append((ready, job.reduced_s[stage] / (state.rates.ring if job.reduces else 1.0)))
+        if not any(took for _, took in rows):
+            return max(done.values())
+        first = min(ready for ready, _ in rows)
+        lit, at = self._lit_ring(state, first), NEVER
+        for ready, took in rows:
+            at = max(at, ready, lit) + took
+        if job.reduces:
+            times.reduces[state.rank] = (max(lit, first), at)
+        return at
+
+    def _lit_ring(self, state: _Rank, needed: float) -> float:
+        """Return when the ring of the replicas is there: what it cuts has to be idle."""
+        if state.ports is None or not self.job.reduces:
+            return NEVER
+        if self._final(state.rank, state.ports) == state.ports.data:
+            return self._to_pipeline(state) if state.switches_inside and state.rank else NEVER
+        quiet = max(state.last_sent, state.idle)
+        return self._set(state, Boundary.PIPELINE_TO_DATA, state.ports.data, quiet, needed)
+
+
+# Bounds over all plans of ports
+
+
+class PortsTree:
+    """Plans of the ports of all stages, gone through stage by stage.
+
+    Parameters
+    ----------
+    capacity : passes that may be followed.
+    kept : only plans that never switch.
+    """
+
+    def __init__(self, job: RailJob, delay_s: float, capacity: int, *, demand: bool, kept: bool = False) -> None:
+        self.job, self.delay, self.capacity, self.demand = job, delay_s, capacity, demand
+        self.menus = [[ports for ports in _undominated(job, k) if ports.kept or not kept] for k in range(job.ranks)]
+        self.orders, self.best = orders_of(job), []
+        for rank, menu in enumerate(self.menus):
+            rows = [rates_of(job, rank, ports) for ports in menu] or [WHOLE]
+            self.best.append(PortRates(*(max(getattr(r, f.name) for r in rows) for f in fields(PortRates))))
+
+    def beaten(self, bound_s: float) -> bool | None:
+        """Return whether some plan is faster than a bound; None: that takes more passes."""
+        return all(self.menus) and self._beaten(bound_s, [None] * self.job.ranks)
+
+    def _least(self, plan: list[StagePorts | None]) -> float:
+        """Return the seconds of the step; stages left open have the best rates of their plans, set in no time."""
+        self.capacity -= sum(map(len, self.orders))
+        rates = [rate if ports is None else None for ports, rate in zip(plan, self.best, strict=True)]
+        try:
+            follower = Follower(self.job, plan, self.delay, demand=self.demand, rates=rates, orders=self.orders)
+            return follower.step().step_s
+        except ValueError:
+            return float("inf")
+
+    def _beaten(self, bound_s: float, plan: list[StagePorts | None]) -> bool | None:
+        """Return the same of plans that agree with this one."""
+        if self.capacity <= 0:
+            return None
+        if self._least(plan) >= bound_s * (1 - SLACK):
+            return False
+        if None not in plan:
+            return True
+        rank = max((k for k, ports in enumerate(plan) if ports is None), key=lambda k: (len(self.menus[k]), -k))
+        answers = set[bool | None]()
+        for ports in self.menus[rank]:
+            answers.add(self._beaten(bound_s, [*plan[:rank], ports, *plan[rank + 1 :]]))
+            if True in answers:
+                return True
+        return None if None in answers else False
+
+
+def check_ports_bound(
+    findings: ViolationLog, job: RailJob, bound_s: float, delay_s: float, capacity: int, *, demand: bool
+) -> int:
+    """Check that no plan of ports is faster than a bound; return what is left of the passes that may be followed.
+
+    Raises
+    ------
+    BeyondWorkError
+        More passes would have to be followed.
+    """
+    tree = PortsTree(job, delay_s, capacity, demand=demand)
+    answer = tree.beaten(bound_s)
+    if answer is None:
+        raise BeyondWorkError("too many plans of ports to go through again")
+    if answer:
+        findings.add("bound", f"a plan of ports is faster than {bound_s!r} s")
+    return tree.capacity
+
+
+def passes_of(job: RailJob) -> int:
+    """Return the passes of a step: of a micro-batch in a stage forward, backward for inputs, for weights."""
+    return 3 * job.micro_batches * job.ranks * job.chunks
+
+
+def passes_within(job: RailJob, budget: WorkBudget, capacity: int | None = None) -> int:
+    """Return how many passes may be followed in plans of ports, at most `MAX_PASSES` or so many.
+
+    Raises
+    ------
+    BeyondWorkError
+        Plans of a stage are too many to list, or not one step may be followed.
+    """
+    capacity = MAX_PASSES if capacity is None else capacity
+    phases = 1 + (job.inside is not None and job.ranks > 1) + job.reduces
+    splits = [(job.ports + 1) ** max(len(carried(job, rank)) - 1, 0) for rank in range(job.ranks)]
+    budget.take(sum(float(count) ** phases for count in splits))
+    if capacity <= 0 or budget.left < EVENTS_OF_PASS * passes_of(job):
+        raise BeyondWorkError("too many plans of ports to go through again")
+    return int(min(capacity, budget.left / EVENTS_OF_PASS))
+
+
+# The plan of a solution
+
+
+def check_rails(
+    findings: ViolationLog, problem: LlmTrainingProblem, plan: FabricPlan, budget: WorkBudget
+) -> float | None:
+    """Check the ports of a plan, and return the seconds of its step; None: they are not sound.
+
+    Raises
+    ------
+    BeyondWorkError
+        The step takes more work than is left.
+    """
+    settings, ports = problem.switching, plan.ports
+    if settings is None:
+        findings.add("rails", "the instance does not say how long ports take to set")
+        return None
+    job = derived_job(problem, plan.strategy, settings)
+    errors = [f"{len(ports)} plans of {job.ranks} stages"] if len(ports) != job.ranks else []
+    if not errors:
+        texts = [port_error(job, rank, stage) for rank, stage in enumerate(ports)]
+        errors = [f"stage {rank}: {text}" for rank, text in enumerate(texts) if text][:1]
+    findings.add_each("ports", range(len(errors)), errors.__getitem__)
+    if errors:
+        return None
+    budget.take(EVENTS_OF_PASS * passes_of(job))
+    return Follower(job, ports, settings.delay_s, demand=not settings.provisioned).step().step_s
+
+
+def check_rail_bounds(
+    findings: ViolationLog,
+    problem: LlmTrainingProblem,
+    ranked: Sequence[tuple[ParallelStrategy, float]],
+    bounds_s: Sequence[float],
+    step_s: float,
+    budget: WorkBudget,
+) -> None:
+    """Check of each of the fastest strategies that no plan of ports is faster than its bound.
+
+    Parameters
+    ----------
+    ranked : strategies with their seconds on an ideal switch, the best first.
+    bounds_s : of these.
+    step_s : of the plan.
+    """
+    settings, count = problem.switching, len(bounds_s)
+    assert settings is not None
+    if not 0 < count <= len(ranked):
+        findings.add("certificate", f"bounds of {count} strategies, {len(ranked)} are ranked")
+        return
+    if ranked[count - 1][1] > step_s * (1 + SLACK):
+        findings.add("certificate", "a bound of a strategy whose time on an ideal switch says enough")
+        return
+    capacity = MAX_PASSES
+    for number, (bound, (strategy, seconds)) in enumerate(zip(bounds_s, ranked, strict=False)):
+        if bound <= seconds * (1 + SLACK):
+            continue
+        if beats(step_s, bound, Tolerance.LONG_SUMS):
+            findings.add("certificate", f"the bound of strategy {number}, {bound!r} s, is above the step")
+        job = derived_job(problem, strategy, settings)
+        before = passes_within(job, budget, capacity)
+        demand = not settings.provisioned
+        capacity = check_ports_bound(findings, job, bound, settings.delay_s, before, demand=demand)
+        budget.left -= EVENTS_OF_PASS * (before - capacity)
+
+
+def rails_bound(
+    step_s: float, bounds_s: Sequence[float], ranked_s: Sequence[float], shapes: Sequence[ShapeOutcome]
+) -> float:
+    """Return the seconds that no strategy of the space is below on rails.
+
+    Those ranked are bounded by their bounds, all others by the first time on an ideal switch that has none, or by
+    their lines.
+    """
+    count = len(bounds_s)
+    bounds = [step_s, *bounds_s, *(line.bound_s for line in shapes if line.verdict is ShapeVerdict.LEFT)]
+    searched = all(line.verdict in (ShapeVerdict.SEARCHED, ShapeVerdict.MEMORY) for line in shapes)
+    if not searched or sum(line.fitting for line in shapes) != count:
+        bounds.append(ranked_s[min(count, len(ranked_s) - 1)])
+    return min(bounds)

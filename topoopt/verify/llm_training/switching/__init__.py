@@ -1,1 +1,0 @@
-"""The checker of steps whose circuits are set anew: code of its own throughout."""

@@ -1,0 +1,350 @@
+"""What follows from an instance alone, for the checker: transfer times, order of stages, and lower bounds.
+
+Bounds on the makespan, from arguments a reader can follow:
+
+* critical path: fastest times, and a transfer wherever two co-located groups fit no device together;
+* work: all operators at their fastest, over all devices;
+* group: the members of one group run one after another on one device, between the first head and the last tail;
+* memory: with at least r devices needed, r parts of the graph have to be joined by transfers: only on a chain;
+* egress, ingress: what one group must send or receive over the links of its server.
+
+All operators of a co-located group are on one server. A tensor between two groups that no server can hold together
+crosses the network, and all such tensors of one group pass the links of its server: at rate K or less together, whether
+they share fairly, queue, or have rates of their own. So for any set of them
+
+    makespan >= least end of a producer + latency + bytes / K + least path that still follows,
+
+with ends and paths at fastest times. A tensor goes to as many other servers as it has consumers that pairwise (and with
+its producer) fit no server together; such a set is found greedily. Not valid without contention (sharing `none`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from topoopt.core.arrays import Floats
+from topoopt.core.placement import Latency, PlacementProblem, Sharing, Throughput
+from topoopt.core.proofs import Argument, Bound
+
+MOST_HEADS = 64
+"""Least heads tried for one group; of more, every so many-th."""
+
+
+# Pipelines.
+
+
+def transfer_ms(problem: PlacementProblem, shares: list[float], size: int, source: int, target: int) -> float:
+    """Return the time of a transfer between two devices of a pipeline; `shares` as of `network_shares`."""
+    a, b = problem.devices[source], problem.devices[target]
+    if a.server == b.server:
+        server = problem.servers[a.server]
+        gbps = server.intra_gbps if server.intra_gbps is not None else sum(link.gbps for link in server.links)
+        return size * 8e-6 / gbps + problem.intra_latency_ms
+    counted = [shares[d] for d, entry in ((source, a), (target, b)) if not entry.host]
+    return size * 8e-6 / min(counted or (shares[source], shares[target])) + problem.transfer_latency_ms
+
+
+def network_shares(problem: PlacementProblem) -> list[float]:
+    """Gbit/s of its server's links that each device counts on."""
+    paying = [0] * len(problem.servers)
+    for entry in problem.devices:
+        paying[entry.server] += not entry.host
+    return [
+        sum(link.gbps for link in problem.servers[entry.server].links) / max(1, paying[entry.server])
+        for entry in problem.devices
+    ]
+
+
+def transfer_table(problem: PlacementProblem, size_bytes: int) -> Floats:
+    """float64[devices, devices]: ms of a transfer of so many bytes; 0 on one device."""
+    shares, devices = network_shares(problem), range(len(problem.devices))
+    return np.array(
+        [[0.0 if d == e else transfer_ms(problem, shares, size_bytes, d, e) for e in devices] for d in devices]
+    )
+
+
+def order_edges(problem: PlacementProblem) -> list[tuple[int, int]]:
+    """Pairs of operators of which the first may not be in a later stage than the second.
+
+    Forward tensors; and, reversed, backward tensors at operators without a forward one in their co-located group.
+    """
+    orphan = [False] * len(problem.operators)
+    for members in problem.colocated():
+        if all(problem.operators[i].backward for i in members):
+            for i in members:
+                orphan[i] = True
+    pairs = []
+    for tensor in problem.tensors:
+        for user in tensor.consumers:
+            backward, reader_backward = problem.operators[tensor.producer].backward, problem.operators[user].backward
+            if not reader_backward:
+                pairs.append((tensor.producer, user))
+            elif backward and (orphan[tensor.producer] or orphan[user]):
+                pairs.append((user, tensor.producer))
+    return pairs
+
+
+def work_bound(problem: PlacementProblem, settings: Throughput) -> float:
+    """Compute that cannot be avoided: the mean over devices, and the largest co-located group, on the best classes.
+
+    Forward and backward apart under GPipe, where the objective is the sum of their maxima.
+    """
+    k = len(problem.devices)
+    usable = sorted({entry.class_index for entry in problem.devices})
+    table = np.array([operator.times_ms for operator in problem.operators])[:, usable]
+    phase = np.array([operator.backward for operator in problem.operators], dtype=bool)
+    parts = [~phase, phase] if settings.schedule == "gpipe" else [np.ones(len(phase), dtype=bool)]
+    total = 0.0
+    for part in parts:
+        mean = float(table[part].min(axis=1).sum()) / k if part.any() else 0.0
+        groups = [
+            float(table[[i for i in members if part[i]]].sum(axis=0).min(initial=np.inf))
+            for members in problem.colocated()
+            if any(part[i] for i in members)
+        ]
+        total += max([mean, *groups])
+    return total
+
+
+# Makespans.
+
+
+def _fastest(problem: PlacementProblem) -> list[float]:
+    used = sorted({device.class_index for device in problem.devices})
+    return [min(operator.times_ms[index] for index in used) for operator in problem.operators]
+
+
+def _least_transfer(problem: PlacementProblem, size_bytes: int) -> float:
+    """Of a tensor between any two devices, alone."""
+    per_ms = 1e9 / 8 / 1e3
+    servers: dict[int, int] = {}
+    for device in problem.devices:
+        servers[device.server] = servers.get(device.server, 0) + 1
+    times = []
+    rates = sorted((sum(link.gbps for link in problem.servers[s].links) for s in servers), reverse=True)
+    if len(rates) > 1 and rates[1] > 0:
+        times.append(problem.transfer_latency_ms + size_bytes / (rates[1] * per_ms))
+    for s, count in servers.items():
+        if count > 1:
+            server = problem.servers[s]
+            links = sum(link.gbps for link in server.links)
+            gbps = links if server.intra_gbps is None else server.intra_gbps
+            times.append(problem.intra_latency_ms + (size_bytes / (gbps * per_ms) if size_bytes else 0.0))
+    return min(times, default=0.0)
+
+
+def _order(problem: PlacementProblem, users: list[list[tuple[int, float]]]) -> list[int]:
+    waiting = [0] * len(users)
+    for row in users:
+        for user, _ in row:
+            waiting[user] += 1
+    ready = [i for i, count in enumerate(waiting) if not count]
+    for i in ready:  # grows while it is read
+        for user, _ in users[i]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)
+    return ready
+
+
+def latency_bounds(problem: PlacementProblem) -> dict[Argument, float]:
+    """Each bound by its argument, ms."""
+    fast = _fastest(problem)
+    groups = problem.colocated()
+    group_of = {i: number for number, members in enumerate(groups) for i in members}
+    memory = [sum(problem.operators[i].memory_bytes for i in members) for members in groups]
+    rooms = [device.memory_bytes for device in problem.devices]
+    largest = None if any(limit is None for limit in rooms) else max(limit for limit in rooms if limit is not None)
+    users: list[list[tuple[int, float]]] = [[] for _ in fast]
+    for tensor in problem.tensors:
+        least: float | None = None
+        for user in tensor.consumers:
+            home, other = group_of[tensor.producer], group_of[user]
+            cost = 0.0
+            if home != other and largest is not None and memory[home] + memory[other] > largest:
+                least = _least_transfer(problem, tensor.size_bytes) if least is None else least
+                cost = least
+            users[tensor.producer].append((user, cost))
+    order = _order(problem, users)
+    head, tail = [0.0] * len(fast), [0.0] * len(fast)
+    for i in order:
+        for user, cost in users[i]:
+            head[user] = max(head[user], head[i] + fast[i] + cost)
+    for i in reversed(order):
+        tail[i] = fast[i] + max((cost + tail[user] for user, cost in users[i]), default=0.0)
+    bounds = {Argument.OPERATOR_CHAIN: max(tail), Argument.DEVICE_WORK: sum(fast) / len(problem.devices)}
+    for members in groups:
+        if len(members) > 1:
+            work = sum(fast[i] for i in members)
+            value = min(head[i] for i in members) + work + min(tail[i] - fast[i] for i in members)
+            bounds[Argument.COLOCATED_GROUP] = max(value, bounds.get(Argument.COLOCATED_GROUP, 0.0))
+    bounds |= port_bounds(problem, groups, memory, [at + time for at, time in zip(head, fast, strict=True)], tail)
+    chain = _chain_cuts(problem, order, users, memory, rooms)
+    if chain > 0:
+        bounds[Argument.MEMORY_CUTS] = sum(fast) + chain
+    return bounds
+
+
+def _chain_cuts(
+    problem: PlacementProblem,
+    order: list[int],
+    users: list[list[tuple[int, float]]],
+    memory: list[int],
+    rooms: list[int | None],
+) -> float:
+    """Transfers that memory forces on a graph where every operator waits for the one before; 0 for other graphs."""
+    follows = all(any(user == after for user, _ in users[before]) for before, after in pairwise(order))
+    if not follows or len(memory) < len(order) or any(limit is None for limit in rooms):
+        return 0.0
+    limited = sorted((limit for limit in rooms if limit is not None), reverse=True)
+    total, needed = sum(memory), 0
+    while needed < len(limited) and sum(limited[:needed]) < total:
+        needed += 1
+    costs = []
+    position = {i: at for at, i in enumerate(order)}
+    for tensor in problem.tensors:
+        # a tensor to the next operator is what a cut at that place delays at least
+        if any(position[user] == position[tensor.producer] + 1 for user in tensor.consumers):
+            costs.append((position[tensor.producer], _least_transfer(problem, tensor.size_bytes)))
+    by_place: dict[int, float] = {}
+    for index, cost in costs:
+        by_place[index] = max(cost, by_place.get(index, 0.0))
+    return sum(sorted(by_place.values())[: max(0, needed - 1)])
+
+
+def latency_floor(problem: PlacementProblem) -> Bound:
+    """The largest of them."""
+    bounds = latency_bounds(problem)
+    argument = max(bounds, key=lambda key: bounds[key])
+    return Bound(bounds[argument], argument)
+
+
+# Makespans: the links of one server.
+
+
+@dataclass(frozen=True)
+class Forced:
+    """Bytes that pass a port: not before `head_ms`, and with a path of `tail_ms` behind them."""
+
+    size_bytes: int
+    head_ms: float
+    tail_ms: float
+
+
+class Rooms:
+    """Which groups can be on which server, alone and in pairs."""
+
+    def __init__(self, problem: PlacementProblem, groups: Sequence[Sequence[int]], memory: Sequence[int]) -> None:
+        self._memory = memory
+        self._able = [
+            frozenset(
+                c
+                for c in range(len(problem.classes))
+                if all(problem.operators[i].times_ms[c] < float("inf") for i in members)
+            )
+            for members in groups
+        ]
+        kinds: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
+        for device in problem.devices:
+            kinds[device.server].append((device.class_index, device.memory_bytes))
+        self._servers = dict(sorted(kinds.items()))
+        self._pairs: dict[tuple[int, int], bool] = {}
+
+    def _holds(self, group: int, kind: tuple[int, int | None], other: int = 0) -> bool:
+        return kind[0] in self._able[group] and (kind[1] is None or self._memory[group] + other <= kind[1])
+
+    def servers_of(self, group: int) -> list[int]:
+        """Servers with a device that holds the group."""
+        return [s for s, kinds in self._servers.items() if any(self._holds(group, kind) for kind in kinds)]
+
+    def together(self, g: int, h: int) -> bool:
+        """Whether some server holds both, on one device or on two."""
+        if g == h:
+            return True
+        key = (min(g, h), max(g, h))
+        if key not in self._pairs:
+            self._pairs[key] = any(self._on_server(g, h, kinds) for kinds in self._servers.values())
+        return self._pairs[key]
+
+    def _on_server(self, g: int, h: int, kinds: list[tuple[int, int | None]]) -> bool:
+        for x, kind in enumerate(kinds):
+            if not self._holds(g, kind):
+                continue
+            if self._holds(h, kind, self._memory[g]):
+                return True
+            if any(y != x and self._holds(h, other) for y, other in enumerate(kinds)):
+                return True
+        return False
+
+
+def _crossing(forced: list[Forced], bytes_per_ms: float, latency_ms: float) -> float:
+    """The bound of the module text, best over all sets that are cut off by a least head and a least tail."""
+    best = 0.0
+    by_tail = sorted(forced, key=lambda row: -row.tail_ms)
+    heads = sorted({row.head_ms for row in forced})
+    for least in heads[:: 1 + len(heads) // MOST_HEADS]:
+        total = 0
+        for row in by_tail:
+            if row.head_ms >= least:
+                total += row.size_bytes
+                best = max(best, least + latency_ms + total / bytes_per_ms + row.tail_ms)
+    return best
+
+
+def port_bounds(
+    problem: PlacementProblem,
+    groups: Sequence[Sequence[int]],
+    memory: Sequence[int],
+    ends_ms: Sequence[float],
+    tails_ms: Sequence[float],
+) -> dict[Argument, float]:
+    """Egress and ingress bounds in ms, where anything is forced over the network.
+
+    Parameters
+    ----------
+    groups, memory : co-located groups and the bytes of each.
+    ends_ms : earliest end of each operator; tails_ms: least time from its start to the end of the step.
+    """
+    settings = problem.objective
+    if not isinstance(settings, Latency) or settings.sharing is Sharing.NONE:
+        return {}
+    group_of = {i: g for g, members in enumerate(groups) for i in members}
+    rooms = Rooms(problem, groups, memory)
+    leaving: dict[int, list[Forced]] = defaultdict(list)
+    entering: dict[int, list[Forced]] = defaultdict(list)
+    for tensor in problem.tensors:
+        if not tensor.size_bytes:
+            continue
+        home, head = group_of[tensor.producer], ends_ms[tensor.producer]
+        behind: dict[int, float] = {}
+        for user in tensor.consumers:
+            group = group_of[user]
+            behind[group] = max(behind.get(group, 0.0), tails_ms[user])
+        apart = [group for group in behind if not rooms.together(home, group)]
+        for group in apart:
+            entering[group].append(Forced(tensor.size_bytes, head, behind[group]))
+        goals: list[int] = []
+        for group in sorted(apart, key=lambda group: -behind[group]):
+            if not any(rooms.together(group, other) for other in goals):
+                goals.append(group)
+        leaving[home] += [Forced(tensor.size_bytes, head, behind[group]) for group in goals]
+    bounds = {}
+    for argument, table in ((Argument.GROUP_EGRESS, leaving), (Argument.GROUP_INGRESS, entering)):
+        value = 0.0
+        for group, forced in table.items():
+            rate = max((_links(problem, s) for s in rooms.servers_of(group)), default=0.0)
+            if forced and rate > 0:
+                value = max(value, _crossing(forced, rate, problem.transfer_latency_ms))
+        if value > 0:
+            bounds[argument] = value
+    return bounds
+
+
+def _links(problem: PlacementProblem, server: int) -> float:
+    """Bytes per ms of all links of a server."""
+    return sum(link.gbps for link in problem.servers[server].links) * 1e9 / 8 / 1e3
