@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 
 from topoopt.files.schema_words import FieldWords, SectionWords, sections_of
-from topoopt.kinds import KINDS, kind_named
+from topoopt.kinds import KINDS
+from topoopt.kinds.instance_file import json_schema
 
 Table = Callable[[list[str], list[list[str]]], str]
 
@@ -28,7 +29,7 @@ def _part(section: SectionWords, table: Table) -> str:
 
 
 def _page(kind: str, table: Table) -> str:
-    sections = sections_of(kind_named(kind).files.schema.model_json_schema(by_alias=True))
+    sections = sections_of(json_schema(kind))
     head = (
         f"# Fields of `{kind}`\n\n[The kind](../../kinds/{kind}.md). `topoopt describe {kind}` prints the same, "
         f"`topoopt schema {kind}` as a JSON Schema."
