@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -9,7 +10,9 @@ from pydantic import ValidationError
 
 from tests.support.paths import ROOT
 from topoopt.core.proofs import CLAIMED, PHRASES, Argument, Bound
-from topoopt.files.solution_head import BoundFile, bound_document
+from topoopt.files.codec import adapter
+from topoopt.files.solution_head import bound_document
+from topoopt.kinds import kind_named
 
 ROW = re.compile(r"^\| `([a-z-]+)` \| (claimed: )?", re.MULTILINE)
 """A row of a table of the docs: argument, and whether it is only claimed."""
@@ -39,16 +42,17 @@ def test_a_bound_says_whether_it_is_verified() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"proved_by": "a better proof"},
-        {"proved_by": ""},
-        {"proved_by": "node cut"},  # the phrase for people is no name
-        {"proved_by": "topology-branching"},  # claimed, yet called verified
+        {"argument": "a better proof"},
+        {"argument": ""},
+        {"argument": "node cut"},  # the phrase for people is no name
         {"iterations": 0},
         {"note": "trust me"},
     ],
 )
 def test_a_file_with_any_other_argument_is_refused(changed: dict[str, object]) -> None:
-    document = {"value": 3.0, "proved_by": "node-cut", "verified": True}
-    assert BoundFile.model_validate(document).build() == Bound(3.0, Argument.NODE_CUT)
-    with pytest.raises(ValidationError):
-        BoundFile.model_validate({**document, **changed})
+    document = {"value": 3.0, "argument": "node-cut", "derived": True}
+    assert adapter(Bound).validate_json(json.dumps(document)) == Bound(3.0, Argument.NODE_CUT)
+    shape = kind_named("allocation").files.solutions.shape
+    with pytest.raises(ValidationError, match="bound"):
+        adapter(shape).validate_json(json.dumps({"bound": {**document, **changed}}))
+    assert not Bound(3.0, Argument.TOPOLOGY_BRANCHING).verified  # claimed, whatever a file says of it

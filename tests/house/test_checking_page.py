@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from tests.support.paths import ROOT
-from topoopt.files.results import ResultFormat
-from topoopt.files.solution_head import SolutionHeadFile
 from topoopt.kinds import kind_named
 
 PAGE = (ROOT / "docs" / "checking.md").read_text()
@@ -52,16 +50,15 @@ def fields(schema: Any) -> set[str]:
 
 
 def test_what_all_kinds_have_is_told() -> None:
-    assert fields(SolutionHeadFile.model_json_schema()) <= named("All kinds")
+    head = fields(kind_named("allocation").files.solutions.json_schema()) - {"route_gbps"}  # its plan
+    assert head <= named("All kinds")
 
 
 @pytest.mark.parametrize("kind", SECTIONS)
 def test_every_field_of_a_kind_is_told(kind: str) -> None:
     """Recomputed, held against the instance, or on the list of free text."""
     known = named("All kinds") | named(SECTIONS[kind])
-    solutions = kind_named(kind).files.solutions
-    schema = solutions.json_schema() if isinstance(solutions, ResultFormat) else solutions.model.model_json_schema()
-    assert fields(schema) - known == set()
+    assert fields(kind_named(kind).files.solutions.json_schema()) - known == set()
 
 
 def test_promises_name_tests_that_there_are() -> None:

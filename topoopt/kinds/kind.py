@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from solvers.timing import Timing
     from topoopt.core.price_book import PriceBook
     from topoopt.core.result import Certificate
-    from topoopt.files.solution_format import SolutionFormat
+    from topoopt.files.results import ResultFormat
     from topoopt.kinds.explanation import Explanation, Question
     from topoopt.kinds.plan_model import PlanModel
     from topoopt.verify.laws.findings import CheckDepth, CheckFindings
@@ -277,9 +277,9 @@ class KindFiles:
     solution_constant: str = "SOLUTION_FILE"
 
     @property
-    def solutions(self) -> SolutionFormat[Any]:
+    def solutions(self) -> ResultFormat:
         """What reads and writes solution files."""
-        solutions: SolutionFormat[Any] = getattr(importlib.import_module(self.solution_module), self.solution_constant)
+        solutions: ResultFormat = getattr(importlib.import_module(self.solution_module), self.solution_constant)
         return solutions
 
 

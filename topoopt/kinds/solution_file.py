@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection
 from typing import Any
 
-from topoopt.files.results import ResultFormat
 from topoopt.files.solution_kind import solution_document
 from topoopt.kinds import KINDS, kind_named, kind_of
 
@@ -18,8 +17,7 @@ def read_solution(path: str | os.PathLike[str], kinds: Collection[str] | None = 
         InputError: everything wrong with the file; not a solution of any of the kinds.
     """
     kind, document = solution_document(path, tuple(KINDS) if kinds is None else kinds)
-    solutions: Any = kind_named(kind).files.solutions
-    return solutions.read(path, document) if isinstance(solutions, ResultFormat) else solutions.read(path)
+    return kind_named(kind).files.solutions.read(path, document)
 
 
 def write_solution(solution: Any, path: str | os.PathLike[str]) -> None:

@@ -41,7 +41,7 @@ STYLE = """
 
 def document_of(solution: SolutionHead) -> dict[str, Any]:
     """Plain data of a solution, as its file holds them."""
-    document: dict[str, Any] = kind_of(solution).files.solutions.document(solution)
+    document: dict[str, Any] = kind_of(solution).files.solutions.document(solution)  # type: ignore[arg-type]
     return document
 
 

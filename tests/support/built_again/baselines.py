@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tests.support.built_again.switched import fat_tree, ideal_switch, nic_gbps
 from tests.support.built_again.wired import check_rings, wired_network
 from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation, FabricChoice
@@ -21,6 +20,7 @@ from topoopt.verify.job.parts import check_strategy
 from topoopt.verify.job.simulation import simulated
 from topoopt.verify.job.traffic import recompute_traffic
 from topoopt.verify.laws.findings import FULL, ViolationLog
+from topoopt.verify.shared_cluster.switched import fat_tree, ideal_switch, nic_gbps
 
 
 def graph_of(cluster: Cluster, network: Network) -> FabricGraph:

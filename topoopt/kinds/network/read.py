@@ -42,9 +42,9 @@ from topoopt.files.network_sections import (
     TopologySection,
     demand_shape,
 )
+from topoopt.files.results import LIMITS
 from topoopt.files.search_section import RobustSearchFile, SearchFile
 from topoopt.files.sections import TopologyContent, demand_of, existing_file, in_links, topology_of
-from topoopt.files.solution_format import LIMITS
 from topoopt.workloads.demand_traces import LAWS, HotExperts, hot_experts
 
 Demand = Floats

@@ -49,9 +49,8 @@ from topoopt.core.shared_plan import (
     SharedClusterPlan,
     placements_of,
 )
-from topoopt.core.solution import UNCHECKED
 from topoopt.core.verdict import Status, StopReason, Tolerance, settle
-from topoopt.core.versions import versions
+from topoopt.kinds.assembly import concluded
 from topoopt.kinds.kind import Effort, Method, SolveOptions, Solver, table
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.figures import (
@@ -628,22 +627,7 @@ def assemble(problem: SharedCluster, search: ClusterSearch, effort: Effort) -> R
         bound = shared_bound(bounded, run.fabric, figures.jobs, run.finished)
         rounding = rounding_of(objective.value, run, figures.jobs)
         verdict = settle(objective.value, (bound,), Tolerance.ROUNDING, absolute=rounding, conclusive=run.whole)
-    return Result(
-        name=problem.name,
-        kind=problem.kind,
-        status=verdict.status,
-        stopped_by=search.stopped_by,
-        objective=objective,
-        bound=verdict.bound,
-        check=UNCHECKED,
-        seed=problem.search.seed,
-        method=search.method,
-        instance_sha256=problem.sha256,
-        versions=versions(),
-        notes=(*problem.notes, *search.notes),
-        problem=problem,
-        plan=search.plan,
-    )
+    return concluded(problem, search, objective, verdict, problem.search.seed)
 
 
 def bounded_classes(classes: Sequence[JobClass]) -> tuple[JobClass, ...]:
