@@ -30,7 +30,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 ACCURACY = 1e-9
 """Relative gap to close."""

@@ -23,9 +23,9 @@ from formulations.parts.rows import Families
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats, Ints
+from topoopt.core.proofs import Status, StopReason
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, Split, box_certificate
 from topoopt.core.result import Certificate, SearchResult
-from topoopt.core.verdict import Status, StopReason
 from topoopt.simulate.regional import RegionTraffic
 
 NEED_ROUNDING = 1e-12

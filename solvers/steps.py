@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from topoopt.core.leaving import LEFT, Left, end_if_left
+from topoopt.core.process import LEFT, Left, end_if_left
 from topoopt.native import StopFlag, Stopped
 
 Result = TypeVar("Result")

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from solvers.memory import Memory
-from topoopt.core.interrupts import SIGNALS, end_if_interrupted, hear, interrupt, take
-from topoopt.core.leaving import end_if_left
-from topoopt.core.verdict import StopReason
+from topoopt.core.process import SIGNALS, end_if_interrupted, end_if_left, hear, interrupt, take
+from topoopt.core.proofs import StopReason
 
 
 @dataclass

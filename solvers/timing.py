@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from solvers.steps import LateError, step
 from solvers.stop import Stop
-from topoopt.core.leaving import end_if_left
-from topoopt.core.units import GIB
-from topoopt.core.verdict import StopReason
+from topoopt.core.arrays import GIB
+from topoopt.core.process import end_if_left
+from topoopt.core.proofs import StopReason
 
 Result = TypeVar("Result")
 

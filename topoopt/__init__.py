@@ -26,8 +26,8 @@ if _TYPE_CHECKING:
     from topoopt.analyses.replay.run import replay
     from topoopt.core.cluster import Cluster
     from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, TopooptError
-    from topoopt.core.strategy import Placement, Strategy
     from topoopt.core.topology import Topology
+    from topoopt.core.workload import Placement, Strategy
     from topoopt.kinds.allocation.read import AllocationInstance, TransferSource, TransferStatement
     from topoopt.kinds.collective.read import CollectiveInstance
     from topoopt.kinds.dag_topology.read import DagTopologyInstance
@@ -54,7 +54,7 @@ _NAMES = {
     "topoopt.analyses.replay.run": ("replay",),
     "topoopt.core.cluster": ("Cluster",),
     "topoopt.core.errors": ("CheckError", "InfeasibleError", "InputError", "LimitError", "TopooptError"),
-    "topoopt.core.strategy": ("Placement", "Strategy"),
+    "topoopt.core.workload": ("Placement", "Strategy"),
     "topoopt.core.topology": ("Topology",),
     "topoopt.kinds.allocation.read": ("AllocationInstance", "TransferSource", "TransferStatement"),
     "topoopt.kinds.collective.read": ("CollectiveInstance",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from topoopt.files.schema_words import FieldWords, SectionWords, sections_of
+from topoopt.files.codec import FieldWords, SectionWords, sections_of
 from topoopt.kinds import KINDS
 from topoopt.kinds.instance_file import json_schema
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload, LayerPhase, Loop
+from topoopt.core.hierarchy import Collective, HierarchicalWorkload, LayerPhase, Loop
 
 
 def unit_volumes(collective: Collective, ranks: Sequence[int]) -> Floats:

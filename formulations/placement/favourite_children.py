@@ -27,9 +27,8 @@ import numpy as np
 
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows
-from topoopt.core.arrays import Floats
+from topoopt.core.arrays import Floats, bytes_per_ms
 from topoopt.core.placement import PlacementProblem
-from topoopt.core.units import bytes_per_ms
 
 Edge = tuple[int, int]
 

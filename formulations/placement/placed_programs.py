@@ -17,9 +17,9 @@ from formulations.parts.arrays import LpArrays
 from formulations.placement import link_packing, placement_joint, placement_makespan, placement_rates
 from formulations.placement.placement_joint import JointPlacement, JointTensor, Pair
 from formulations.placement.placement_rates import RateProblem
+from topoopt.core.arrays import bytes_per_ms
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sharing
-from topoopt.core.units import bytes_per_ms
 
 if TYPE_CHECKING:
     import networkx as nx

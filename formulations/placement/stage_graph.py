@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats, Ints, bytes_per_ms
 from topoopt.core.placement import PlacementProblem, StageShape, Throughput
-from topoopt.core.units import bytes_per_ms
 
 if TYPE_CHECKING:
     import networkx as nx

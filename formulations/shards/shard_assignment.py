@@ -43,7 +43,7 @@ from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Key, Rows
 from formulations.shards.shard_classes import LayerClasses, ShapeParts, parts_of
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.optical_layer import ShardShape
+from topoopt.core.cluster import ShardShape
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import Bools, Ints
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from formulations.allocation.bandwidth_allocation_data import SharedCapacities, 
 from solvers.backends import SOLVERS, SolverLimits, infeasible_subset
 from solvers.stop import Stop
 from topoopt.core.errors import LimitError
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 
 SHOWN = 12
 """Names listed in a message."""

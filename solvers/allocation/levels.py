@@ -19,8 +19,8 @@ from solvers.stop import Stop
 from topoopt.core.allocation import AllocationPlan, price_certificate
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import LimitError, TopooptError
+from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Certificate, SearchResult
-from topoopt.core.verdict import Status, StopReason
 
 CLEAR = 1e-3
 """Part of the largest dual value from which a transfer counts as held; the others have their turn later."""

@@ -12,8 +12,8 @@ from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop
 from topoopt.core.allocation import AllocationPlan, price_certificate
 from topoopt.core.errors import LimitError, TopooptError
+from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import SearchResult
-from topoopt.core.verdict import Status, StopReason
 
 
 def largest_total(network: SharedCapacities, shares: Shares, stop: Stop) -> SearchResult[AllocationPlan]:

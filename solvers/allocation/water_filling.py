@@ -18,8 +18,8 @@ from solvers.stop import Stop
 from topoopt.core.allocation import AllocationPlan, price_certificate
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.proofs import StopReason
 from topoopt.core.result import Certificate, SearchResult, empty_integers
-from topoopt.core.verdict import StopReason
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

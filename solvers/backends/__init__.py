@@ -16,7 +16,7 @@ from solvers.backends.guarded import solve_guarded
 from solvers.backends.infeasible import InfeasibleSubset, infeasible_subset
 from solvers.backends.result import Features, LpBackend, LpResult, OnIncumbent, Options, SolverLimits
 from solvers.backends.table import SOLVERS, solver_named
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 
 BACKENDS: dict[str, Backend] = {name: backend for name, backend in SOLVERS.items() if backend.features.continuous}
 

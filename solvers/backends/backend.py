@@ -23,7 +23,7 @@ from solvers.backends.result import (
 from solvers.backends.scaling import Scaling, scaling_of
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from solvers.backends.integer_rows import implied_bounds, whole_numbers, whole_r
 from solvers.backends.result import Claim, OnIncumbent, Options, SolverTask
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 STATUS_MAP = {
     "UNKNOWN": (Status.UNKNOWN, StopReason.BUDGET),

@@ -7,7 +7,7 @@ import numpy as np
 from formulations.parts.arrays import LpArrays
 from solvers.backends.result import Claim, LpResult, SolverLimits
 from topoopt.core.arrays import Floats
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 Vector = Floats
 

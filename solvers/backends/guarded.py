@@ -23,7 +23,7 @@ from solvers.processes.start import ended, started
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 # Time for the child to start, import its library and hand back the result, beyond the solver's own limit.
 GRACE_S = 5.0

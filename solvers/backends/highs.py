@@ -10,7 +10,7 @@ import numpy as np
 from formulations.parts.arrays import LpArrays
 from solvers.backends.backend import bad_option
 from solvers.backends.result import Claim, Options, SolverTask
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 if TYPE_CHECKING:
     import highspy

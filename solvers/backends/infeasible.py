@@ -19,7 +19,7 @@ from formulations.parts.write_model import bound_text, row_text
 from solvers.backends.result import SolverLimits
 from solvers.backends.table import SOLVERS
 from topoopt.core.arrays import Floats
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 
 
 @dataclass(frozen=True, order=True)

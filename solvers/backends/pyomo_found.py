@@ -15,7 +15,7 @@ from formulations.parts.arrays import LpArrays
 from solvers.backends.pyomo_model import model_of
 from solvers.backends.result import Claim, SolverTask
 from topoopt.core.arrays import Floats
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 EXACT = {"cbc": "ratioGap", "gurobi": "MIPGap", "cplex": "mip_tolerances_mipgap", "xpress": "miprelstop"}
 """The solver's own word for the relative gap at which it stops; set to 0 where the name begins so."""

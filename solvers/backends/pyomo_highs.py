@@ -16,7 +16,7 @@ from solvers.backends.pyomo_model import model_of
 from solvers.backends.result import Claim, SolverTask
 from solvers.backends.settle import settled
 from topoopt.core.arrays import Floats
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 __all__ = ["STATUS_MAP", "option_names", "run_pyomo"]
 

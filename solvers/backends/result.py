@@ -9,7 +9,7 @@ from typing import Protocol
 
 from formulations.parts.arrays import LpArrays
 from topoopt.core.arrays import Floats
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 OptionValue = bool | int | float | str
 Options = Mapping[str, OptionValue]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.backends.result import Claim, SolverTask
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 
 def settled(claim: Claim, task: SolverTask, solve: Callable[[SolverTask], Claim]) -> Claim:

@@ -12,8 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from solvers.stop import Stop
-from topoopt.core.cayley import SemidirectGroup, haar_arcs, semidirect_groups
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.graphs import SemidirectGroup, haar_arcs, semidirect_groups
 from topoopt.native import graph
 
 MOST_DEGREE = 10

@@ -44,9 +44,9 @@ from topoopt.core.collective import (
     roots_certificate,
 )
 from topoopt.core.errors import LimitError
+from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.result import Certificate
-from topoopt.core.verdict import StopReason
 
 if TYPE_CHECKING:
     import highspy

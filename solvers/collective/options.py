@@ -18,6 +18,9 @@ from solvers.collective.plans import PlannedSchedule, by_breadth, by_shortest, b
 from solvers.collective.timing import MAX_PIECES, best_pieces, pipelined_parts, pipelined_us, step_loads_us
 from solvers.stop import Stop
 from topoopt.core.collective import (
+    BREADTH_FIRST,
+    FEWEST_STEPS,
+    TREES,
     BestBySize,
     CollectiveObjective,
     CollectiveOp,
@@ -26,7 +29,6 @@ from topoopt.core.collective import (
     TimeLine,
 )
 from topoopt.core.errors import Problem
-from topoopt.core.group_schedule import BREADTH_FIRST, FEWEST_STEPS, TREES
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.search_settings import AllReduceChoice
 

@@ -37,8 +37,8 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem, CollectiveSchedule, Path
 from topoopt.core.errors import InfeasibleError
+from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.verdict import StopReason
 
 MOST_TREES = 32
 """Trees of a root that are packed where no number is asked for; more make files and schedules of no use."""

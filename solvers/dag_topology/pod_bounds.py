@@ -16,11 +16,10 @@ import numpy as np
 from solvers.llm_training.search import shape_numbers
 from solvers.llm_training.space import columns_of_rows, rows_of_shape, strategy_of, strategy_shapes
 from solvers.stop import Stop
-from topoopt.core.arrays import Floats
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.simulate.llm_training.costs import GroupRates, ledger
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.times import GATHERED, REDUCED, StageParts, order_bounds, stage_parts

@@ -16,8 +16,8 @@ from topoopt.core.arrays import Ints
 from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
+from topoopt.core.llm_training_plan import PodCandidate, PodVerdict
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pod_circuits import PodCandidate, PodVerdict
 from topoopt.simulate.dag.by_name import ordered_by_name
 from topoopt.simulate.dag.shared_circuits import makespan
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph

@@ -18,9 +18,8 @@ from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Ints
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import POD_CIRCUITS, RankedStrategy
-from topoopt.core.pod_circuits import PodClaims, PodDecisions
-from topoopt.core.verdict import StopReason
+from topoopt.core.llm_training_plan import POD_CIRCUITS, PodClaims, PodDecisions, RankedStrategy
+from topoopt.core.proofs import StopReason
 from topoopt.simulate.dag.shared_circuits import makespan
 from topoopt.simulate.llm_training.step import estimate
 

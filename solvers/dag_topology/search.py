@@ -16,7 +16,7 @@ from solvers.dag_topology.starts import MARGIN, BoxLaws, dealt, exchanged, fille
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Ints
 from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem, PathMean, Split
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.simulate.dag.shared_circuits import makespan
 
 MOST_BOXES = 40_000

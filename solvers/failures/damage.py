@@ -12,8 +12,7 @@ from solvers.failures.reroute import least_loaded, without_pairs, without_paths
 from solvers.failures.surviving import Surviving
 from solvers.failures.traffic import RingSteps, RouteHops, ring_hops, route_hops
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.demand import Demand
-from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 
 Rings = tuple[GroupRings, ...]

@@ -20,8 +20,8 @@ from solvers.network.constructions import balanced_routes
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
-from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
+from topoopt.core.workload import TaskGraph
 from topoopt.native import jobs
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.lower import GraphArrays, graph_arrays

@@ -22,15 +22,14 @@ from solvers.network.constructions import candidate_topologies
 from solvers.network.search.links import LinkTable, arcs_of, table_of, table_of_arcs, topology_of
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.failures import FailureOutcome
-from topoopt.core.job_solution import ConvergencePoint
+from topoopt.core.job import ConvergencePoint
 from topoopt.core.plan import Plan
+from topoopt.core.routing import Demand
 from topoopt.core.search_settings import RobustGoal
-from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Workload
+from topoopt.core.workload import TaskGraph, Workload
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 

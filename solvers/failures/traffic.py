@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.demand import Demand
-from topoopt.core.routing import GroupRings, PathTable
+from topoopt.core.routing import Demand, GroupRings, PathTable
 from topoopt.core.topology import Topology
 
 

@@ -33,11 +33,11 @@ from solvers.network.routing.network import network_of
 from solvers.network.routing.proof import RoutingProof
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import LengthCertificate, SourceFlow
+from topoopt.core.proofs import Status, StopReason
+from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
 
 SMOOTHING = 0.5
 """Weight of the best lengths so far in the second pricing."""

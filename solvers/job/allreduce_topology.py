@@ -27,11 +27,10 @@ from solvers.network.search.link_counts import filled
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
 
 INCUMBENT_SLACK = 1e-6
 

@@ -29,14 +29,13 @@ from solvers.job.topology_step import TopologyStep
 from solvers.processes.crew import Crew, Gather
 from solvers.processes.team import Team
 from solvers.stop import Stop
+from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.job_solution import ConvergencePoint
+from topoopt.core.job import ConvergencePoint
+from topoopt.core.proofs import StopReason
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.strategy import Strategy
-from topoopt.core.units import GIB
-from topoopt.core.verdict import StopReason
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Strategy, Workload
 
 IMPROVEMENT = 5e-4
 """Relative gain below which a turn of the loop counts as no improvement."""

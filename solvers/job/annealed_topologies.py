@@ -17,8 +17,8 @@ from solvers.network.search.links import table_of, topology_of
 from solvers.network.search.seeds import random_seed
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError
+from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 
 FEWEST_SERVERS = 6

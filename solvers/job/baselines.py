@@ -8,13 +8,11 @@ from dataclasses import dataclass
 
 from solvers.job.fabric_strategy import fabric_job, search_strategy
 from solvers.stop import Stop, first_part
+from topoopt.core.arrays import seed_for
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
-from topoopt.core.job import FabricChoice
-from topoopt.core.job_solution import Baseline
-from topoopt.core.seeds import seed_for
-from topoopt.core.strategy import Strategy, strided_groups
-from topoopt.core.workload import Workload
+from topoopt.core.job import Baseline, FabricChoice
+from topoopt.core.workload import Strategy, Workload, strided_groups
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.network import Network
 

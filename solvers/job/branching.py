@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats
-from topoopt.core.strategy import StrategyCase
+from topoopt.core.workload import StrategyCase
 
 WHOLE = 1e-6
 TRIED = 6

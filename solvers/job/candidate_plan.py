@@ -8,9 +8,9 @@ from solvers.job.loop import Candidate
 from solvers.job.realise import routes_of_pairs
 from solvers.job.scheduled import allreduce_sizes
 from solvers.job.topology_step import TopologyStep
-from topoopt.core.group_schedule import schedule_for
+from topoopt.core.collective import schedule_for
 from topoopt.core.plan import Plan
-from topoopt.core.strategy import Strategy
+from topoopt.core.workload import Strategy
 from topoopt.simulate.demand import demand_of
 
 

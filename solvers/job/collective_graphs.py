@@ -18,9 +18,9 @@ from solvers.job.scheduled import Sizes, allreduce_sizes, group_network
 from solvers.network.constructions.assemble import assemble
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.demand import Demand
-from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import TaskGraph
 
 VISITS = 2_000_000
 """Links followed in a search for Cayley digraphs: well under a second."""

@@ -13,9 +13,7 @@ from solvers.job.strategy.screening import FAR_ON_FABRICS, promising
 from solvers.job.strategy.starts import starting_strategies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import Strategy
-from topoopt.core.taskgraph import TaskGraph
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Strategy, TaskGraph, Workload
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network, network_arrays
 from topoopt.simulate.time_models.arrival import rounds_within

@@ -10,12 +10,11 @@ from solvers.job.realise import pairs_routed, realise
 from solvers.job.topology_step import TopologyStep
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.job_solution import ConvergencePoint
+from topoopt.core.job import ConvergencePoint
+from topoopt.core.proofs import StopReason
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import StopReason
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Strategy, Workload
 from topoopt.simulate.demand import demand_of
 
 

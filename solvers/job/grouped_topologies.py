@@ -23,8 +23,8 @@ from solvers.network.search.links import table_of_arcs, topology_of
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError
+from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 
 SMALLEST_GROUP = 4

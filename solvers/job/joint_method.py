@@ -23,12 +23,11 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, LimitError
-from topoopt.core.job_solution import ConvergencePoint, JointBound
+from topoopt.core.job import ConvergencePoint, JointBound
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.strategy import strided_groups
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Workload, strided_groups
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.lower import build_task_graph

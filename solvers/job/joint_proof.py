@@ -2,7 +2,7 @@
 
 Lengths of ordered pairs of servers bound theta of every strategy on every topology; those of the cuts around single
 servers rule out most strategies whatever the links, and for the rest the links of one server after another are chosen
-(`topoopt.core.link_tree`): at a node, the strategy that looks fastest gets a linear program of its own, whose duals are
+(`topoopt.core.network`): at a node, the strategy that looks fastest gets a linear program of its own, whose duals are
 kept if they rule it out, and serve all others; else the node is divided.
 """
 
@@ -21,8 +21,7 @@ from solvers.network.exact.tree_relaxation import LinkRelaxation
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.link_tree import MOST_CASES, LinkTree
-from topoopt.core.network import TopologyProblem
+from topoopt.core.network import MOST_CASES, LinkTree, TopologyProblem
 
 MOST_STRATEGIES = 20_000
 """Of those that cuts around servers do not rule out."""

@@ -21,10 +21,9 @@ from solvers.network.constructions import candidate_topologies
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import LimitError
-from topoopt.core.strategy import Strategy
+from topoopt.core.proofs import Status
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Strategy, Workload
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 

@@ -11,8 +11,7 @@ from formulations.job.joint_plan import JointPlan, PlanOption
 from solvers.job.strategy.program_start import pair_job
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.strategy import Placement, Strategy, strided_groups
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Placement, Strategy, Workload, strided_groups
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 

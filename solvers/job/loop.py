@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from solvers.job.realise import Realisation
-from topoopt.core.job_solution import ConvergencePoint, JointBound
+from topoopt.core.job import ConvergencePoint, JointBound
 from topoopt.core.plan import Plan
+from topoopt.core.proofs import StopReason
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.strategy import Strategy
-from topoopt.core.verdict import StopReason
+from topoopt.core.workload import Strategy
 
 Progress = Callable[[str, int, float], None]
 """Called with (phase, proposals made since the last call, best iteration time so far in ms)."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from formulations.job.allreduce_mix import Order
 from topoopt.core.network import LengthCertificate, SourceFlow
+from topoopt.core.proofs import Status, StopReason
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
 
 OPTIMALITY = 1e-6
 Shares = tuple[tuple[Order, float], ...]

@@ -11,8 +11,7 @@ import numpy as np
 
 from solvers.job.mix_result import RingMix
 from topoopt.core.arrays import Floats
-from topoopt.core.demand import Demand
-from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
 
 LEAST_SHARE = 0.02
 """Rings of a smaller share are dropped, the others take their place."""

@@ -16,7 +16,7 @@ from solvers.job.realise import demand_routed, realise
 from solvers.network.constructions import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.circuits import Phase, Stage, phases_of
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.network import Network

@@ -22,9 +22,9 @@ from solvers.network.search import SearchBudget, search_topology
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.network import TopologyProblem
+from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 
 HOP_PRICE = 1e-3

@@ -14,9 +14,8 @@ from solvers.network.constructions import balanced_routes, group_rings, split_ro
 from solvers.network.constructions.graph import arc_graph
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.demand import Demand
-from topoopt.core.group_schedule import GroupSchedule
-from topoopt.core.routing import GroupRings, PathTable
+from topoopt.core.collective import GroupSchedule
+from topoopt.core.routing import Demand, GroupRings, PathTable
 from topoopt.core.topology import Topology
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network
 from topoopt.simulate.network import Network

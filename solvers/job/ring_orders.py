@@ -9,8 +9,8 @@ import numpy as np
 
 from formulations.job.allreduce_mix import Order, RingGroup
 from solvers.job.ring_pricing import arithmetic_orders
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.routing import Demand
 
 ALL_ORDERS_SIZE = 4
 """Groups of up to so many members start with every order."""

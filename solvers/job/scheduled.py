@@ -11,13 +11,12 @@ import numpy as np
 from solvers.collective.options import AllReduceOption, GroupOption, GroupOptions, best_option
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.collective import TimeLine
-from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.collective import GroupSchedule, TimeLine
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.routing import GroupRings
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
+from topoopt.core.workload import TaskGraph, TaskKind
 
 Sizes = Mapping[tuple[int, ...], tuple[int, ...]]
 """Sorted members of a group -> the sizes of its AllReduces, ascending, bytes."""

@@ -13,8 +13,7 @@ from solvers.job.topology_step import TopologyStep
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.strategy import Strategy, strided_groups
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Strategy, Workload, strided_groups
 from topoopt.simulate.network import network_arrays
 from topoopt.simulate.workload_arrays import workload_arrays
 

@@ -17,7 +17,7 @@ from solvers.backends import SOLVERS, SolverLimits
 from solvers.job.branching import Allowed, Branching, Relaxed
 from solvers.job.warm_program import WarmProgram
 from topoopt.core.arrays import Floats
-from topoopt.core.strategy import StrategyCase, StrategyCut
+from topoopt.core.workload import StrategyCase, StrategyCut
 
 Tree = tuple[StrategyCut | StrategyCase, ...]
 

@@ -32,14 +32,12 @@ from solvers.job.sizes import ALL_PAIRS_SERVERS, effort_for
 from solvers.network.constructions import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkSharing
-from topoopt.core.demand import Demand
-from topoopt.core.group_schedule import GroupSchedule
-from topoopt.core.reachability import strongly_connected
+from topoopt.core.collective import GroupSchedule
+from topoopt.core.graphs import strongly_connected
+from topoopt.core.routing import Demand
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.strategy import Strategy
-from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Strategy, TaskGraph, Workload
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.arrival import rounds_within

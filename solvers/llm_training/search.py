@@ -15,8 +15,8 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import RankedStrategy, ShapeOutcome, ShapeVerdict, StrategyShape
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.verdict import StopReason
+from topoopt.core.parallelism import PipelineSchedule
+from topoopt.core.proofs import StopReason
 from topoopt.simulate.llm_training.costs import GroupRates, ledger
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.times import GATHERED, REDUCED, STEP, iteration_times, order_bounds, stage_parts

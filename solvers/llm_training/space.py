@@ -19,9 +19,9 @@ from topoopt.core.parallelism import (
     LayerDivision,
     ParallelDimension,
     ParallelStrategy,
+    PipelineSchedule,
     Recompute,
 )
-from topoopt.core.pipeline import PipelineSchedule
 from topoopt.simulate.llm_training.strategies import (
     BOTH_ENDS,
     RECOMPUTE_CODES,

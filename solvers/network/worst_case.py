@@ -14,10 +14,9 @@ from solvers.network.worst_topology import worst_topologies
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.network import NetworkProblem, RoutingMode, RoutingPlan, RoutingProblem, price_certificate
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import SearchResult
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import StopReason
 
 NAME = "worst-demand"
 """Of the method."""

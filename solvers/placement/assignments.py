@@ -23,7 +23,7 @@ from solvers.placement.pipelines import Positions, Search
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.placement import Communication, Schedule, StageShape, Throughput
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -42,8 +42,7 @@ from solvers.placement.static_rates import allocated
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.proofs import Argument
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import Argument, StopReason
 from topoopt.simulate.placement import ALONE, FIFO, STATIC, PlacementArrays, simulated, uniform_rates
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Latency, PlacementProblem, RateAllocation
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.native import placement
 from topoopt.simulate.placement import (
     ALONE,

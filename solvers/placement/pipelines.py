@@ -37,7 +37,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 from topoopt.simulate.placement import device_loads, max_load_ms
 
 

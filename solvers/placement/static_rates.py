@@ -24,8 +24,7 @@ from solvers.placement.makespan_search import LatencySearch
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import LinkShare, Server, TensorTransfer
-from topoopt.core.proofs import Argument
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Argument, Status, StopReason
 from topoopt.native import placement
 from topoopt.simulate.placement import PlacedSchedule, PlacementArrays, simulated, within_links
 

@@ -23,10 +23,9 @@ from solvers.shards.packing import knapsack, knapsack_bound, separate_regions
 from solvers.shards.several import place_jobs
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, realisable
 from topoopt.core.errors import CheckError
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, realisable
-from topoopt.core.proofs import Argument
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Argument, Status, StopReason
 
 OPTIONS = {"mip_rel_gap": 1e-9, "mip_abs_gap": 1e-6}
 OPTIMALITY = 1e-6

@@ -18,7 +18,7 @@ from solvers.shards.backtrack import bench_of, seat_ranks
 from solvers.shards.plane_choices import plane_choices, spans, taken_by
 from solvers.shards.regions import best_fit, fill, regions_of
 from topoopt.core.arrays import Bools, Ints
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, shape_faults
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, shape_faults
 
 TRIES = 16
 """Ways to give planes to interfaces that are tried, where there are so many."""

@@ -15,7 +15,7 @@ from solvers.shards.find import find_shard
 from solvers.shards.plane_choices import spans
 from solvers.shards.regions import regions_of
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape
 
 
 def separate_regions(classes: LayerClasses, parts: Sequence[ShapeParts]) -> Ints | None:

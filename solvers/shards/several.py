@@ -9,7 +9,7 @@ import numpy as np
 from solvers.shards.find import find_shard
 from solvers.shards.packing import fill_regions
 from topoopt.core.arrays import Bools
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape
 
 RANDOM_ORDERS = 8
 

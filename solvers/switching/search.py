@@ -15,8 +15,7 @@ import numpy as np
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.switched_step import SwitchMode
-from topoopt.core.switching import RailJob, StagePorts
+from topoopt.core.switching import RailJob, StagePorts, SwitchMode
 from topoopt.simulate.switching import Delays, RailShares, follow, plans_of
 from topoopt.simulate.switching.shares import shares_of
 from topoopt.simulate.switching.step import RailOrders, final_split

@@ -17,9 +17,8 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import IDEAL_SWITCH, PHOTONIC_RAILS, RankedStrategy, ShapeOutcome, ShapeVerdict
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.switched_step import SwitchedStep, SwitchMode
-from topoopt.core.switching import RailJob, StagePorts, SwitchSettings
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
+from topoopt.core.switching import RailJob, StagePorts, SwitchedStep, SwitchMode, SwitchSettings
 from topoopt.simulate.llm_training.strategies import stage_layers, strategy_problems
 from topoopt.simulate.switching import Delays, RailShares, electrical_s, events_of, follow, rail_job, rail_orders
 from topoopt.simulate.switching.step import RailOrders

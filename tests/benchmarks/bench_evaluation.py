@@ -17,9 +17,8 @@ from tests.benchmarks.figures import Figure, best_of
 from tests.support.plain_events import plain_times
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
-from topoopt.core.strategy import strided_groups
-from topoopt.core.workload import Workload
-from topoopt.files.profile_file import read_profile
+from topoopt.core.workload import Workload, strided_groups
+from topoopt.files.job_document import read_profile
 from topoopt.formats.flexnet.import_profile import workload_from_profile
 from topoopt.native import jobs
 from topoopt.simulate.lower import build_task_graph, strategy_arrays

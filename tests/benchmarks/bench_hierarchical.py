@@ -13,20 +13,18 @@ from tests.benchmarks.figures import Figure, best_of
 from tests.support.paths import INSTANCES, SHARED_DATA
 from topoopt.core.hierarchy import (
     Block,
+    Collective,
+    CollectiveCall,
+    Communicator,
     Design,
     Dimension,
     HierarchicalNetwork,
     HierarchicalObjective,
     HierarchicalProblem,
-    LinearConstraint,
-)
-from topoopt.core.hierarchy_workload import (
-    Collective,
-    CollectiveCall,
-    Communicator,
     HierarchicalWorkload,
     Layer,
     LayerPhase,
+    LinearConstraint,
     Loop,
 )
 from topoopt.files.documents import Document

@@ -12,7 +12,7 @@ from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.llm_cases import strategy, training
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
+from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.llm_training.costs import GroupRates
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
 from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts

@@ -17,7 +17,7 @@ from solvers.shards.exact_shards import ShardLimits, assign_shards
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure
 from tests.support.shard_cases import random_layer, random_shape, rings
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer, staggered_layer
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, block_layer, staggered_layer
 
 SERVERS, PLANES, PORTS = 4096, 8, 384
 CALLS = 10_000

@@ -19,7 +19,7 @@ from solvers.network.constructions.graph import arc_graph
 from solvers.network.constructions.routes import plain_peak
 from tests.benchmarks.figures import Figure, best_of
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
+from topoopt.core.routing import AllReduceDemand, Demand
 
 
 def topology_figures() -> list[Figure]:

@@ -7,9 +7,8 @@ import time
 from solvers.network.exact.branching import solve_branching
 from solvers.network.exact.result import ExactLimits
 from tests.benchmarks.figures import Figure
-from topoopt.core.block_tree import BlockTree
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import TopologyProblem
+from topoopt.core.network import BlockTree, TopologyProblem
 from topoopt.core.proofs import Argument
 from topoopt.verify.network.trees import blocks_bound
 from topoopt.workloads.demand_matrices import demand_matrix

@@ -19,8 +19,8 @@ from tests.support.pages import parse_command
 from tests.support.paths import INSTANCES, ROOT
 from topoopt.cli.app import app
 from topoopt.cli.usage import EXAMPLES
-from topoopt.files.schema_words import sections_of
-from topoopt.files.shipped import copied, shipped_files
+from topoopt.files.codec import sections_of
+from topoopt.files.untrusted import copied, shipped_files
 from topoopt.kinds import KINDS
 from topoopt.kinds.instance_file import json_schema
 from topoopt.kinds.templates import TEMPLATES

@@ -74,7 +74,7 @@ def test_files_that_are_too_large_stay_outside(solved: Path, tmp_path: Path, mon
     (tmp_path / "demand.csv").write_text("0,1,1\n1,0,1\n1,1,0\n")
     routing = {"schema_version": 1, "kind": "routing", "name": "case", "demand": {"file": "demand.csv"},
                "topology": {"family": "ring", "servers": 3}}  # fmt: skip
-    monkeypatch.setattr("topoopt.files.carried.MAX_BYTES", 5)
+    monkeypatch.setattr("topoopt.files.results.MAX_BYTES", 5)
     instance = write(tmp_path, routing)
     assert run("solve", instance, "--out", tmp_path / "out").code == 0
     solution = tmp_path / "out" / "solution.json"

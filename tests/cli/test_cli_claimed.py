@@ -14,8 +14,8 @@ import topoopt
 from tests.support.cli_cases import chain, job, operator, run, write
 from tests.support.paths import INSTANCES
 from tests.support.valid_solutions import CASES
-from topoopt.core.solution import UNCHECKED, Decides, LeftOut, Objective
-from topoopt.core.verdict import Status, StopReason, gap
+from topoopt.core.proofs import Status, StopReason, gap
+from topoopt.core.result import UNCHECKED, Decides, LeftOut, Objective
 from topoopt.kinds import kind_of
 from topoopt.kinds import pipeline as pipeline_of_kinds
 from topoopt.kinds.convert import converted

@@ -13,7 +13,7 @@ from tests.support.paths import INSTANCES, SHARED_DATA
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.network import TopologyProblem
-from topoopt.core.strategy import Placement, Strategy
+from topoopt.core.workload import Placement, Strategy
 from topoopt.formats.astrasim.read import read_network
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds.instance_file import read_instance

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cli_cases import chain, job, run, write
 from topoopt.analyses.reconfiguration import break_even
-from topoopt.core.reconfiguration import DelayPoint, WhenBetter
+from topoopt.core.comparison import DelayPoint, WhenBetter
 
 
 def point(delay: float, time_ms: float) -> DelayPoint:

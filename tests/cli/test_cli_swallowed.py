@@ -21,7 +21,7 @@ from tests.support.interrupting import signalled_callback
 from tests.support.paths import INSTANCES, ROOT
 from topoopt.cli.app import COMMANDS
 from topoopt.console.output import Output
-from topoopt.core.interrupts import SIGNALS, interrupt, is_pending, take
+from topoopt.core.process import SIGNALS, interrupt, is_pending, take
 from topoopt.files.atomic import write_text_atomically
 
 TINY, NETWORK = INSTANCES / "tiny-4.yaml", INSTANCES / "networks" / "uniform-5-2.yaml"

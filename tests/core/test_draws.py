@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.draws import Draws
+from topoopt.core.arrays import Draws
 
 
 def test_the_numbers_are_those_of_splitmix64() -> None:

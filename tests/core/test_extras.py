@@ -15,7 +15,7 @@ import topoopt
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.study_cases import routing, study
-from topoopt.core.extras import EXTRAS, extra
+from topoopt.core.errors import EXTRAS, extra
 from topoopt.kinds.instance_file import instance_text
 
 

@@ -8,10 +8,19 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from topoopt.core.cayley import SemidirectGroup, semidirect_groups
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.graph_expansions import UnitGraph, cartesian_product, copied, line_digraph
-from topoopt.core.regular_graphs import de_bruijn_arcs, kautz_arcs, mesh_arcs, moore_bound
+from topoopt.core.graphs import (
+    SemidirectGroup,
+    UnitGraph,
+    cartesian_product,
+    copied,
+    de_bruijn_arcs,
+    kautz_arcs,
+    line_digraph,
+    mesh_arcs,
+    moore_bound,
+    semidirect_groups,
+)
 
 PAIRS, SINGLE = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from topoopt.core.errors import InputError
-from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text, parse_delay
+from topoopt.core.switching import OPTICAL_DEVICES, delay_text, parse_delay
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.layers import layer_from_table
-from topoopt.core.optical_layer import (
-    Shard,
-    ShardShape,
-    block_layer,
-    realisable,
-    staggered_layer,
-)
+from topoopt.core.cluster import Shard, ShardShape, block_layer, realisable, staggered_layer
 
 RING = ShardShape(np.array([[1, 2, 0]], dtype=np.int32))
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tests.support.paths import ROOT
 from topoopt.core.proofs import CLAIMED, PHRASES, Argument, Bound
 from topoopt.files.codec import adapter
-from topoopt.files.solution_head import bound_document
+from topoopt.files.results import bound_document
 from topoopt.kinds import kind_named
 
 ROW = re.compile(r"^\| `([a-z-]+)` \| (claimed: )?", re.MULTILINE)

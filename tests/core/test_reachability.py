@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from topoopt.core.reachability import found_from, strongly_connected, unreachable_pair
+from topoopt.core.graphs import found_from, strongly_connected, unreachable_pair
 
 
 @pytest.mark.parametrize("seed", range(60))

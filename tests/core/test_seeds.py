@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topoopt.core.seeds import seed_for
+from topoopt.core.arrays import seed_for
 
 
 def test_a_seed_by_name_is_the_same_everywhere_and_differs_by_name_and_seed() -> None:

@@ -6,10 +6,9 @@ import math
 
 import pytest
 
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.result import UNCHECKED, CheckResult, LeftOut, Objective, SolutionHead
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import UNCHECKED, CheckResult, LeftOut, Objective, SolutionHead
-from topoopt.core.verdict import Status, StopReason
 
 
 def head(value: float, bound: float) -> SolutionHead:

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from topoopt.core.errors import CheckError
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.verdict import Settled, Status, Tolerance, beats, capped, meets, settle
+from topoopt.core.proofs import Argument, Bound, Settled, Status, Tolerance, beats, capped, meets, settle
 
 
 def proven(value: float) -> Bound:

@@ -10,10 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.paths import ROOT
-from topoopt.core.bill import Bill, iterations_per_s_per_million_usd
 from topoopt.core.errors import InputError
-from topoopt.core.fat_tree import fat_tree_arity, fat_tree_count
-from topoopt.core.price_book import FIBRE, NIC, OCS_PORT, SWITCH_PORT, TRANSCEIVER, PriceBook, Quote
+from topoopt.core.graphs import fat_tree_arity, fat_tree_count
+from topoopt.core.price_book import (
+    FIBRE,
+    NIC,
+    OCS_PORT,
+    SWITCH_PORT,
+    TRANSCEIVER,
+    Bill,
+    PriceBook,
+    Quote,
+    iterations_per_s_per_million_usd,
+)
 from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, Counting, NetworkSize
 from topoopt.costs.bills import bill_of, equal_cost_gbps, port_gbps
 from topoopt.costs.default_book import default_price_book

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster
+from topoopt.core.price_book import FabricPrices
 from topoopt.costs import FABRIC_COSTS, SAME_BILL, NetworkSize
 from topoopt.costs.bills import bill_of
 from topoopt.costs.default_book import default_price_book

@@ -19,9 +19,8 @@ from topoopt.analyses.resilience.answer import answer as failures_answer
 from topoopt.analyses.resilience.tables import faster_text
 from topoopt.core.failures import Failure, FailureOutcome, Resilience
 from topoopt.core.network import NetworkProblem, RoutingMode, RoutingPlan
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.solution import CheckResult, Objective
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Argument, Bound, Status
+from topoopt.core.result import CheckResult, Objective
 from topoopt.drawing.sentences import by_how_much, compared, full, rejection, room
 from topoopt.kinds import KINDS, kind_of
 

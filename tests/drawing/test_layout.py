@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import topoopt
-from topoopt.core.regular_graphs import kautz_arcs
+from topoopt.core.graphs import kautz_arcs
 from topoopt.core.topology import Topology
 from topoopt.drawing.layout import SIZE, bent, layout_of
 from topoopt.drawing.topology_picture import find_links, topology_svg

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.handmade import HandmadeResult, altered
-from topoopt.core.bill import FabricPrices
-from topoopt.core.job_solution import OperatorChoice, Span
+from topoopt.core.job import OperatorChoice, Span
+from topoopt.core.price_book import FabricPrices
 from topoopt.drawing.lanes import merged
 from topoopt.kinds.job.plots import packed, shown_servers
 from topoopt.kinds.job.tables import fabrics_table, steps_table, strategy_table

@@ -14,9 +14,9 @@ from tests.support.handmade import HandmadeResult, altered, report
 from tests.support.report_page import Page
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.plan import Plan
-from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.proofs import Status
+from topoopt.core.result import CheckResult, Objective
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status
 
 SECTIONS = (
     "headline",

@@ -10,9 +10,8 @@ import pytest
 
 from tests.support.handmade import HandmadeResult, altered
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.job_solution import Span
-from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.core.job import Span
+from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.drawing.heat_map import colour_index, in_blocks
 from topoopt.drawing.switches import describe_permutation

@@ -17,11 +17,9 @@ from tests.support.report_page import Page, without_terms
 from tests.support.smallest import solution_of
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingProblem, SourceFlow, TopologyProblem
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Result
-from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.result import CheckResult, Objective, Result
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.network.figures import NetworkFigures, moore_counts, moore_hops
 from topoopt.kinds.network.page import LISTED_ARCS, arc_table, bottleneck_text, distance_table, drawn_links, page
 from topoopt.page.render import to_html

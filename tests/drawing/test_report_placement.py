@@ -19,10 +19,8 @@ from topoopt.core.placement import (
     Tensor,
     Throughput,
 )
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Result
-from topoopt.core.solution import CheckResult, Objective
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.result import CheckResult, Objective, Result
 from topoopt.kinds import kind_named
 
 PROBLEM = PlacementProblem(

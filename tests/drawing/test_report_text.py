@@ -16,12 +16,11 @@ from rich.console import Console
 from tests.support.handmade import HandmadeResult, altered, report
 from tests.support.make_solution import with_one_arc
 from tests.support.report_page import without_terms
-from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import LinkSharing
-from topoopt.core.job_solution import Baseline, OperatorChoice, Span
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.solution import CheckResult, Objective
-from topoopt.core.verdict import Status
+from topoopt.core.job import Baseline, OperatorChoice, Span
+from topoopt.core.price_book import FabricPrices
+from topoopt.core.proofs import Argument, Bound, Status
+from topoopt.core.result import CheckResult, Objective
 from topoopt.kinds import kind_named
 from topoopt.kinds.job import page
 

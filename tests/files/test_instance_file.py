@@ -17,8 +17,8 @@ from topoopt.core.errors import InputError
 from topoopt.core.job import BaselineSettings
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.workload import OperatorInput, Split
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.operator_order import topological_order
+from topoopt.files.documents import canonical_sha256
+from topoopt.files.job_document import topological_order
 from topoopt.kinds.instance_file import read_instance, write_instance
 
 

@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 
 from topoopt.core.errors import InputError
-from topoopt.files.graph_files import ListedGraph, read_graph
-from topoopt.files.graphml_files import GRAPHML_FIELDS
+from topoopt.files.graph_files import COLUMNS, GRAPHML_FIELDS, NODE_LINK_FIELDS, ListedGraph, read_graph
 from topoopt.files.link_attributes import LINK_FIELDS, NODE_FIELDS, NetworkUse
-from topoopt.files.link_tables import COLUMNS
-from topoopt.files.node_link_files import NODE_LINK_FIELDS
 
 RATES = NetworkUse.RATES
 HEAD = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'

@@ -14,9 +14,9 @@ import pytest
 
 from tests.support.same_value import assert_same
 from topoopt.core.errors import InputError, TopooptError
+from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Result
 from topoopt.core.routing import PathTable
-from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.job import SOLUTION_FILE
 
 JobResult = Result[Any, Any]

@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 
 from tests.support.parquet_by_hand import packed_matrix
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError
-from topoopt.core.units import MIB
 from topoopt.files import untrusted
-from topoopt.files.demand_files import DEMAND_READERS, read_demand
-from topoopt.files.demand_traces import read_trace
+from topoopt.files.demand_files import DEMAND_READERS, read_demand, read_trace
 from topoopt.files.graph_files import GRAPH_READERS, read_graph
-from topoopt.files.profile_file import read_profile
+from topoopt.files.job_document import read_profile
 from topoopt.files.untrusted import file_sha256, opened, parsing, read_bytes, read_csv_rows, read_text
 from topoopt.formats.chakra.stream import read_trace as read_chakra_trace
 from topoopt.formats.flexnet.read_taskgraph import read_flexnet_taskgraph

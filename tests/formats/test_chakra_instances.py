@@ -9,10 +9,9 @@ import pytest
 
 from tests.support.chakra_files import node, shared, write
 from topoopt.core.cluster import Cluster
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError
-from topoopt.core.strategy import Placement, Strategy
-from topoopt.core.workload import Workload
+from topoopt.core.routing import Demand
+from topoopt.core.workload import Placement, Strategy, Workload
 from topoopt.formats.chakra.content import CommType, NodeType
 from topoopt.formats.chakra.graph import task_documents
 from topoopt.formats.chakra.hierarchy import coordinates, layers_workload, spans_of

@@ -17,10 +17,9 @@ from tests.support.read_back.exports import check_export
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.hierarchy import Block, Dimension
-from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
-from topoopt.files.network_sections import FileTopology
-from topoopt.files.sections import topology_of
+from topoopt.core.workload import TaskGraph
+from topoopt.files.sections import FileTopology, topology_of
 from topoopt.formats.astrasim.graph import ns3_topology
 from topoopt.formats.astrasim.read import read_network
 from topoopt.formats.astrasim.system import algorithms

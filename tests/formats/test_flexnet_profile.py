@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.paths import SHARED_DATA
 from topoopt.core.errors import InputError
-from topoopt.files import profile_file
-from topoopt.files.profile_file import read_profile
+from topoopt.files import job_document as profile_file
+from topoopt.files.job_document import read_profile
 from topoopt.formats.flexnet.import_profile import workload_from_profile
 from topoopt.formats.flexnet.sizes import infer_sizes
 

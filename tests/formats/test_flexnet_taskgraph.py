@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.taskgraphs import shared
 from topoopt.core.errors import InputError
-from topoopt.core.taskgraph import TaskKind
+from topoopt.core.workload import TaskKind
 from topoopt.formats.flexnet.links import colour_arcs
 from topoopt.formats.flexnet.read_taskgraph import MAX_FILE_BYTES, FlexnetFile, read_flexnet_taskgraph
 

@@ -13,8 +13,7 @@ from tests.support.read_back.exports import check_export
 from tests.support.smallest import solution_of
 from topoopt.core.errors import InputError
 from topoopt.core.llm_training_plan import FabricPlan
-from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, Recompute
-from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule, Recompute
 from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.table import EXPORTERS
 

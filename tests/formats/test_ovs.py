@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.support.host_cases import GBIT, applied, placed, text, worked_example
 from tests.support.read_back.exports import check_export
+from topoopt.core.cluster import Host, HostLink, HostRates, HostSetting, LinkRate, LinkSetting
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.host_rates import Host, HostLink, HostRates, HostSetting, LinkRate, LinkSetting
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.hosts.policy_routing import weights
 from topoopt.formats.ovs.write import build, host_export

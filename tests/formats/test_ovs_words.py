@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.host_cases import applied, placed, worked_example
 from tests.support.read_back.exports import check_export
+from topoopt.core.cluster import HostSetting, LinkSetting
 from topoopt.core.errors import InputError
-from topoopt.core.host_rates import HostSetting, LinkSetting
 from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.ovs.write import build
 

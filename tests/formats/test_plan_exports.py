@@ -22,9 +22,8 @@ from tests.support.handmade import altered
 from tests.support.make_solution import circulant, make_solution
 from tests.support.read_back.exports import READERS, check_export, check_written
 from tests.support.smallest import problem_of
-from topoopt.core.cluster import LinkDirection, LinkSharing
+from topoopt.core.cluster import HostSetting, LinkDirection, LinkSetting, LinkSharing
 from topoopt.core.errors import CheckError, InputError
-from topoopt.core.host_rates import HostSetting, LinkSetting
 from topoopt.core.result import Result
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology

@@ -16,13 +16,17 @@ from tests.support.paths import INSTANCES
 from tests.support.read_back.exports import check_export
 from tests.support.read_back.rails import read_timetable
 from topoopt.core.errors import InputError
-from topoopt.core.language_model import Experts
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.rail_circuits import RailCircuit, RailPhase, RailTimetable
-from topoopt.core.switched_step import SwitchedStep, SwitchMode
-from topoopt.core.switching import PortUse, SwitchSettings
+from topoopt.core.parallelism import Experts, ParallelStrategy, PipelineSchedule
+from topoopt.core.switching import (
+    PortUse,
+    RailCircuit,
+    RailPhase,
+    RailTimetable,
+    SwitchedStep,
+    SwitchMode,
+    SwitchSettings,
+)
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list.rails import rails_export
 from topoopt.kinds.instance_file import read_instance

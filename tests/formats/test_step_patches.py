@@ -13,8 +13,8 @@ import pytest
 from tests.support.cli_cases import run
 from tests.support.read_back.exports import READERS, check_export
 from topoopt.core.errors import InputError
+from topoopt.core.regional_circuits import StepCircuits, SwitchedSteps
 from topoopt.core.result import Result
-from topoopt.core.step_circuits import StepCircuits, SwitchedSteps
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list.steps import switched_steps
 from topoopt.formats.patch_list.write import EXPORTER

@@ -15,12 +15,10 @@ from tests.support.llm_plans import with_fabric
 from tests.support.read_back.exports import check_export
 from tests.support.smallest import problem_of, solution_of
 from topoopt.core.errors import CheckError, InputError
-from topoopt.core.hierarchy_workload import Collective
+from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, MessageStep
 from topoopt.core.llm_training import LlmTrainingProblem, NumberFormats
 from topoopt.core.llm_training_plan import FabricPlan
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule, StageCosts
-from topoopt.core.rank_program import CollectiveStep, ComputeStep, MessageStep
+from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, StageCosts
 from topoopt.formats.chakra.content import NodeType
 from topoopt.formats.chakra.stream import read_trace
 from topoopt.formats.exporter import Export, ExportOptions

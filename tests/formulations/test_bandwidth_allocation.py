@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from formulations.allocation.bandwidth_allocation import BandwidthAllocation, build_arrays, build_pyomo
 from formulations.parts.write_model import model_text
 from solvers.backends import SOLVERS
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 
 INF = float("inf")
 

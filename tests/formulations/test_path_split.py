@@ -11,7 +11,7 @@ from formulations.job.path_split import PathSplit, build_arrays, peaks_of, share
 from formulations.parts.arrays import LpArrays
 from solvers.backends import BACKENDS, SOLVERS, SolverLimits, self_test
 from solvers.backends.highs import outcome
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 
 def two_paths(**changes: object) -> PathSplit:

@@ -9,7 +9,7 @@ from formulations.placement.placement_makespan import build_arrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.placement.makespan import alone_ms
 from tests.support.placed_graphs import problem, random_problems
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.placement import placement_arrays

@@ -11,7 +11,7 @@ from solvers.backends import SOLVERS
 from solvers.placement.static_rates import allocated, optimal_rates, rate_problem
 from solvers.stop import Stop
 from tests.support.placed_graphs import problem
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 from topoopt.simulate.placement import placement_arrays, simulated, uniform_rates
 
 

@@ -17,7 +17,7 @@ from formulations.shards.shard_classes import classes_of, parts_of, planes_of
 from tests.support.formulation_cases import rows_of
 from tests.support.layers import layer_from_table
 from tests.support.same_program import assert_same
-from topoopt.core.optical_layer import ShardShape, block_layer
+from topoopt.core.cluster import ShardShape, block_layer
 
 PAIR = ShardShape(np.array([[1, 0]], dtype=np.int32))
 LAYER = classes_of(layer_from_table([[0, 0, 1], [0, 1, 1]], 3, 0.01))

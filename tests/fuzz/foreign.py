@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 import topoopt.costs
 from tests.support import chakra_files
 from topoopt.core.errors import TopooptError
-from topoopt.files.demand_files import read_demand
-from topoopt.files.demand_traces import read_trace
+from topoopt.files.demand_files import read_demand, read_trace
 from topoopt.files.graph_files import read_graph
 from topoopt.files.price_book_file import read_price_book
 from topoopt.formats.importer import Imported

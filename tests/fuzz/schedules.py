@@ -11,7 +11,7 @@ from tests.support import written_schedules as written
 from tests.support.smallest import solution_of
 from topoopt.analyses.collective.audit import audit
 from topoopt.analyses.collective.audit_speed import AuditSettings
-from topoopt.core.chunk_program import DeclaredFigures
+from topoopt.core.collective import DeclaredFigures
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.schedules.reader import ScheduleOptions
 from topoopt.formats.schedules.table import SCHEDULES

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import topoopt
 from topoopt.cli.app import app
-from topoopt.files import carried
+from topoopt.files import results as carried
 from topoopt.kinds import embedded
 from topoopt.kinds.embedded import built, document_to_embed
 from topoopt.kinds.instance_file import read_instance

@@ -16,7 +16,7 @@ from tests.cli.test_cli_kept import CASES
 from tests.support.cli_cases import write
 from tests.support.sized_instances import shipped
 from topoopt.core.errors import LimitError
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import Effort

@@ -11,11 +11,9 @@ import pytest
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.cluster import LinkSharing
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import Baseline
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.job import Baseline, CoOptimisation
+from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.core.result import Result
-from topoopt.core.verdict import Status
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.figures import GapParts, JobFigures, Reached, gap_parts, order_free, reached
 from topoopt.kinds.job.page import facts, provenance

@@ -17,7 +17,7 @@ from solvers.stop import Stop
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.smallest import SMALLEST, problem_of, solution_of
 from topoopt.core.errors import InputError
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.explanation import Question
 from topoopt.kinds.instance_file import located, read_instance

@@ -16,8 +16,8 @@ import pytest
 from tests.support import at_once_cases
 from tests.support.valid_solutions import CASES
 from topoopt.core.errors import LimitError
+from topoopt.core.proofs import Status, Tolerance, beats
 from topoopt.core.shared_cluster import JobsAtOnce
-from topoopt.core.verdict import Status, Tolerance, beats
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

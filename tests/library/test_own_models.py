@@ -14,8 +14,7 @@ from formulations.table import FORMULATIONS
 from solvers.backends.foreign import FOREIGN, any_solver, place_of
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
-from topoopt.core.proofs import Argument
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Argument, Status
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.own_model import OwnModel
 from topoopt.kinds.pipeline import solve

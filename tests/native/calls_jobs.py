@@ -14,8 +14,7 @@ from solvers.network.constructions import circulant_topology
 from tests.support.schedule_cases import one_tree
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
-from topoopt.core.strategy import strided_groups
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import Operator, OperatorInput, Split, Workload, strided_groups
 from topoopt.native import jobs
 from topoopt.simulate.lower import GraphArrays
 from topoopt.simulate.network import NetworkArrays, network_arrays

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
+from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.native import pipeline
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.table import PipelineMemory, pass_orders

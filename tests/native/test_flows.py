@@ -15,7 +15,7 @@ from tests.support import plain_cases as cases
 from tests.support import two_layer
 from tests.support.plain_flexnet import plain_flexnet_times
 from tests.support.plain_fluid import plain_fluid_times, plain_max_min
-from topoopt.core.taskgraph import TaskKind
+from topoopt.core.workload import TaskKind
 from topoopt.native import StopFlag, Stopped, flows
 from topoopt.simulate.lower import graph_arrays
 from topoopt.simulate.network import network_arrays

@@ -21,8 +21,7 @@ from tests.native.calls_pipeline import (
 )
 from tests.support.llm_cases import training
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.parallelism import Overlap
-from topoopt.core.pipeline import PassKind, PipelineSchedule
+from topoopt.core.parallelism import Overlap, PassKind, PipelineSchedule
 from topoopt.native import pipeline
 from topoopt.simulate.llm_training.times import OrderShape, order_times
 from topoopt.simulate.pipeline.orders import PassOrders

@@ -16,7 +16,7 @@ from tests.support.paths import ROOT
 from tests.support.plain_events import plain_times
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.time_models.arrival import rounds_within
 from topoopt.simulate.time_models.evaluate import breakdown, critical_tasks, simulate

@@ -12,8 +12,7 @@ from tests.simulate.test_switching import DENSE, EXPERTS, ON_DEMAND, PROVISIONED
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from tests.support.switched_steps import fastest_step
-from topoopt.core.switched_step import EVERY_STAGE, FailedFigures, SwitchedStep, SwitchMode
-from topoopt.core.switching import RailJob
+from topoopt.core.switching import EVERY_STAGE, FailedFigures, RailJob, SwitchedStep, SwitchMode
 from topoopt.simulate.switching.failed import failed_figures
 from topoopt.verify.llm_training.rail_steps import check_failed
 

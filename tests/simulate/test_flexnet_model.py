@@ -16,7 +16,7 @@ from tests.support.taskgraphs import shared
 from topoopt.analyses.replay.run import replay_network
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.taskgraph import TaskKind
+from topoopt.core.workload import TaskKind
 from topoopt.simulate.time_models.flexnet import simulate
 
 

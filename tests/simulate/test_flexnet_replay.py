@@ -9,7 +9,7 @@ from tests.support.paths import INSTANCES
 from tests.support.taskgraphs import TASKGRAPHS, shared
 from topoopt.analyses.replay.run import TIME_MODELS, file_rings, replay
 from topoopt.core.errors import InputError
-from topoopt.core.taskgraph import TaskKind
+from topoopt.core.workload import TaskKind
 
 
 @pytest.mark.parametrize("time_model", ["rounds", "flexnet", "fluid"])

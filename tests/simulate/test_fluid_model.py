@@ -14,7 +14,7 @@ from tests.support import plain_fluid as plain
 from tests.support.simulated import times
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.taskgraph import TaskKind
+from topoopt.core.workload import TaskKind
 from topoopt.native import flows as native
 
 TRANSFER, ALLREDUCE = TaskKind.TRANSFER, TaskKind.ALLREDUCE

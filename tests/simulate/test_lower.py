@@ -12,9 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoopt.core.cluster import Cluster, LocalAllReduce
-from topoopt.core.strategy import Placement, Strategy, strided_groups
-from topoopt.core.taskgraph import TaskKind
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import (
+    Operator,
+    OperatorInput,
+    Placement,
+    Split,
+    Strategy,
+    TaskKind,
+    Workload,
+    strided_groups,
+)
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph
 

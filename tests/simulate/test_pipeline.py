@@ -10,7 +10,7 @@ import pytest
 from tests.support.closed_forms import closed_form_s
 from tests.support.plain_pipeline import NAMES, lanes_of, plain_makespan
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
+from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.pipeline import pipeline_time
 from topoopt.simulate.pipeline.bounds import makespan_bound_s
 from topoopt.simulate.pipeline.orders import PassOrders

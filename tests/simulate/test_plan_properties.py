@@ -13,10 +13,8 @@ from solvers.network.constructions import balanced_routes, circulant_topology, g
 from tests.support.simulated import times
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.strategy import strided_groups
-from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import Operator, OperatorInput, Split, TaskGraph, Workload, strided_groups
 from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.hops import hop_matrix
@@ -33,7 +31,7 @@ def make_case(distances=(1, 3)):
     dense = Operator("d", "dense", 500, 4, (400_000,), tuple(OperatorInput(i) for i in range(3)), wide)
     last = Operator("e", "dense", 1, 4, (900_000,), (OperatorInput(3),), wide)
     workload = Workload("job", 64, (*tables, dense, last))
-    from topoopt.core.strategy import Placement, Strategy
+    from topoopt.core.workload import Placement, Strategy
 
     strategy = Strategy((Placement(0, 1), Placement(0, 4), Placement(0, 6), Placement(3, 0), Placement(2, 1)))
     cluster = Cluster(N, 1, 2 * len(distances), 10.0)

@@ -8,8 +8,7 @@ import pytest
 
 from tests.simulate.test_switching import DENSE, EXPERTS, ON_DEMAND, PROVISIONED
 from tests.support.switched_steps import fastest_step
-from topoopt.core.switched_step import StragglerFigures, SwitchedStep, SwitchMode
-from topoopt.core.switching import RailJob
+from topoopt.core.switching import RailJob, StragglerFigures, SwitchedStep, SwitchMode
 from topoopt.simulate.switching.straggler import straggler_figures
 from topoopt.verify.llm_training.rail_steps import check_straggler
 

@@ -11,9 +11,18 @@ import pytest
 
 from solvers.stop import Stop
 from solvers.switching.search import fastest_ports
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.switched_step import Boundary, SwitchedStep, SwitchMode, changes_of
-from topoopt.core.switching import PortSplit, PortUse, RailExchange, RailJob, StagePorts
+from topoopt.core.parallelism import PipelineSchedule
+from topoopt.core.switching import (
+    Boundary,
+    PortSplit,
+    PortUse,
+    RailExchange,
+    RailJob,
+    StagePorts,
+    SwitchedStep,
+    SwitchMode,
+    changes_of,
+)
 from topoopt.simulate.switching import Delays, RailShares, electrical_s, events_of, follow, plans_of, rail_orders
 from topoopt.simulate.switching.ports import exchange_share, hop_share, ring_share
 from topoopt.verify.laws.findings import ViolationLog

@@ -14,8 +14,7 @@ from solvers.switching.strategies import RailSteps
 from tests.simulate.test_switching import DENSE
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
 from topoopt.core.parallelism import ParallelStrategy, Recompute
-from topoopt.core.switched_step import SwitchMode
-from topoopt.core.switching import PortSplit, RailJob, StagePorts, SwitchSettings
+from topoopt.core.switching import PortSplit, RailJob, StagePorts, SwitchMode, SwitchSettings
 from topoopt.kinds.instance_file import read_instance
 from topoopt.simulate.switching import Delays, RailShares, electrical_s, follow, rail_job, rail_orders
 

@@ -14,8 +14,8 @@ import topoopt.simulate.time_models as folder
 from tests.support import plain_cases as cases
 from topoopt.analyses.replay.run import replay
 from topoopt.core.errors import InputError
-from topoopt.core.plugins import PlugIns
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.process import PlugIns
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import TIME_MODELS, for_several_jobs
 from topoopt.simulate.time_models.evaluate import breakdown

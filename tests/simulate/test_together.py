@@ -14,7 +14,7 @@ from tests.support import plain_cases as cases
 from tests.support.simulated import times
 from topoopt.core.cluster import Cluster
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.cluster.together import (
     JobOnServers,
     first_iterations,

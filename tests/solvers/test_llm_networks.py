@@ -24,11 +24,11 @@ from solvers.stop import Stop
 from tests.support.followed_iteration import followed_s
 from tests.support.llm_cases import plain, ranked, strategy, training
 from topoopt.core.errors import InfeasibleError
+from topoopt.core.graphs import torus_steps
 from topoopt.core.llm_training import InterfaceSplit, LlmTrainingProblem, RankMap
 from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
-from topoopt.core.regular_graphs import torus_steps
 from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.network.links import FamilyLoad, LinkGraph, family_groups, torus_routes
 from topoopt.simulate.llm_training.network.rates import max_min_parts

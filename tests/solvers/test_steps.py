@@ -13,9 +13,9 @@ from solvers.memory import Memory, resident_bytes
 from solvers.steps import LateError, step
 from solvers.stop import Stop
 from solvers.timing import Timing
-from topoopt.core.leaving import end_if_left
-from topoopt.core.units import bytes_of
-from topoopt.core.verdict import StopReason
+from topoopt.core.arrays import bytes_of
+from topoopt.core.process import end_if_left
+from topoopt.core.proofs import StopReason
 from topoopt.native import graph
 from topoopt.verify.laws.findings import ViolationLog
 

@@ -12,15 +12,20 @@ from solvers.llm_training.search import SearchedSpace, search
 from solvers.llm_training.space import rows_of_shape, strategy_of, strategy_shapes
 from solvers.stop import Stop
 from tests.support.llm_cases import training
-from topoopt.core.arrays import Floats
-from topoopt.core.language_model import Experts, LanguageModel
+from topoopt.core.arrays import GIB, Floats
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
 from topoopt.core.llm_training_plan import ShapeVerdict, StrategyShape
-from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute, StrategySpace
+from topoopt.core.parallelism import (
+    Experts,
+    LanguageModel,
+    Overlap,
+    ParallelStrategy,
+    PipelineSchedule,
+    Recompute,
+    StrategySpace,
+)
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.units import GIB
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.simulate.llm_training.costs import ledger
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems

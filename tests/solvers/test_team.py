@@ -17,7 +17,7 @@ import pytest
 from solvers.processes.team import Team
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, MachineError
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 
 Tell = Callable[[int], None]
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests.support.cli_cases import Run, run
-from topoopt.core.study import ComparedBy, Figure, Published
-from topoopt.files.shipped import shipped_folder
+from topoopt.core.comparison import ComparedBy, Figure, Published
+from topoopt.files.untrusted import shipped_folder
 from topoopt.studies.collect import collect_rows
 from topoopt.studies.expand import read_study
 from topoopt.studies.heat_figures import matrix_of

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.study_cases import routing, study
-from topoopt.core.study import ComparedBy, Figure
+from topoopt.core.comparison import ComparedBy, Figure
 from topoopt.drawing.axes import Axis, name_axis, number_axis
 from topoopt.drawing.chart import Point, Series, legend
 from topoopt.studies.expand import read_study

@@ -18,8 +18,8 @@ import pytest
 
 from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
+from topoopt.core.comparison import RunLimits
 from topoopt.core.errors import InputError, TopooptError
-from topoopt.core.study import RunLimits
 from topoopt.studies.collect import collect_rows, column_names, write_parquet
 from topoopt.studies.executors import default_jobs
 from topoopt.studies.expand import read_study

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from tests.fuzz.foreign import LIBRA
 from tests.support import written_schedules as written
 from tests.support.reader_cases import MSCCLPP, Read, ReaderCase, auditing, importing, libra, plain
-from topoopt.files.profile_file import read_profile
+from topoopt.files.job_document import read_profile
 from topoopt.formats.chakra.groups import read_comm_groups
 from topoopt.formats.dnn_partitioning.read import read_expert_split
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
+from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
 
 
 def closed_form_s(schedule: PipelineSchedule, shape: PipelineShape, costs: StageCosts) -> float | None:

@@ -8,8 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from topoopt.core.presets import PRESETS
-from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.rated_network import PRESETS, RatedNetwork
 
 Rated = tuple[int, int, float]
 

@@ -11,8 +11,7 @@ from solvers.failures.job import JobEvaluator
 from solvers.network.constructions import balanced_routes
 from solvers.network.constructions.assemble import assemble, link_arcs, ring_arcs
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.routing import GroupRings, Ring
+from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, Ring
 from topoopt.core.topology import Topology
 
 BIDIRECTIONAL, UNIDIRECTIONAL = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL

@@ -8,13 +8,11 @@ import numpy as np
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import ComparedStrategy, CoOptimisation, JobPlan, OtherFabrics, strategy_certificate
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Result
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.result import CheckResult, Objective, Result
 from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.solution import CheckResult, Objective
-from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.workload import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
 from topoopt.files.job_document import cluster_document, workload_document
 
 GRAPH_INSTANCE: dict[str, Any] = {

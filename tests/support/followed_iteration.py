@@ -12,8 +12,7 @@ import numpy as np
 from tests.support.followed_servers import MS, ExplicitServers
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PassKind
+from topoopt.core.parallelism import ParallelStrategy, PassKind
 from topoopt.core.routing import GroupRings
 from topoopt.simulate.llm_training.costs import data_bytes, layer_traffic
 from topoopt.simulate.llm_training.network.links import FamilyGroups, PlacedNetwork

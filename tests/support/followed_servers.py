@@ -12,7 +12,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.llm_training.costs import layer_traffic
 from topoopt.simulate.llm_training.network.links import BlockGroups, FamilyGroups, PlacedNetwork
 from topoopt.simulate.llm_training.network.rates import NetworkRates, group_rates, stage_times

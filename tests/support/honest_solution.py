@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.verify_cases import four_servers
-from topoopt.core.job import CoOptimisation, JobPlan
-from topoopt.core.job_solution import OperatorChoice, Span
+from topoopt.core.job import CoOptimisation, JobPlan, OperatorChoice, Span
 from topoopt.core.plan import Plan
-from topoopt.core.result import Result
-from topoopt.core.solution import CheckResult, Objective
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
+from topoopt.core.result import CheckResult, Objective, Result
 from topoopt.core.workload import Workload
 from topoopt.verify.job.instance_bounds import best_bound
 

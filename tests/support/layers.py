@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from topoopt.core.optical_layer import OpticalLayer
+from topoopt.core.cluster import OpticalLayer
 
 
 def layer_from_table(

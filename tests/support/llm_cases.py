@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from topoopt.core.arrays import GIB
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, NumberFormats, TrainingBatch
 from topoopt.core.llm_training_plan import RankedStrategy
-from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute, StrategySpace
-from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.parallelism import Overlap, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.units import GIB
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS

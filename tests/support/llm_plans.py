@@ -8,12 +8,14 @@ from typing import Any
 
 from topoopt.core.llm_training_plan import (
     FabricPlan,
+    PodClaims,
     ShapeOutcome,
+    pod_claims,
+    pods_certificates,
     shape_outcomes,
     shapes_certificate,
     shapes_of,
 )
-from topoopt.core.pod_circuits import PodClaims, pod_claims, pods_certificates
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate, Result
 

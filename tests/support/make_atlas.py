@@ -12,7 +12,7 @@ from topoopt.analyses.collective.atlas import HEADER, Atlas, atlas, known_smalle
 from topoopt.analyses.collective.candidates import found_topologies
 from topoopt.analyses.collective.scores import ScoredTopology, Wanted
 from topoopt.core.cluster import LinkDirection
-from topoopt.files.table_and_plot import csv_text
+from topoopt.files.atomic import csv_text
 
 DEGREES = range(2, 9)
 SIZES = (

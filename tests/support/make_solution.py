@@ -14,25 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.handmade import HandmadeResult, altered
+from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice, JobPlan
-from topoopt.core.job_solution import (
+from topoopt.core.job import (
     Baseline,
+    BaselineSettings,
     ConvergencePoint,
+    CoOptimisation,
     Evaluation,
+    FabricChoice,
+    JobPlan,
     OperatorChoice,
     SearchLog,
     Span,
 )
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.solution import CheckResult, Objective
-from topoopt.core.strategy import Placement, Strategy
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.result import CheckResult, Objective
+from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
-from topoopt.core.units import GIB
-from topoopt.core.verdict import Status, StopReason
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Placement, Strategy, Workload
 
 NASTY_NAME = "<script>alert(1)</script>"
 NASTY_KIND = 'dense"\' onload="x&y'

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from topoopt.files.profile_file import read_profile
+from topoopt.files.job_document import read_profile
 from topoopt.formats.flexnet.sizes import infer_sizes
 
 MODELS = {"dlrm": "dlrm16", "bert": "transformer16", "vgg": "vgg16", "candle": "candle16"}

@@ -29,7 +29,7 @@ from tests.support.reader_cases import Read, plain
 from topoopt.analyses.calibrate.runs import read_runs
 from topoopt.core.errors import InputError
 from topoopt.core.shared_cluster import JobClass
-from topoopt.files.demand_tables import read_csv_matrix
+from topoopt.files.demand_files import read_csv_matrix
 from topoopt.files.graph_files import read_graph
 from topoopt.files.link_attributes import NetworkUse
 from topoopt.kinds.llm_training.huggingface import read_huggingface

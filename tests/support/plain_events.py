@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 
 from topoopt.core.cluster import LinkSharing
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 from topoopt.verify.job.events import SimulatedLinks
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from fractions import Fraction
 from itertools import count
 
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 
 SEGMENT = 1024 * 1024

@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 
 from tests.support import plain_flexnet as plain
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 
 Link = tuple[int, int]

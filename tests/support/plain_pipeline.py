@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import networkx as nx
 
-from topoopt.core.pipeline import PassKind
+from topoopt.core.parallelism import PassKind
 from topoopt.simulate.pipeline.orders import PassOrders
 
 Pass = tuple[str, int, int]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.proofs import Bound
-from topoopt.core.strategy import Strategy
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Strategy, Workload
 from topoopt.verify.job.parts import check_strategy
 from topoopt.verify.job.plan_bounds import bounds_of
 from topoopt.verify.job.traffic import recompute_traffic

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.least_ring import least_ring_bound
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import SourceFlow
+from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import all_pairs, integer_lengths
 from topoopt.verify.laws.flows import FlowCheck, check_flow

@@ -9,8 +9,7 @@ from typing import Any
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.collective import CollectiveProblem
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
-from topoopt.core.hierarchy_workload import HierarchicalWorkload, LayerPhase
+from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem, HierarchicalWorkload, LayerPhase
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tests.support.verify_cases import make_cluster, paths_from
-from topoopt.core.collective import CollectiveSchedule, Sends, VectorBlocks
-from topoopt.core.group_schedule import GroupSchedule
-from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.collective import CollectiveSchedule, GroupSchedule, Sends, VectorBlocks
 from topoopt.core.topology import Topology
+from topoopt.core.workload import TaskGraph
 
 
 def links_topology(n, pairs, degree):

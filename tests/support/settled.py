@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from topoopt.core.solution import SolutionHead
-from topoopt.core.verdict import Status, Tolerance, meets
+from topoopt.core.proofs import Status, Tolerance, meets
+from topoopt.core.result import SolutionHead
 
 
 def settled(solution: SolutionHead) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.layers import layer_from_table
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape
 
 
 def rings(servers: int, *steps: int) -> ShardShape:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topoopt.core.cluster import Cluster
-from topoopt.core.optical_layer import block_layer
+from topoopt.core.cluster import Cluster, block_layer
 from topoopt.core.shared_cluster import (
     FAT_TREE,
     IDEAL_SWITCH,

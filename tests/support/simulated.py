@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import Evaluation
+from topoopt.core.job import CoOptimisation, Evaluation
 from topoopt.core.plan import Plan
-from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.workload import TaskGraph
 from topoopt.simulate.fabrics import plan_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network

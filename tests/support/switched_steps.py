@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from solvers.stop import Stop
 from solvers.switching.search import fastest_ports
-from topoopt.core.switched_step import SwitchedStep, SwitchMode
-from topoopt.core.switching import RailJob
+from topoopt.core.switching import RailJob, SwitchedStep, SwitchMode
 from topoopt.simulate.switching import rail_orders
 from topoopt.simulate.switching.step import RailOrders
 

@@ -16,7 +16,7 @@ from tests.support.paths import INSTANCES
 from tests.support.unequal_placements import crossing_problem, unequal_problem
 from topoopt.core.placement import Latency, Sharing, StageShape, Throughput
 from topoopt.files.documents import Document as File
-from topoopt.files.yaml_document import parse_yaml
+from topoopt.files.documents import parse_yaml
 from topoopt.kinds.instance_file import build_instance, read_instance
 from topoopt.kinds.kind import SolveOptions
 

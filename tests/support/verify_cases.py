@@ -11,9 +11,8 @@ import numpy as np
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload
 
 
 def make_cluster(servers=4, degree=2, links=LinkDirection.BIDIRECTIONAL, **changes):

@@ -16,8 +16,7 @@ from tests.support.valid_solutions import FEW_STRATEGIES, written
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import TopooptError
 from topoopt.core.network import RoutingMode, RoutingProblem, TopologyProblem
-from topoopt.core.proofs import CLAIMED, Argument, Bound
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import CLAIMED, Argument, Bound, Status
 from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions

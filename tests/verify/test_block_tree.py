@@ -16,11 +16,10 @@ from solvers.network.exact.routed import route
 from solvers.network.exact.space import open_space
 from solvers.stop import Stop
 from tests.support.every_topology import least_theta
-from topoopt.core.block_tree import LARGEST, BlockTree
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.network import TopologyProblem
-from topoopt.core.verdict import StopReason
+from topoopt.core.network import LARGEST_PRICE, BlockTree, TopologyProblem
+from topoopt.core.proofs import StopReason
 from topoopt.verify.network.trees import blocks_bound
 from topoopt.workloads.demand_matrices import demand_matrix
 
@@ -100,7 +99,7 @@ def test_no_numbers_prove_more_than_the_truth(data: st.DataObject) -> None:
             least = -200 if name == "shift" else 0
             tables[name] = rng.integers(least, 200, table.shape) * rng.integers(0, 2, table.shape)
         else:
-            table[rng.random(table.shape) < 0.1] = data.draw(st.sampled_from([0, 1, 1000, LARGEST]))
+            table[rng.random(table.shape) < 0.1] = data.draw(st.sampled_from([0, 1, 1000, LARGEST_PRICE]))
     with pytest.raises(InputError):
         blocks_bound(PROBLEM, replace(PROOF, **tables, theta=LEAST * (1 + 1e-6)))
 
@@ -161,7 +160,7 @@ MALFORMED: dict[str, Callable[[BlockTree], BlockTree]] = {
     "before its children": lambda p: replace(p, parent=np.arange(len(p.parent))),
     "do not exist": lambda p: replace(p, heads=p.heads + 4),
     "negative price": lambda p: replace(p, price=p.price - 1),
-    "a number above": lambda p: replace(p, shift=p.shift + LARGEST + 1),
+    "a number above": lambda p: replace(p, shift=p.shift + LARGEST_PRICE + 1),
     "positive and finite": lambda p: replace(p, theta=0.0),
     "no choice of a server": lambda p: replace(p, server=np.full_like(p.server, -1)),
 }

@@ -17,7 +17,7 @@ from tests.support.joint_cases import BI, CASES, UNI, job, least_time, mesh
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation, joint_certificate
-from topoopt.core.link_tree import LinkTree
+from topoopt.core.network import LinkTree
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
 from topoopt.core.workload import Workload

@@ -17,8 +17,7 @@ from solvers.stop import Stop
 from tests.support.every_topology import least_theta
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.link_tree import LARGEST, LinkTree
-from topoopt.core.network import TopologyProblem
+from topoopt.core.network import LARGEST_MULTIPLIER, LinkTree, TopologyProblem
 from topoopt.verify.network.trees import tree_bound
 
 ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
@@ -90,7 +89,7 @@ def test_no_numbers_prove_more_than_the_truth(data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         tables = rng.integers(0, 50, (40, 4, 4)) * rng.integers(0, 2, (40, 4, 4))
     else:
-        tables[rng.random(tables.shape) < 0.1] = data.draw(st.sampled_from([0, 1, 1000, LARGEST]))
+        tables[rng.random(tables.shape) < 0.1] = data.draw(st.sampled_from([0, 1, 1000, LARGEST_MULTIPLIER]))
     proof = LinkTree(rng.permutation(4), tables)
     with pytest.raises(InputError):
         tree_bound(problem, proof, least * (1 + 1e-6))
@@ -151,7 +150,7 @@ MALFORMED: dict[str, Callable[[LinkTree], LinkTree]] = {
     "wrong shape": lambda p: replace(p, multipliers=p.multipliers[:, :3, :3]),
     "every server once": lambda p: replace(p, order=np.array([0, 1, 2, 2])),
     "below 0": lambda p: replace(p, multipliers=-1 - p.multipliers),
-    "above": lambda p: replace(p, multipliers=p.multipliers + LARGEST + 1),
+    "above": lambda p: replace(p, multipliers=p.multipliers + LARGEST_MULTIPLIER + 1),
 }
 
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.verify_cases import dense, make_cluster, sample_splits
-from topoopt.core.strategy import Placement, Strategy
-from topoopt.core.taskgraph import TaskKind
-from topoopt.core.workload import Split, Workload
+from topoopt.core.workload import Placement, Split, Strategy, TaskKind, Workload
 from topoopt.kinds.job.methods import prove_bound
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify.job.least_times import choices_of

@@ -15,8 +15,7 @@ from solvers.network.search.relay_blocks import relay_prices
 from solvers.network.search.two_layer import two_layer_multipliers
 from tests.verify.test_topology_bounds import PUBLISHED, _optimum, _random_demand
 from topoopt.core.errors import InputError
-from topoopt.core.network import RelayPrices
-from topoopt.core.relay_cases import LinkCounts
+from topoopt.core.network import LinkCounts, RelayPrices
 from topoopt.verify.network.relays import at_most, enough, evaluate_relay, hops_beyond
 from topoopt.workloads.demand_matrices import demand_matrix
 

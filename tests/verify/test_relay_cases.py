@@ -16,8 +16,7 @@ from solvers.network.search.relay_cases import cases_of, relay_cases
 from solvers.network.search.two_layer import two_layer_multipliers
 from tests.verify.test_topology_bounds import PUBLISHED, _random_demand, _theta
 from topoopt.core.errors import InputError
-from topoopt.core.network import RelayPrices
-from topoopt.core.relay_cases import LinkCounts, RelayCases
+from topoopt.core.network import LinkCounts, RelayCases, RelayPrices
 from topoopt.verify.network.relays import evaluate_cases, evaluate_relay, hops_beyond
 from topoopt.workloads.demand_matrices import demand_matrix
 

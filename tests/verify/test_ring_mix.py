@@ -15,9 +15,9 @@ from tests.support import least_ring
 from tests.support.least_ring import least_ring_bound
 from tests.support.ring_mix import certified_mix_bound, check_ring_mix
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import SourceFlow
+from topoopt.core.routing import AllReduceDemand, Demand
 from topoopt.core.topology import Topology
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from topoopt.core.optical_layer import ShardShape, block_layer, staggered_layer
+from topoopt.core.cluster import ShardShape, block_layer, staggered_layer
 from topoopt.verify.shards.bounds import placing_bound
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.layers import layer_from_table
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape, block_layer
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, block_layer
 from topoopt.verify.shards.shards import PlacedJob, layer_violations, shard_violations
 
 LAYER = block_layer(8, 2, 4, 0.01)

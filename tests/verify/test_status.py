@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.cli_cases import job, operator
 from tests.support.valid_solutions import CASES, HEAD, Valid, written
-from topoopt.core.solution import CheckResult, Decides, LeftOut
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
+from topoopt.core.result import CheckResult, Decides, LeftOut
 from topoopt.files.documents import Document
 from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import build_instance

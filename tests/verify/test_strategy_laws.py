@@ -15,8 +15,18 @@ from solvers.job.realise import realise
 from solvers.job.strategy_program import prove
 from tests.support.verify_cases import circulant, dense, make_cluster, sample_splits
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.strategy import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut, strided_groups
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import (
+    Operator,
+    OperatorInput,
+    Placement,
+    Split,
+    Strategy,
+    StrategyCase,
+    StrategyCertificate,
+    StrategyCut,
+    Workload,
+    strided_groups,
+)
 from topoopt.kinds.job.methods import program_of, prove_bound
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.verify_cases import circulant, make_cluster, sample_splits
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.strategy import Placement
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Workload
 from topoopt.verify.job.least_times import (
     Between,
     Costs,

@@ -23,8 +23,7 @@ from tests.support.verify_cases import (
 )
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.proofs import Argument
-from topoopt.core.strategy import Placement, Strategy, strided_groups
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate

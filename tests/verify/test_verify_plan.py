@@ -22,8 +22,7 @@ from tests.support.verify_cases import (
 )
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.strategy import Placement, Strategy
-from topoopt.core.workload import Operator, Split, Workload
+from topoopt.core.workload import Operator, Placement, Split, Strategy, Workload
 from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.verify.job import routes
 from topoopt.verify.job.plan import check_plan, inspect_plan

@@ -14,11 +14,9 @@ from tests.support.honest_solution import honest_figures, honest_solution
 from tests.support.verify_cases import twelve_servers, with_arrays
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.job import ComparedStrategy, CoOptimisation, JobPlan, OtherFabrics, strategy_certificate
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Certificate
-from topoopt.core.solution import Objective
-from topoopt.core.strategy import Strategy, StrategyCertificate
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Argument, Bound, Status
+from topoopt.core.result import Certificate, Objective
+from topoopt.core.workload import Strategy, StrategyCertificate
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.kinds.job.methods import program_of
 from topoopt.verify.job.check import CHECKER

@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.support.paths import INSTANCES
-from topoopt.core.units import GIB
+from topoopt.core.arrays import GIB
 from topoopt.workloads import DEVICES, build_workload
 
 FOLDER = INSTANCES

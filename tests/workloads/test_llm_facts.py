@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from topoopt.core.language_model import LanguageModel
+from topoopt.core.parallelism import LanguageModel
 from topoopt.workloads.llm_training.facts import (
     active_parameters,
     attention_weights,

@@ -18,10 +18,10 @@ from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.price_book import PriceBook
-from topoopt.core.solution import CheckResult, Decides, LeftOut, SolutionHead
+from topoopt.core.result import CheckResult, Decides, LeftOut, SolutionHead
 from topoopt.drawing.format import counted, precise
 from topoopt.drawing.sentences import claims, objective_text, quantity, rejection
-from topoopt.files.solution_head import bound_document
+from topoopt.files.results import bound_document
 from topoopt.kinds import kind_of
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings
 

@@ -16,9 +16,9 @@ from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import counting_bar
 from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
-from topoopt.core.interrupts import take
-from topoopt.core.verdict import StopReason
-from topoopt.files.table_and_plot import require_targets
+from topoopt.core.process import take
+from topoopt.core.proofs import StopReason
+from topoopt.files.atomic import require_targets
 from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _written(
 ) -> dict[str, str | None]:
     from topoopt.core.comparison import COLUMNS
     from topoopt.drawing.comparison import comparison_html, comparison_svg
-    from topoopt.files.table_and_plot import csv_text, write_targets
+    from topoopt.files.atomic import csv_text, write_targets
 
     return write_targets(
         csv_file,

@@ -25,7 +25,7 @@ def complete_template(incomplete: str) -> list[str]:
 
 def complete_example(incomplete: str) -> list[str]:
     """Names of shipped instances."""
-    from topoopt.files.shipped import shipped_files
+    from topoopt.files.untrusted import shipped_files
 
     return _beginning((file.name for file in shipped_files()), incomplete)
 

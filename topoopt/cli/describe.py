@@ -13,8 +13,8 @@ from rich.text import Text
 from topoopt.cli.completions import complete_template
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.codec import FieldWords, SectionWords, sections_of
 from topoopt.files.faults import nearest_text, value_text
-from topoopt.files.schema_words import FieldWords, SectionWords, sections_of
 
 
 def describe(

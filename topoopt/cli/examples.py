@@ -33,7 +33,7 @@ def examples(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.files.shipped import copied, shipped_files, shipped_named
+        from topoopt.files.untrusted import copied, shipped_files, shipped_named
 
         if name is None and out is None:
             files = shipped_files()
@@ -89,8 +89,7 @@ def init(
 
 def _all_below(out: Path) -> dict[Path, bytes]:
     """Everything that comes with the package, in the same folders."""
-    from topoopt.files.shipped import MOST_BYTES, shipped_folder
-    from topoopt.files.untrusted import read_bytes
+    from topoopt.files.untrusted import MOST_BYTES, read_bytes, shipped_folder
 
     folder = shipped_folder()
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".png")
@@ -99,8 +98,7 @@ def _all_below(out: Path) -> dict[Path, bytes]:
 
 def _write(output: Output, files: dict[Path, bytes], force: bool) -> int:
     """Write all files, or none where one is there already."""
-    from topoopt.files.atomic import make_directory, write_bytes_atomically
-    from topoopt.files.existing import refuse_existing
+    from topoopt.files.atomic import make_directory, refuse_existing, write_bytes_atomically
 
     if not force:
         refuse_existing(files, "--force replaces it")

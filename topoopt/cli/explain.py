@@ -13,10 +13,10 @@ from rich.console import Console
 from topoopt.console.attended import attended
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.solution import Decides, LeftOut, SolutionHead
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
+from topoopt.core.result import Decides, LeftOut, SolutionHead
 from topoopt.drawing.sentences import claims
-from topoopt.files.solution_head import check_document
+from topoopt.files.results import check_document
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.verify.laws.findings import BRIEF

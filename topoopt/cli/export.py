@@ -20,7 +20,7 @@ from topoopt.formats.importer import QueuesOption, require_positive
 from topoopt.kinds import kind_named
 
 if TYPE_CHECKING:
-    from topoopt.core.host_rates import HostSetting
+    from topoopt.core.cluster import HostSetting
     from topoopt.formats.exporter import Export, Exporter
 
 
@@ -70,7 +70,7 @@ def _chosen(solution: Path | None, to: str | None) -> tuple[Path, str, Exporter]
         InputError: one of them missing, no such target, or one that does not take the kind.
     """
     from topoopt.files.faults import nearest_text, value_text
-    from topoopt.files.solution_kind import solution_kind
+    from topoopt.files.results import solution_kind
     from topoopt.formats.table import EXPORTERS
 
     given = {"SOLUTION": solution, "--to": to}

@@ -127,7 +127,7 @@ def previous_topology(file: Path, fabric: str | None) -> Topology:
     Raises:
         InputError: not a solution with a topology.
     """
-    from topoopt.files.solution_kind import solution_kind
+    from topoopt.files.results import solution_kind
 
     kind = solution_kind(file, ["co-optimisation", "llm-training", "routing", "topology"])
     return links_of(kind_named(kind).files.solutions.read(file), fabric)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from topoopt.cli.lazy import LazyGroup
 from topoopt.console.output import JsonOption, Output
-from topoopt.files.existing import new_file
+from topoopt.files.atomic import new_file
 from topoopt.formats.importer import Imported, Importer
 from topoopt.formats.table import IMPORTERS
 

@@ -11,8 +11,8 @@ import typer
 from topoopt.cli.import_ import OutOption, write_imported
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
-from topoopt.files.existing import new_file
-from topoopt.files.solution_head import check_document
+from topoopt.files.atomic import new_file
+from topoopt.files.results import check_document
 from topoopt.formats.importer import NameOption, imported_placement, name_of, require_choice
 
 OBJECTIVES = ("throughput", "latency")

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError
-from topoopt.core.solution import SolutionHead
+from topoopt.core.result import SolutionHead
 from topoopt.drawing.sentences import full_answer
-from topoopt.files.solution_head import bound_document, check_document
+from topoopt.files.results import bound_document, check_document
 from topoopt.kinds import kind_of
 from topoopt.verify.laws.findings import FULL
 

@@ -22,8 +22,8 @@ from topoopt.console.memory_limit import memory_bytes
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.solution import SolutionHead
-from topoopt.core.versions import versions
+from topoopt.core.process import versions
+from topoopt.core.result import SolutionHead
 from topoopt.drawing.sentences import full_answer
 from topoopt.kinds import kind_named
 from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions

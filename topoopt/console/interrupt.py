@@ -8,7 +8,7 @@ import signal
 import sys
 from types import FrameType
 
-from topoopt.core.interrupts import SIGNALS, interrupt, is_pending, listen, take, was_heard
+from topoopt.core.process import SIGNALS, interrupt, is_pending, listen, take, was_heard
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, SIGTERM or SIGHUP."""

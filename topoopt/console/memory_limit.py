@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from topoopt.core.arrays import SIZES, bytes_of
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import SIZES, bytes_of
 
 MemoryOption = typer.Option(
     "--memory-limit", help="Resident memory of the run and its solvers together, such as 4GiB or 500MB."

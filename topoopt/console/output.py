@@ -17,19 +17,12 @@ from rich.markup import escape
 from topoopt.console.interrupt import INTERRUPTED, hold_interrupts, interrupted_document, raise_on_interrupt
 from topoopt.console.quiet import quiet
 from topoopt.console.terminal import SafeConsole
-from topoopt.core.errors import (
-    CheckError,
-    InfeasibleError,
-    InputError,
-    MachineError,
-    TopooptError,
-    is_of_machine,
-)
-from topoopt.core.interrupts import end_if_interrupted, is_pending
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, MachineError, TopooptError, is_of_machine
+from topoopt.core.process import end_if_interrupted, is_pending
+from topoopt.core.proofs import Status, StopReason
 
 if TYPE_CHECKING:  # numpy comes with it, which `topoopt --help` must not wait for
-    from topoopt.core.solution import CheckResult
+    from topoopt.core.result import CheckResult
 
 JsonOption = typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
 

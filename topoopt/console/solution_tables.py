@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.console.tables import TerminalTable
-from topoopt.core.solution import CUT_OFF, SolutionHead
+from topoopt.core.result import CUT_OFF, SolutionHead
 
 
 def verdict_of(solution: SolutionHead) -> str:

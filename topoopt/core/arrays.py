@@ -1,7 +1,10 @@
-"""Names of array types: what the numbers are; shapes are said where arrays are used."""
+"""The numbers of the field: types of arrays, units, seeds, and random draws that a checker makes again."""
 
 from __future__ import annotations
 
+import hashlib
+import math
+import re
 from typing import TypeAlias
 
 import numpy as np
@@ -39,3 +42,96 @@ def divisors(number: int) -> list[int]:
     """All of them, ascending."""
     low = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
     return sorted({*low, *(number // one for one in low)})
+
+
+BYTES_PER_MS_PER_GBPS = 125_000.0
+"""1 Gbit/s = 10^9 / 8 / 1000 bytes per millisecond."""
+
+NS_PER_S = 10**9
+
+GIB = 1024**3
+MIB = 1024**2
+KIB = 1024
+
+
+def bytes_per_ms(gbps: float) -> float:
+    """Rate in bytes per millisecond of a rate in Gbit/s."""
+    return gbps * BYTES_PER_MS_PER_GBPS
+
+
+SIZES = {
+    "": 1,
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": KIB,
+    "MiB": MIB,
+    "GiB": GIB,
+    "TiB": 1024 * GIB,
+}
+"""Bytes of the units of memory."""
+
+
+def bytes_of(text: str) -> int | None:
+    """Bytes of `4GiB`, `500 MB` or a plain number; None if it is none of these, or less than one byte."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*", text, re.ASCII)
+    if match is None or match[2] not in SIZES:
+        return None
+    size = float(match[1]) * SIZES[match[2]]
+    return int(size) if math.isfinite(size) and size >= 1 else None
+
+
+def seed_for(seed: int, name: str) -> int:
+    """A seed, below 2^63, of its own for each name: the same whatever else there is, and in whatever order."""
+    digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
+    return int.from_bytes(digest[:8]) >> 1
+
+
+STEP = 0x9E3779B97F4A7C15
+_MASK = 2**64 - 1
+
+
+class Draws:
+    """A stream that goes on with every number taken (Steele et al., OOPSLA'14), as in the native module."""
+
+    def __init__(self, *seeds: int) -> None:
+        """Args:
+        seeds: one is the state of the generator; several are mixed into one.
+        """
+        self._state = seeds[0] & _MASK
+        for seed in seeds[1:]:
+            self._state = int(_mixed(np.array([self._state + STEP & _MASK], dtype=np.uint64))[0]) ^ (seed & _MASK)
+
+    def uniform(self, count: int) -> Floats:
+        """float64[count] in [0, 1)."""
+        steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(STEP)
+        states = steps + np.uint64(self._state)
+        self._state = (self._state + count * STEP) & _MASK
+        return (_mixed(states) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def below(self, limit: int, count: int) -> Ints:
+        """int64[count] in [0, limit)."""
+        return np.minimum((self.uniform(count) * limit).astype(np.int64), limit - 1)
+
+    def permutation(self, count: int) -> Ints:
+        """int64[count]: the numbers below `count` in random order."""
+        order: Ints = np.argsort(self.uniform(count), kind="stable")
+        return order
+
+    def weighted(self, weights: Floats, count: int) -> Ints:
+        """int64[count]: indices of weights, each as likely as its weight says."""
+        ends = np.cumsum(weights)
+        index: Ints = np.searchsorted(ends, self.uniform(count) * ends[-1], side="right")
+        return np.minimum(index, len(weights) - 1)
+
+    def exponential(self, count: int) -> Floats:
+        """float64[count] of mean 1."""
+        return np.array([-math.log(1.0 - number) for number in self.uniform(count).tolist()])
+
+
+def _mixed(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    states = (states ^ (states >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    states = (states ^ (states >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return states ^ (states >> np.uint64(31))

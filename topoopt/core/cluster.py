@@ -1,11 +1,15 @@
-"""The cluster: servers with optical interfaces, and what one interface and one server can do."""
+"""The cluster: servers with interfaces, the optical switches above them, and the settings of its hosts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
-from topoopt.core.units import bytes_per_ms
+import numpy as np
+
+from topoopt.core.arrays import Int32s, bytes_per_ms
+from topoopt.core.data import Shown
 
 
 class LinkDirection(StrEnum):
@@ -94,3 +98,243 @@ class Cluster:
         if self.local_allreduce is LocalAllReduce.FLEXNET:
             return float(int(2.0 * payload_bytes / g)) / rate
         return 2.0 * (g - 1) / g * payload_bytes / rate
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OpticalLayer(Shown):
+    """Which optical switch each interface of each server is patched to.
+
+    Attributes:
+        switch_of: int32[d, n], index within its plane of the switch of interface j of server i.
+        switch_ports: ports of one switch; an interface takes one (transmit and receive fibre together).
+        switching_time_s: time to set circuits of a switch, during which the circuits concerned are dark, seconds.
+        paired: a switch joins its ports in pairs, each circuit carrying both directions; else transmit and receive
+            fibre of a port are switched apart, and a switch realises any partial permutation of its ports.
+    """
+
+    switch_of: Int32s
+    switch_ports: int
+    switching_time_s: float
+    paired: bool = False
+
+    @property
+    def planes(self) -> int:
+        """d, the interfaces of a server."""
+        return int(self.switch_of.shape[0])
+
+    @property
+    def servers(self) -> int:
+        """n."""
+        return int(self.switch_of.shape[1])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShardShape(Shown):
+    """The topology a job wants, by rank of its servers.
+
+    Attributes:
+        arcs: int32[d, k], rank that interface j of rank r sends to; -1: the interface is not used.
+    """
+
+    arcs: Int32s
+
+    @property
+    def servers(self) -> int:
+        """k, servers of the job."""
+        return int(self.arcs.shape[1])
+
+    @property
+    def interfaces(self) -> int:
+        """d, rows of `arcs`, used or not."""
+        return int(self.arcs.shape[0])
+
+
+@dataclass(frozen=True, repr=False)
+class Shard(Shown):
+    """Servers and planes a job is given.
+
+    It is realisable on a layer when for every interface j in use and rank r, the servers of r and of arcs[j][r] are
+    patched to the same switch of plane `planes[j]`.
+
+    Attributes:
+        servers: of each rank, distinct.
+        planes: of each interface of the shape, distinct.
+    """
+
+    servers: tuple[int, ...]
+    planes: tuple[int, ...]
+
+
+def block_layer(servers: int, planes: int, switch_ports: int, switching_time_s: float) -> OpticalLayer:
+    """Every plane has ceil(n / ports) switches, filled with consecutive servers in the same order.
+
+    Raises:
+        ValueError: a count is below 1.
+    """
+    return staggered_layer(servers, planes, switch_ports, switching_time_s, shift=0)
+
+
+def staggered_layer(
+    servers: int, planes: int, switch_ports: int, switching_time_s: float, shift: int | None = None
+) -> OpticalLayer:
+    """The blocks of plane j begin j * shift servers earlier than those of plane 0, wrapped round the end.
+
+    Servers at a border of blocks in one plane stand inside a block of others. A job that uses fewer interfaces than
+    there are planes can then straddle borders; a job that needs all planes to join all its servers sees smaller
+    blocks: those common to all planes.
+
+    Args:
+        servers, planes, switch_ports: n, d, ports of one switch.
+        switching_time_s: see `OpticalLayer`.
+        shift: servers from plane to plane; None: ports // planes, at least 1, which spreads the borders evenly.
+
+    Raises:
+        ValueError: a count is below 1, or the shift below 0.
+    """
+    if min(servers, planes, switch_ports) < 1:
+        raise ValueError("servers, planes and switch ports are at least 1")
+    step = max(switch_ports // planes, 1) if shift is None else shift
+    if step < 0:
+        raise ValueError("a shift is not negative")
+    places = (np.arange(servers) + step * np.arange(planes)[:, None]) % servers
+    return OpticalLayer((places // switch_ports).astype(np.int32), switch_ports, switching_time_s)
+
+
+def shape_faults(shape: ShardShape, *, paired: bool = False) -> list[str]:
+    """What makes a shape impossible on any layer with enough planes; empty when it is sound.
+
+    Every interface sends to one rank and is sent to by one at most, never by its own; of switches that join ports in
+    pairs, the rank it sends to sends back.
+    """
+    arcs = shape.arcs
+    if arcs.ndim != 2 or not arcs.shape[1]:
+        return ["a shape has one server at least"]
+    ranks = np.arange(shape.servers)
+    faults = []
+    for interface, row in enumerate(arcs):
+        if row.min() < -1 or row.max() >= shape.servers:
+            faults.append(f"interface {interface} sends to a rank outside 0 to {shape.servers - 1}")
+            continue
+        used = row >= 0
+        if (row == ranks).any():
+            faults.append(f"interface {interface} of rank {int(np.argmax(row == ranks))} sends to itself")
+        if len(np.unique(row[used])) < used.sum():
+            faults.append(f"two ranks send to one rank on interface {interface}")
+        elif paired and (row[row[used]] != ranks[used]).any():
+            faults.append(f"interface {interface} has one-way circuits, and switches join ports in pairs")
+    return faults
+
+
+def realisable(layer: OpticalLayer, shape: ShardShape, shard: Shard) -> bool:
+    """Whether the switches can set all circuits of a shape on a shard, its servers being its own."""
+    k, d = shape.servers, shape.interfaces
+    servers, planes = np.array(shard.servers, dtype=np.int64), np.array(shard.planes, dtype=np.int64)
+    if len(servers) != k or len(planes) != d or len(set(shard.servers)) != k or len(set(shard.planes)) != d:
+        return False
+    if (
+        servers.min() < 0
+        or servers.max() >= layer.servers
+        or (d and (planes.min() < 0 or planes.max() >= layer.planes))
+    ):
+        return False
+    if shape_faults(shape, paired=layer.paired):
+        return False
+    switch = layer.switch_of[planes[:, None], servers[None, :]]
+    there = np.take_along_axis(switch, np.maximum(shape.arcs, 0), axis=1)
+    return bool(((shape.arcs < 0) | (switch == there)).all())
+
+
+DEFAULT_QUEUE_BPS = 12_000
+"""Least a class of traffic is given: 1500 bytes a second, below which Open vSwitch rounds up."""
+
+
+@dataclass(frozen=True)
+class HostLink:
+    """A network interface.
+
+    Attributes:
+        interface: its name on the host.
+        bridge: Open vSwitch bridge that holds it and its address.
+        address: IPv4 address and prefix length, `10.1.0.1/24`.
+        rate_bps: in each direction.
+    """
+
+    interface: str
+    bridge: str
+    address: str
+    rate_bps: int
+
+
+@dataclass(frozen=True)
+class Host:
+    """A server: its name, the IPv4 address that is reached over all its links, and those."""
+
+    name: str
+    address: str
+    links: tuple[HostLink, ...]
+
+
+@dataclass(frozen=True)
+class LinkRate:
+    """Part of one link of a host for the traffic to one destination.
+
+    Attributes:
+        source, link: index of the host, and of the link among its links.
+        destination: host, by index.
+        next_host, next_link: where the link leads: the destination itself, or a host that forwards.
+        rate_bps: guaranteed; 0: a route without a guarantee.
+    """
+
+    source: int
+    link: int
+    destination: int
+    next_host: int
+    next_link: int
+    rate_bps: int
+
+
+@dataclass(frozen=True)
+class HostRates:
+    """Rates of all hosts, ascending by source, link and destination.
+
+    Attributes:
+        name: of the solution.
+        hosts, rates: see there.
+        notes: what was assumed, for people.
+    """
+
+    name: str
+    hosts: tuple[Host, ...]
+    rates: tuple[LinkRate, ...]
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def forwards(self) -> bool:
+        """Whether some host passes traffic of others on."""
+        return any(rate.next_host != rate.destination for rate in self.rates)
+
+
+@dataclass(frozen=True)
+class LinkSetting:
+    """What a user says about one link of a server; None: the default."""
+
+    interface: str | None = None
+    bridge: str | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True)
+class HostSetting:
+    """What a user says about one server of a solution; None: the default.
+
+    Attributes:
+        server: its name in the solution.
+        name: of the host.
+        address: reached over all its links.
+        links: in the order of the solution; empty: all by default.
+    """
+
+    server: str
+    name: str | None = None
+    address: str | None = None
+    links: tuple[LinkSetting, ...] = ()

@@ -1,7 +1,8 @@
-"""Collectives: what every rank holds before and after, schedules of sends that bring it about, and what limits them."""
+"""Collectives: what every rank holds before and after, schedules that bring it about, and bounds on their time."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,13 +14,11 @@ import numpy as np
 from annotated_types import Ge, Le, Len, Lt
 
 from topoopt.core.arrays import Bools, Int32s, Ints
-from topoopt.core.data import STRICT, Array, Label
+from topoopt.core.data import STRICT, Array, Label, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
 from topoopt.core.result import Certificate, Result
-from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Shown
-from topoopt.core.stated import Stated
+from topoopt.core.search_settings import AllReduceChoice, SearchSettings, Stated
 
 MAX_NODES = 8192
 MAX_BLOCKS = 2_000_000
@@ -394,3 +393,187 @@ class CircuitSchedule:
     def times_set(self) -> int:
         """How often circuits are set."""
         return sum(a != b for a, b in zip((1, *self.circuits), self.circuits, strict=False))
+
+
+RINGS, TREES, BREADTH_FIRST, FEWEST_STEPS = "rings", "trees", "bfb", "fewest-steps"
+METHODS_OF = {
+    AllReduceChoice.RINGS: frozenset[str](),
+    AllReduceChoice.TREES: frozenset({TREES}),
+    AllReduceChoice.BFB: frozenset({BREADTH_FIRST, FEWEST_STEPS}),
+    AllReduceChoice.BEST: frozenset({TREES, BREADTH_FIRST, FEWEST_STEPS}),
+}
+"""Methods that make schedules, by what is chosen; only the best of all leaves some payloads on rings."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupSchedule(Shown):
+    """How AllReduces of a group run whose payloads are of some sizes.
+
+    Servers outside the group pass on what they get, as switches do; they neither add nor copy.
+
+    Attributes:
+        members: servers of the group, ascending.
+        from_bytes, below_bytes: payloads of at least, and of fewer bytes than that; None: any more.
+        method: that made it.
+        pieces: every block goes in so many equal pieces, each a step behind the one before.
+        schedule: of whole blocks; its nodes are servers.
+    """
+
+    members: tuple[int, ...]
+    from_bytes: int
+    below_bytes: int | None
+    method: str
+    pieces: int
+    schedule: CollectiveSchedule
+
+    @property
+    def steps(self) -> int:
+        """Steps of all pieces."""
+        return self.schedule.steps + self.pieces - 1
+
+    def covers(self, payload_bytes: int) -> bool:
+        """Whether an AllReduce of so many bytes runs on it."""
+        return self.from_bytes <= payload_bytes and (self.below_bytes is None or payload_bytes < self.below_bytes)
+
+
+def schedule_for(
+    schedules: Sequence[GroupSchedule], members: Sequence[int], payload_bytes: int
+) -> GroupSchedule | None:
+    """The schedule of an AllReduce; None: it runs on rings."""
+    own = tuple(sorted(members))
+    return next((one for one in schedules if one.members == own and one.covers(payload_bytes)), None)
+
+
+ALL_RANKS = -1
+"""In `expected`: the sum over all ranks, each once."""
+
+UNKNOWN = -1
+"""No epoch, no stated route."""
+
+
+@dataclass(frozen=True)
+class CellRange:
+    """Cells `first` to `first + count - 1`: a named part of the memory of a rank."""
+
+    rank: int
+    name: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Defect:
+    """What makes a schedule wrong: which law it breaks, and where."""
+
+    law: str
+    message: str
+
+
+@dataclass(frozen=True)
+class DeclaredFigures:
+    """What a file or its user says of a schedule; None: nothing.
+
+    Attributes:
+        vector_bytes: M.
+        time_us, algbw_gbytes_per_s: of the whole collective, and M over it.
+        epoch_us: length of an epoch of the messages.
+    """
+
+    vector_bytes: float | None = None
+    time_us: float | None = None
+    algbw_gbytes_per_s: float | None = None
+    epoch_us: float | None = None
+
+
+NOTHING_DECLARED = DeclaredFigures()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Messages(Shown):
+    """What goes over the network, in columns of equal length.
+
+    Attributes:
+        action: int64[k], the action that sends it.
+        tail, head: int32[k], ranks at the ends.
+        units: int64[k], size, in units of which the vector has `vector_units`.
+        epoch: int32[k], when it starts; UNKNOWN: when its action may.
+        piece: int64[k], what it is: equal ones are the same bytes, which a switch could copy.
+        via: int32[k], index into `vias`; UNKNOWN: not stated.
+    """
+
+    action: Ints
+    tail: Int32s
+    head: Int32s
+    units: Ints
+    epoch: Int32s
+    piece: Ints
+    via: Int32s
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChunkProgram(Shown):
+    """A schedule that can be executed.
+
+    Attributes:
+        name: of the schedule.
+        collective: what it is to do.
+        ranks: names of the ranks, as the file has them.
+        vector_units: size of the whole vector (in an All-to-All of that of each rank); 0: units are bytes.
+        per_share: whether the vector has a share of each rank, so that ranks which a file forgets count.
+        buffers: of all ranks, in the order of their cells.
+        start: int64[s, 3], rows (cell, label, rank): what is there before: the part with that label of that rank.
+        expected: int64[d, 3], rows (cell, label, rank or ALL_RANKS): what is to be there after.
+        place_words: what the columns of `places` are.
+        places: int32[a, p], where each action stands in the file.
+        chain: int64[a], the thread block of each action; those of one are executed in their order.
+        home: int32[a], the rank that executes it.
+        moves: int64[m, 3], rows (action, to, from) sorted by action; cells that come to one cell are added up.
+        after: int64[e, 2], rows (action, an earlier one).
+        messages: over the network.
+        vias: switches that a message passes, by their names in the file.
+        declared: figures of the file.
+        defects: found on reading.
+        notes: what was assumed, and what runtimes are known to do.
+        topology: network that the file states.
+        exact: whether the file says which bytes are sent; if not, only who can know of whom is known.
+    """
+
+    name: str
+    collective: CollectiveOp
+    ranks: tuple[str, ...]
+    vector_units: int
+    per_share: bool
+    buffers: tuple[CellRange, ...]
+    start: Ints
+    expected: Ints
+    place_words: tuple[str, ...]
+    places: Int32s
+    chain: Ints
+    home: Int32s
+    moves: Ints
+    after: Ints
+    messages: Messages
+    vias: tuple[tuple[str, ...], ...] = ()
+    declared: DeclaredFigures = NOTHING_DECLARED
+    defects: tuple[Defect, ...] = ()
+    notes: tuple[str, ...] = ()
+    topology: RatedNetwork | None = None
+    exact: bool = True
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return self.buffers[-1].first + self.buffers[-1].count if self.buffers else 0
+
+    def place(self, action: int) -> str:
+        """Where an action stands in the file."""
+        numbers = self.places[action].tolist()
+        return ", ".join(f"{word} {number}" for word, number in zip(self.place_words, numbers, strict=True))
+
+    def cell(self, cell: int) -> str:
+        """Which cell is meant, in words."""
+        buffer = self.buffers[bisect_right(self.buffers, cell, key=lambda buffer: buffer.first) - 1]
+        return f"{buffer.name} {cell - buffer.first} of rank {self.ranks[buffer.rank]}"

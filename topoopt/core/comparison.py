@@ -1,13 +1,13 @@
-"""Methods set side by side: runs, and the gaps of each to the best found and the best proven on the same instance."""
+"""Runs set side by side: methods on an instance, jobs on fabrics, delays of circuits, and batch studies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-from topoopt.core.proofs import Bound
-from topoopt.core.verdict import Tolerance, beats, gap, meets
+from topoopt.core.proofs import Bound, StopReason, Tolerance, beats, gap, meets
 
 
 @dataclass(frozen=True)
@@ -140,3 +140,305 @@ def _beside(run: ComparedRun, best: Best) -> Comparison:
     larger, smaller = (best.value, run.value) if run.maximise else (run.value, best.value)
     to_best = larger / smaller - 1.0 if smaller else (None if larger else 0.0)
     return Comparison(run, to_best, gap(run.value, best.bound.value, maximise=run.maximise), best.proven)
+
+
+ROUNDS = "rounds"
+FLOW_LEVEL = "flow-level"
+"""Time models of rows."""
+
+
+@dataclass(frozen=True)
+class FabricRow:
+    """What was found on a fabric; figures are None where nothing was.
+
+    Attributes:
+        name: of the fabric, or `plan` for the given direct-connect plan.
+        outcome: `found`, `left out`, or why the search ended early: `time`, `interrupted`.
+        description: the fabric in words; for one left out, why.
+        iteration_time_ms: of the best strategy found, by `time_model`.
+        compute_ms, model_parallel_ms, allreduce_ms, idle_ms: along its critical path; they sum to the iteration time.
+        links_per_byte: links that a demanded byte crosses on average, those to and from switches included.
+        fullest_over_mean: bytes of the fullest link by the mean over the links that carry any.
+        proposals: strategies proposed by the search.
+        wall_s: seconds.
+        time_model: `rounds`, or `flow-level` where circuits follow demand (max-min fair shares); only times by the
+            same model compare.
+        flow_level_ms: of the same strategy by the flow-level model; None if not asked for.
+    """
+
+    name: str
+    outcome: str
+    description: str
+    iteration_time_ms: float | None = None
+    compute_ms: float | None = None
+    model_parallel_ms: float | None = None
+    allreduce_ms: float | None = None
+    idle_ms: float | None = None
+    links_per_byte: float | None = None
+    fullest_over_mean: float | None = None
+    proposals: int = 0
+    wall_s: float = 0.0
+    time_model: str = ROUNDS
+    flow_level_ms: float | None = None
+
+
+PLAN = "plan"
+"""Name of the row of a direct-connect plan."""
+
+
+@dataclass(frozen=True)
+class DelayPoint:
+    """A scheme at one reconfiguration delay.
+
+    Attributes:
+        delay_ms: of the optical switch.
+        iteration_time_ms: of the job, simulated, or of all steps of a trace of demands.
+        choice: strategy or schedule that was best there.
+        reconfigurations: in an iteration.
+        dark_ms: time of an iteration in which circuits were being changed.
+    """
+
+    delay_ms: float
+    iteration_time_ms: float
+    choice: str
+    reconfigurations: int
+    dark_ms: float
+
+
+class WhenBetter(StrEnum):
+    """When a scheme beats the one-shot network."""
+
+    NEVER = "never"
+    UP_TO = "up to"
+    ALWAYS = "at every delay tried"
+    OPEN = "not decided in time"
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Largest delay at which a scheme beats the one-shot network.
+
+    Attributes:
+        verdict: `never`: not even without delay; `up to`: between the two points, both simulated.
+        wins: the largest delay found at which the scheme is faster; None: there is none.
+        loses: the next larger delay tried, at which it is not; None: there is none.
+    """
+
+    verdict: WhenBetter
+    wins: DelayPoint | None = None
+    loses: DelayPoint | None = None
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """One way to reconfigure.
+
+    Attributes:
+        name, description: for people; the first scheme of a sweep is `one-shot`.
+        points: by ascending delay.
+        break_even: against one-shot; None for one-shot itself.
+        break_even_rerouted: against one-shot with routes set anew at every step of a trace of demands.
+        thetas: of every step of a trace of demands, largest link utilisation without any delay.
+    """
+
+    name: str
+    description: str
+    points: tuple[DelayPoint, ...]
+    break_even: BreakEven | None = None
+    break_even_rerouted: BreakEven | None = None
+    thetas: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReconfigurationSweep:
+    """Time of a job, or of a trace of demands, over reconfiguration delays.
+
+    Attributes:
+        name: of the instance.
+        servers, degree, link_gbps: n, d, B.
+        schemes: one-shot first.
+        strategies: names of the strategies tried on the demand-driven fabrics.
+        stopped_by: whether everything was simulated.
+        seed, instance_sha256, versions: where the figures come from.
+        notes: what was assumed.
+    """
+
+    name: str
+    servers: int
+    degree: int
+    link_gbps: float | None
+    schemes: tuple[Scheme, ...]
+    strategies: tuple[str, ...]
+    stopped_by: StopReason
+    seed: int
+    instance_sha256: str
+    versions: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+
+Scalar = str | int | float | bool | None
+"""A value that can stand in a cell of the table of results."""
+
+
+@dataclass(frozen=True)
+class RunLimits:
+    """What one run may take.
+
+    Attributes:
+        time_limit_s: passed to the search, which ends by itself with the best it has; None: none.
+        budget: passed to the search; None: its default.
+        wall_s: seconds after which the run is killed.
+        memory_mib: resident memory above which the run is killed.
+    """
+
+    time_limit_s: float | None
+    budget: int | None
+    wall_s: float
+    memory_mib: int
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One run of one command.
+
+    Attributes:
+        position: place in the study, from 0; rows of the table are in this order.
+        identity: SHA-256 over everything that determines the result (content of the instance and of the files it
+            refers to, command, method, parameters, seed, limits, versions of code and solvers).
+        instance: name for people: of the instance file, or of the command.
+        command: words of the command, such as `("solve",)`.
+        arguments: options after the command, seed and method included, directories not.
+        document: canonical JSON of the instance with its variations; None for a command that takes no instance.
+        source: file the instance came from; empty when it stands in the study file.
+        method, seed: as passed; None: not passed.
+        repetition: from 0.
+        factors: what was varied, (path, value), in the order of the study file.
+        limits: of this run.
+    """
+
+    position: int
+    identity: str
+    instance: str
+    command: tuple[str, ...]
+    arguments: tuple[str, ...]
+    document: str | None
+    source: str
+    method: str | None
+    seed: int | None
+    repetition: int
+    factors: tuple[tuple[str, Scalar], ...]
+    limits: RunLimits
+
+
+@dataclass(frozen=True)
+class ComparedBy:
+    """How runs are set against each other.
+
+    Attributes:
+        by: column whose values are compared (such as `method`).
+        baseline: the value the others are compared with; None: with the best.
+        value: column compared, smaller is better.
+    """
+
+    by: str = "method"
+    baseline: str | None = None
+    value: str = "objective"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture of the report.
+
+    Attributes:
+        kind: `lines`, `scatter`, `box`, `performance-profile`, `bars`, `distribution`, `across` or `heat-map`.
+        title: above it; empty: made from the columns.
+        x, y, series: columns of the table of results; what each kind needs is in its docstring.
+        columns: several columns drawn as one series each (kind `lines`), instead of series, y then being the title of
+            the axis; in kind `across` each names many, with a star for the number that is x; in kind `heat-map` one,
+            with two, for row and column.
+        where: only rows with these values in these columns.
+        log_x, log_y: logarithmic axes.
+    """
+
+    kind: str
+    title: str = ""
+    x: str | None = None
+    y: str | None = None
+    series: str | None = None
+    columns: tuple[str, ...] = ()
+    where: tuple[tuple[str, Scalar], ...] = ()
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the report: rows grouped by columns, a statistic of others.
+
+    Attributes:
+        title: above it.
+        rows: columns to group by, one line each combination.
+        columns: column spread sideways; None: one column for each of `values`.
+        values: numeric columns.
+        statistic: `mean`, `median`, `min`, `max`, `count` or `p99`.
+        where: only rows with these values in these columns.
+    """
+
+    title: str
+    rows: tuple[str, ...]
+    values: tuple[str, ...]
+    columns: str | None = None
+    statistic: str = "mean"
+    where: tuple[tuple[str, Scalar], ...] = ()
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure that others published.
+
+    Attributes:
+        what, source: for people.
+        value: as published, positive, in the unit of the column.
+        column: of the table of results, where ours stands.
+        over: column by which it is divided, in the same row; None: it is not.
+        statistic: of ours over all rows that count.
+        where: only rows with these values in these columns.
+        why: what sets ours apart, told where the two do not agree.
+    """
+
+    what: str
+    value: float
+    source: str
+    column: str
+    over: str | None = None
+    statistic: str = "mean"
+    where: tuple[tuple[str, Scalar], ...] = ()
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study file, expanded.
+
+    Attributes:
+        name, title, notes: for people.
+        runs: in order.
+        comparison, figures, tables, published: of the report.
+        names: (column, what it is called in pictures and tables).
+        file: the study file.
+        sha256: of its content.
+        versions: of code and solvers, part of every identity.
+    """
+
+    name: str
+    title: str
+    notes: tuple[str, ...]
+    runs: tuple[StudyRun, ...]
+    comparison: ComparedBy
+    figures: tuple[Figure, ...]
+    tables: tuple[Table, ...]
+    published: tuple[Published, ...]
+    names: tuple[tuple[str, str], ...]
+    file: str
+    sha256: str
+    versions: tuple[tuple[str, str], ...]

@@ -17,12 +17,10 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.data import STRICT, Array
+from topoopt.core.data import STRICT, Array, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate, Result
-from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Shown
-from topoopt.core.stated import Stated
+from topoopt.core.search_settings import SearchSettings, Stated
 
 T = TypeVar("T")
 

@@ -6,7 +6,9 @@ Bad input is collected: an `InputError` lists all problems of a file at once.
 from __future__ import annotations
 
 import errno
+import importlib
 from dataclasses import dataclass
+from typing import Any
 
 
 class TopooptError(Exception):
@@ -84,3 +86,31 @@ class CheckError(TopooptError):
     """The independent checker rejects a result of ours: a bug, never to be shown as a result."""
 
     exit_code = 6
+
+
+EXTRAS = {
+    "pyarrow": "studies",
+    "duckdb": "studies",
+    "submitit": "slurm",
+    "distributed": "dask",
+    "pandas": "notebook",
+}
+"""Extra that each library comes with."""
+
+
+def extra(module: str, purpose: str) -> Any:
+    """A library of an extra, loaded.
+
+    Args:
+        module: such as `pyarrow.parquet`.
+        purpose: what it is needed for, as the subject of a sentence in the plural.
+
+    Raises:
+        InputError: it is not installed; names the extra.
+    """
+    library = module.split(".", 1)[0]
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        text = f"{purpose} need {library}, which is not installed"
+        raise InputError([Problem(text, allowed=f"pip install 'topoopt[{EXTRAS[library]}]'")]) from None

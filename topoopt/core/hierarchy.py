@@ -1,27 +1,124 @@
-"""Hierarchical networks: NPUs on a grid of dimensions, each built of one kind of block; bandwidth is to be chosen.
-
-Bandwidth is in GB/s (10^9 bytes/s) per NPU and dimension, cost in US dollars. The model is LIBRA's (Won et al.): ring,
-direct and halving-doubling collectives move the same bytes on their blocks, so a block matters for the price only.
-"""
+"""Hierarchical networks: bandwidth is chosen for each dimension of a grid of NPUs, for workloads of collectives."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import numpy as np
 from annotated_types import Ge, Le, Len, Lt
 
-from topoopt.core.data import STRICT
-from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload
+from topoopt.core.data import STRICT, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Shown
-from topoopt.core.stated import Stated
+from topoopt.core.search_settings import SearchSettings, Stated
+
+
+class Collective(StrEnum):
+    """What is communicated. Sizes: the buffer every rank holds; of an all-gather the shard a rank starts with."""
+
+    ALL_REDUCE = "all-reduce"
+    ALL_GATHER = "all-gather"
+    REDUCE_SCATTER = "reduce-scatter"
+    ALL_TO_ALL = "all-to-all"
+    POINT_TO_POINT = "point-to-point"  # to the next rank of the communicator: each dimension it spans passes the whole
+
+
+class Loop(StrEnum):
+    """How compute and communication of an iteration follow each other.
+
+    - `no-overlap`: all phases of all layers one after the other.
+    - `dp-overlap`: the weight gradient of a layer, computed and communicated, runs beside the communication of its
+      input gradient: sum fwd (compute + comm) + sum (ig compute + max(ig comm, wg compute + wg comm)).
+    - `dag`: tasks with predecessors; the iteration is the longest path.
+    """
+
+    NO_OVERLAP = "no-overlap"
+    DP_OVERLAP = "dp-overlap"
+    DAG = "dag"
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """Groups of ranks that communicate with each other.
+
+    Attributes:
+        name: of the parallelism, for people.
+        ranks: ranks of a group in each dimension; 1 where the groups do not extend.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class CollectiveCall(Shown):
+    """One collective.
+
+    Attributes:
+        collective: what is done.
+        size_bytes: see `Collective`.
+        communicator: position in the communicators of the workload.
+    """
+
+    collective: Collective
+    size_bytes: float
+    communicator: int
+
+
+@dataclass(frozen=True, repr=False)
+class LayerPhase(Shown):
+    """Compute, then collectives one after the other."""
+
+    compute_ns: float = 0.0
+    communications: tuple[CollectiveCall, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Layer(Shown):
+    """A layer with its three phases; `repeat` stands for so many equal layers."""
+
+    name: str
+    forward: LayerPhase = LayerPhase()
+    input_gradient: LayerPhase = LayerPhase()
+    weight_gradient: LayerPhase = LayerPhase()
+    repeat: int = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """A node of a dependency graph; `after` are positions of tasks before it, all smaller than its own."""
+
+    name: str
+    phase: LayerPhase
+    after: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class HierarchicalWorkload(Shown):
+    """One training job.
+
+    Attributes:
+        name: of the job.
+        loop: see `Loop`; `dag` uses `tasks`, the others `layers`.
+        communicators: groups its collectives run in.
+        layers, tasks: what an iteration consists of.
+        weight: of its iteration time in the objective.
+        strategy: degrees of parallelism it was made with, by name; empty if it was given layer by layer.
+    """
+
+    name: str
+    loop: Loop
+    communicators: tuple[Communicator, ...]
+    layers: tuple[Layer, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    weight: float = 1.0
+    strategy: tuple[tuple[str, int], ...] = ()
+
 
 MAX_DIMENSIONS = 12
 MAX_DESIGNS = 20_000
@@ -261,3 +358,93 @@ def bandwidth_certificate(
         "price": np.array([*prices.values()], dtype=np.float64),
     }
     return Certificate(Argument.BANDWIDTH_PRICES, arrays)
+
+
+@dataclass(frozen=True)
+class ComputeStep:
+    """Computing.
+
+    Attributes:
+        name: for people.
+        time_us: whole microseconds.
+        after: places of the steps of the rank that it waits for.
+    """
+
+    name: str
+    time_us: int
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CollectiveStep:
+    """A collective.
+
+    Attributes:
+        name: for people.
+        collective: which.
+        group: its number.
+        size_bytes: what every rank holds; of an all-gather what it begins with.
+        after: places of the steps of the rank that it waits for.
+    """
+
+    name: str
+    collective: Collective
+    group: int
+    size_bytes: int
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MessageStep:
+    """One end of a message.
+
+    Attributes:
+        sends: whether the rank sends it, or receives.
+        peer: the other rank.
+        tag: tells messages between the same ranks apart.
+        size_bytes: of it.
+        after: places of the steps of the rank that it waits for.
+    """
+
+    sends: bool
+    peer: int
+    tag: int
+    size_bytes: int
+    after: tuple[int, ...]
+
+
+RankStep = ComputeStep | CollectiveStep | MessageStep
+
+
+@dataclass(frozen=True)
+class RankTotals:
+    """What one rank does, added up.
+
+    Attributes:
+        rank: its number.
+        steps: how many.
+        calls: how often it takes part in a collective, by the number of its group and bytes.
+        sent, received: bytes by peer.
+        compute_us: of all computing.
+    """
+
+    rank: int
+    steps: int
+    calls: Counter[tuple[Collective, int, int]]
+    sent: Counter[int]
+    received: Counter[int]
+    compute_us: int
+
+
+class RankProgram(Protocol):
+    """One iteration of all ranks; what one of them does is made when it is asked for."""
+
+    @property
+    def groups(self) -> Mapping[int, Sequence[int]]:
+        """Ranks of the groups that the steps and totals made so far name, by number."""
+
+    def totals(self, rank: int) -> RankTotals:
+        """Of a rank, counted without its steps."""
+
+    def steps(self, rank: int) -> list[RankStep]:
+        """Of a rank, in an order in which it can take them."""

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.language_model import LanguageModel
-from topoopt.core.parallelism import Overlap, StrategySpace
-from topoopt.core.search_settings import SearchSettings
-from topoopt.core.stated import Stated
+from topoopt.core.parallelism import LanguageModel, Overlap, StrategySpace
+from topoopt.core.search_settings import SearchSettings, Stated
 from topoopt.core.switching import SwitchSettings
 
 STRATEGIES = 256

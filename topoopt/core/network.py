@@ -1,9 +1,4 @@
-"""Network problems without a job: route a demand over a topology, or find the topology as well.
-
-Demand is float64[n, n] in units of the capacity of one link; theta is the largest link utilisation of a routing (to be
-minimised), lambda = 1/theta the largest common factor by which all demand can be scaled (concurrent flow). Of several
-demands, float64[k, n, n], one is there at a time, and the largest theta of all counts.
-"""
+"""Network problems without a job: a demand is routed, or the topology is designed as well; trees prove bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import numpy as np
 from annotated_types import Ge, Le, Len, Lt
@@ -19,15 +14,13 @@ from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.data import MAX_LINKS, MAX_SERVERS, PRINTABLE, STRICT, Grid, Pattern, Server, Sparse
+from topoopt.core.data import MAX_LINKS, MAX_SERVERS, PRINTABLE, STRICT, Grid, Pattern, Server, Shown, Sparse
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.graphs import Turns, turns_of
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Shown
-from topoopt.core.stated import Stated
+from topoopt.core.search_settings import SearchSettings, Stated
 from topoopt.core.topology import Topology
-from topoopt.core.turned_rows import Turns, turns_of
 
 MAX_DEMANDS = 1000
 """Matrices of one problem."""
@@ -458,3 +451,153 @@ class EnumerationProof(Shown):
         """Of a certificate; raises ValueError where arrays are missing or do not fit."""
         shape = (-1, servers, degree)
         return cls(certificate.integers("heads", *shape), certificate.floats("lengths", *shape))
+
+
+MOST_CASES = 5_000
+"""Multipliers that a proof may have; with more a bound is not proven to others."""
+
+LARGEST_MULTIPLIER = 2**40
+"""Of a multiplier: sums of them over all links stay far below 2^63."""
+
+MOST_CHOICES = 20_000_000
+"""Of the links of a server, times multipliers, summed over servers: numbers that a checker holds at once."""
+
+MOST_WORK = 400_000_000
+"""Nodes of the tree times multipliers that a checker looks at: some five seconds."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinkTree(Shown):
+    """Proof that theta is at least some value on every topology that a problem allows.
+
+    The tree chooses the links of one server after another: all its links out, or, if they are bidirectional, those to
+    servers that come later. It needs no list of nodes: a node is a leaf where one of the multipliers says so.
+
+    Attributes:
+        order: int64[n], the servers in the order in which their links are chosen.
+        multipliers: int64[k, n, n], 0 to `LARGEST`: off the diagonal the length of every ordered pair of servers, on it
+            the price of an interface of that server (of one that receives, if links are unidirectional).
+    """
+
+    order: Ints
+    multipliers: Ints
+
+    def certificate(self, theta: float) -> Certificate:
+        """As a file of a network holds it; `theta` is what is proven."""
+        arrays = {"theta": np.array([theta]), "order": self.order, "multipliers": self.multipliers.ravel()}
+        return Certificate(Argument.LINK_TREE, arrays)
+
+    @classmethod
+    def of(cls, certificate: Certificate, servers: int) -> LinkTree:
+        """Of a certificate; raises ValueError where arrays are missing or do not fit."""
+        order = certificate.integers("order", servers)
+        return cls(order, certificate.integers("multipliers", -1, servers, servers))
+
+
+DEGREE = 2
+"""Links out of and into a server."""
+
+MOST_BLOCK_NODES = 40_000
+"""Of a proof; with more a bound is not proven to others."""
+
+LARGEST_PRICE = 2**40
+"""Of a price, relief or shift, either way."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockTree(Shown):
+    """Proof that theta is at least `theta` on every topology of degree 2 with unidirectional links.
+
+    A node is what some servers have as links out. Prices say at every node what the links around each server are worth
+    at most (`topoopt.verify.network.trees`), demand in units of its mean. Only their proportions count, so that
+    they are whole numbers.
+
+    Attributes:
+        theta: what is proven.
+        parent: int64[k], of each node, one that stands before it; -1 of the root, which is the first.
+        heads: int64[k, 2], where the links of the server lead by which the parent is divided; -1 of the root.
+        server: int64[k], by which a node is divided into those that have it as parent; -1 of a node that is closed.
+        bar: int64[k], length of links that no network of the node has, whatever their price.
+        price, relief: int64[k, n, n], of links and of pairs of servers, not negative.
+        shift: int64[k, n, n], of the worth of a link from its tail to its head.
+    """
+
+    theta: float
+    parent: Ints
+    heads: Ints
+    server: Ints
+    bar: Ints
+    price: Ints
+    relief: Ints
+    shift: Ints
+
+    def certificate(self) -> Certificate:
+        """As a file holds it."""
+        names = ("parent", "heads", "server", "bar", "price", "relief", "shift")
+        arrays = {name: getattr(self, name).ravel() for name in names}
+        return Certificate(Argument.LINK_BLOCKS, {"theta": np.array([self.theta]), **arrays})
+
+    @classmethod
+    def of(cls, certificate: Certificate, servers: int) -> BlockTree:
+        """Of a certificate; raises ValueError where arrays are missing or do not fit."""
+        parent = certificate.integers("parent", -1)
+        count = len(parent)
+        tables = (certificate.integers(name, count, servers, servers) for name in ("price", "relief", "shift"))
+        return cls(
+            certificate.scalar("theta"),
+            parent,
+            certificate.integers("heads", count, DEGREE),
+            certificate.integers("server", count),
+            certificate.integers("bar", count),
+            *tables,
+        )
+
+
+MOST_RELAY_CASES = 2000
+"""Cases in one proof."""
+
+
+class LinkCounts(NamedTuple):
+    """Topologies with so many links between servers.
+
+    Attributes:
+        least, most: int64[n, n], links i -> j; no topology has more than its degree.
+    """
+
+    least: Ints
+    most: Ints
+
+    @classmethod
+    def any(cls, n: int, d: int) -> LinkCounts:
+        """All topologies of n servers of degree d."""
+        return cls(np.zeros((n, n), dtype=np.int64), np.full((n, n), d, dtype=np.int64))
+
+    def split(self, i: int, j: int, count: int) -> tuple[LinkCounts, LinkCounts]:
+        """Those with fewer than `count` links i -> j, and the others."""
+        fewer, more = self.most.copy(), self.least.copy()
+        fewer[i, j] = min(int(fewer[i, j]), count - 1)
+        more[i, j] = max(int(more[i, j]), count)
+        return LinkCounts(self.least, fewer), LinkCounts(more, self.most)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RelayCases(Shown):
+    """A binary tree of cases, every node before those below it.
+
+    Attributes:
+        splits: int64[nodes, 3], (i, j, count): first come the topologies with fewer than `count` links i -> j, then
+            those with as many or more; (0, 0, 0) where a node is not split but has prices.
+        prices: of the nodes that are not split, in this order; each proves its theta of the topologies of its node.
+    """
+
+    splits: Ints
+    prices: tuple[RelayPrices, ...]
+
+    def certificate(self) -> Certificate:
+        """As a file holds it."""
+        return Certificate(Argument.RELAY_CASES, {"splits": self.splits.ravel(), **relay_arrays(self.prices)})
+
+    @classmethod
+    def of(cls, certificate: Certificate, servers: int) -> RelayCases:
+        """Of a certificate; raises ValueError where arrays are missing or do not fit."""
+        return cls(certificate.integers("splits", -1, 3), relay_prices_of(certificate, servers))

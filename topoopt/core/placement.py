@@ -21,14 +21,11 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Gt, Le, Len, Lt
 
-from topoopt.core.arrays import Floats, Int32s
-from topoopt.core.data import MAX_SERVERS, STRICT, Array, FileName, Gbps, Names
+from topoopt.core.arrays import Floats, Int32s, bytes_per_ms
+from topoopt.core.data import MAX_SERVERS, STRICT, Array, FileName, Gbps, Names, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Shown
-from topoopt.core.stated import Stated
-from topoopt.core.units import bytes_per_ms
+from topoopt.core.search_settings import SearchSettings, Stated
 
 MAX_OPERATORS = 20_000
 MAX_TENSORS = 4 * MAX_OPERATORS

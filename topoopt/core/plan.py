@@ -16,14 +16,12 @@ from annotated_types import Ge, Gt, Le, Len, Lt
 
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.collective import CollectiveSchedule, Sends, VectorBlocks
-from topoopt.core.data import MAX_SERVERS, STRICT, Label, Pattern, Server, Stored
+from topoopt.core.collective import CollectiveSchedule, GroupSchedule, Sends, VectorBlocks
+from topoopt.core.data import MAX_SERVERS, STRICT, Label, Pattern, Server, Shown, Stored
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.shown import Shown
-from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Placement, Strategy
 
 MAX_DEGREE = 64
 MAX_OPERATORS = 20_000

@@ -1,16 +1,16 @@
-"""Networks with switches and links of unequal rates, on which collectives run; rates are exact."""
+"""Networks with switches and links of unequal rates, on which collectives run; presets are machines that are sold."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
-from topoopt.core.shown import Displayed
+from topoopt.core.data import Displayed
 
 MOST_UNITS = 1 << 40
 """Largest rate of a link in units, so that sums over a network stay far within 64 bits."""
@@ -128,3 +128,112 @@ def common_unit(rates: Sequence[Fraction]) -> Fraction:
         return Fraction(1)
     below = math.lcm(*(rate.denominator for rate in rates))
     return Fraction(math.gcd(*(int(rate * below) for rate in rates)), below)
+
+
+Link = tuple[int, int, Fraction]
+
+
+@dataclass(frozen=True)
+class MachineLinks:
+    """Nodes and links: names of all nodes, which are switches, and (tail, head, GB/s)."""
+
+    name: str
+    names: tuple[str, ...]
+    is_switch: tuple[bool, ...]
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How a machine of so many boxes is built, and the most boxes."""
+
+    build: Callable[[int], MachineLinks]
+    most_boxes: int
+
+
+NVLINK2 = Fraction(25)
+"""GB/s of one NVLink of the second generation, each way."""
+
+DGX1 = (
+    (0, 1, 1), (0, 2, 1), (0, 3, 2), (0, 4, 2), (1, 2, 2), (1, 3, 1), (1, 5, 2), (2, 3, 2), (2, 6, 1), (3, 7, 1),
+    (4, 5, 1), (4, 6, 1), (4, 7, 2), (5, 6, 2), (5, 7, 1), (6, 7, 2),
+)  # fmt: skip
+"""NVLinks between the eight V100 of a DGX-1 and of an Azure NDv2: ends, number."""
+
+MI250 = (
+    (0, 1, 4), (2, 3, 4), (4, 5, 4), (6, 7, 4), (8, 9, 4), (10, 11, 4), (12, 13, 4), (14, 15, 4),
+    (0, 4, 2), (3, 7, 2), (8, 12, 2), (11, 15, 2),
+    (0, 8, 1), (1, 5, 1), (1, 9, 1), (1, 10, 1), (2, 6, 1), (2, 9, 1), (2, 10, 1), (3, 11, 1),
+    (4, 6, 1), (5, 6, 1), (5, 7, 1), (9, 13, 1), (10, 14, 1), (12, 14, 1), (13, 14, 1), (13, 15, 1),
+)  # fmt: skip
+"""Infinity Fabric links (50 GB/s) between the sixteen dies of eight MI250 (topology file of ForestColl)."""
+
+
+def _inside(box: int, size: int, links: tuple[tuple[int, int, int], ...], rate: Fraction) -> list[Link]:
+    """Links inside a box, both ways."""
+    ends = [(size * box + one, size * box + other, count * rate) for one, other, count in links]
+    return [*ends, *((other, one, both) for one, other, both in ends)]
+
+
+def _to_switch(switch: int, members: range, rate: Fraction) -> list[Link]:
+    return [link for member in members for link in ((member, switch, rate), (switch, member, rate))]
+
+
+def _network(name: str, ranks: int, switches: int, links: list[Link]) -> MachineLinks:
+    names = [f"gpu{rank}" for rank in range(ranks)] + [f"switch{place}" for place in range(switches)]
+    return MachineLinks(name, tuple(names), (False,) * ranks + (True,) * switches, tuple(links))
+
+
+def _dgx1(boxes: int) -> MachineLinks:
+    return _network("dgx-1", 8, 0, _inside(0, 8, DGX1, NVLINK2))
+
+
+def _ndv2(boxes: int) -> MachineLinks:
+    """Boxes like a DGX-1: GPU 0 of each sends to the network at 12.5 GB/s, GPU 1 receives."""
+    links = [link for box in range(boxes) for link in _inside(box, 8, DGX1, NVLINK2)]
+    if boxes == 1:
+        return _network("ndv2", 8, 0, links)
+    rate, switch = Fraction(25, 2), 8 * boxes
+    links += [link for box in range(boxes) for link in ((8 * box, switch, rate), (switch, 8 * box + 1, rate))]
+    return _network(f"ndv2 x{boxes}", 8 * boxes, 1, links)
+
+
+def _a100(boxes: int) -> MachineLinks:
+    """Eight GPUs at an NVSwitch (300 GB/s each), each with a port of 25 GB/s to the network."""
+    links = [
+        link for box in range(boxes) for link in _to_switch(8 * boxes + box, range(8 * box, 8 * box + 8), Fraction(300))
+    ]
+    if boxes > 1:
+        links += _to_switch(9 * boxes, range(8 * boxes), Fraction(25))
+    return _network(f"dgx-a100 x{boxes}", 8 * boxes, boxes + (boxes > 1), links)
+
+
+def _dgx2(boxes: int) -> MachineLinks:
+    """Sixteen V100 at an NVSwitch (125 GB/s each); between two boxes eight links of 12.5 GB/s each way, odd to even."""
+    links = [
+        link
+        for box in range(boxes)
+        for link in _to_switch(16 * boxes + box, range(16 * box, 16 * box + 16), Fraction(125))
+    ]
+    if boxes == 2:
+        for pair in range(8):
+            links.append((2 * pair + 1, 16 + 2 * pair, Fraction(25, 2)))
+            links.append((16 + 2 * pair + 1, 2 * pair, Fraction(25, 2)))
+    return _network(f"dgx2 x{boxes}", 16 * boxes, boxes, links)
+
+
+def _mi250(boxes: int) -> MachineLinks:
+    """Sixteen dies a box, each with 16 GB/s to the network."""
+    links = [link for box in range(boxes) for link in _inside(box, 16, MI250, Fraction(50))]
+    if boxes > 1:
+        links += _to_switch(16 * boxes, range(16 * boxes), Fraction(16))
+    return _network(f"mi250 x{boxes}", 16 * boxes, int(boxes > 1), links)
+
+
+PRESETS: Mapping[str, Preset] = {
+    "dgx-1": Preset(_dgx1, 1),
+    "ndv2": Preset(_ndv2, 512),
+    "dgx-a100": Preset(_a100, 512),
+    "dgx2": Preset(_dgx2, 2),
+    "mi250": Preset(_mi250, 256),
+}

@@ -1,4 +1,4 @@
-"""Kind `regional-circuits`: circuits of an optical switch for all-to-all traffic, beside an electrical network."""
+"""Kind `regional-circuits`: one optical switch joins servers step by step, beside an electrical network."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import numpy as np
 from annotated_types import Ge, Le, Len, Lt
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.data import STRICT
+from topoopt.core.data import STRICT, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Shown
-from topoopt.core.stated import Stated
+from topoopt.core.search_settings import SearchSettings, Stated
 
 MAX_SERVERS = 128
 MAX_PORTS = 1024
@@ -137,3 +135,37 @@ def box_certificate(
         "multipliers": np.concatenate([np.asarray(row, dtype=np.float64) for row in multipliers]),
     }
     return Certificate(Argument.CIRCUIT_PRICES, arrays)
+
+
+PortPair = tuple[int, int]
+"""Two ports of the switch, joined for both directions; the smaller number first, from 0."""
+
+
+@dataclass(frozen=True)
+class StepCircuits:
+    """A step.
+
+    Attributes:
+        stall_ns, transfer_ns: what it waits for circuits, and what its transfers take.
+        lit: circuits that it sends over, by number; ascending.
+        disconnect, connect: what is cut and what is set before it; ascending.
+    """
+
+    stall_ns: int
+    transfer_ns: int
+    lit: tuple[int, ...]
+    disconnect: tuple[int, ...]
+    connect: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SwitchedSteps:
+    """All steps.
+
+    Attributes:
+        circuits: by number, as they are first set.
+        steps: in order.
+    """
+
+    circuits: tuple[PortPair, ...]
+    steps: tuple[StepCircuits, ...]

@@ -1,12 +1,29 @@
-"""How hard a search of any kind works, as an instance states it and a call may change it."""
+"""What an instance of any kind states besides its problem: its name, and how hard a search works."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from topoopt.core.cluster import LinkSharing
+from topoopt.core.data import Displayed
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stated(Displayed):
+    """A problem.
+
+    Attributes:
+        document: what its file says, plain data; None for a problem made otherwise.
+        folder: where its file stands.
+        beside: the other files that were read for the problem.
+    """
+
+    document: Mapping[str, Any] | None = field(default=None, kw_only=True, compare=False, repr=False)
+    folder: str = field(default="", kw_only=True, compare=False, repr=False)
+    beside: tuple[str, ...] = field(default=(), kw_only=True, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

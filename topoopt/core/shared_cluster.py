@@ -18,14 +18,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.core.cluster import Cluster
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Int32s, Ints
+from topoopt.core.cluster import Cluster, OpticalLayer
+from topoopt.core.data import Shown
 from topoopt.core.job import CoOptimisation
-from topoopt.core.optical_layer import OpticalLayer
-from topoopt.core.search_settings import SearchSettings
-from topoopt.core.shown import Shown
-from topoopt.core.stated import Stated
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS
+from topoopt.core.search_settings import SearchSettings, Stated
 
 ROUNDING = 1e-9
 """Part of a time that is none."""

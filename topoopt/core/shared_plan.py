@@ -16,15 +16,13 @@ from annotated_types import Ge, Le, Len, Lt
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster, LinkSharing
-from topoopt.core.collective import CollectiveSchedule, Sends, VectorBlocks
-from topoopt.core.data import MAX_SERVERS, STRICT, Array, Pattern
-from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.collective import CollectiveSchedule, GroupSchedule, Sends, VectorBlocks
+from topoopt.core.data import MAX_SERVERS, STRICT, Array, Pattern, Shown
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.shared_cluster import Fabric
-from topoopt.core.shown import Shown
-from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Placement, Strategy
 
 MAX_JOBS = 100_000
 MAX_CLASSES = 1000

@@ -1,21 +1,81 @@
-"""Circuits that are set anew inside an iteration: ports of the GPUs of a rail, what they serve when, and what it takes.
-
-Rail r joins GPU r of all servers through one optical circuit switch (Opus, arXiv:2602.12521). A circuit takes a port at
-both ends and carries its rate in each direction. Replicas run in step, so one GPU of each stage stands for all: what
-its ports serve is the state of the stage.
+"""Circuits that change inside an iteration: optical devices, ports of GPUs, phases of rails, and the delays they
+cause.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from topoopt.core.data import STRICT
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.shown import Shown
+from topoopt.core.data import STRICT, Shown
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.parallelism import PipelineSchedule
+
+
+@dataclass(frozen=True)
+class OpticalDevice:
+    """A kind of optical switch (device table of the TopoOpt paper, NSDI'23, quoted from memory).
+
+    Attributes:
+        delay_ms: reconfiguration delay.
+        ports: of one device.
+    """
+
+    delay_ms: float
+    ports: int
+
+
+OPTICAL_DEVICES: Mapping[str, OpticalDevice] = {
+    "tunable-lasers": OpticalDevice(3.8e-6, 128),
+    "silicon-photonics": OpticalDevice(900e-6, 256),
+    "rotornet": OpticalDevice(0.010, 64),
+    "2d-mems": OpticalDevice(0.0115, 300),
+    "3d-mems": OpticalDevice(10.0, 384),
+    "patch-panel": OpticalDevice(120_000.0, 1008),
+}
+"""Reconfiguration delays and port counts; a robotic patch panel takes "minutes", two are assumed."""
+
+_UNITS_MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 60e3}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(ns|us|ms|s|min)", re.ASCII)
+
+
+def parse_delay(text: str) -> float:
+    """Milliseconds of `10us`, `1.5 ms`, `0s` or of a device's name.
+
+    Raises:
+        InputError: neither a duration with its unit nor a known device.
+    """
+    word = text.strip().lower().replace("µ", "u")
+    if word in OPTICAL_DEVICES:
+        return OPTICAL_DEVICES[word].delay_ms
+    match = _DURATION.fullmatch(word)
+    if match is None or not math.isfinite(float(match[1])):
+        allowed = "a number of ns, us, ms, s or min (10us), or " + ", ".join(OPTICAL_DEVICES)
+        raise InputError([Problem("neither a duration nor a known device", value=repr(text), allowed=allowed)])
+    return float(f"{float(match[1]) * _UNITS_MS[match[2]]:.12g}")  # 3.8 ns is 3.8e-6 ms, not a neighbour of it
+
+
+def delay_text(delay_ms: float) -> str:
+    """`10 us`, `2 min`: the largest unit that leaves a number of 1 or more, four digits; minutes if they are whole."""
+    minutes = delay_ms / _UNITS_MS["min"]
+    if minutes >= 1 and minutes == round(minutes):
+        return f"{minutes:.4g} min"
+    for unit in ("s", "ms", "us", "ns"):
+        if delay_ms >= _UNITS_MS[unit] * (1 - 1e-12):
+            return f"{delay_ms / _UNITS_MS[unit]:.4g} {unit}"
+    return f"{delay_ms / _UNITS_MS['ns']:.4g} ns"
+
+
+def devices_text() -> str:
+    """All devices with their delays, for help texts."""
+    return ", ".join(f"{name} {delay_text(device.delay_ms)}" for name, device in OPTICAL_DEVICES.items())
+
 
 PORTS = 2
 """Ports of a GPU on its rail where an instance names no number: a ring needs two."""
@@ -186,3 +246,269 @@ class RailJob(Shown):
     def reduces(self) -> bool:
         """Whether gradients are reduced over the rail behind the passes."""
         return self.data_servers > 1 and any(self.reduced_s)
+
+
+class SwitchMode(StrEnum):
+    """When circuits are asked for."""
+
+    ON_DEMAND = "on-demand"
+    PROVISIONED = "provisioned"
+
+
+class Boundary(StrEnum):
+    """Where the ports of a stage may change what they serve."""
+
+    DATA_TO_PIPELINE = "data-to-pipeline"  # at the begin of a step: to what the passes need first
+    INSIDE_TO_PIPELINE = "inside-to-pipeline"  # behind a pass
+    PIPELINE_TO_INSIDE = "pipeline-to-inside"  # before the next
+    PIPELINE_TO_DATA = "pipeline-to-data"  # behind the last pass
+
+
+@dataclass(frozen=True)
+class RailEvent:
+    """Something that a stage does for a time.
+
+    Attributes:
+        rank: the stage.
+        what: `forward`, `backward`, `inputs`, `weights`, `send`, `gather`, `reduce`, `switch`, `optimizer`.
+        begin_s, end_s: seconds from the begin of the step; those before it are of the step before.
+        micro_batch, stage: of a pass, and of what is sent of it; -1 else.
+        peer: the rank that it is sent to; -1 else.
+        before, after, boundary: what the ports serve, of a switch, and where it stands.
+    """
+
+    rank: int
+    what: str
+    begin_s: float
+    end_s: float
+    micro_batch: int = -1
+    stage: int = -1
+    peer: int = -1
+    before: PortSplit | None = None
+    after: PortSplit | None = None
+    boundary: Boundary | None = None
+
+
+@dataclass(frozen=True, order=True)
+class PortChange:
+    """The ports of a stage begin to be set anew.
+
+    Attributes:
+        rank: the stage.
+        begin_s: seconds from the begin of the step; what is before it is of the step before.
+        boundary: where it stands.
+        after: what the ports serve then.
+    """
+
+    rank: int
+    begin_s: float
+    boundary: Boundary
+    after: PortSplit
+
+
+def changes_of(events: Iterable[RailEvent]) -> tuple[PortChange, ...]:
+    """Those among events of a step, by rank and time."""
+    found = [
+        PortChange(one.rank, one.begin_s, one.boundary, one.after)
+        for one in events
+        if one.boundary is not None and one.after is not None
+    ]
+    return tuple(sorted(found, key=lambda one: (one.rank, one.begin_s)))
+
+
+class PortAction(StrEnum):
+    """What happens to the ports of a stage at a boundary."""
+
+    KEEP = "keep"
+    SPLIT = "split"  # they serve several uses then
+    PART = "switch part"
+    ALL = "switch all"
+
+
+def action(before: PortSplit, after: PortSplit) -> PortAction:
+    """Between two splits."""
+    if before == after:
+        return PortAction.KEEP
+    if sum(after.of(use) > 0 for use in PortUse) > 1:
+        return PortAction.SPLIT
+    stay = sum(min(before.of(use), after.of(use)) for use in PortUse)
+    return PortAction.PART if stay else PortAction.ALL
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SwitchedStep(Shown):
+    """One step on circuits.
+
+    Attributes:
+        mode, delay_s: when circuits are asked for, and how long they take.
+        plan: ports of each stage.
+        step_s: seconds of the step.
+        electrical_s: on a network that gives each exchange the whole rate of a GPU, all at once.
+        bound_s: no plan of ports takes less with this delay.
+        switches: times that the ports of a stage are set anew, over all stages.
+        exposed_s: what the step would gain if switching took no time.
+        events: by rank and time.
+    """
+
+    mode: SwitchMode
+    delay_s: float
+    plan: tuple[StagePorts, ...]
+    step_s: float
+    electrical_s: float
+    bound_s: float
+    switches: int
+    exposed_s: float
+    events: tuple[RailEvent, ...] = ()
+
+
+@dataclass(frozen=True)
+class BoundaryFigures:
+    """What setting ports at one boundary costs; at all others they are set in no time.
+
+    Attributes:
+        boundary: which.
+        action: what most stages do there.
+        switches: times that ports are set there in a step, over all stages.
+        window_s: the longest delay that costs nothing; infinite: any.
+        stall_s: what the delay of the instance costs.
+        break_even_s: the longest delay with which the step is faster than on one static topology; 0: none, infinite:
+            any.
+    """
+
+    boundary: Boundary
+    action: PortAction
+    switches: int
+    window_s: float
+    stall_s: float
+    break_even_s: float
+
+
+@dataclass(frozen=True)
+class StragglerFigures:
+    """A step one of whose stages is slow.
+
+    Attributes:
+        rank: the stage.
+        step_s: seconds of the step on the ports of the plan.
+        electrical_s: the same on a network that gives every exchange the whole rate of a GPU, all at once.
+    """
+
+    rank: int
+    step_s: float
+    electrical_s: float
+
+
+EVERY_STAGE = -1
+"""In place of a stage: a failure that strikes all servers, as that of the switches of rails."""
+
+
+@dataclass(frozen=True)
+class FailedFigures:
+    """A step after interfaces failed.
+
+    Attributes:
+        rank: the stage that one server has so many fewer of; `EVERY_STAGE`: all servers have.
+        step_s: seconds of the step on the ports of the plan.
+        electrical_s: the same on a network that gives every exchange the whole rate of what is left, all at once.
+    """
+
+    rank: int
+    step_s: float
+    electrical_s: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RailStudy(Shown):
+    """Switching inside the steps of one strategy.
+
+    Attributes:
+        ports, circuit_gbps: of a GPU, and of a circuit in each direction.
+        electrical_s: the step on a network that gives every exchange the whole rate of a GPU, all at once.
+        static_s: the step on the best topology that is never switched; infinite: there is none.
+        static: what that is.
+        steps: one for each mode and delay, without events.
+        shown: at the delay and in the mode of the instance, with its events.
+        boundaries: of that step.
+        slowdown: passes of one stage take so many times as long in `stragglers`.
+        stragglers: that step with each stage slow in turn; empty: not asked for.
+        failed: interfaces of a server that are dead in `failures`.
+        failures: that step with these in all servers, then in one of each stage in turn; empty: not asked for.
+    """
+
+    ports: int
+    circuit_gbps: float
+    electrical_s: float
+    static_s: float
+    static: str
+    steps: tuple[SwitchedStep, ...]
+    shown: SwitchedStep
+    boundaries: tuple[BoundaryFigures, ...]
+    slowdown: float = 1.0
+    stragglers: tuple[StragglerFigures, ...] = ()
+    failed: int = 0
+    failures: tuple[FailedFigures, ...] = ()
+
+
+@dataclass(frozen=True, order=True)
+class RailCircuit:
+    """Two ports of the switch of a rail, joined for both directions.
+
+    Attributes:
+        rail: its number.
+        port, peer: server times ports of a GPU, and the port of the GPU; from 0.
+    """
+
+    rail: int
+    port: int
+    peer: int
+
+
+@dataclass(frozen=True, order=True)
+class CircuitGroup:
+    """Circuits that are set and cut together.
+
+    Attributes:
+        use: what they carry.
+        stages: one, or two that follow each other.
+        circuits: on all rails, ascending.
+    """
+
+    use: PortUse
+    stages: tuple[int, ...]
+    circuits: tuple[RailCircuit, ...]
+
+
+@dataclass(frozen=True)
+class RailPhase:
+    """A time in which nothing changes.
+
+    Attributes:
+        begin_ns, end_ns: from the begin of the step.
+        lit: groups that carry light, by number; ascending.
+        dark: groups that are being set: their ports are taken, and carry nothing yet.
+    """
+
+    begin_ns: int
+    end_ns: int
+    lit: tuple[int, ...]
+    dark: tuple[int, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class RailTimetable(Shown):
+    """One step, which follows itself: its phases stand in a circle.
+
+    Attributes:
+        rails, servers, ports: switches; servers, each with so many ports on each of them.
+        step_ns, delay_ns: of the step, and from the command to light.
+        groups: that are lit at some time.
+        phases: in their order, without gaps.
+    """
+
+    rails: int
+    servers: int
+    ports: int
+    step_ns: int
+    delay_ns: int
+    groups: tuple[CircuitGroup, ...]
+    phases: tuple[RailPhase, ...]

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.data import Displayed
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.shown import Displayed
 
 if TYPE_CHECKING:
     import networkx as nx

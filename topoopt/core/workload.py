@@ -1,23 +1,15 @@
-"""A training job as a graph of operators, each with the ways it may be split over servers.
-
-Every operator produces one output tensor of `samples x output_elements` elements. A split cuts it into
-`sample_ways x channel_ways x reduce_ways` parts, part index ``(a * channel_ways + b) * reduce_ways + e``:
-
-* part (a, b, e) computes samples [a N/s, (a+1) N/s) and output channels [b C/c, (b+1) C/c);
-* with `reduce_ways` r > 1 an operator that mixes channels reads only input channels [e I/r, (e+1) I/r) and yields a
-  partial sum of its region;
-* an operator that `mixes_channels` (dense, attention, ...) otherwise reads all channels of its samples, one that does
-  not (elementwise) reads just the channels it writes;
-* each part holds 1/(c r) of every weight; the s parts with equal (b, e) share it and all-reduce its gradient.
-
-Backward transfers mirror the forward ones (FlexNet, TopoOpt artifact).
-"""
+"""A training job is a graph of operators; a strategy splits and places them, and one iteration becomes tasks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
-from topoopt.core.shown import Shown
+import numpy as np
+from numpy.typing import NDArray
+
+from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.data import Shown
 
 
 @dataclass(frozen=True)
@@ -124,3 +116,134 @@ class Workload(Shown):
     def weight_bytes(self) -> int:
         """Bytes of all weights (and of one set of gradients)."""
         return GRADIENT_BYTES * sum(sum(operator.weight_elements) for operator in self.operators)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Index of the chosen split, and offset (0 <= offset < n / parts)."""
+
+    split: int
+    offset: int
+
+
+@dataclass(frozen=True, repr=False)
+class Strategy(Shown):
+    """One placement per operator, in workload order."""
+
+    placements: tuple[Placement, ...]
+
+    def servers(self, workload: Workload, operator: int, n: int) -> tuple[int, ...]:
+        """Servers of an operator's parts, by part index."""
+        placement = self.placements[operator]
+        parts = workload.operators[operator].splits[placement.split].parts
+        return tuple(placement.offset + part * (n // parts) for part in range(parts))
+
+    def server_memory_bytes(self, workload: Workload, n: int) -> list[int]:
+        """Memory that each server needs."""
+        needed = [0] * n
+        for index, (operator, placement) in enumerate(zip(workload.operators, self.placements, strict=True)):
+            for server in self.servers(workload, index, n):
+                needed[server] += operator.splits[placement.split].server_memory_bytes
+        return needed
+
+
+@dataclass(frozen=True, repr=False)
+class StrategyCase(Shown):
+    """Multipliers that prove a bound for the strategies of one case.
+
+    Attributes:
+        laws: (name of a law, weight of it), weights above 0; a law that is not named has weight 0.
+        memory: price of the memory of all servers, ms.
+        prices: per pair of operators joined by edges, the price of each state of the producer and of the consumer, ms.
+    """
+
+    laws: tuple[tuple[str, float], ...]
+    memory: float
+    prices: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]
+
+
+@dataclass(frozen=True, repr=False)
+class StrategyCut(Shown):
+    """Strategies divided in two by the state of one operator: `inside` for those in `states`, else `outside`.
+
+    `inside` and `outside` are positions of nodes in the certificate, after that of the cut.
+    """
+
+    operator: int
+    states: tuple[int, ...]
+    inside: int
+    outside: int
+
+
+@dataclass(frozen=True, repr=False)
+class StrategyCertificate(Shown):
+    """Proof of a bound over all strategies: a tree of cuts whose leaves are cases, the root first.
+
+    Attributes:
+        nodes: the tree.
+        classes: of servers by their number modulo it. The state of an operator is a usable split with, for each, the
+            residues that its offset has modulo the gcd of its stride and the classes, ascending.
+        fixed: operator whose offset is taken to be even, where the two classes may be exchanged; None: none.
+    """
+
+    nodes: tuple[StrategyCut | StrategyCase, ...]
+    classes: int = 1
+    fixed: int | None = None
+
+
+def strided_groups(n: int) -> tuple[tuple[int, ...], ...]:
+    """All cosets of subgroups of Z_n with at least two members: for each divisor k >= 2 ascending, offsets ascending.
+
+    Coset (k, o) has members o + i n/k. There are sum over k of n/k of them.
+    """
+    return tuple(
+        tuple(range(offset, n, n // size)) for size in range(2, n + 1) if n % size == 0 for offset in range(n // size)
+    )
+
+
+class TaskKind(IntEnum):
+    """What a task occupies."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    TRANSFER = 2
+    ALLREDUCE = 3
+
+
+@dataclass(frozen=True, eq=False)
+class TaskGraph:
+    """T tasks with their successors.
+
+    Attributes:
+        servers: n.
+        kind: int8[T], a `TaskKind`.
+        source: int32[T]; the server of a compute task, the sender of a transfer, -1 for an AllReduce.
+        target: int32[T]; the receiver of a transfer, -1 otherwise.
+        group: int32[T]; index in `groups` of an AllReduce over two or more servers, -1 otherwise (an AllReduce with
+            group -1 costs its local time only).
+        duration_ms: float64[T]; run time of a compute task, local (inside a server) time of an AllReduce, 0 otherwise.
+        bytes: int64[T]; bytes of a transfer, payload of an AllReduce, 0 otherwise.
+        operator: int32[T]; index of the operator the task belongs to (of the consumer for a transfer), or -1.
+        successor_ptr: int64[T+1] and successor: int32[E]; tasks released by task t are
+            successor[successor_ptr[t]:successor_ptr[t+1]].
+        groups: AllReduce groups, members in ring order.
+        operator_names: names for `operator`, may be empty.
+    """
+
+    servers: int
+    kind: NDArray[np.int8]
+    source: Int32s
+    target: Int32s
+    group: Int32s
+    duration_ms: Floats
+    bytes: Ints
+    operator: Int32s
+    successor_ptr: Ints
+    successor: Int32s
+    groups: tuple[tuple[int, ...], ...]
+    operator_names: tuple[str, ...] = ()
+
+    @property
+    def tasks(self) -> int:
+        """T."""
+        return len(self.kind)

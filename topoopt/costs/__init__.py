@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topoopt.core.bill import PLAN_FABRIC
-from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT
+from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT, PLAN_FABRIC
 from topoopt.costs.direct_connect import optical_circuit_switches, panels, panels_with_look_ahead, photonic_rails
 from topoopt.costs.direct_wiring import hypercube, regular_graph, torus_2d, torus_3d
 from topoopt.costs.fat_trees import (

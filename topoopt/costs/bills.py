@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.bill import Bill, BillLine
-from topoopt.core.price_book import RATED_PARTS, PriceBook
+from topoopt.core.price_book import RATED_PARTS, Bill, BillLine, PriceBook
 from topoopt.costs import DIRECT_CONNECT, EQUAL, FABRIC_COSTS, SERVER
 from topoopt.costs.rule import Count, Counting, NetworkSize
 

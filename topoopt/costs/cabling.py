@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Int32s
-from topoopt.core.optical_layer import block_layer
+from topoopt.core.cluster import block_layer
 from topoopt.core.price_book import PricedDevice
 from topoopt.costs.rule import devices_needed
 

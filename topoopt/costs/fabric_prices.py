@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from topoopt.core.bill import FabricPrices
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
-from topoopt.core.price_book import PriceBook
+from topoopt.core.price_book import FabricPrices, PriceBook
 from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, SAME_BILL, Counting, NetworkSize
 from topoopt.costs.bills import cost_usd, port_gbps
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps

@@ -12,7 +12,7 @@ arXiv:2501.03905) have some interfaces in such a tree, and the others on ports o
 
 from __future__ import annotations
 
-from topoopt.core.fat_tree import fat_tree_count
+from topoopt.core.graphs import fat_tree_count
 from topoopt.core.price_book import OCS_PORT, SWITCH_PORT, TRANSCEIVER, PriceBook
 from topoopt.costs.rule import (
     Count,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topoopt.core.comparison import ComparedRun, Comparison, best_of
-from topoopt.core.versions import versions_text
+from topoopt.core.process import versions_text
 from topoopt.drawing.comparison_plot import WIDTH, ComparisonPanel, panel
 from topoopt.drawing.format import counted, number, percent
 from topoopt.drawing.page import render_page

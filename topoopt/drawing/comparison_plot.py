@@ -10,7 +10,7 @@ from statistics import median
 from markupsafe import Markup
 
 from topoopt.core.comparison import Comparison, best_of
-from topoopt.core.verdict import Tolerance
+from topoopt.core.proofs import Tolerance
 from topoopt.drawing.format import number, percent, shortened
 from topoopt.drawing.marks import COLOURS, mark
 from topoopt.drawing.svg import decade_ticks, element, joined, tick_text, ticks

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.boxes import boxes_of
-from topoopt.core.reachability import found_from
+from topoopt.core.graphs import RingBox, boxes_of, found_from, turns_of
 from topoopt.core.topology import Topology
-from topoopt.core.turned_rows import RingBox, turns_of
 
 
 def fewest_hops(topology: Topology) -> Ints:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from topoopt.core.job_solution import Span
+from topoopt.core.job import Span
 from topoopt.drawing.format import counted, milliseconds, shortened
 from topoopt.drawing.svg import element, joined, percentage, tick_text, ticks
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from topoopt.core.regular_graphs import kautz_arcs
+from topoopt.core.graphs import kautz_arcs
 from topoopt.core.topology import Topology
 
 SIZE = 620.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from topoopt.core.solution import CUT_OFF, CheckResult, SolutionHead
+from topoopt.core.result import CUT_OFF, CheckResult, SolutionHead
 from topoopt.drawing.finish import finished
 from topoopt.drawing.format import counted
 from topoopt.drawing.sentences import full_answer, objective_text, quantity

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from topoopt.core.switched_step import PortChange, RailEvent
-from topoopt.core.switching import PortSplit, PortUse, StagePorts
+from topoopt.core.switching import PortChange, PortSplit, PortUse, RailEvent, StagePorts
 from topoopt.drawing.format import counted
 from topoopt.drawing.lanes import LanesDrawing, seconds_axis
 from topoopt.drawing.svg import element, percentage, picture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from topoopt.core.solution import CheckResult, Decides, SolutionHead
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
+from topoopt.core.result import CheckResult, Decides, SolutionHead
 from topoopt.drawing.format import counted, percent, precise, quotient, ratio
 
 SAME = 0.005

@@ -1,22 +1,20 @@
-"""Files and folders written whole or not at all: a temporary name beside them, flushed to the disk, then renamed.
-
-Who writes holds a lock on the temporary file; one that nobody holds was left by a process that was killed, and is
-removed by the next that writes the same thing.
-"""
+"""Files are written whole or not at all, and nothing is replaced by accident; tables and plots are such files."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import fcntl
+import io
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from topoopt.core.errors import MachineError, TopooptError, is_of_machine
-from topoopt.core.interrupts import end_if_interrupted
+from topoopt.core.errors import InputError, MachineError, Problem, TopooptError, is_of_machine
+from topoopt.core.process import end_if_interrupted
 
 
 class WriteError(TopooptError):
@@ -205,3 +203,75 @@ def _alike(entries: list[os.DirEntry[str]], files: Mapping[str, bytes]) -> bool:
     """Whether a folder holds plain files of the same sorts as those given, and nothing else."""
     sorts = {os.path.splitext(name)[1] for name in files}
     return all(one.is_file(follow_symlinks=False) and os.path.splitext(one.name)[1] in sorts for one in entries)
+
+
+def refuse_existing(files: Iterable[Path], allowed: str) -> None:
+    """Stop where a file is there already.
+
+    Args:
+        allowed: what the user may do instead.
+
+    Raises:
+        InputError: all those that are there.
+    """
+    there = [path for path in files if path.exists()]
+    if there:
+        raise InputError([Problem("exists already", file=str(path), allowed=allowed) for path in there])
+
+
+def new_file(name: str) -> Path:
+    """A file of this name in the working directory, for a command whose `--out` was left out.
+
+    Raises:
+        InputError: it is there already.
+    """
+    refuse_existing([Path(name)], "a place named by --out")
+    return Path(name)
+
+
+PLOTS = (".html", ".svg")
+
+
+def require_targets(table: Path | None, plot: Path | None) -> None:
+    """Refuse files that cannot be written before minutes are spent on what should go there.
+
+    Raises:
+        InputError: no folder to write to, a folder of that name, a plot of unknown format, one file for both.
+    """
+    problems = []
+    for option, file in (("--csv", table), ("--plot", plot)):
+        if file is not None and (file.is_dir() or not file.parent.is_dir()):
+            problems.append(Problem("cannot be written", path=option, value=str(file), allowed="a file in a folder"))
+    if plot is not None and plot.suffix.lower() not in PLOTS:
+        problems.append(Problem("unknown format", path="--plot", value=str(plot), allowed=", ".join(PLOTS)))
+    if plot is not None and plot == table:
+        problems.append(Problem("the same file as --csv", path="--plot", value=str(plot)))
+    if problems:
+        raise InputError(problems)
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as CSV, its lines ended by a newline alone; None is an empty cell."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def write_targets(
+    table: Path | None, plot: Path | None, *, text: Callable[[], str], svg: Callable[[], str], html: Callable[[], str]
+) -> dict[str, str | None]:
+    """Write what was asked for; `text` is the CSV, the plot is by the extension of its file.
+
+    Returns:
+        The names as given, under `csv` and `plot`.
+
+    Raises:
+        WriteError: a file cannot be written.
+    """
+    if table is not None:
+        write_text_atomically(table, text())
+    if plot is not None:
+        write_text_atomically(plot, svg() if plot.suffix.lower() == ".svg" else html())
+    return {"csv": None if table is None else str(table), "plot": None if plot is None else str(plot)}

@@ -1,23 +1,412 @@
-"""YAML and JSON files of unknown origin, read into plain data whose lines are known.
-
-Only mappings with text keys, lists, text, numbers, booleans and null come out. Size, nesting and number of values are
-bounded before they take memory; YAML anchors, aliases and tags, duplicate keys, NaN and infinity are refused.
-"""
+"""YAML and JSON files of unknown origin become plain data whose lines are known, within bounds."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path as FilePath
 
+import numpy as np
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    DocumentStartEvent,
+    Event,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import MIB
-from topoopt.files.faults import MAX_LISTED, Fault, Path, path_text
-from topoopt.files.json_document import parse_json
-from topoopt.files.parsed import half_characters
+from topoopt.files.faults import MAX_LISTED, Fault, Path, path_text, value_text
 from topoopt.files.untrusted import parsing, read_text, refusal
-from topoopt.files.yaml_document import parse_yaml
+
+
+def canonical_json(document: object) -> str:
+    """JSON with sorted keys, no blanks, ASCII only, shortest numbers that round-trip.
+
+    Raises:
+        ValueError: NaN or infinity in the document.
+    """
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def canonical_sha256(document: object) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal."""
+    return hashlib.sha256(canonical_json(document).encode("ascii")).hexdigest()
+
+
+MAX_DEPTH = 64
+"""Mappings and lists inside each other."""
+
+MAX_INTEGER_DIGITS = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Parsed:
+    """Data with its lines; `broken`: parsing stopped at the last fault, the data are worth nothing."""
+
+    data: object
+    locate: Callable[[frozenset[Path]], dict[Path, int]]
+    faults: tuple[Fault, ...] = ()
+    broken: bool = False
+
+
+def broken(message: str, line: int | None, *, allowed: str | None = None, path: Path = ()) -> Parsed:
+    """A document that cannot be parsed, and why."""
+    return Parsed(None, lambda _: {}, (Fault(path, message, allowed=allowed, line=line),), broken=True)
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def values(data: object) -> Iterator[tuple[Path, object]]:
+    """Everything in the data with its path, mappings and lists themselves too."""
+    stack: list[tuple[Path, object]] = [((), data)]
+    while stack:
+        path, value = stack.pop()
+        yield path, value
+        if isinstance(value, dict):
+            stack.extend(((*path, key), item) for key, item in value.items())
+        elif isinstance(value, list):
+            stack.extend(((*path, index), item) for index, item in enumerate(value))
+
+
+def half_characters(data: object) -> list[Fault]:
+    """Texts with half a character (a surrogate alone, which both formats can name): no file can hold them."""
+    return [
+        Fault(path, "half a character", value_text(text), "characters that UTF-8 can hold")
+        for path, value in values(data)
+        for text in (value if isinstance(value, dict) else [value])
+        if isinstance(text, str) and _HALF.search(text)
+    ]
+
+
+def not_finite(path: Path, value: float, line: int | None = None) -> Fault:
+    """NaN or infinity where a number stands."""
+    text = "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return Fault(path, "not a finite number", value=text, allowed="a finite number", line=line, general=True)
+
+
+_STEP = np.zeros(256, dtype=np.int8)
+_STEP[list(b"{[")], _STEP[list(b"}]")] = 1, -1
+_NO_MARKS = bytes(letter for letter in range(256) if letter not in b'{[]}"')
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+def walk_lines(text: str) -> Iterator[tuple[Path, int]]:
+    """Path and line of every value of valid JSON text, in file order; a mapping entry has the line of its key."""
+    path: list[str | int] = []
+    in_mapping: list[bool] = []
+    line, counted = 1, 0
+    expect_key = False
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token == ":":
+            continue
+        if token == ",":
+            expect_key = in_mapping[-1]
+            last = path[-1]
+            path[-1] = last + 1 if isinstance(last, int) else last
+            continue
+        if token in "]}":
+            in_mapping.pop()
+            path.pop()
+            expect_key = False
+            continue
+        line += text.count("\n", counted, match.start())
+        counted = match.start()
+        if expect_key:
+            path[-1] = json.loads(token)
+            expect_key = False
+            yield tuple(path), line
+            continue
+        if not in_mapping or not in_mapping[-1]:
+            yield tuple(path), line
+        if token in "{[":
+            in_mapping.append(token == "{")
+            expect_key = in_mapping[-1]
+            path.append("" if expect_key else 0)
+
+
+def locate_in(text: str, wanted: frozenset[Path]) -> dict[Path, int]:
+    """Lines of the wanted paths; stops reading once all are found."""
+    found: dict[Path, int] = {}
+    missing = set(wanted)
+    if not missing:
+        return found
+    for path, line in walk_lines(text):
+        if path in missing:
+            found[path] = line
+            missing.discard(path)
+            if not missing:
+                break
+    return found
+
+
+def _duplicates(text: str, suspects: set[str]) -> list[Fault]:
+    """Every entry whose key stood before in the same mapping, looking at the given keys only."""
+    first: dict[Path, int] = {}
+    faults = []
+    for path, line in walk_lines(text):
+        if path and path[-1] in suspects:
+            if path in first:
+                faults.append(
+                    Fault(path, f"duplicate key, first on line {first[path]}", allowed="each key once", line=line)
+                )
+            else:
+                first[path] = line
+    return faults
+
+
+def _not_finite(data: object) -> list[Fault]:
+    """Every NaN and infinity in the data."""
+    found = values(data)
+    return [not_finite(path, value) for path, value in found if isinstance(value, float) and not math.isfinite(value)]
+
+
+def _depth(text: str) -> int:
+    """Deepest nesting, brackets inside text not counted."""
+    if "\\" not in text:
+        return _plain_depth(text)
+    depth = deepest = 0
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', text):
+        token = match[0]
+        if token in "{[":
+            depth += 1
+            deepest = max(deepest, depth)
+            if deepest > MAX_DEPTH:
+                break
+        elif token in "}]":
+            depth -= 1
+    return deepest
+
+
+def _plain_depth(text: str) -> int:
+    """The same of text without escapes, where every quotation mark opens or closes a text."""
+    marks = np.frombuffer(text.encode("utf-8", "replace").translate(None, _NO_MARKS), dtype=np.uint8)
+    outside = ~np.bitwise_xor.accumulate(marks == ord('"'))
+    steps = _STEP[marks[outside]]
+    return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
+
+
+def parse_json(text: str, max_nodes: int) -> Parsed:
+    """Plain data of JSON text (RFC 8259), NaN, infinity and duplicate keys as faults."""
+    # Every value but the first follows an opening bracket or a comma, so this bounds their number before any is built.
+    if text.count(",") + text.count("[") + text.count("{") >= max_nodes:
+        return broken("too many values", None, allowed=f"at most {max_nodes} values in a file")
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        return broken("nested too deeply", None, allowed=f"at most {MAX_DEPTH} levels")
+    repeated: set[str] = set()
+    unbounded = False
+
+    def mapping(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        data = dict(pairs)
+        if len(data) < len(pairs):
+            seen: set[str] = set()
+            for key, _ in pairs:
+                (repeated if key in seen else seen).add(key)
+        return data
+
+    def real(token: str) -> float:
+        nonlocal unbounded
+        value = float(token)
+        unbounded = unbounded or not math.isfinite(value)
+        return value
+
+    def whole(token: str) -> int | float:
+        return int(token) if len(token) <= MAX_INTEGER_DIGITS else real(token)
+
+    try:
+        data = json.loads(text, object_pairs_hook=mapping, parse_float=real, parse_int=whole, parse_constant=real)
+    except json.JSONDecodeError as error:
+        return broken(f"broken JSON: {error.msg}", error.lineno, allowed="valid JSON (RFC 8259)")
+    faults = _duplicates(text, repeated) if repeated else []
+    if unbounded:
+        faults += _not_finite(data)
+    return Parsed(data, partial(locate_in, text), tuple(faults))
+
+
+Scalar = str | int | float | bool | None
+
+_NULL = {"", "~", "null", "Null", "NULL"}
+_BOOLEAN = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_OTHER_BASE = re.compile(r"0o[0-7]{1,128}|0x[0-9a-fA-F]{1,128}")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITY = re.compile(r"[-+]?\.(inf|Inf|INF)")
+_NAN = {".nan", ".NaN", ".NAN"}
+
+
+def resolve(text: str) -> Scalar:
+    """Value of a plain scalar in the core schema of YAML 1.2 (section 10.3.2)."""
+    if text in _NULL:
+        return None
+    if text in _BOOLEAN:
+        return _BOOLEAN[text]
+    if _INTEGER.fullmatch(text):
+        return int(text) if len(text) <= MAX_INTEGER_DIGITS else float(text)
+    if _OTHER_BASE.fullmatch(text):
+        return int(text[2:], 8 if text[1] == "o" else 16)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _INFINITY.fullmatch(text):
+        return float(text.replace(".", "").lower())
+    return math.nan if text in _NAN else text
+
+
+class _RefusedError(Exception):
+    """Carries the fault that ends parsing."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        super().__init__(fault.message)
+
+
+@dataclass
+class _Frame:
+    """A mapping or list being filled."""
+
+    path: Path
+    container: dict[str, object] | list[object]
+    key: str | None = None
+
+
+@dataclass
+class _YamlBuilder:
+    """Builds data from events without recursion, so nesting cannot exhaust the stack."""
+
+    max_nodes: int
+    root: object = None
+    lines: dict[Path, int] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    stack: list[_Frame] = field(default_factory=list)
+    documents: int = 0
+    nodes: int = 0
+
+    def take(self, event: Event) -> None:
+        """Use one event of the parser."""
+        line = event.start_mark.line + 1 if event.start_mark is not None else 1
+        if isinstance(event, DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                raise _RefusedError(Fault((), "a second document in the file", allowed="one document", line=line))
+        elif isinstance(event, CollectionEndEvent):
+            self.stack.pop()
+        elif isinstance(event, NodeEvent):
+            self._node(event, line)
+
+    def _node(self, event: NodeEvent, line: int) -> None:
+        path = self._path_of_next()
+        self.nodes += 1
+        if self.nodes > self.max_nodes:
+            raise _RefusedError(
+                Fault((), "too many values", allowed=f"at most {self.max_nodes}; larger files as JSON", line=line)
+            )
+        if isinstance(event, AliasEvent) or event.anchor is not None:
+            raise _RefusedError(
+                Fault(path, "anchors and aliases are not accepted", allowed="every value written out", line=line)
+            )
+        tag = getattr(event, "tag", None)
+        if tag is not None:
+            raise _RefusedError(
+                Fault(path, "tags are not accepted", value=value_text(str(tag)), allowed="no tag", line=line)
+            )
+        if self.stack and isinstance(self.stack[-1].container, dict) and self.stack[-1].key is None:
+            self._key(self.stack[-1], event, line)
+            return
+        value: object
+        if isinstance(event, ScalarEvent):
+            value = resolve(event.value) if event.implicit[0] else event.value
+            if isinstance(value, float) and not math.isfinite(value):
+                self.faults.append(not_finite(path, value, line))
+        else:
+            value = {} if isinstance(event, MappingStartEvent) else []
+        self._place(path, value, line)
+        if isinstance(event, (MappingStartEvent, SequenceStartEvent)):
+            if len(self.stack) >= MAX_DEPTH:
+                raise _RefusedError(
+                    Fault(path[:3], "nested too deeply", allowed=f"at most {MAX_DEPTH} levels", line=line)
+                )
+            self.stack.append(_Frame(path, value))  # type: ignore[arg-type]  # one of the two containers above
+
+    def _path_of_next(self) -> Path:
+        if not self.stack:
+            return ()
+        frame = self.stack[-1]
+        if isinstance(frame.container, list):
+            return (*frame.path, len(frame.container))
+        return frame.path if frame.key is None else (*frame.path, frame.key)
+
+    def _key(self, frame: _Frame, event: NodeEvent, line: int) -> None:
+        if not isinstance(event, ScalarEvent):
+            raise _RefusedError(
+                Fault(frame.path, "a key is a mapping or list", allowed="keys that are text", line=line)
+            )
+        key = str(event.value)
+        path = (*frame.path, key)
+        frame.key = key
+        if event.implicit[0] and not isinstance(resolve(key), str):
+            self.faults.append(Fault(path, "a key that is not text", allowed="keys that are text", line=line))
+        if key in frame.container:
+            first = self.lines.get(path)
+            self.faults.append(Fault(path, f"duplicate key, first on line {first}", allowed="each key once", line=line))
+        else:
+            self.lines[path] = line
+
+    def _place(self, path: Path, value: object, line: int) -> None:
+        if not self.stack:
+            self.root = value
+            self.lines[()] = line
+            return
+        frame = self.stack[-1]
+        if isinstance(frame.container, list):
+            frame.container.append(value)
+            self.lines[path] = line
+        elif frame.key is not None:
+            frame.container[frame.key] = value
+            frame.key = None
+
+
+def _line_of(error: YAMLError, text: str) -> int | None:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is not None:
+        return int(mark.line) + 1
+    position = getattr(error, "position", None)
+    return text.count("\n", 0, position) + 1 if isinstance(position, int) else None
+
+
+def parse_yaml(text: str, max_nodes: int) -> Parsed:
+    """Plain data of one YAML document; NaN, infinity, duplicate keys and keys that are not text as faults."""
+    builder = _YamlBuilder(max_nodes)
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            builder.take(event)
+    except _RefusedError as refused:
+        return Parsed(None, lambda _: {}, (*builder.faults, refused.fault), broken=True)
+    except YAMLError as error:
+        reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be parsed"
+        return broken(f"broken YAML: {reason}", _line_of(error, text), allowed="valid YAML 1.2")
+    except Exception as error:  # the library fails in its own ways on text made to break it; users get one message
+        return broken(f"broken YAML: {type(error).__name__} in the parser", None, allowed="valid YAML 1.2")
+    if builder.documents == 0:
+        return broken("the file is empty", 1, allowed="a YAML or JSON document")
+
+    def locate(wanted: frozenset[Path]) -> dict[Path, int]:
+        return {path: builder.lines[path] for path in wanted if path in builder.lines}
+
+    return Parsed(builder.root, locate, tuple(builder.faults))
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""Problems of a document before they are shown: where they are (a path of keys), what stands there, what is allowed."""
+"""Problems of a document before they are shown: where they are, what stands there, what is allowed."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 
 Path = tuple[str | int, ...]
@@ -88,3 +88,20 @@ def nearest_text(word: object, valid: Iterable[str]) -> str:
     shown = ", ".join(names[:40]) + (", ..." if len(names) > 40 else "")
     close = difflib.get_close_matches(word[:100], names, n=1) if isinstance(word, str) else []
     return f"did you mean {close[0]}? One of: {shown}" if close else f"one of: {shown}"
+
+
+REMOVED: Mapping[tuple[str, str, str | None], str] = {
+    ("llm-training", "time_model", None): "removed: the roofline model is the only one",
+    ("llm-training", "calculon", None): "removed with time_model: calculon; the roofline model is the only one",
+    ("dag-topology", "max_hops", None): (
+        "removed: pods do not forward; every pair that transfers has circuits of its own"
+    ),
+}
+"""Messages by kind, path in the file, and value (None: the field itself)."""
+
+
+def said_removed(kind: object, fault: Fault) -> Fault:
+    """The fault, with what replaced the field or the value where it was removed."""
+    path = path_text(fault.path) or ""
+    text = REMOVED.get((str(kind), path, fault.value)) or REMOVED.get((str(kind), path, None))
+    return fault if text is None else replace(fault, message=text, allowed="left out")

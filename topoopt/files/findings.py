@@ -1,19 +1,19 @@
-"""Collects what is wrong with one file, so that everything is said at once."""
+"""All that is wrong with one file is collected and said at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.interrupts import end_if_interrupted
+from topoopt.core.process import end_if_interrupted
 from topoopt.files import codec
-from topoopt.files.documents import Document
-from topoopt.files.faults import Fault, Path, parse_path
-from topoopt.files.removed import said_removed
+from topoopt.files.documents import Document, Limits, parse_document
+from topoopt.files.faults import Fault, Path, parse_path, said_removed
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -135,3 +135,24 @@ class Findings:
         if built is None:
             raise AssertionError("a file was neither built nor refused")
         return built
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_checked(
+    path: str | os.PathLike[str],
+    model: type[Model],
+    faults: Callable[[Model], Sequence[Fault]] = lambda _: (),
+    limits: Limits | None = None,
+) -> Model:
+    """The file as an instance of `model`.
+
+    Raises:
+        InputError: everything wrong with the file.
+    """
+    document = parse_document(path, limits or Limits())
+    findings = Findings()
+    file = findings.shaped(model, document)
+    findings.add(faults(file))
+    return findings.settled(document, file)

@@ -1,10 +1,54 @@
-"""From domain objects back to what stands in an instance file."""
+"""Parts of the instance file of a job: its fabric, operators in order, measured profiles, and how they are written."""
 
 from __future__ import annotations
 
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from topoopt.core.arrays import GIB, MIB
 from topoopt.core.cluster import Cluster
-from topoopt.core.units import GIB
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.job import FabricChoice
 from topoopt.core.workload import Operator, Split, Workload
+from topoopt.files.documents import Limits, load_document
+from topoopt.files.fields import MAX_SERVERS, FilePart, Label, Listed, Rate
+from topoopt.files.reader_fields import FieldTable, notes_of
+from topoopt.workloads.profile_costs import Measurement, Profile
+
+
+class FabricChoicePart(FilePart):
+    """A fabric to compare with, by its name alone or with settings; one that is null is as the fabric has it."""
+
+    core = FabricChoice
+
+    fabric: Label = Field(description="ideal-switch, fat-tree, oversubscribed-fat-tree, torus-2d, hypercube, ...")
+    label: Label | None = Field(None, description="what it is called in results; null: the name of the fabric")
+    nic_gbps: Rate | None = Field(None, description="rate of the one NIC of a server, Gbit/s")
+    oversubscription: float | None = Field(None, ge=1, le=1000, description="downlink over uplink bandwidth")
+    layer: Literal["rack", "aggregation"] | None = Field(None, description="switches that are oversubscribed")
+    shape: Annotated[Listed[Annotated[int, Field(ge=1, le=MAX_SERVERS)]], Field(min_length=1, max_length=8)] | None = (
+        Field(None, description="servers along each axis of a torus")
+    )
+    ecmp: Literal["hashed", "spread", "sprayed"] | None = Field(
+        None, description="equal-cost paths of a pair in a fat-tree: one by chance, one by target, or all alike"
+    )
+
+    def arguments(self) -> dict[str, Any]:
+        """No label is an empty one."""
+        return {**super().arguments(), "label": self.label or ""}
+
+
+def _by_name(value: object) -> object:
+    return {"fabric": value} if isinstance(value, str) else value
+
+
+FabricEntry = Annotated[FabricChoicePart, BeforeValidator(_by_name, json_schema_input_type=FabricChoicePart | str)]
+
 
 Entry = dict[str, object]
 
@@ -58,3 +102,165 @@ def cluster_document(cluster: Cluster) -> Entry:
         "link_sharing": cluster.link_sharing.value,
         "gpu_memory_gib": None if memory is None else memory / GIB,
     }
+
+
+def topological_order(inputs: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+    """Order of the operators in which producers stand before consumers, ties as in the file; and a cycle, if any.
+
+    Args:
+        inputs: for every operator the indices of its producers.
+
+    Returns:
+        (order, []) or (what could be ordered, the indices of one cycle, each the consumer of the one before).
+    """
+    waiting = [len(set(producers)) for producers in inputs]
+    users: list[list[int]] = [[] for _ in inputs]
+    for index, producers in enumerate(inputs):
+        for producer in set(producers):
+            users[producer].append(index)
+    ready = [index for index, count in enumerate(waiting) if count == 0]
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for user in users[index]:
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(ready, user)
+    if len(order) == len(inputs):
+        return order, []
+    # Every operator left waits for another one left, so walking back must come round.
+    index = next(index for index, count in enumerate(waiting) if count)
+    walk: dict[int, int] = {}
+    trail: list[int] = []
+    while index not in walk:
+        walk[index] = len(trail)
+        trail.append(index)
+        index = next(producer for producer in inputs[index] if waiting[producer])
+    return order, trail[walk[index] :][::-1]
+
+
+FIELDS: FieldTable = {
+    "batch_size": ("used", "samples of an iteration"),
+    "ngpus": ("used", "servers"),
+    "measurements[].name": ("used", "operator"),
+    "measurements[].pc_str": ("used", "into how many parts it is split"),
+    "measurements[].fw_time": ("used", "ms of the forward pass"),
+    "measurements[].bw_time": ("used", "ms of the backward pass"),
+    "measurements[].mem_req": ("used", "bytes on a GPU"),
+}
+MAX_BYTES = 64 * MIB
+MAX_MEASUREMENTS = 200_000
+MAX_COUNT = 1 << 40
+MAX_MS = 1e9
+MAX_MEMORY = 1 << 60
+MAX_PROBLEMS = 100
+
+
+class _Reader:
+    """Collects the problems of one file."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+
+    def refuse(self, message: str, path: str, value: object = None, allowed: str | None = None) -> None:
+        text = None if value is None else repr(value)[:80]
+        self.problems.append(Problem(message, file=self.file, path=path, value=text, allowed=allowed))
+
+    def field(self, table: Mapping[str, Any], name: str, path: str) -> Any:
+        if name not in table:
+            self.refuse("missing key", f"{path}{name}")
+            return None
+        return table[name]
+
+    def integer(self, table: Mapping[str, Any], name: str, path: str, low: int, high: int) -> int | None:
+        value = self.field(table, name, path)
+        if value is None and name not in table:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            self.refuse("not a count in range", f"{path}{name}", value, f"integer from {low} to {high}")
+            return None
+        return value
+
+    def milliseconds(self, table: Mapping[str, Any], name: str, path: str) -> float | None:
+        value = self.field(table, name, path)
+        if value is None and name not in table:
+            return None
+        good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_MS
+        if not good or not math.isfinite(value):
+            self.refuse("not a time in range", f"{path}{name}", value, f"number from 0 to {MAX_MS:g} (ms)")
+            return None
+        return float(value)
+
+    def ways(self, table: Mapping[str, Any], path: str, servers: int | None) -> int | None:
+        """Number of parts P of a `pc_str`."""
+        text = self.field(table, "pc_str", path)
+        if text is None and "pc_str" not in table:
+            return None
+        where = f"{path}pc_str"
+        fields = text.split("-") if isinstance(text, str) and len(text) <= 100 else []
+        if len(fields) < 2 or not all(f.isascii() and f.isdigit() and len(f) <= 9 for f in fields):
+            self.refuse("not a split", where, text, "<dimensions>-<ways>-...-<ways>")
+            return None
+        dimensions, *ways = (int(f) for f in fields)
+        if dimensions != len(ways):
+            self.refuse("the number of ways differs from the number of dimensions", where, text)
+            return None
+        if any(way != 1 for way in ways[:-1]):
+            self.refuse("only the sample dimension, the last one, may be split", where, text)
+            return None
+        if ways[-1] < 1 or (servers is not None and servers % ways[-1]):
+            self.refuse("the split does not divide the servers", where, text, f"a divisor of {servers}")
+            return None
+        return ways[-1]
+
+
+def read_profile(path: Path | str) -> Profile:
+    """Read a measured profile.
+
+    Raises:
+        InputError: the file cannot be read, is larger than 64 MiB, is not JSON, or breaks the format; all faults are
+            listed (at most 100).
+    """
+    path = Path(path)
+    file = load_document(path, Limits(json_bytes=MAX_BYTES))
+    document = file.data
+    reader = _Reader(str(path))
+    if not isinstance(document, dict):
+        raise InputError([Problem("not a profile: the document is not an object", file=str(path))])
+    try:
+        notes_of(file, FIELDS)
+    except InputError as error:
+        reader.problems.extend(error.problems)
+    samples = reader.integer(document, "batch_size", "", 1, MAX_COUNT)
+    servers = reader.integer(document, "ngpus", "", 1, 1 << 20)
+    entries = reader.field(document, "measurements", "")
+    if not isinstance(entries, list) or not 0 < len(entries) <= MAX_MEASUREMENTS:
+        if "measurements" in document:
+            reader.refuse("not a list of measurements", "measurements", None, f"1 to {MAX_MEASUREMENTS} entries")
+        entries = []
+    operators: dict[str, dict[int, Measurement]] = {}
+    for index, entry in enumerate(entries):
+        where = f"measurements[{index}]."
+        if len(reader.problems) >= MAX_PROBLEMS:
+            break
+        if not isinstance(entry, dict):
+            reader.refuse("not an object", where[:-1], entry)
+            continue
+        name = reader.field(entry, "name", where)
+        if "name" in entry and (not isinstance(name, str) or not 0 < len(name) <= 200):
+            reader.refuse("not a name", f"{where}name", name, "text of 1 to 200 characters")
+        parts = reader.ways(entry, where, servers)
+        forward = reader.milliseconds(entry, "fw_time", where)
+        backward = reader.milliseconds(entry, "bw_time", where)
+        memory = reader.integer(entry, "mem_req", where, 0, MAX_MEMORY)
+        if parts is None or forward is None or backward is None or memory is None or not isinstance(name, str):
+            continue
+        table = operators.setdefault(name, {})
+        if parts in table:
+            reader.refuse("measured twice", where[:-1], f"{name} in {parts} parts")
+        table[parts] = Measurement(forward, backward, memory)
+    if reader.problems or samples is None or servers is None:
+        raise InputError(reader.problems)
+    return Profile(servers=servers, samples=samples, operators=operators, source=str(path))

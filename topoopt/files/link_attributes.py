@@ -11,8 +11,7 @@ from fractions import Fraction
 
 from topoopt.core.errors import InputError
 from topoopt.files.faults import value_text
-from topoopt.files.known_fields import FieldLog, noted, refused, used
-from topoopt.files.reader_fields import FieldTable
+from topoopt.files.reader_fields import FieldLog, FieldTable, noted, refused, used
 from topoopt.files.untrusted import refusal
 
 LINK = "attribute of links"

@@ -1,42 +1,372 @@
-"""Topologies by family name: literal table of builders, each from a few parameters to unit arcs."""
+"""Topologies by family name: a literal table of builders makes unit arcs of a few parameters."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.graph_expansions import UnitGraph
+from topoopt.core.graphs import (
+    SemidirectGroup,
+    UnitGraph,
+    cartesian_product,
+    copied,
+    de_bruijn_arcs,
+    haar_arcs,
+    kautz_arcs,
+    line_digraph,
+    mesh_arcs,
+    strongly_connected,
+    torus_steps,
+)
 from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.findings import within
-from topoopt.files.topology_builders import (
-    Arcs,
-    Parameters,
-    cayley,
-    circulant,
-    complete,
-    complete_bipartite,
-    de_bruijn,
-    degree_expansion,
-    generalized_kautz,
-    haar,
-    hypercube,
-    line_arcs,
-    line_graph,
-    line_servers,
-    mesh,
-    product,
-    product_arcs,
-    random_regular,
-    refused,
-    ring,
-    torus,
-)
-from topoopt.files.topology_named import DISTANCE_REGULAR, distance_regular
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+if TYPE_CHECKING:
+    Graph = nx.Graph[Any]
+
+
+@dataclass(frozen=True)
+class NamedGraph:
+    """Servers, links of each, and how it is made."""
+
+    servers: int
+    degree: int
+    make: Callable[[], Graph]
+
+
+def _by_name(function: str) -> Graph:
+    import networkx
+
+    made: Graph = getattr(networkx, function)()
+    return made
+
+
+def _lcf(servers: int, shifts: list[int]) -> Graph:
+    """A Hamiltonian cubic graph by the chords along its cycle (Lederberg, Coxeter and Frucht)."""
+    import networkx
+
+    made: Graph = networkx.LCF_graph(servers, shifts, servers // len(shifts))
+    return made
+
+
+def _line(of: Callable[[], Graph]) -> Graph:
+    """Undirected line graph."""
+    import networkx
+
+    made: Graph = networkx.line_graph(of())
+    return made
+
+
+def _plane(difference_set: tuple[int, ...], points: int) -> Graph:
+    """Points and lines of a projective plane: point i is on line i - s for all s of a difference set (Singer 1938)."""
+    import networkx
+
+    return networkx.Graph((i, points + (i - s) % points) for i in range(points) for s in difference_set)
+
+
+def _disjoint(elements: int, size: int) -> Graph:
+    """Kneser graph: sets of so many of the elements, linked where they are disjoint; n = 2 k + 1: an odd graph."""
+    import networkx
+
+    sets = list(itertools.combinations(range(elements), size))
+    return networkx.Graph((a, b) for a, b in itertools.combinations(sets, 2) if not set(a) & set(b))
+
+
+def _folded_cube(dimension: int) -> Graph:
+    """Hypercube whose opposite corners are one."""
+    import networkx
+
+    n = 1 << (dimension - 1)
+    steps = [*(1 << bit for bit in range(dimension - 1)), n - 1]
+    return networkx.Graph((x, x ^ step) for x in range(n) for step in steps)
+
+
+_PETERSEN = partial(_by_name, "petersen_graph")
+_HEAWOOD = partial(_by_name, "heawood_graph")
+_CAGE_8 = partial(_lcf, 30, [-13, -9, 7, -7, 9, 13])
+
+DISTANCE_REGULAR: Mapping[str, NamedGraph] = {
+    "petersen": NamedGraph(10, 3, _PETERSEN),
+    "heawood": NamedGraph(14, 3, _HEAWOOD),
+    "pappus": NamedGraph(18, 3, partial(_by_name, "pappus_graph")),
+    "desargues": NamedGraph(20, 3, partial(_by_name, "desargues_graph")),
+    "dodecahedron": NamedGraph(20, 3, partial(_by_name, "dodecahedral_graph")),
+    "tutte-8-cage": NamedGraph(30, 3, _CAGE_8),
+    "tutte-12-cage": NamedGraph(
+        126, 3, partial(_lcf, 126, [17, 27, -13, -59, -35, 35, -11, 13, -53, 53, -27, 21, 57, 11, -21, -57, 59, -17])
+    ),
+    "octahedron": NamedGraph(6, 4, partial(_by_name, "octahedral_graph")),
+    "line-petersen": NamedGraph(15, 4, partial(_line, _PETERSEN)),
+    "line-heawood": NamedGraph(21, 4, partial(_line, _HEAWOOD)),
+    "line-tutte-8-cage": NamedGraph(45, 4, partial(_line, _CAGE_8)),
+    "odd-4": NamedGraph(35, 4, partial(_disjoint, 7, 3)),
+    "odd-5": NamedGraph(126, 5, partial(_disjoint, 9, 4)),
+    "icosahedron": NamedGraph(12, 5, partial(_by_name, "icosahedral_graph")),
+    "clebsch": NamedGraph(16, 5, partial(_folded_cube, 5)),
+    "folded-6-cube": NamedGraph(32, 6, partial(_folded_cube, 6)),
+    "folded-7-cube": NamedGraph(64, 7, partial(_folded_cube, 7)),
+    "hoffman-singleton": NamedGraph(50, 7, partial(_by_name, "hoffman_singleton_graph")),
+    "projective-plane-3": NamedGraph(26, 4, partial(_plane, (0, 1, 3, 9), 13)),
+    "projective-plane-4": NamedGraph(42, 5, partial(_plane, (0, 1, 4, 14, 16), 21)),
+    "projective-plane-5": NamedGraph(62, 6, partial(_plane, (0, 1, 3, 8, 12, 18), 31)),
+    "projective-plane-7": NamedGraph(114, 8, partial(_plane, (0, 1, 3, 13, 32, 36, 43, 52), 57)),
+}
+"""By name; planes by the number of points of a line, less one."""
+
+
+def distance_regular(name: str) -> Ints:
+    """int64[m, 2], the links of a graph of the table both ways."""
+    import networkx
+
+    graph = networkx.convert_node_labels_to_integers(DISTANCE_REGULAR[name].make(), ordering="sorted")
+    pairs = np.array(sorted(graph.edges()), dtype=np.int64)
+    return np.concatenate((pairs, pairs[:, ::-1]))
+
+
+Arcs = Ints
+"""int64[m, 2], rows (tail, head), one for each unit link and direction; repeated rows are parallel links."""
+
+ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a family may need; what it does not need is None."""
+
+    links: LinkDirection
+    servers: int = 0
+    degree: int = 0
+    dims: tuple[int, ...] = ()
+    dimension: int = 0
+    sides: tuple[int, int] = (0, 0)
+    offsets: tuple[int, ...] = ()
+    seed: int = 0
+    loops: str = "joined"
+    graph: str = ""
+    modulus: int = 1
+    order: int = 1
+    twist: int = 1
+    generators: tuple[int, ...] = ()
+    times: int = 1
+    copies: int = 1
+    factors: tuple[UnitGraph, ...] = ()
+
+    @property
+    def of(self) -> UnitGraph:
+        """The one network that is expanded."""
+        return self.factors[0]
+
+
+def refused(message: str, key: str, value: object, allowed: str) -> InputError:
+    return InputError([Problem(message, path=key, value=str(value), allowed=allowed)])
+
+
+def _two_way(pairs: Arcs) -> Arcs:
+    return np.concatenate((pairs, pairs[:, ::-1]))
+
+
+def ring(p: Parameters) -> Arcs:
+    """Server i linked to i + 1 modulo n."""
+    return circulant(Parameters(p.links, servers=p.servers, offsets=(1,)))
+
+
+def circulant(p: Parameters) -> Arcs:
+    """Server i linked to i + o modulo n for every offset o; bidirectional links go back as well.
+
+    The antipodal offset n / 2 of bidirectional links takes one interface of each server, not two.
+    """
+    n, start = p.servers, np.arange(p.servers, dtype=np.int64)
+    bad = [offset for offset in p.offsets if offset % n == 0]
+    if bad:
+        raise refused("this offset links a server to itself", "offsets", bad[0], f"not a multiple of {n}")
+    parts = []
+    for offset in p.offsets:
+        forward = np.column_stack((start, (start + offset) % n))
+        once = p.links is LinkDirection.UNIDIRECTIONAL or 2 * offset % n == 0
+        parts.append(forward if once else _two_way(forward))
+    return np.concatenate(parts)
+
+
+def torus(p: Parameters) -> Arcs:
+    """Grid with wrap-around links, servers numbered with the last axis fastest; an axis of two has a single link."""
+    here = np.arange(math.prod(p.dims), dtype=np.int64)
+    parts = []
+    for size, step in zip(p.dims, torus_steps(p.dims), strict=True):
+        forward = np.column_stack((here, step))
+        parts.append(forward if size == 2 or p.links is LinkDirection.UNIDIRECTIONAL else _two_way(forward))
+    return np.concatenate(parts)
+
+
+def hypercube(p: Parameters) -> Arcs:
+    """Servers whose numbers differ in one bit are linked."""
+    return torus(Parameters(p.links, dims=(2,) * p.dimension))
+
+
+def complete_bipartite(p: Parameters) -> Arcs:
+    """Every server of the first side linked to every one of the second."""
+    left, right = p.sides
+    pairs = np.array(list(itertools.product(range(left), range(left, left + right))), dtype=np.int64)
+    return _two_way(pairs)
+
+
+def complete(p: Parameters) -> Arcs:
+    """Every server linked to every other."""
+    tail, head = np.nonzero(~np.eye(p.servers, dtype=bool))
+    return np.column_stack((tail, head)).astype(np.int64)
+
+
+def mesh(p: Parameters) -> Arcs:
+    """Grid without wrap-around links, servers numbered with the last axis fastest."""
+    return mesh_arcs(p.dims)
+
+
+def generalized_kautz(p: Parameters) -> Arcs:
+    """Generalized Kautz graph (`topoopt.core.graphs.kautz_arcs`)."""
+    _fewer_than_servers(p)
+    return kautz_arcs(p.servers, p.degree, joined=p.loops == "joined")
+
+
+def de_bruijn(p: Parameters) -> Arcs:
+    """Generalized de Bruijn graph (`topoopt.core.graphs.de_bruijn_arcs`)."""
+    _fewer_than_servers(p)
+    return de_bruijn_arcs(p.servers, p.degree, joined=p.loops == "joined")
+
+
+def _fewer_than_servers(p: Parameters) -> None:
+    if not p.degree < p.servers:
+        raise refused("the rule needs fewer links than servers", "degree", p.degree, f"at most {p.servers - 1}")
+
+
+def _group(p: Parameters) -> SemidirectGroup:
+    try:
+        return SemidirectGroup(p.modulus, p.order, p.twist)
+    except ValueError as error:
+        raise refused(str(error), "twist", p.twist, "twist^order is 1 modulo modulus; 1 always is") from None
+
+
+def haar(p: Parameters) -> Arcs:
+    """Haar graph of a semidirect product (`topoopt.core.graphs.haar_arcs`)."""
+    group = _group(p)
+    wrong = [s for s in p.generators if not 0 <= s < group.elements]
+    if wrong or len(set(p.generators)) < len(p.generators):
+        value = wrong[0] if wrong else p.generators
+        raise refused("not different elements", "generators", value, f"each of 0 to {group.elements - 1} once at most")
+    return haar_arcs(group, p.generators)
+
+
+def cayley(p: Parameters) -> Arcs:
+    """Cayley digraph of a semidirect product (`topoopt.core.graphs`); fibre pairs need generators and inverses."""
+    group = _group(p)
+    wrong = [s for s in p.generators if not 1 <= s < group.elements]
+    if wrong:
+        raise refused("not a generator", "generators", wrong[0], f"1 to {group.elements - 1}; 0 is the identity")
+    if p.links is LinkDirection.BIDIRECTIONAL:
+        count = p.generators.count
+        alone = [s for s in p.generators if count(s) != count(group.inverse(s))]
+        if alone:
+            text = f"fibre pairs need as many of its inverse {group.inverse(alone[0])}"
+            raise refused(text, "generators", alone[0], "sets closed under inversion, or unidirectional links")
+    return group.arcs(p.generators)
+
+
+def line_graph(p: Parameters) -> Arcs:
+    """The line digraph, so many times over."""
+    graph = p.of
+    for _ in range(p.times):
+        graph = line_digraph(graph)
+    return graph.arcs
+
+
+def degree_expansion(p: Parameters) -> Arcs:
+    """Every server in so many copies, each linked to all copies of its neighbours."""
+    return copied(p.of, p.copies).arcs
+
+
+def product(p: Parameters) -> Arcs:
+    """The Cartesian product of several networks; of a network with itself: a Cartesian power."""
+    whole = p.factors[0]
+    for factor in p.factors[1:]:
+        whole = cartesian_product(whole, factor)
+    return whole.arcs
+
+
+def line_servers(p: Parameters) -> int:
+    """Servers of a line digraph, without making it: walks of as many links."""
+    arcs, n = p.of.arcs, p.of.servers
+    walks: Floats = np.ones(n)
+    for _ in range(p.times):
+        walks = np.asarray(np.bincount(arcs[:, 0], walks[arcs[:, 1]], n), dtype=np.float64)
+    return int(min(walks.sum(), 2.0**60))
+
+
+def line_arcs(p: Parameters) -> int:
+    """Links of a line digraph, without making it."""
+    return line_servers(replace(p, times=p.times + 1))
+
+
+def product_arcs(p: Parameters) -> int:
+    """Links of a product, without making it."""
+    servers = math.prod(factor.servers for factor in p.factors)
+    return sum(servers // factor.servers * len(factor.arcs) for factor in p.factors)
+
+
+def random_regular(p: Parameters) -> Arcs:
+    """A connected graph in which every server has d links, none parallel, drawn at random.
+
+    Bidirectional: uniform d-regular graphs (networkx). Unidirectional: d random permutations without common arcs.
+    """
+    n, d = p.servers, p.degree
+    if not d < n:
+        raise refused("too many links without parallel ones", "degree", d, f"at most {n - 1}")
+    if p.links is LinkDirection.BIDIRECTIONAL and (n * d) % 2:
+        raise refused("servers times degree must be even", "degree", d, "an even degree, or an even number of servers")
+    draw = np.random.default_rng(p.seed)
+    make = _regular_pairs if p.links is LinkDirection.BIDIRECTIONAL else _regular_arcs
+    for _ in range(ATTEMPTS):
+        arcs = make(n, d, draw)
+        if arcs is not None and strongly_connected(n, arcs):
+            return arcs
+    raise refused(f"no connected graph in {ATTEMPTS} attempts", "degree", d, "a larger degree")
+
+
+def _regular_pairs(n: int, d: int, draw: np.random.Generator) -> Arcs | None:
+    import networkx as nx
+
+    graph = nx.random_regular_graph(d, n, seed=int(draw.integers(2**31)))
+    return _two_way(np.array(sorted(graph.edges()), dtype=np.int64).reshape(-1, 2))
+
+
+def _regular_arcs(n: int, d: int, draw: np.random.Generator) -> Arcs | None:
+    """One permutation after another; a clash is mended by exchanging heads with random other servers."""
+    taken = np.eye(n, dtype=bool)
+    start = np.arange(n)
+    for _ in range(d):
+        head = draw.permutation(n)
+        for _ in range(50 * n):
+            clash = np.flatnonzero(taken[start, head])
+            if not len(clash):
+                break
+            one, other = int(clash[0]), int(draw.integers(n))
+            head[[one, other]] = head[[other, one]]
+        if taken[start, head].any():
+            return None
+        taken[start, head] = True
+    np.fill_diagonal(taken, False)
+    return np.argwhere(taken).astype(np.int64)
+
 
 MAX_ARCS = 1_000_000
 

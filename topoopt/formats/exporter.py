@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from topoopt.core.cluster import HostSetting
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.host_rates import HostSetting
-from topoopt.core.pod_circuits import PodCircuits
-from topoopt.core.rail_circuits import RailTimetable
-from topoopt.core.rank_program import RankProgram
-from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.hierarchy import RankProgram
+from topoopt.core.llm_training_plan import PodCircuits
+from topoopt.core.switching import RailTimetable
 from topoopt.core.topology import Topology
+from topoopt.core.workload import TaskGraph
 
 NOTES_FILE = "NOTES.txt"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoopt.core.plugins import PlugIns
+from topoopt.core.process import PlugIns
 from topoopt.files.reader_fields import FieldTable
 from topoopt.formats.exporter import Exporter
 from topoopt.formats.importer import Importer
@@ -56,10 +56,10 @@ READERS: Mapping[str, FieldTable] = PlugIns(
         "Calibration: measured runs": "topoopt.analyses.calibrate.runs:FIELDS",
         "Chakra: traces of a job": "topoopt.formats.chakra.fields:FIELDS",
         "Chakra: process groups": "topoopt.formats.chakra.groups:FIELDS",
-        "Demand: table of pairs": "topoopt.files.demand_tables:FIELDS",
+        "Demand: table of pairs": "topoopt.files.demand_files:FIELDS",
         "dnn-partitioning: graph": "topoopt.formats.dnn_partitioning.read:FIELDS",
         "dnn-partitioning: split of an expert": "topoopt.formats.dnn_partitioning.read:SPLIT_FIELDS",
-        "FlexNet: measured profile": "topoopt.files.profile_file:FIELDS",
+        "FlexNet: measured profile": "topoopt.files.job_document:FIELDS",
         "FlexNet: task graph": "topoopt.formats.flexnet.read_taskgraph:FIELDS",
         "ForestColl: trees": "topoopt.formats.forestcoll.read:FIELDS",
         "Hugging Face: config.json": "topoopt.kinds.llm_training.huggingface:TABLE",

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Result
-from topoopt.core.solution import UNCHECKED, Objective
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.result import UNCHECKED, Objective, Result
 from topoopt.files.documents import Document, parse_document
 from topoopt.files.results import FORMAT, LIMITS
 from topoopt.kinds import KINDS, kind_named

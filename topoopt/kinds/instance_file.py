@@ -16,18 +16,18 @@ from pydantic.json_schema import JsonSchemaMode
 from ruamel.yaml import YAML
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.interrupts import end_if_interrupted
+from topoopt.core.process import end_if_interrupted
 from topoopt.files import codec
 from topoopt.files.atomic import write_text_atomically
-from topoopt.files.carried import FILES, SCHEMA, laid_out
 from topoopt.files.documents import Document, Limits, parse_document
 from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.files.results import FILES, SCHEMA, laid_out
 from topoopt.files.untrusted import files_seen
 from topoopt.kinds import KINDS, kind_named
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-OTHER_FILES = {"price-book": ("topoopt.files.price_book_schema", "PriceBookFile")}
+OTHER_FILES = {"price-book": ("topoopt.files.price_book_file", "PriceBookFile")}
 """Files that are no instances."""
 
 

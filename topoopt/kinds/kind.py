@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from topoopt.core.errors import Problem
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
+from topoopt.core.result import SolutionHead
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import SolutionHead
 from topoopt.files.documents import Document
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from solvers.backends.foreign import any_solver
 from solvers.backends.pyomo_model import arrays_of, model_of
 from solvers.backends.result import SolverLimits
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import Effort, Method
 from topoopt.kinds.plan_model import ModelProof

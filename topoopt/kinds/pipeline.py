@@ -13,9 +13,9 @@ from solvers.steps import LateError, step
 from solvers.stop import stop_on_signals
 from solvers.timing import Timing
 from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.proofs import Status, StopReason
+from topoopt.core.result import CUT_OFF
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import CUT_OFF
-from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import AS_STATED, Effort, Instance, Kind, Method, SolveOptions, Solver
 from topoopt.verify.laws.findings import BRIEF, CheckFindings

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.kinds.kind import Effort
 
 

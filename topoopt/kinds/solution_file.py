@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from typing import Any
 
-from topoopt.files.solution_kind import solution_document
+from topoopt.files.results import solution_document
 from topoopt.kinds import KINDS, kind_named, kind_of
 
 

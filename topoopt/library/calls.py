@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from solvers.stop import Stop
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.solution import SolutionHead
+from topoopt.core.result import SolutionHead
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.embedded import check_whole
 from topoopt.kinds.explanation import Explanation, Question
@@ -25,8 +25,8 @@ from topoopt.verify.laws.findings import BRIEF, FULL, CheckDepth, CheckFindings
 
 if TYPE_CHECKING:
     from topoopt.core.price_book import PriceBook
-    from topoopt.core.strategy import Strategy
     from topoopt.core.topology import Topology
+    from topoopt.core.workload import Strategy
 
 
 def solve(

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from topoopt.core.comparison import ComparedRun, Comparison, compared, record
-from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError
-from topoopt.core.extras import extra
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError, extra
 from topoopt.core.price_book import PriceBook
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import Kind, SolveOptions

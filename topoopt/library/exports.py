@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from topoopt.core.errors import CheckError
-from topoopt.core.step_circuits import SwitchedSteps
+from topoopt.core.regional_circuits import SwitchedSteps
 from topoopt.formats.exporter import Export
 from topoopt.verify.regional_circuits import check_switched_steps
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
+from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.pipeline import pipeline_time
 from topoopt.simulate.pipeline.bounds import makespan_bound_s
 from topoopt.simulate.pipeline.orders import PassOrders

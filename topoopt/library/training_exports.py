@@ -11,11 +11,9 @@ from solvers.network.constructions.assemble import switched
 from solvers.switching.strategies import RailSteps, switch_mode
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import REGIONAL, FabricPlan
-from topoopt.core.pod_circuits import PodCircuits
-from topoopt.core.rail_circuits import RailTimetable
+from topoopt.core.llm_training_plan import REGIONAL, FabricPlan, PodCircuits
 from topoopt.core.result import Result
-from topoopt.core.switching import StagePorts
+from topoopt.core.switching import RailTimetable, StagePorts
 from topoopt.core.topology import Topology
 from topoopt.formats.training_plans import plan_on
 from topoopt.simulate.llm_training.ranks import TrainingProgram, program_of

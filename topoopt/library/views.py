@@ -10,11 +10,9 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
-from topoopt.core.errors import InputError, Problem
-from topoopt.core.extras import extra
-from topoopt.core.result import Result
-from topoopt.core.shown import Displayed, short
-from topoopt.core.solution import SolutionHead
+from topoopt.core.data import Displayed, short
+from topoopt.core.errors import InputError, Problem, extra
+from topoopt.core.result import Result, SolutionHead
 from topoopt.core.topology import Topology
 from topoopt.drawing.format import number, percent
 from topoopt.drawing.sentences import full_answer, objective_text

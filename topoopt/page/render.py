@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from topoopt.console.solution_tables import show_figures
 from topoopt.console.tables import TerminalTable
+from topoopt.core.proofs import Status
 from topoopt.core.result import Result
-from topoopt.core.verdict import Status
 from topoopt.drawing.format import percent
 from topoopt.drawing.page import Card, closing_cards, render_page, run_rows, versions_row
 from topoopt.drawing.sentences import bound_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.routing import AllReduceDemand, Demand
+from topoopt.core.workload import TaskGraph, TaskKind
 
 
 def demand_of(graph: TaskGraph) -> Demand:

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import Strategy, strided_groups
-from topoopt.core.taskgraph import TaskGraph
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Strategy, TaskGraph, Workload, strided_groups
 from topoopt.native import jobs
 from topoopt.simulate.network import Network
 from topoopt.simulate.workload_arrays import workload_arrays
@@ -25,7 +23,7 @@ FORWARD, BACKWARD, TRANSFER, ALLREDUCE = 0, 1, 2, 3
 
 
 class GraphArrays(NamedTuple):
-    """A task graph as simulations see it; fields as in `topoopt.core.taskgraph.TaskGraph`."""
+    """A task graph as simulations see it; fields as in `topoopt.core.workload.TaskGraph`."""
 
     kind: NDArray[np.int8]
     source: Int32s

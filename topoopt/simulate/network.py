@@ -10,8 +10,8 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkSharing
+from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError
-from topoopt.core.group_schedule import GroupSchedule
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.simulate.schedule_rounds import ScheduleArrays, schedule_arrays
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.arrays import Floats, Int32s, Ints, bytes_per_ms
+from topoopt.core.data import Shown
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import (
     Communication,
@@ -31,8 +32,6 @@ from topoopt.core.placement import (
     queued_transfers,
     transfers_of,
 )
-from topoopt.core.shown import Shown
-from topoopt.core.units import bytes_per_ms
 from topoopt.native import placement
 
 FAIR, FIFO, STATIC, ALONE = 0, 1, 2, 3

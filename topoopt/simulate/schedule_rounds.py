@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.collective import GroupSchedule
 
 UNLIMITED = np.iinfo(np.int64).max
 

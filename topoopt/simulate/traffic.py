@@ -7,11 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.demand import Demand
-from topoopt.core.ring_traffic import ring_pair_bytes
-from topoopt.core.routing import GroupRings, PathTable
+from topoopt.core.routing import Demand, GroupRings, PathTable, TrafficFigures, ring_pair_bytes
 from topoopt.core.topology import Topology
-from topoopt.core.traffic import TrafficFigures
 
 
 def model_parallel_arc_bytes(demand: Demand, topology: Topology, routes: PathTable) -> Floats:

@@ -8,8 +8,7 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import strided_groups
-from topoopt.core.workload import GRADIENT_BYTES, Workload
+from topoopt.core.workload import GRADIENT_BYTES, Workload, strided_groups
 
 
 class WorkloadArrays(NamedTuple):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from topoopt.console.output import Output
-from topoopt.core.extras import extra
-from topoopt.core.study import Study
+from topoopt.core.comparison import Study
+from topoopt.core.errors import extra
 from topoopt.studies.collect import TABLE_FILE, TABLES, Row, collect_rows, write_parquet
 from topoopt.studies.executors import default_jobs
 from topoopt.studies.progress import StudyProgress

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.study import StudyRun
+from topoopt.core.comparison import StudyRun
 from topoopt.studies.execute import ENVIRONMENT, execute
 from topoopt.studies.process import Worker
 from topoopt.studies.stopping import StudyStop

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.errors import InputError, Problem
-from topoopt.core.extras import extra
-from topoopt.core.study import Scalar
+from topoopt.core.comparison import Scalar
+from topoopt.core.errors import InputError, Problem, extra
 from topoopt.files.atomic import write_bytes_atomically
 from topoopt.files.documents import parse_document
 from topoopt.files.findings import Findings

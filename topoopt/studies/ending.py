@@ -12,7 +12,7 @@ from solvers.stop import stop_on_signals
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.output import EXIT_OF_STOP
 from topoopt.core.errors import CheckError
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.studies.stopping import StudyStop
 
 SAID = "finishing: runs in flight keep the best they have, no more begin; Ctrl-C again to stop with what is there"

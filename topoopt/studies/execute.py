@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.arrays import GIB
+from topoopt.core.comparison import StudyRun
 from topoopt.core.errors import InputError, MachineError
-from topoopt.core.study import StudyRun
-from topoopt.core.units import GIB
 from topoopt.files.atomic import WriteError, write_text_atomically
 from topoopt.files.documents import load_document
 from topoopt.files.untrusted import opened

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from topoopt.core.comparison import StudyRun
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.study import StudyRun
 from topoopt.studies.execute import execute
 from topoopt.studies.process import PROGRAM, ServerDiedError, Worker
 from topoopt.studies.stopping import StudyStop

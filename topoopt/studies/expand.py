@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.comparison import ComparedBy, Figure, Published, RunLimits, Study, StudyRun, Table
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.study import ComparedBy, Figure, Published, RunLimits, Study, StudyRun, Table
-from topoopt.files.canonical import canonical_json, canonical_sha256
-from topoopt.files.documents import Document, parse_document
+from topoopt.files.documents import Document, canonical_json, canonical_sha256, parse_document
 from topoopt.files.faults import Fault, value_text
 from topoopt.files.faults import Path as DataPath
 from topoopt.files.findings import Findings

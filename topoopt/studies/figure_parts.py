@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from topoopt.core.study import ComparedBy, Figure, Published
+from topoopt.core.comparison import ComparedBy, Figure, Published
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import counted, number

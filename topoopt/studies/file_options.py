@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError
-from topoopt.core.units import MIB
 from topoopt.files.faults import Fault, value_text
 from topoopt.files.untrusted import file_sha256
 

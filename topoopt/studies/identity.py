@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError
-from topoopt.core.units import GIB
-from topoopt.core.versions import versions
-from topoopt.files.canonical import canonical_sha256
+from topoopt.core.process import versions
+from topoopt.files.documents import canonical_sha256
 from topoopt.files.untrusted import file_sha256
 
 PACKAGES = ("topoopt", "formulations", "solvers")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from topoopt.core.study import ComparedBy, Figure, Published, RunLimits, Scalar, Table
+from topoopt.core.comparison import ComparedBy, Figure, Published, RunLimits, Scalar, Table
 
 Outcome = Literal[
     "done", "refused", "infeasible", "nothing-found", "check-failed", "crashed", "timed-out", "out-of-memory",

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.arrays import MIB
+from topoopt.core.comparison import RunLimits
 from topoopt.core.errors import TopooptError
-from topoopt.core.study import RunLimits
-from topoopt.core.units import MIB
 from topoopt.studies.stopping import StudyStop
 
 PROGRAM = "topoopt.cli.worker:command_line"

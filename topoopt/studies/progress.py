@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 
 from topoopt.console.output import Output
-from topoopt.core.study import Study
+from topoopt.core.comparison import Study
 from topoopt.studies.execute import ENVIRONMENT, FAILURES, INTERRUPTED
 from topoopt.studies.executors import Event
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from topoopt.core.study import Figure, Published
+from topoopt.core.comparison import Figure, Published
 from topoopt.drawing.chart import Point, Series
 from topoopt.drawing.format import counted, number
 from topoopt.studies.figure_parts import series_name

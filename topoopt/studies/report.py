@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from topoopt.core.study import ComparedBy, Figure, Published, Table
+from topoopt.core.comparison import ComparedBy, Figure, Published, Table
 from topoopt.studies.collect import Row, collect_rows, read_plan
 from topoopt.studies.report_html import StudyPage, render_study
 

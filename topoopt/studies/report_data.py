@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from topoopt.core.study import ComparedBy, Scalar
+from topoopt.core.comparison import ComparedBy, Scalar
 
 Row = Mapping[str, Scalar]
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from markupsafe import Markup
 
-from topoopt.core.study import ComparedBy, Figure, Published
+from topoopt.core.comparison import ComparedBy, Figure, Published
 from topoopt.drawing.axes import name_axis, number_axis
 from topoopt.drawing.chart import Point, Series, bar_chart, box_chart, legend
 from topoopt.drawing.format import number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from topoopt.core.study import ComparedBy, Figure, Published, Scalar, Table
+from topoopt.core.comparison import ComparedBy, Figure, Published, Scalar, Table
 from topoopt.drawing.format import number
 from topoopt.drawing.page import Card, render_page
 from topoopt.studies.answer import answer

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.arrays import GIB
+from topoopt.core.comparison import RunLimits, StudyRun
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.study import RunLimits, StudyRun
-from topoopt.core.units import GIB
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.files.faults import value_text
 from topoopt.files.untrusted import file_sha256, read_text
 from topoopt.studies.collect import read_plan

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from topoopt.core.study import Scalar
+from topoopt.core.comparison import Scalar
 
 TIMES = ("solve_wall_s", "wall_s", "cpu_s", "peak_memory_mib", "finished_at")
 """Columns that differ between two runs of the same thing; they come last, and comparisons leave them out."""

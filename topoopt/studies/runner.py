@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.arrays import GIB
+from topoopt.core.comparison import Study, StudyRun
 from topoopt.core.errors import InputError, MachineError, Problem
-from topoopt.core.study import Study, StudyRun
-from topoopt.core.units import GIB
 from topoopt.files.atomic import failed_write, make_directory, write_text_atomically
 from topoopt.files.documents import Limits, load_document
 from topoopt.studies.execute import ENVIRONMENT, FAILURES, INTERRUPTED

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from topoopt.core.errors import MachineError, is_of_machine
-from topoopt.core.interrupts import SIGNALS, interrupt
+from topoopt.core.process import SIGNALS, interrupt
 
 PRELOADED = (
     "topoopt.cli.app",

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from topoopt.core.comparison import StudyRun
 from topoopt.core.errors import InputError
-from topoopt.core.study import StudyRun
 from topoopt.files.documents import load_document
 from topoopt.studies.kept_files import is_record
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import typer
 
+from topoopt.core.comparison import Study, StudyRun
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.study import Study, StudyRun
 from topoopt.files.documents import Document
 from topoopt.kinds import kind_of
 from topoopt.kinds.instance_file import build_instance, read_instance

@@ -32,9 +32,8 @@ from topoopt.core.allocation import (
     problem_errors,
 )
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.proofs import Argument
+from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate, Result
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.checker import Checker, Derivation
 from topoopt.verify.laws.findings import as_float, float_array, int_array
 

@@ -10,10 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topoopt.core.proofs import Argument
-from topoopt.core.result import Certificate, Result
-from topoopt.core.solution import Decides, maximised
-from topoopt.core.verdict import Status, StopReason, Tolerance, beats
+from topoopt.core.proofs import Argument, Status, StopReason, Tolerance, beats
+from topoopt.core.result import Certificate, Decides, Result, maximised
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog, check_identity, check_status, differs
 

@@ -19,9 +19,8 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.proofs import Argument
-from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, SwitchedSteps
 from topoopt.core.result import Certificate, Result
-from topoopt.core.step_circuits import SwitchedSteps
 from topoopt.verify.checker import Checker
 from topoopt.verify.laws.findings import Violation, ViolationLog, as_int, float_array, int_array
 

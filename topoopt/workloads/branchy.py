@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import MIB
 from topoopt.workloads.placement_graph import ForwardNode, PlacementGraph, graph_of
 
 MAX_NODES = 10_000

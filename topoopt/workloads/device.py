@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import GIB
 from topoopt.core.workload import Split
 from topoopt.workloads.spec import (
     ACTIVATION_BYTES,

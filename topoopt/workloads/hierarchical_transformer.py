@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from topoopt.core.hierarchy_workload import (
+from topoopt.core.hierarchy import (
     Collective,
     CollectiveCall,
     Communicator,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Int32s
-from topoopt.core.draws import Draws
+from topoopt.core.arrays import Draws, Floats, Int32s
 from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobTable, TracedJob
 
 MS = 1e-3

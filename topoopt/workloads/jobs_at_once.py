@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.core.draws import Draws
+from topoopt.core.arrays import Draws
 from topoopt.core.shared_cluster import JobClass, JobPlacement, JobsAtOnce, RankOrder
 
 

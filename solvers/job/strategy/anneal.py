@@ -11,8 +11,8 @@ from solvers.job.strategy.graph_shape import GraphShape
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import Placement, Strategy
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
+from topoopt.core.workload import Placement, Strategy
 from topoopt.native import jobs
 from topoopt.simulate.lower import strategy_arrays
 from topoopt.simulate.network import NetworkArrays

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topoopt.core.strategy import Placement, Strategy
-from topoopt.core.workload import Operator, Split, Workload
+from topoopt.core.workload import Operator, Placement, Split, Strategy, Workload
 
 
 def widest(operator: Operator, limit: int) -> int:

@@ -27,9 +27,7 @@ from solvers.job.strategy_program import choose_splits
 from solvers.network.exact.bounds import layer_sizes
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import Placement, Strategy
-from topoopt.core.taskgraph import TaskKind
-from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Workload
+from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Placement, Strategy, TaskKind, Workload
 from topoopt.simulate.lower import build_task_graph
 
 MOST_PAIR_SPLITS = 1_000

@@ -12,9 +12,8 @@ from solvers.network.constructions.estimate import BusyEstimate
 from solvers.network.constructions.selection import Selection
 from solvers.network.constructions.totient_perms import select_offsets
 from topoopt.core.cluster import Cluster
-from topoopt.core.leaving import end_if_left
-from topoopt.core.strategy import Strategy
-from topoopt.core.workload import Workload
+from topoopt.core.process import end_if_left
+from topoopt.core.workload import Strategy, Workload
 from topoopt.native import jobs
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph, strategy_arrays

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from solvers.job.strategy.placing import placed, widest
-from topoopt.core.strategy import Strategy
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Strategy, Workload
 
 
 def work_of(n: int, workload: Workload) -> list[float]:

@@ -14,8 +14,7 @@ from solvers.job.strategy.placing import placed, widest
 from solvers.job.strategy.program_start import program_start
 from solvers.job.strategy.stages import MEASURES, WORK, stages
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import Strategy
-from topoopt.core.workload import Operator, Workload
+from topoopt.core.workload import Operator, Strategy, Workload
 
 WHOLE_BRANCHES = (0, 2, 4, 8)
 """How many branches of each layer stay data parallel while the others go to cosets."""

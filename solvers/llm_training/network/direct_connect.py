@@ -25,11 +25,11 @@ from solvers.network.routing.circulant import classes_of, route_circulant
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
+from topoopt.core.graphs import torus_steps
 from topoopt.core.llm_training import GpuCluster, InterfaceSplit, LlmTrainingProblem
 from topoopt.core.llm_training_plan import RING_FAMILIES
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.regular_graphs import torus_steps
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
 from topoopt.native import routing

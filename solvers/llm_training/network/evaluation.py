@@ -12,7 +12,7 @@ import numpy as np
 from solvers.collective.options import AllReduceOption, GroupOption, GroupOptions
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
-from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.collective import GroupSchedule
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES, REGIONAL, DimensionLoad, NetworkPlan, ServerRoute
 from topoopt.core.llm_training_plan import TrafficFamily as F

@@ -22,6 +22,7 @@ from solvers.stop import Stop
 from solvers.switching.strategies import FoundOnRails, best_on_rails
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.graphs import moore_bound
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, RankMap
 from topoopt.core.llm_training_plan import (
     IDEAL_SWITCH,
@@ -40,7 +41,6 @@ from topoopt.core.llm_training_plan import (
     StrategyShape,
 )
 from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
-from topoopt.core.regular_graphs import moore_bound
 from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.costs import GroupRates, ledger
 from topoopt.simulate.llm_training.network.links import FamilyGroups, PlacedNetwork, family_groups, rank_coordinates

@@ -11,7 +11,7 @@ from solvers.network.constructions.switches import assign_switches
 from topoopt.core.arrays import Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.reachability import strongly_connected
+from topoopt.core.graphs import strongly_connected
 from topoopt.core.topology import Topology
 
 ArcList = Ints

@@ -16,7 +16,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
 from topoopt.native import graph
 
 EXHAUSTIVE_STEPS = 60_000_000

@@ -22,8 +22,8 @@ from solvers.network.constructions.selection import Selection
 from solvers.network.constructions.totient_perms import check_connectable, generates, select_offsets
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import Demand
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
+from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 
 FEW_SETS = 400

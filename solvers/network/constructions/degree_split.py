@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.demand import Demand
+from topoopt.core.routing import Demand
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from solvers.network.constructions.selection import coins_of, interfaces_of
 from solvers.network.constructions.totient_perms import hop_table
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
-from topoopt.core.demand import Demand
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
+from topoopt.core.routing import Demand
 
 
 class BusyEstimate:

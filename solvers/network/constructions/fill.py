@@ -6,7 +6,7 @@ import numpy as np
 
 from solvers.network.constructions.matching import best_matching, discount
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
 
 
 def match_demand(demand: Floats, free: Ints, rounds: int) -> list[tuple[int, int]]:

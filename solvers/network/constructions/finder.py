@@ -16,9 +16,9 @@ from solvers.network.constructions.selection import Selection, interfaces_of, se
 from solvers.network.constructions.totient_perms import check_connectable
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
+from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.block_tree import BlockTree
+from topoopt.core.network import BlockTree
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ linear program of its routing gives the prices. A network better than the best k
 search begins anew, as a lower theta closes nodes earlier; so it does after a longer search where the tree is large.
 
 Prices are rounded to few digits before they count, so that what is written down proves what was found
-(`topoopt.core.block_tree`).
+(`topoopt.core.network`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from solvers.network.exact.space import Space
 from solvers.network.search import search_topology
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.block_tree import DEGREE, LARGEST, BlockTree
-from topoopt.core.verdict import StopReason
+from topoopt.core.network import DEGREE, LARGEST_PRICE, BlockTree
+from topoopt.core.proofs import StopReason
 from topoopt.native import exact
 
 LEAST_SERVERS, MOST_SERVERS = 8, 10
@@ -185,7 +185,7 @@ class _Walk:
     def _rounded(self, node: BlockNode, state: Floats, bits: int) -> tuple[int, Ints]:
         """Bar and int64[3, n, n]; 0 where no network of the node has a link."""
         absent = _absent(node)
-        whole = np.rint(np.clip(state * 2.0**bits, -LARGEST, LARGEST)).astype(np.int64)
+        whole = np.rint(np.clip(state * 2.0**bits, -LARGEST_PRICE, LARGEST_PRICE)).astype(np.int64)
         whole[0, absent] = whole[2, absent] = 0
         return int(np.rint(2.0**bits * self.n * float(state[0, ~absent].max(initial=0.0)))), whole
 

@@ -7,8 +7,8 @@ import numpy as np
 from solvers.network.routing.circulant import shift_invariant
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.leaving import end_if_left
 from topoopt.core.network import LayerPrices, TopologyProblem
+from topoopt.core.process import end_if_left
 from topoopt.core.proofs import Argument, Bound
 
 LARGEST_PROGRAM = 100_000

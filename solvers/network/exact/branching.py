@@ -13,12 +13,9 @@ from solvers.network.exact.space import Space, finish, infeasible_hops, open_spa
 from solvers.network.exact.tree_nodes import too_many_choices
 from solvers.network.exact.tree_search import TreeOutcome, search_tree
 from solvers.stop import Stop, first_part
-from topoopt.core.block_tree import BlockTree
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
-from topoopt.core.link_tree import LinkTree
-from topoopt.core.network import TopologyProblem
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.verdict import StopReason
+from topoopt.core.network import BlockTree, LinkTree, TopologyProblem
+from topoopt.core.proofs import Argument, Bound, StopReason
 
 LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible
 

@@ -34,8 +34,7 @@ from solvers.network.exact.space import Space, finish, open_space
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import TopologyProblem
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.native import graph, routing
 
 MOST_SETS = 3_000_000

@@ -28,8 +28,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import EnumerationProof, TopologyProblem
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.native import exact
 
 _STEPS = 2_000_000

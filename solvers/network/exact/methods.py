@@ -26,7 +26,7 @@ from solvers.network.exact.space import Space, as_topology, finish, open_space
 from solvers.network.exact.tree_nodes import too_many_choices
 from solvers.stop import first_part
 from topoopt.core.network import TopologyProblem
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 
 
 @dataclass(frozen=True)

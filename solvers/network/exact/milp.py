@@ -24,8 +24,7 @@ from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
 from topoopt.core.network import TopologyProblem
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
 
 OPTIONS = {"mip_rel_gap": 1e-7, "mip_abs_gap": 1e-8, "mip_feasibility_tolerance": 1e-9}
 DUST = 1e-8

@@ -13,14 +13,19 @@ from solvers.network.exact.result import OPTIMALITY, TopologyResult
 from solvers.network.exact.routed import Counts, Routed, hop_distances
 from solvers.network.plans import topology_plan
 from topoopt.core.arrays import Bools, Floats
-from topoopt.core.block_tree import BlockTree
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.link_tree import LinkTree
-from topoopt.core.network import LayerPrices, LengthCertificate, RoutingPlan, SourceFlow, TopologyProblem
-from topoopt.core.proofs import Bound
+from topoopt.core.network import (
+    BlockTree,
+    LayerPrices,
+    LengthCertificate,
+    LinkTree,
+    RoutingPlan,
+    SourceFlow,
+    TopologyProblem,
+)
+from topoopt.core.proofs import Bound, StopReason
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import StopReason
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from solvers.network.exact.tree_nodes import LinkChoices, Node
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.link_tree import LARGEST
+from topoopt.core.network import LARGEST_MULTIPLIER
 
 DIGITS = (6, 9, 12, 16, 22, 30, 39)
 """Bits of the largest length, the fewest that close a node being taken."""
@@ -77,7 +77,7 @@ class MultiplierPool:
     def _rounded(self, lengths: Floats, prices: Floats, most: int) -> Ints:
         scale = most / max(float(lengths.max()), 1e-300)
         table = np.rint(lengths * scale).astype(np.int64)
-        np.fill_diagonal(table, np.minimum(np.rint(prices * scale), LARGEST).astype(np.int64))
+        np.fill_diagonal(table, np.minimum(np.rint(prices * scale), LARGEST_MULTIPLIER).astype(np.int64))
         return table
 
     def _evaluated(self, node: Node, table: Ints) -> tuple[int, int, list[Ints]]:

@@ -2,7 +2,7 @@
 
 At a node the first servers have their links, all others may have fractions of links: a linear program. Its duals, the
 lengths of pairs and the prices of interfaces, bound lambda at this node and, being valid anywhere, at many others,
-which then need no program of their own (a pool of cuts; `topoopt.core.link_tree` says what a checker makes of them).
+which then need no program of their own (a pool of cuts; `topoopt.core.network` says what a checker makes of them).
 They are rounded to integers, as coarsely as still closes the node.
 
 The bound aimed at falls where a better network is found, and what was closed before stays closed.
@@ -23,8 +23,8 @@ from solvers.network.exact.tree_pool import MultiplierPool
 from solvers.network.exact.tree_relaxation import LinkRelaxation
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
-from topoopt.core.link_tree import MOST_CASES, MOST_CHOICES, MOST_WORK, LinkTree
-from topoopt.core.verdict import StopReason
+from topoopt.core.network import MOST_CASES, MOST_CHOICES, MOST_WORK, LinkTree
+from topoopt.core.proofs import StopReason
 
 MOST_PROGRAMS = 6_000
 """Linear programs solved before the search is given up: a count, so that results do not depend on the machine."""

@@ -24,8 +24,8 @@ from solvers.stop import Stop
 from topoopt import native
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.graphs import RingBox
 from topoopt.core.topology import Topology
-from topoopt.core.turned_rows import RingBox
 
 Method = Callable[[RoutingProof], int]
 

@@ -15,9 +15,9 @@ from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.result import RoutingResult
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
+from topoopt.core.graphs import RingBox, Turns, turns_of
 from topoopt.core.network import LengthCertificate, SourceFlow
-from topoopt.core.turned_rows import RingBox, Turns, turns_of
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 from topoopt.native import routing
 
 _PROVEN = 1e-6

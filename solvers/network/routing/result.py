@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topoopt.core.network import LengthCertificate, RoutingPlan, SourceFlow
+from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Certificate
-from topoopt.core.verdict import Status, StopReason
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Cayley digraphs with a demand that their translations keep: one source and one length a generator stand for all.
 
 The groups looked for are boxes of rings (tori of any dimension), then semidirect products of two cyclic ones, with
-elements numbered as in `topoopt.core.turned_rows` and `topoopt.core.cayley`.
+elements numbered as in `topoopt.core.graphs` and `topoopt.core.graphs`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from solvers.network.routing.class_mixture import equal_classes, mixed_walks
 from solvers.network.routing.network import RoutingNetwork
 from solvers.network.routing.proof import RoutingProof
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.boxes import boxes_of
-from topoopt.core.cayley import SemidirectGroup, semidirect_groups
-from topoopt.core.leaving import end_if_left
-from topoopt.core.turned_rows import RingBox
+from topoopt.core.graphs import RingBox, SemidirectGroup, boxes_of, semidirect_groups
+from topoopt.core.process import end_if_left
 
 _EXACT = 1e-8
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from solvers.network.routing.result import RoutingResult
+from topoopt.core.proofs import StopReason
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import StopReason
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ import numpy as np
 from solvers.network.search.two_layer import TwoLayerDuals
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
-from topoopt.core.network import RelayPrices
-from topoopt.core.relay_cases import LinkCounts
+from topoopt.core.network import LinkCounts, RelayPrices
 from topoopt.native import search
 
 _MOMENTUM = 0.9

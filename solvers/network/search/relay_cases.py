@@ -18,8 +18,7 @@ from solvers.network.search.relay_blocks import relay_prices
 from solvers.network.search.two_layer import TwoLayerDuals
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
-from topoopt.core.network import RelayPrices
-from topoopt.core.relay_cases import MOST_CASES, LinkCounts, RelayCases
+from topoopt.core.network import MOST_RELAY_CASES, LinkCounts, RelayCases, RelayPrices
 
 ITERATIONS = 1500
 """Of the ascent in a case."""
@@ -33,7 +32,7 @@ _PROPOSALS = 400_000
 
 def cases_of(n: int, proposals: int | None) -> int:
     """Cases where a search proposes so many swaps: about as much time as it takes itself; one by default."""
-    return 1 if proposals is None or n > CASES_SERVERS else max(1, min(proposals // _PROPOSALS, MOST_CASES))
+    return 1 if proposals is None or n > CASES_SERVERS else max(1, min(proposals // _PROPOSALS, MOST_RELAY_CASES))
 
 
 Shown = Callable[[RelayPrices, LinkCounts], bool]

@@ -32,8 +32,8 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.network import TopologyProblem
+from topoopt.core.proofs import StopReason
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import StopReason
 
 POLISH_RATIO = 1.03
 """Above this theta / (hop total / links), link balance is worth a polish at any size."""

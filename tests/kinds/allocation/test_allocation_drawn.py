@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from tests.support.allocation_cases import along, network, plain_filling, plain_levels, problem, rates, shortest
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 from topoopt.kinds.pipeline import solve
 from topoopt.native import flows
 

@@ -11,8 +11,8 @@ from solvers.allocation import network_of, raise_levels, shares_of
 from solvers.stop import Stop
 from tests.support.allocation_cases import along, line, network, problem, rates, shortest
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Route, Surplus, Transfer
+from topoopt.core.proofs import Status, StopReason
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS
 from topoopt.kinds.kind import Effort, SolveOptions
 from topoopt.kinds.pipeline import judged, solve

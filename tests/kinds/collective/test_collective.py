@@ -26,7 +26,7 @@ from topoopt.core.collective import (
     bytes_per_unit,
 )
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

@@ -21,8 +21,8 @@ from tests.support.paths import INSTANCES
 from topoopt.core import dag_topology as core
 from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem, DagTopologyResult, PathMean
 from topoopt.core.errors import InfeasibleError
+from topoopt.core.proofs import Status
 from topoopt.core.result import Certificate
-from topoopt.core.verdict import Status
 from topoopt.kinds import kind_named
 from topoopt.kinds.convert import converted
 from topoopt.kinds.instance_file import read_instance

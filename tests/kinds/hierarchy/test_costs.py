@@ -16,8 +16,7 @@ from tests.support.hierarchical_cases import (
     solved,
     value_at,
 )
-from topoopt.core.proofs import Argument
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Argument, Status
 from topoopt.verify.hierarchy.check import point_bound
 from topoopt.verify.hierarchy.times import broken_laws, fleet_time_ns
 

@@ -14,7 +14,7 @@ from solvers.backends import SOLVERS, LpResult
 from solvers.hierarchy import minimise, starting_point
 from solvers.stop import Stop
 from tests.support.paths import INSTANCES
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 from topoopt.kinds.instance_file import read_instance
 
 

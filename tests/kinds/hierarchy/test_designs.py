@@ -12,8 +12,8 @@ from solvers.hierarchy import best_design
 from solvers.stop import Stop
 from tests.support.hierarchical_cases import instance, job, network, problem_of, solved
 from topoopt.core.errors import InputError
-from topoopt.core.hierarchy_workload import Loop
-from topoopt.core.verdict import StopReason
+from topoopt.core.hierarchy import Loop
+from topoopt.core.proofs import StopReason
 from topoopt.kinds.pipeline import solve
 from topoopt.workloads.hierarchical_transformer import (
     DegreeChoices,

@@ -12,12 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.hierarchical_cases import problem_of, random_instance, solved
-from topoopt.core.hierarchy import GroupShare, HierarchicalPlan, HierarchicalProblem, PathWeight
-from topoopt.core.hierarchy_workload import Collective
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Result
-from topoopt.core.solution import Objective
-from topoopt.core.verdict import Status
+from topoopt.core.hierarchy import Collective, GroupShare, HierarchicalPlan, HierarchicalProblem, PathWeight
+from topoopt.core.proofs import Argument, Bound, Status
+from topoopt.core.result import Objective, Result
 from topoopt.kinds.hierarchy.figures import marginal_ns
 from topoopt.verify.hierarchy.bounds import BandwidthProof, CertificateError, certified_bound, formula_bound
 from topoopt.verify.hierarchy.check import check

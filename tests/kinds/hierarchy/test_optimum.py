@@ -22,7 +22,7 @@ from tests.support.hierarchical_cases import (
     value_at,
 )
 from topoopt.core.hierarchy import HierarchicalProblem
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 from topoopt.verify.hierarchy.times import moved_bytes
 
 

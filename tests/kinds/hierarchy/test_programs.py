@@ -28,7 +28,7 @@ from tests.support.hierarchical_cases import (
     solved,
 )
 from topoopt.core.hierarchy import Fleet
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 from topoopt.verify.hierarchy.times import moved_bytes
 
 
@@ -143,7 +143,7 @@ def test_arrays_and_pyomo_are_one_program(goal: str) -> None:
 def test_bytes_of_collectives(kind: str, ranks: tuple[int, ...], moved: list[float]) -> None:
     """Bytes in every dimension for one byte, written out by hand, by solver and checker."""
     from formulations.hierarchy.hierarchical_timeline import unit_volumes
-    from topoopt.core.hierarchy_workload import Collective
+    from topoopt.core.hierarchy import Collective
 
     assert unit_volumes(Collective(kind), ranks) == pytest.approx(moved)
     assert moved_bytes(Collective(kind), 1.0, ranks) == pytest.approx(moved)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.hierarchical_cases import problem_of, published, solved
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
 
 TOTAL_500 = [

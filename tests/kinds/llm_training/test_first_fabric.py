@@ -15,9 +15,8 @@ from tests.support.llm_cases import training
 from tests.support.smallest import problem_of
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, SWITCHED_FABRICS
-from topoopt.core.parallelism import Recompute
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.verdict import Status
+from topoopt.core.parallelism import PipelineSchedule, Recompute
+from topoopt.core.proofs import Status
 from topoopt.kinds.llm_training.figures import fabric_bounds_s
 from topoopt.kinds.llm_training.page import answer
 from topoopt.kinds.pipeline import solve

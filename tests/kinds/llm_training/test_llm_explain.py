@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.support.smallest import problem_of, solution_of
+from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError
-from topoopt.core.units import GIB
 from topoopt.kinds.explanation import Question
 from topoopt.kinds.llm_training.explain import explain
 from topoopt.kinds.pipeline import solve

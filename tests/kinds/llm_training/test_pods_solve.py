@@ -26,10 +26,10 @@ from tests.support.valid_solutions import PODS, written
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import PodVerdict
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pod_circuits import PodVerdict
+from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Result
-from topoopt.core.verdict import Status, StopReason
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list.pods import pods_export
 from topoopt.kinds.llm_training.figures import PodFigures

@@ -17,9 +17,9 @@ from tests.support.paths import INSTANCES
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import rail_bounds_s, rails_certificate
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Result
 from topoopt.core.switching import PortSplit
-from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.llm_training.page import answer
 from topoopt.kinds.pipeline import solve

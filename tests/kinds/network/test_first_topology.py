@@ -14,8 +14,7 @@ from solvers.stop import Stop
 from solvers.timing import AFTERWARDS, SPARE_S, Timing
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.network import search as searches
 from topoopt.kinds.network.search import FormulaBound

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from tests.support.network_cases import NetworkResult, on_links, on_network, one_proof, one_routing
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Result
-from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.result import CheckResult, Objective, Result
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.methods import ROUTING_METHODS, TOPOLOGY_METHODS, UNLISTED
 from topoopt.kinds.pipeline import solve

@@ -105,7 +105,7 @@ def test_one_way_expansions(tmp_path: Path) -> None:
 
 def test_later_keys_leave_identities_alone(tmp_path: Path) -> None:
     """Keys that came with later families are not part of the identity of instances without them."""
-    from topoopt.files.network_sections import FamilyTopology
+    from topoopt.files.sections import FamilyTopology
 
     dumped = FamilyTopology(family="ring", servers=6).model_dump(mode="json")
     assert set(dumped) == {

@@ -15,11 +15,9 @@ from tests.support.network_cases import NetworkResult, on_links, one_proof
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.network import SourceFlow, TopologyPlan, TopologyProblem
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Result
-from topoopt.core.solution import CheckResult, Objective
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.result import CheckResult, Objective, Result
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.network import TOPOLOGY_FILE
 
 PROBLEM = TopologyProblem("triangle", 3, 1, LinkDirection.UNIDIRECTIONAL, np.ones((3, 3)) - np.eye(3))

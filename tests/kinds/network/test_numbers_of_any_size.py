@@ -17,9 +17,9 @@ from tests.support.network_cases import on_network
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingMode, RoutingProblem, SourceFlow, TopologyProblem
+from topoopt.core.proofs import Status
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

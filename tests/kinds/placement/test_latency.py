@@ -15,10 +15,9 @@ from tests.support.placed_graphs import problem, random_place, random_problems
 from tests.support.settled import settled
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.placement import Link, LinkShare, RateAllocation, Server, Sharing
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import SearchResult
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort, SolveOptions
 from topoopt.kinds.pipeline import judged, solve
 from topoopt.kinds.placement.methods import LATENCY_METHODS, plan_of

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from tests.support.placement_cases import load_of, random_problem
 from topoopt.core.arrays import Int32s
 from topoopt.core.placement import Communication, LinkShare, PlacementProblem, Schedule, Throughput
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Result
-from topoopt.core.solution import Objective
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Argument, Bound, Status
+from topoopt.core.result import Objective, Result
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.placement import device_loads, max_load_ms

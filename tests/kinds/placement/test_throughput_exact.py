@@ -17,7 +17,7 @@ from tests.support.placement_cases import brute_force, random_problem
 from tests.support.settled import settled
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 

@@ -12,7 +12,7 @@ from solvers.stop import Stop
 from tests.support.settled import settled
 from tests.support.unequal_placements import VARIANTS, least_load, unequal_load, unequal_problem
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 

@@ -17,9 +17,9 @@ from solvers.backends import SOLVERS, SolverLimits
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.arrays import Floats
+from topoopt.core.proofs import Status
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Result
-from topoopt.core.verdict import Status
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.regional_circuits.page import seconds as time_text

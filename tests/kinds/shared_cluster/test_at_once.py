@@ -15,11 +15,10 @@ import pytest
 from tests.support import at_once_cases as cases
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.errors import InputError, LimitError
-from topoopt.core.result import Result
+from topoopt.core.proofs import Status, StopReason
+from topoopt.core.result import Decides, Objective, Result
 from topoopt.core.shared_cluster import JobsAtOnce, SharedCluster
 from topoopt.core.shared_plan import FabricSchedule
-from topoopt.core.solution import Decides, Objective
-from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

@@ -8,11 +8,9 @@ import pytest
 from solvers.network.constructions import circulant_topology
 from solvers.shards import Verdict, search_shard
 from tests.support.shard_cases import rings
-from topoopt.core.cluster import LinkDirection
+from topoopt.core.cluster import LinkDirection, ShardShape, block_layer, realisable
 from topoopt.core.errors import CheckError
-from topoopt.core.optical_layer import ShardShape, block_layer, realisable
-from topoopt.core.proofs import Argument
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Argument, Status
 from topoopt.kinds.shared_cluster import methods as exact
 from topoopt.verify.laws.findings import Violation
 

@@ -10,8 +10,8 @@ import pytest
 
 from solvers.stop import Stop
 from tests.support.shared_cases import PARTITIONED, plain_class, shared_cluster
+from topoopt.core.cluster import staggered_layer
 from topoopt.core.errors import InputError
-from topoopt.core.optical_layer import staggered_layer
 from topoopt.core.shared_cluster import QueueOrder, SharedCluster
 from topoopt.core.shared_plan import FabricRun
 from topoopt.kinds.kind import SolveOptions

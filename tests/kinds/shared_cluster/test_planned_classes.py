@@ -14,13 +14,12 @@ import pytest
 import topoopt
 from tests.support import at_once_cases
 from topoopt.core.errors import InputError
-from topoopt.core.proofs import Argument
+from topoopt.core.proofs import Argument, Status
+from topoopt.core.result import Decides, LeftOut
 from topoopt.core.shared_cluster import Contention, SharedCluster
 from topoopt.core.shared_plan import ShardPlan
-from topoopt.core.solution import Decides, LeftOut
-from topoopt.core.strategy import Placement, Strategy
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status
+from topoopt.core.workload import Placement, Strategy
 from topoopt.kinds import kind_of
 from topoopt.kinds.convert import converted
 from topoopt.kinds.instance_file import read_instance

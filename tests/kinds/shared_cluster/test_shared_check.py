@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.support.shared_cases import PARTITIONED, fat_tree, shared_cluster
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Result
+from topoopt.core.proofs import Argument, Bound, Status
+from topoopt.core.result import Objective, Result
 from topoopt.core.shared_cluster import (
     FAT_TREE,
     Fabric,
@@ -22,8 +22,6 @@ from topoopt.core.shared_cluster import (
     SharedCluster,
 )
 from topoopt.core.shared_plan import FabricRun, ranges_text
-from topoopt.core.solution import Objective
-from topoopt.core.verdict import Status
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

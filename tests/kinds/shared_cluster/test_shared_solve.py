@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.support.paths import INSTANCES
 from tests.support.shared_cases import IDEAL, PARTITIONED, fat_tree, plain_class, shared_cluster
+from topoopt.core.cluster import staggered_layer
 from topoopt.core.errors import InputError, LimitError
 from topoopt.core.job import CoOptimisation
-from topoopt.core.optical_layer import staggered_layer
+from topoopt.core.proofs import Status
 from topoopt.core.result import Result
 from topoopt.core.shared_cluster import (
     Contention,
@@ -26,7 +27,6 @@ from topoopt.core.shared_cluster import (
     SharedCluster,
 )
 from topoopt.core.shared_plan import FabricRun
-from topoopt.core.verdict import Status
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

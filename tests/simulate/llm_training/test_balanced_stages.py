@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from tests.support.llm_cases import strategy, training
-from topoopt.core.language_model import LanguageModel
+from topoopt.core.arrays import GIB
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.units import GIB
+from topoopt.core.parallelism import LanguageModel, ParallelStrategy
 from topoopt.simulate.llm_training.costs import GroupRates, ledger
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.times import FORWARD, INPUTS, WEIGHTS, stage_parts, stage_tables, with_balanced

@@ -9,10 +9,8 @@ import pytest
 
 from tests.support.closed_forms import closed_form_s
 from tests.support.llm_cases import strategy, training
-from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import Overlap
-from topoopt.core.pipeline import PipelineShape, StageCosts
+from topoopt.core.parallelism import LanguageModel, Overlap, PipelineShape, StageCosts
 from topoopt.simulate.llm_training.costs import GroupRates, LayerTimes
 from topoopt.simulate.llm_training.step import estimate, strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of

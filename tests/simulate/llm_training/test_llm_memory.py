@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.support.llm_cases import strategy, training
-from topoopt.core.language_model import Experts, LanguageModel
+from topoopt.core.arrays import GIB
 from topoopt.core.llm_training import NumberFormats
-from topoopt.core.units import GIB
+from topoopt.core.parallelism import Experts, LanguageModel
 from topoopt.simulate.llm_training.costs import in_flight, layer_activations, part_weights, rank_weights
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of

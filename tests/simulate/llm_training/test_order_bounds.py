@@ -12,8 +12,7 @@ import pytest
 from tests.support.llm_cases import strategy, training
 from tests.support.plain_pipeline import plain_makespan
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import Overlap, ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.parallelism import Overlap, ParallelStrategy, PipelineSchedule
 from topoopt.kinds.llm_training.figures import stage_figures
 from topoopt.simulate.llm_training.costs import GroupRates
 from topoopt.simulate.llm_training.step import strategy_orders, strategy_times

@@ -11,9 +11,8 @@ import pytest
 from solvers.llm_training.search import search
 from solvers.stop import Stop
 from tests.support.llm_cases import strategy, training
-from topoopt.core.parallelism import RANK_ORDERS, TENSOR_FIRST, ParallelStrategy
+from topoopt.core.parallelism import RANK_ORDERS, TENSOR_FIRST, ParallelStrategy, PipelineSchedule
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.pipeline import PipelineSchedule
 from topoopt.simulate.llm_training.costs import GroupRates, layer_traffic, ranks_beside
 from topoopt.simulate.llm_training.network.links import rank_coordinates
 from topoopt.simulate.llm_training.strategies import columns_of

@@ -19,7 +19,7 @@ from solvers.backends.backend import Engine
 from solvers.backends.highs import algorithm_for, load
 from solvers.backends.result import Claim, Features
 from topoopt.core.errors import InputError
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 ALL = Features(
     continuous=True, integer=True, duals=True, warm_start=True, exact=True, streams=True, proves_unbounded=True

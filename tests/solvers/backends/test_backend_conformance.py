@@ -15,7 +15,7 @@ from formulations.parts.arrays import LpArrays, shape_faults
 from solvers.backends import SOLVERS, SolverLimits, self_test
 from solvers.backends.evaluate import dual_bound, residual
 from topoopt.core.errors import InputError
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 INF = float("inf")
 LIMITS = SolverLimits(time_s=300.0)

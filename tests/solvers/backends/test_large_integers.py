@@ -8,7 +8,7 @@ import pytest
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Rows
 from solvers.backends import SOLVERS
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 
 
 def program(side: float, upper: float) -> LpArrays:

@@ -18,7 +18,7 @@ from formulations.parts.arrays import LpArrays
 from formulations.parts.write_model import bound_text, model_text, row_text, safe_names
 from solvers.backends import SOLVERS
 from solvers.backends.pyomo_model import arrays_of, model_of
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 
 INF = float("inf")
 FORMS: tuple[Literal["lp", "mps"], ...] = ("lp", "mps")

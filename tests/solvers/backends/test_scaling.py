@@ -11,7 +11,7 @@ from solvers.backends import SOLVERS
 from solvers.backends.result import SolverLimits
 from solvers.backends.scaling import scaling_of
 from topoopt.core.arrays import Floats
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
 
 CONTINUOUS = [name for name, line in SOLVERS.items() if line.features.continuous]
 MIXED = [name for name in CONTINUOUS if SOLVERS[name].features.integer]

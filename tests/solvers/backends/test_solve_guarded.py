@@ -18,7 +18,7 @@ from solvers.backends import SOLVERS, SolverLimits, solve_guarded
 from solvers.memory import Memory, resident_bytes
 from solvers.stop import Stop
 from topoopt.core.errors import InputError
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.proofs import Status, StopReason
 
 
 def knapsack(items: int = 12, rows: int = 3, seed: int = 2) -> LpArrays:

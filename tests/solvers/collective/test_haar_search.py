@@ -12,7 +12,7 @@ from solvers.collective.breadth_first import step_loads
 from solvers.collective.cayley_search import search_haar
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
-from topoopt.core.cayley import SemidirectGroup, haar_arcs
+from topoopt.core.graphs import SemidirectGroup, haar_arcs
 
 
 @pytest.mark.parametrize(("n", "degree", "most"), [(64, 3, 7), (256, 3, 11)])

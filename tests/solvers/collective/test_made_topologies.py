@@ -17,11 +17,10 @@ from solvers.collective.limits import all_to_all_rate
 from solvers.collective.paths import shortest_path_rate
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
-from topoopt.core.cayley import SemidirectGroup
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.graphs import SemidirectGroup
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.files.topology_families import family_arcs
-from topoopt.files.topology_named import DISTANCE_REGULAR
+from topoopt.files.topology_families import DISTANCE_REGULAR, family_arcs
 
 F = Fraction
 PAIRS, SINGLE = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL

@@ -28,9 +28,8 @@ from tests.support.failure_cases import (
     demand,
     of_links,
 )
-from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.failures import Failure
-from topoopt.core.routing import GroupRings
+from topoopt.core.routing import AllReduceDemand, Demand, GroupRings
 from topoopt.verify.failures.laws import check_repair
 
 

@@ -21,11 +21,10 @@ from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from tests.support.ring_mix import certified_mix_bound, check_ring_mix
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.proofs import Argument
+from topoopt.core.proofs import Argument, Status, StopReason
+from topoopt.core.routing import AllReduceDemand, Demand
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 

@@ -11,11 +11,11 @@ from solvers.job.joint_tables import joint_problems
 from solvers.job.methods import METHODS, run_method
 from solvers.stop import Stop
 from tests.support.simulated import evaluate_plan
+from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.job import CoOptimisation
-from topoopt.core.units import GIB
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

@@ -13,7 +13,7 @@ from solvers.job.topology_step import TopologyStep, with_one_of
 from solvers.network.constructions import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import Demand
+from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.simulate.demand import demand_of

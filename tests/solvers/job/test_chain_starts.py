@@ -5,8 +5,7 @@ from __future__ import annotations
 from solvers.job.strategy.branches import chains
 from solvers.job.strategy.starts import chains_on_cosets, starting_strategies
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import Placement
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Workload
 
 LONG = (Split(4, 2.0, 2.0, 1), Split(2, 4.0, 4.0, 1), Split(1, 8.0, 8.0, 1))
 SHORT = (Split(4, 1.0, 1.0, 1), Split(2, 2.0, 2.0, 1), Split(1, 4.0, 4.0, 1))

@@ -17,8 +17,8 @@ from solvers.stop import Stop
 from tests.support.paths import INSTANCES
 from tests.support.verify_cases import circulant, make_cluster, two_layers
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.demand import Demand
-from topoopt.core.regular_graphs import de_bruijn_arcs
+from topoopt.core.graphs import de_bruijn_arcs
+from topoopt.core.routing import Demand
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.topology import Topology
 from topoopt.kinds.instance_file import read_instance

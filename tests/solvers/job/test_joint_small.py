@@ -21,8 +21,7 @@ from tests.support.simulated import evaluate_plan
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
-from topoopt.core.strategy import Placement, Strategy
-from topoopt.core.workload import Operator, Split, Workload
+from topoopt.core.workload import Operator, Placement, Split, Strategy, Workload
 from topoopt.verify.job.joint_bound import joint_bound
 from topoopt.verify.job.plan import check_plan
 

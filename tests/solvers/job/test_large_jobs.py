@@ -20,10 +20,9 @@ from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from tests.support.simulated import evaluate_plan
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import Demand
 from topoopt.core.job import CoOptimisation
-from topoopt.core.strategy import Placement, Strategy, strided_groups
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.routing import Demand
+from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate

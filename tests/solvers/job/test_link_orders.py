@@ -15,10 +15,9 @@ from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.cluster import Cluster, LinkSharing
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import ConvergencePoint
+from topoopt.core.job import ConvergencePoint, CoOptimisation
+from topoopt.core.proofs import StopReason
 from topoopt.core.result import Result
-from topoopt.core.verdict import StopReason
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

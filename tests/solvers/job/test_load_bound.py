@@ -15,8 +15,7 @@ from solvers.job.strategy.starts import data_parallel
 from solvers.network.constructions import circulant_topology
 from tests.support.cli_cases import chain, job, run, write
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
-from topoopt.core.strategy import Placement, Strategy, strided_groups
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.solution_file import read_solution
 from topoopt.native import jobs

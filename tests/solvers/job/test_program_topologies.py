@@ -18,9 +18,8 @@ from solvers.job.realise import mix_realised, realise, with_rings_for
 from solvers.network.constructions import balanced_routes, circulant_topology, find_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.strategy import strided_groups
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.routing import AllReduceDemand, Demand
+from topoopt.core.workload import Operator, OperatorInput, Split, Workload, strided_groups
 from topoopt.verify.job.plan import check_plan
 
 

@@ -7,8 +7,7 @@ import pytest
 from solvers.job.strategy.stages import reduced_of, stages, work_of
 from solvers.job.strategy.starts import starting_strategies
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import Placement
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Workload
 
 WAYS = (8, 4, 2, 1)
 

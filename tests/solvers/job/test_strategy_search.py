@@ -17,9 +17,8 @@ from solvers.job.strategy.starts import data_parallel, starting_strategies
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.strategy import Placement, Strategy, strided_groups
-from topoopt.core.verdict import StopReason
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.proofs import StopReason
+from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
 from topoopt.native import jobs
 from topoopt.simulate.lower import build_task_graph, strategy_arrays
 from topoopt.simulate.network import network_arrays

@@ -13,8 +13,7 @@ from solvers.job.grouped_topologies import busiest_size, grouped_ms, grouped_top
 from solvers.network.constructions.rings import group_rings
 from solvers.network.search.grouped import fits, grouped_links, rounds_of_groups, shared_out, single_cycle
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
-from topoopt.core.routing import GroupRings
+from topoopt.core.routing import AllReduceDemand, Demand, GroupRings
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 CASES = [

@@ -12,9 +12,8 @@ from solvers.shards.several import place_jobs
 from solvers.stop import Stop
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import most_placed, pairs, random_layer, random_shape, rings
-from topoopt.core.optical_layer import block_layer
-from topoopt.core.proofs import Argument
-from topoopt.core.verdict import Status, StopReason
+from topoopt.core.cluster import block_layer
+from topoopt.core.proofs import Argument, Status, StopReason
 from topoopt.verify.shards.bounds import placing_bound
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 

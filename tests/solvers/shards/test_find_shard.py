@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from solvers.shards import Verdict, find_shard, search_shard
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import exists, pairs, random_layer, random_shape, rings
-from topoopt.core.optical_layer import ShardShape, block_layer, staggered_layer
+from topoopt.core.cluster import ShardShape, block_layer, staggered_layer
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 
 

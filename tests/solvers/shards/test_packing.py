@@ -14,9 +14,8 @@ from solvers.shards.exact_shards import assign_shards
 from solvers.shards.packing import fill_regions, knapsack, knapsack_bound, separate_regions
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import most_placed, pairs, rings
-from topoopt.core.optical_layer import block_layer, staggered_layer
-from topoopt.core.proofs import Argument
-from topoopt.core.verdict import Status
+from topoopt.core.cluster import block_layer, staggered_layer
+from topoopt.core.proofs import Argument, Status
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 
 

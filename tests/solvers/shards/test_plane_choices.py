@@ -11,7 +11,7 @@ from formulations.shards.shard_classes import classes_of, parts_of
 from solvers.shards.plane_choices import plane_choices
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import pairs, rings
-from topoopt.core.optical_layer import ShardShape, block_layer, staggered_layer
+from topoopt.core.cluster import ShardShape, block_layer, staggered_layer
 
 MIXED = ShardShape(np.concatenate((rings(6, 1, 1).arcs, pairs(6, [(0, 1), (2, 3), (4, 5)]).arcs)))
 """Two interfaces that join all, one of pairs."""

@@ -8,10 +8,9 @@ import numpy as np
 
 from tests.support.built_again.wired import check_rings, wired_network
 from topoopt.core.cluster import Cluster
-from topoopt.core.job import CoOptimisation, FabricChoice
-from topoopt.core.job_solution import FabricGraph
+from topoopt.core.job import CoOptimisation, FabricChoice, FabricGraph
 from topoopt.core.price_book import PriceBook
-from topoopt.core.strategy import Strategy
+from topoopt.core.workload import Strategy
 from topoopt.simulate.network import Network
 from topoopt.verify.job.events import TRANSFER, EventBudget, IterationTasks, SimulatedNetwork, tasks_of
 from topoopt.verify.job.fabrics.asked import AskedFabric, asked_fabric

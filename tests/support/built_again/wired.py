@@ -13,10 +13,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from topoopt.core.arrays import Ints
+from topoopt.core.arrays import Draws, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.draws import Draws
-from topoopt.core.job_solution import FabricGraph
+from topoopt.core.job import FabricGraph
 from topoopt.verify.job.events import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork, links_along
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
 from topoopt.verify.laws.findings import ViolationLog

@@ -10,8 +10,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
 from tests.support.read_back.words import Words, whole
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import MIB
 from topoopt.files.untrusted import read_text
 
 MAX_BYTES = 64 * MIB

@@ -16,9 +16,9 @@ from tests.support.read_back.rails import read_timetable
 from tests.support.read_back.steps import read_steps
 from tests.support.read_back.traffic import read_traffic
 from tests.support.read_back.training_traces import read_training
-from topoopt.core.chunk_program import ChunkProgram
+from topoopt.core.collective import ChunkProgram
 from topoopt.core.errors import CheckError, InputError
-from topoopt.core.taskgraph import TaskKind
+from topoopt.core.workload import TaskKind
 from topoopt.files.graph_files import read_graph
 from topoopt.formats.astrasim.read import read_network
 from topoopt.formats.astrasim.read_ns3 import read_ns3_topology

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.read_back.commands import commands_of, refused
-from topoopt.core.units import MIB
+from topoopt.core.arrays import MIB
 from topoopt.files.untrusted import read_csv_rows
 
 MAX_BYTES = 256 * MIB

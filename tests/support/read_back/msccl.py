@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.read_back.traffic import read_traffic
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import MIB
 from topoopt.files.untrusted import parsing, read_text
 from topoopt.formats.msccl.algorithm import WHAT, MscclAlgorithm, MscclBlock, parsed
 from topoopt.formats.msccl.schedule import program_of

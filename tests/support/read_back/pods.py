@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import MIB
 from topoopt.files.untrusted import parsing, read_text
 from topoopt.formats.patch_list.pods import HEAD, PODS_FILE, PodCircuit, pod_lines
 

@@ -6,10 +6,9 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.rail_circuits import RailCircuit, RailPhase
-from topoopt.core.switching import PortUse
-from topoopt.core.units import MIB
+from topoopt.core.switching import PortUse, RailCircuit, RailPhase
 from topoopt.files.untrusted import parsing, read_text
 from topoopt.formats.patch_list.rails import GROUP_HEAD, GROUPS_FILE, PHASE_HEAD, PHASES_FILE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from topoopt.core.chunk_program import ChunkProgram
+from topoopt.core.collective import ChunkProgram
 from topoopt.formats.schedules.placed_blocks import Traffic
 
 

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.hierarchy_workload import Collective
-from topoopt.core.rank_program import RankTotals
+from topoopt.core.hierarchy import Collective, RankTotals
 from topoopt.files.untrusted import parsing, read_text
 from topoopt.formats.chakra.content import NodeType
 from topoopt.formats.chakra.groups import read_comm_groups

@@ -10,8 +10,7 @@ from tests.support.verify_cases import dense, make_cluster, sample_splits
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
-from topoopt.core.strategy import Placement, Strategy, strided_groups
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Placement, Strategy, Workload, strided_groups
 from topoopt.costs.default_book import default_price_book
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.chosen import options_of

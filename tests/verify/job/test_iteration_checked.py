@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.paths import INSTANCES
-from topoopt.core.result import Result
-from topoopt.core.solution import Objective
+from topoopt.core.result import Objective, Result
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.kinds.kind import SolveOptions

@@ -14,8 +14,16 @@ from solvers.job.realise import realise
 from solvers.job.strategy_program import prove
 from tests.support.verify_cases import circulant, make_cluster
 from topoopt.core.cluster import LinkDirection, LinkSharing
-from topoopt.core.strategy import Placement, Strategy, StrategyCertificate, strided_groups
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import (
+    Operator,
+    OperatorInput,
+    Placement,
+    Split,
+    Strategy,
+    StrategyCertificate,
+    Workload,
+    strided_groups,
+)
 from topoopt.kinds.job.methods import program_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate

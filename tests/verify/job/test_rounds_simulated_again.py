@@ -9,8 +9,7 @@ import pytest
 
 from tests.support.verify_cases import dense, make_cluster, make_plan, sample_splits
 from topoopt.core.cluster import LinkSharing
-from topoopt.core.strategy import strided_groups
-from topoopt.core.workload import Split, Workload
+from topoopt.core.workload import Split, Workload, strided_groups
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate

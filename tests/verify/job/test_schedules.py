@@ -17,7 +17,7 @@ from tests.verify.job.test_rounds_simulated_again import drawn_case
 from topoopt.core.errors import InputError
 from topoopt.core.plan import Plan
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.strategy import Strategy
+from topoopt.core.workload import Strategy
 from topoopt.simulate.fabrics import plan_network as engine_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate

@@ -12,10 +12,9 @@ from tests.support.llm_plans import with_fabric, with_plan
 from topoopt.core.errors import InputError
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import FabricPlan
+from topoopt.core.proofs import Status
 from topoopt.core.result import Result
-from topoopt.core.verdict import Status
-from topoopt.files.documents import Document
-from topoopt.files.yaml_document import parse_yaml
+from topoopt.files.documents import Document, parse_yaml
 from topoopt.kinds.instance_file import build_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

@@ -13,9 +13,8 @@ from tests.support.valid_solutions import PODS, written
 from topoopt.core.dag_topology import CircuitProof, PathMean
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import rail_bounds_s, rails_certificate
-from topoopt.core.result import Result
-from topoopt.core.solution import CheckResult, Decides, LeftOut
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
+from topoopt.core.result import CheckResult, Decides, LeftOut, Result
 from topoopt.kinds.llm_training import RECORDS
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.dag_topology.boxes import padding

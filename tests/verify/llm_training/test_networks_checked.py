@@ -14,8 +14,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricPlan, ShapeVerdict, shape_outcomes
 from topoopt.core.result import Result
 from topoopt.core.switching import PortSplit, StagePorts
-from topoopt.files.documents import Document
-from topoopt.files.yaml_document import parse_yaml
+from topoopt.files.documents import Document, parse_yaml
 from topoopt.kinds.instance_file import build_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.llm_training.figures import fabric_bounds_s

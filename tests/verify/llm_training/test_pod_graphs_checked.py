@@ -12,7 +12,7 @@ from topoopt.core.dag_topology import DagTask, DagTopologyProblem, DagTransfer
 from topoopt.core.errors import CheckError
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute
-from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.library.job_graphs import refuse_other_graph
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
 from topoopt.simulate.llm_training.ranks import program_of

@@ -16,13 +16,12 @@ from solvers.llm_training.network import evaluation
 from solvers.llm_training.network import plan as rank_map
 from tests.support.llm_plans import with_fabric, with_network
 from tests.support.valid_solutions import written
-from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.collective import GroupSchedule
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import FabricPlan, GroupReduction
 from topoopt.core.llm_training_plan import TrafficFamily as F
-from topoopt.core.result import Result
-from topoopt.core.solution import Decides
-from topoopt.core.verdict import Status
+from topoopt.core.proofs import Status
+from topoopt.core.result import Decides, Result
 from topoopt.kinds.convert import converted
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.laws.findings import CheckDepth, ViolationLog

@@ -16,8 +16,8 @@ from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import ShapeVerdict, shape_outcomes
 from topoopt.core.parallelism import LayerDivision, Overlap
+from topoopt.core.proofs import Status
 from topoopt.core.result import Result
-from topoopt.core.verdict import Status
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.llm_training.bounds import Fastest, WorkBudget, least_seconds, shape_bounds, tables_of
 from topoopt.verify.llm_training.check import check_llm_training

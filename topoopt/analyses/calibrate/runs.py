@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.analyses.evaluate.run import chosen_strategy
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelStrategy, Recompute
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.units import MIB
+from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute
 from topoopt.files.faults import nearest_text, value_text
-from topoopt.files.known_fields import used
-from topoopt.files.reader_fields import FieldTable
+from topoopt.files.reader_fields import FieldTable, used
 from topoopt.files.untrusted import read_text
 from topoopt.simulate.llm_training.strategies import strategy_problems
 from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS

@@ -10,8 +10,7 @@ import numpy as np
 
 from solvers.stop import Stop
 from topoopt.analyses.collective.audit_speed import AuditFindings, AuditSettings, on_network
-from topoopt.core.chunk_program import ChunkProgram, DeclaredFigures
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import ChunkProgram, CollectiveOp, DeclaredFigures
 from topoopt.core.errors import LimitError
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.verify.collective.program import Execution, OrderLimitError, execute

@@ -13,9 +13,9 @@ from rich.console import Console
 from topoopt.analyses.collective.collection import collection_halted
 from topoopt.analyses.collective.early_end import early_end
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.core.chunk_program import DeclaredFigures
+from topoopt.core.collective import DeclaredFigures
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.drawing.format import counted
 
 _CLAIM = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?) ?(GB/s|MB/s|us|ms|s)")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.chunk_program import ChunkProgram, Defect
+from topoopt.core.collective import ChunkProgram, Defect
 from topoopt.core.rated_network import RatedNetwork
 
 

@@ -11,7 +11,7 @@ from solvers.stop import Stop
 from topoopt.analyses.collective.audit_bound import rate_bound
 from topoopt.analyses.collective.audit_network import Placed, placed
 from topoopt.core.arrays import Floats
-from topoopt.core.chunk_program import NOTHING_DECLARED, ChunkProgram, DeclaredFigures, Defect
+from topoopt.core.collective import NOTHING_DECLARED, ChunkProgram, DeclaredFigures, Defect
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.verify.collective.program import Execution
 from topoopt.verify.collective.program_times import (

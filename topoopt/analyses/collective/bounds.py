@@ -13,8 +13,8 @@ from solvers.collective.flows import ratio_cut
 from solvers.collective.limits import all_to_all_bound, allreduce_rate
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.verdict import StopReason
 from topoopt.kinds.collective.figures import cut_facts
 from topoopt.verify.collective.check import all_to_all_units, allgather_ratio, allreduce_units
 

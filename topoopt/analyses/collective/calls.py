@@ -13,9 +13,8 @@ from topoopt.analyses.collective.collection import collection_halted
 from topoopt.analyses.collective.find import PREFERENCES, TopologyFront, find_front
 from topoopt.analyses.collective.networks import network_argument
 from topoopt.analyses.collective.scores import Wanted
-from topoopt.core.chunk_program import DeclaredFigures
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.collective import CollectiveProblem
+from topoopt.core.collective import CollectiveProblem, DeclaredFigures
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.formats.schedules.reader import ScheduleOptions

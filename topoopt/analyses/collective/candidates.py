@@ -19,7 +19,7 @@ from topoopt.analyses.collective.scores import (
     topology_limits,
 )
 from topoopt.core.cluster import LinkDirection
-from topoopt.files.topology_named import DISTANCE_REGULAR
+from topoopt.files.topology_families import DISTANCE_REGULAR
 
 Smaller = Callable[[Wanted], Sequence[ScoredTopology]]
 """What is known of smaller sizes."""

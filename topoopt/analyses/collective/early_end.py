@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.console.output import EXIT_OF_STOP
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 
 WORDS = {
     StopReason.TIME: "the time limit",

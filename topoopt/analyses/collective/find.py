@@ -13,8 +13,7 @@ from topoopt.analyses.collective.atlas import atlas, known_smaller
 from topoopt.analyses.collective.candidates import found_topologies
 from topoopt.analyses.collective.scores import ScoredTopology, TopologyLimits, Wanted, built, topology_limits
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.files.atomic import write_text_atomically
-from topoopt.files.table_and_plot import csv_text
+from topoopt.files.atomic import csv_text, write_text_atomically
 
 SEARCH_VISITS = 20_000_000
 """Links followed in the search of a size that the atlas has not."""

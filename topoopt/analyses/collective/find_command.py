@@ -14,7 +14,7 @@ from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 
 if TYPE_CHECKING:
     from topoopt.analyses.collective.find import AllReduceCost, TopologyFront

@@ -8,8 +8,8 @@ from markupsafe import Markup
 from topoopt.analyses.collective.find import AllReduceCost, TopologyFront, entry_document
 from topoopt.analyses.collective.find_answer import answer
 from topoopt.analyses.collective.scores import built
+from topoopt.core.process import versions_text
 from topoopt.core.topology import Topology
-from topoopt.core.versions import versions_text
 from topoopt.drawing.axes import number_axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import number, percent

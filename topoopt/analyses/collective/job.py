@@ -22,8 +22,8 @@ from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.result import Result
 from topoopt.core.routing import GroupRings
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.taskgraph import TaskKind
 from topoopt.core.topology import Topology
+from topoopt.core.workload import TaskKind
 from topoopt.drawing.format import counted
 from topoopt.drawing.sentences import compared
 from topoopt.kinds.kind import SolveOptions

@@ -9,11 +9,10 @@ from pydantic import Field
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.files.documents import Document
+from topoopt.files.documents import Document, parse_yaml
 from topoopt.files.fields import FileModel
 from topoopt.files.findings import Findings, within
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
-from topoopt.files.yaml_document import parse_yaml
 
 Note = Callable[[str], None]
 

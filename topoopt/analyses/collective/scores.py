@@ -12,11 +12,9 @@ import numpy as np
 from solvers.collective.breadth_first import step_loads
 from solvers.collective.paths import shortest_path_rate
 from topoopt.core.arrays import Ints
-from topoopt.core.cayley import SemidirectGroup
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.graph_expansions import UnitGraph
+from topoopt.core.graphs import SemidirectGroup, UnitGraph, moore_bound
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.regular_graphs import moore_bound
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.topology_families import family_arcs
 

@@ -12,7 +12,7 @@ from topoopt.console.output import JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.collective import CircuitSchedule, SteppedCollective, SwitchedCollective
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.optical_devices import delay_text, parse_delay
+from topoopt.core.switching import delay_text, parse_delay
 
 MOST_RANKS = 512
 

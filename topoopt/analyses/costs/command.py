@@ -48,7 +48,7 @@ def cost(
         from topoopt.analyses.costs.prices import book_of
         from topoopt.analyses.costs.table import show_cost
         from topoopt.analyses.costs.target import target_of
-        from topoopt.files.table_and_plot import require_targets
+        from topoopt.files.atomic import require_targets
 
         require_targets(csv_file, plot)
         question = CostQuestion(
@@ -96,7 +96,7 @@ def _write(
     from topoopt.analyses.costs.count import COLUMNS, bill_rows
     from topoopt.analyses.costs.plot import cost_html, cost_svg
     from topoopt.analyses.costs.sweep import cost_page
-    from topoopt.files.table_and_plot import csv_text, write_targets
+    from topoopt.files.atomic import csv_text, write_targets
 
     rows = ((name, *row) for name, one in figures.fabrics.items() for row in bill_rows(one.bill))
     return write_targets(

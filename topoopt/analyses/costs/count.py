@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from topoopt.analyses.costs.target import Target
-from topoopt.core.bill import Bill, iterations_per_s_per_million_usd
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.price_book import PriceBook
+from topoopt.core.price_book import Bill, PriceBook, iterations_per_s_per_million_usd
 from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, Counting, NetworkSize
 from topoopt.costs.bills import bill_of, equal_cost_gbps, port_gbps
 from topoopt.costs.cabling import Cabling, cabling_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from topoopt.core.versions import versions_text
+from topoopt.core.process import versions_text
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import ratio

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from topoopt.analyses.costs.count import CostFigures, CostQuestion, FabricFigures
 from topoopt.console.tables import TerminalTable
-from topoopt.core.bill import Bill, iterations_per_s_per_million_usd
+from topoopt.core.price_book import Bill, iterations_per_s_per_million_usd
 from topoopt.costs import Counting
 from topoopt.drawing.format import counted, number
 

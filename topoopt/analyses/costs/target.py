@@ -17,7 +17,7 @@ from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
 from topoopt.costs import SAME_BILL
 from topoopt.files.documents import parse_document
-from topoopt.files.solution_kind import LIMITS, SUFFIX
+from topoopt.files.results import KIND_LIMITS, SUFFIX
 from topoopt.kinds import kind_named
 from topoopt.kinds.instance_file import build_instance
 from topoopt.kinds.job import SOLUTION_FILE as PLAN_FILE
@@ -96,7 +96,7 @@ def _found(
 
 def _solved(file: Path) -> _Found | None:
     """The cluster of a solution; None for any other file."""
-    data = parse_document(file, LIMITS).data
+    data = parse_document(file, KIND_LIMITS).data
     kind = data.get("kind") if isinstance(data, dict) else None
     if not isinstance(kind, str) or not kind.endswith(SUFFIX):
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from topoopt.core.arrays import GIB
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.units import GIB
 from topoopt.drawing.format import counted, percent
 from topoopt.kinds.llm_training.words import gib, seconds
 

@@ -39,8 +39,7 @@ def evaluate(
     def command() -> int:
         from topoopt.analyses.evaluate.answer import answer
         from topoopt.analyses.evaluate.run import chosen_strategy, estimate_document
-        from topoopt.core.parallelism import Recompute
-        from topoopt.core.pipeline import PipelineSchedule
+        from topoopt.core.parallelism import PipelineSchedule, Recompute
         from topoopt.files.documents import parse_document
         from topoopt.kinds.llm_training.read import read_llm_training
         from topoopt.simulate.llm_training.step import estimate
@@ -81,7 +80,7 @@ def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
     from topoopt.analyses.reconfiguration.rails_command import placed
     from topoopt.analyses.reconfiguration.rails_words import step_document
     from topoopt.core.errors import InputError
-    from topoopt.core.switched_step import SwitchMode
+    from topoopt.core.switching import SwitchMode
 
     settings = problem.switching
     mode = SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND

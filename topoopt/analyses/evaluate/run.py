@@ -7,11 +7,10 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from solvers.llm_training.space import with_layers
+from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
-from topoopt.core.parallelism import ParallelStrategy, Recompute, StrategySpace
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.units import GIB
+from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.simulate.llm_training.strategies import strategy_problems
 from topoopt.workloads.llm_training.facts import active_parameters, parameters
 

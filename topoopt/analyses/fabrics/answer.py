@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topoopt.core.fabric_row import FLOW_LEVEL, PLAN, FabricRow
+from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.drawing.format import milliseconds
 from topoopt.drawing.sentences import compared
 

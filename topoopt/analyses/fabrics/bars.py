@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from topoopt.core.versions import versions_text
+from topoopt.core.process import versions_text
 from topoopt.drawing.format import shortened
 from topoopt.drawing.page import render_page
 from topoopt.drawing.svg import coordinate, element, picture, standalone, tick_text, ticks

@@ -9,9 +9,9 @@ from solvers.job.fabric_strategy import FabricJob, search_strategy
 from solvers.job.strategy.anneal import overflow_bytes
 from solvers.job.strategy.starts import starting_strategies
 from solvers.stop import Stop
-from topoopt.core.fabric_row import FLOW_LEVEL, FabricRow
-from topoopt.core.optical_devices import delay_text
-from topoopt.core.strategy import Strategy, strided_groups
+from topoopt.core.comparison import FLOW_LEVEL, FabricRow
+from topoopt.core.switching import delay_text
+from topoopt.core.workload import Strategy, strided_groups
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, CircuitRun, CircuitTiming, simulate_circuits
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.lower import build_task_graph

@@ -17,13 +17,13 @@ from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.progress import counting_bar
 from topoopt.console.tables import TerminalTable
+from topoopt.core.comparison import FabricRow
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.fabric_row import FabricRow
-from topoopt.core.interrupts import take
 from topoopt.core.job import CoOptimisation, FabricChoice
-from topoopt.core.optical_devices import devices_text, parse_delay
-from topoopt.core.verdict import StopReason
-from topoopt.files.table_and_plot import require_targets
+from topoopt.core.process import take
+from topoopt.core.proofs import StopReason
+from topoopt.core.switching import devices_text, parse_delay
+from topoopt.files.atomic import require_targets
 from topoopt.kinds.kind import SolveOptions
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _on_training(
 ) -> int:
     """A language model in training; `files`: table and plot to write."""
     from topoopt.analyses.fabrics import training
-    from topoopt.files.table_and_plot import csv_text, write_targets
+    from topoopt.files.atomic import csv_text, write_targets
 
     names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
     solution, asked = training.training_on_fabrics(problem, names, options)
@@ -256,7 +256,7 @@ def _rows(
 
 def _written(name: str, rows: list[FabricRow], csv_file: Path | None, plot: Path | None) -> dict[str, str | None]:
     from topoopt.analyses.fabrics.report import fabric_bars
-    from topoopt.files.table_and_plot import csv_text, write_targets
+    from topoopt.files.atomic import csv_text, write_targets
 
     return write_targets(
         csv_file,

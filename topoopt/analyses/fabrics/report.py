@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from topoopt.analyses.fabrics.answer import answer
 from topoopt.analyses.fabrics.bars import BarPart, ComparedFabric, FabricBars
-from topoopt.core.fabric_row import FLOW_LEVEL, PLAN, FabricRow
+from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.drawing.format import milliseconds, number, quotient, ratio
 
 PARTS = (

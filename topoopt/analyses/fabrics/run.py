@@ -12,11 +12,11 @@ from solvers.job.baselines import FabricSearch, JobOnFabrics, left_out
 from solvers.job.strategy.anneal import overflow_bytes
 from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.circuit_rows import CircuitSearch, circuit_row
+from topoopt.core.comparison import PLAN, FabricRow
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.fabric_row import PLAN, FabricRow
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice, JobPlan
 from topoopt.core.result import Result
-from topoopt.core.strategy import Strategy
+from topoopt.core.workload import Strategy
 from topoopt.kinds.job.methods import fabric_problems
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, Phase, Stage, simulate_stages
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network

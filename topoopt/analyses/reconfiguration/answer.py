@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from topoopt.core.optical_devices import delay_text
-from topoopt.core.reconfiguration import ReconfigurationSweep, Scheme, WhenBetter
+from topoopt.core.comparison import ReconfigurationSweep, Scheme, WhenBetter
+from topoopt.core.switching import delay_text
 from topoopt.drawing.format import milliseconds
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from topoopt.core.reconfiguration import BreakEven, DelayPoint, WhenBetter
+from topoopt.core.comparison import BreakEven, DelayPoint, WhenBetter
 
 FASTER = 1e-9
 """Relative difference that counts as faster."""

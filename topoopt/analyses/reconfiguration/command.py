@@ -14,14 +14,13 @@ from rich.console import Console
 from topoopt.console.memory_limit import MemoryOption, memory_bytes
 from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.tables import TerminalTable
+from topoopt.core.comparison import ReconfigurationSweep
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.optical_devices import delay_text, devices_text, parse_delay
-from topoopt.core.reconfiguration import ReconfigurationSweep
-from topoopt.core.switched_step import RailStudy
-from topoopt.files.table_and_plot import require_targets
+from topoopt.core.switching import RailStudy, delay_text, devices_text, parse_delay
+from topoopt.files.atomic import require_targets
 
 if TYPE_CHECKING:
     from solvers.stop import Stop
@@ -253,7 +252,7 @@ def _written(
     sweep: ReconfigurationSweep, study: RailStudy | None, csv_file: Path | None, plot: Path | None
 ) -> dict[str, str | None]:
     from topoopt.analyses.reconfiguration.report import sweep_html, sweep_svg
-    from topoopt.files.table_and_plot import csv_text, write_targets
+    from topoopt.files.atomic import csv_text, write_targets
 
     columns = ("scheme", "delay_ms", "iteration_time_ms", "choice", "reconfigurations", "dark_ms")
     rows = ([scheme.name, *asdict(point).values()] for scheme in sweep.schemes for point in scheme.points)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from solvers.switching.strategies import RailSteps
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.switched_step import EVERY_STAGE, FailedFigures, SwitchedStep
+from topoopt.core.switching import EVERY_STAGE, FailedFigures, SwitchedStep
 from topoopt.simulate.switching.failed import failed_figures
 from topoopt.verify.llm_training.rail_steps import check_failed
 

@@ -11,8 +11,7 @@ from solvers.job.strategy.starts import data_parallel
 from solvers.stop import Stop
 from topoopt.core.job import CoOptimisation
 from topoopt.core.plan import Plan
-from topoopt.core.strategy import Strategy, strided_groups
-from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.workload import Strategy, TaskGraph, strided_groups
 from topoopt.simulate.fabrics.direct_connect import plan_network
 from topoopt.simulate.fabrics.ideal_switch import ideal_switch
 from topoopt.simulate.fabrics.options import FabricOptions

@@ -13,14 +13,22 @@ from topoopt.analyses.reconfiguration.failed_interfaces import failed_interfaces
 from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress
 from topoopt.analyses.reconfiguration.run import swept
 from topoopt.analyses.reconfiguration.stragglers import stragglers
+from topoopt.core.comparison import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.reconfiguration import DelayPoint, ReconfigurationSweep, Scheme
-from topoopt.core.switched_step import Boundary, BoundaryFigures, RailStudy, SwitchedStep, SwitchMode, action
-from topoopt.core.switching import PortUse, SwitchSettings
-from topoopt.core.verdict import StopReason
-from topoopt.core.versions import versions
+from topoopt.core.process import versions
+from topoopt.core.proofs import StopReason
+from topoopt.core.switching import (
+    Boundary,
+    BoundaryFigures,
+    PortUse,
+    RailStudy,
+    SwitchedStep,
+    SwitchMode,
+    SwitchSettings,
+    action,
+)
 from topoopt.drawing.format import counted
 from topoopt.kinds.llm_training.words import ports_words
 from topoopt.simulate.switching import Delays, RailShares, follow

@@ -9,12 +9,11 @@ from pathlib import Path
 from solvers.stop import Stop
 from topoopt.analyses.reconfiguration.job import Progress
 from topoopt.analyses.reconfiguration.rails import MODES, rail_study
+from topoopt.core.comparison import ReconfigurationSweep
 from topoopt.core.errors import InputError
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.reconfiguration import ReconfigurationSweep
-from topoopt.core.switched_step import RailStudy
-from topoopt.core.switching import SwitchSettings
+from topoopt.core.switching import RailStudy, SwitchSettings
 from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, parse_path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from topoopt.analyses.reconfiguration.rails_words import boundary_lines, boundary_rows, failure_line, straggler_line
-from topoopt.core.switched_step import RailStudy, changes_of
+from topoopt.core.switching import RailStudy, changes_of
 from topoopt.drawing.rail_ports import ports_legend, ports_picture
 
 HEADINGS = ("boundary", "action", "in a step", "window", "stall", "pays up to")

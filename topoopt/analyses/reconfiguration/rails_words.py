@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from topoopt.core.optical_devices import delay_text
-from topoopt.core.switched_step import EVERY_STAGE, BoundaryFigures, RailStudy, SwitchedStep
+from topoopt.core.switching import EVERY_STAGE, BoundaryFigures, RailStudy, SwitchedStep, delay_text
 from topoopt.drawing.format import counted, percent
 
 

@@ -8,10 +8,9 @@ from markupsafe import Markup
 
 from topoopt.analyses.reconfiguration.answer import answer
 from topoopt.analyses.reconfiguration.rails_report import rails_section
-from topoopt.core.optical_devices import OPTICAL_DEVICES, delay_text
-from topoopt.core.reconfiguration import BreakEven, ReconfigurationSweep, Scheme, WhenBetter
-from topoopt.core.switched_step import RailStudy
-from topoopt.core.versions import versions_text
+from topoopt.core.comparison import BreakEven, ReconfigurationSweep, Scheme, WhenBetter
+from topoopt.core.process import versions_text
+from topoopt.core.switching import OPTICAL_DEVICES, RailStudy, delay_text
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import HEIGHT, Point, Series, legend, xy_chart
 from topoopt.drawing.format import milliseconds, number

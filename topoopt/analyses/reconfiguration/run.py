@@ -10,13 +10,13 @@ from solvers.job.sizes import effort_for
 from solvers.stop import Stop
 from topoopt.analyses.reconfiguration.break_even import At, break_even
 from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress, SweptJob, strategies_of
+from topoopt.core.comparison import BreakEven, DelayPoint, ReconfigurationSweep, Scheme, WhenBetter
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.plan import Plan
-from topoopt.core.reconfiguration import BreakEven, DelayPoint, ReconfigurationSweep, Scheme, WhenBetter
-from topoopt.core.taskgraph import TaskGraph
-from topoopt.core.verdict import StopReason
-from topoopt.core.versions import versions
+from topoopt.core.process import versions
+from topoopt.core.proofs import StopReason
+from topoopt.core.workload import TaskGraph
 from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
     CircuitPolicy,

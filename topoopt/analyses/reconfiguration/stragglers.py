@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from solvers.switching.strategies import RailSteps
 from topoopt.core.errors import CheckError
-from topoopt.core.switched_step import StragglerFigures, SwitchedStep
+from topoopt.core.switching import StragglerFigures, SwitchedStep
 from topoopt.simulate.switching.straggler import straggler_figures
 from topoopt.verify.llm_training.rail_steps import check_straggler
 

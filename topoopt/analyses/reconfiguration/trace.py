@@ -18,12 +18,12 @@ from solvers.network.search import search_topology
 from solvers.network.worst_topology import search_budget
 from solvers.stop import Stop
 from topoopt.analyses.reconfiguration.break_even import At, break_even
+from topoopt.core.comparison import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import NetworkProblem, RoutingMode, TopologyProblem
-from topoopt.core.reconfiguration import DelayPoint, ReconfigurationSweep, Scheme
+from topoopt.core.process import versions
+from topoopt.core.proofs import StopReason, Tolerance, beats
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import StopReason, Tolerance, beats
-from topoopt.core.versions import versions
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.checker import NetworkResult
 

@@ -14,9 +14,8 @@ from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.strategy import Placement, Strategy
-from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Placement, Strategy, TaskGraph
 from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_taskgraph
 from topoopt.kinds.instance_file import read_instance
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from topoopt.analyses.resilience.tables import worst_first
 from topoopt.core.failures import FailureOutcome, Resilience
-from topoopt.core.solution import CheckResult
+from topoopt.core.result import CheckResult
 from topoopt.drawing.format import percent, ratio
 from topoopt.drawing.sentences import SAME, SMALL, rejection
 

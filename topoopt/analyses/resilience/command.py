@@ -19,7 +19,7 @@ from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
 from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import FailureOutcome, Resilience
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 
 if TYPE_CHECKING:
     from solvers.stop import Stop
@@ -76,7 +76,7 @@ def resilience(
         from topoopt.console.attended import attended
         from topoopt.core.failures import Failure
         from topoopt.files.atomic import write_text_atomically
-        from topoopt.files.solution_kind import solution_kind
+        from topoopt.files.results import solution_kind
 
         kind = solution_kind(solution, SUBJECTS)
         refuse_mixed(kind, days, spares, alone)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from topoopt.core.failures import Failure, FailureOutcome, Resilience
-from topoopt.files.table_and_plot import csv_text
+from topoopt.files.atomic import csv_text
 
 COLUMNS = (
     "part",

@@ -9,7 +9,7 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.outages import Copies, OutageRow, OutageStudy
+from topoopt.core.failures import Copies, OutageRow, OutageStudy
 from topoopt.core.result import Result
 from topoopt.verify.failures.outage_units import copies_up, servers_exchanged
 from topoopt.workloads.server_outages import server_outages

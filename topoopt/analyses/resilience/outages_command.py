@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from topoopt.console.output import Output
-    from topoopt.core.outages import OutageStudy
+    from topoopt.core.failures import OutageStudy
 
 MOST_SPARES, MOST_DAYS = 100_000, 100_000
 DEFAULT_SPARES = "0,4,8,16"
@@ -100,9 +100,8 @@ def _answer(document: dict[str, Any]) -> str:
 def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | None) -> list[str]:
     """The files, written."""
     from topoopt.analyses.resilience.outages_report import outages_html
-    from topoopt.core.outages import OutageRow
-    from topoopt.files.atomic import write_text_atomically
-    from topoopt.files.table_and_plot import csv_text
+    from topoopt.core.failures import OutageRow
+    from topoopt.files.atomic import csv_text, write_text_atomically
 
     if csv is not None:
         names = [column.name for column in fields(OutageRow)]

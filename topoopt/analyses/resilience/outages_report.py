@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from topoopt.core.outages import OutageRow, OutageStudy
-from topoopt.core.versions import versions_text
+from topoopt.core.failures import OutageRow, OutageStudy
+from topoopt.core.process import versions_text
 from topoopt.drawing.axes import Axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
 from topoopt.drawing.format import counted, percent

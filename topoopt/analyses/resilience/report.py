@@ -20,7 +20,7 @@ from topoopt.analyses.resilience.tables import (
     worst_first,
 )
 from topoopt.core.failures import FailureOutcome, Resilience
-from topoopt.core.solution import CheckResult
+from topoopt.core.result import CheckResult
 from topoopt.core.topology import Topology
 from topoopt.drawing.axes import number_axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart

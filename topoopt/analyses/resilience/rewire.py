@@ -19,9 +19,9 @@ from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
 from topoopt.core.network import TopologyProblem
 from topoopt.core.plan import Plan
+from topoopt.core.proofs import Status
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.network.methods import TOPOLOGY_METHODS
 from topoopt.kinds.pipeline import judged

@@ -15,8 +15,7 @@ from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import Failure
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.result import Result
-from topoopt.core.solution import SolutionHead
+from topoopt.core.result import Result, SolutionHead
 from topoopt.kinds.network import check as check_network
 from topoopt.kinds.network.figures import NetworkFigures
 from topoopt.simulate.lower import build_task_graph

@@ -13,15 +13,9 @@ from topoopt.analyses.resilience.subject import Subject
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import Failure
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import (
-    DIRECT_FABRICS,
-    IDEAL_SWITCH,
-    PHOTONIC_RAILS,
-    POD_CIRCUITS,
-    SWITCHED_FABRICS,
-)
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
+from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Result
-from topoopt.core.verdict import Tolerance
 from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures
 from topoopt.verify.failures.training import check_training_repair
 from topoopt.verify.laws.findings import Violation, differs

@@ -13,7 +13,7 @@ from rich.console import Console
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.regular_graphs import moore_bound
+from topoopt.core.graphs import moore_bound
 from topoopt.drawing.format import ROUNDING, counted, number
 from topoopt.drawing.sentences import SMALL, by_how_much
 
@@ -56,7 +56,7 @@ def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, famil
 
 
 def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> TopologyMetrics:
-    """The Moore bound (`topoopt.core.regular_graphs.moore_bound`)."""
+    """The Moore bound (`topoopt.core.graphs.moore_bound`)."""
     try:
         bound = moore_bound(servers, degree, links)
     except ValueError:

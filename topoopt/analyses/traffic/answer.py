@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topoopt.core.traffic import TrafficFigures
+from topoopt.core.routing import TrafficFigures
 from topoopt.drawing.format import byte_size, percent, ratio
 
 

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.files.table_and_plot import csv_text, require_targets, write_targets
+from topoopt.files.atomic import csv_text, require_targets, write_targets
 
 if TYPE_CHECKING:
-    from topoopt.core.traffic import TrafficFigures
+    from topoopt.core.routing import TrafficFigures
 
 SEARCHED = "searched"
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -89,7 +89,8 @@ class _Asked:
 def _figures(file: Path, asked: _Asked) -> TrafficFigures:
     from topoopt.analyses.traffic.run import PLACED, STARTS, plan_traffic, starting_traffic
     from topoopt.files.documents import parse_document
-    from topoopt.files.solution_kind import LIMITS, SUFFIX
+    from topoopt.files.results import KIND_LIMITS as LIMITS
+    from topoopt.files.results import SUFFIX
     from topoopt.kinds.instance_file import read_instance
     from topoopt.kinds.job import SOLUTION_FILE
 

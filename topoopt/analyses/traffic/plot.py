@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.analyses.traffic.answer import answer
-from topoopt.core.traffic import TrafficFigures
-from topoopt.core.versions import versions_text
+from topoopt.core.process import versions_text
+from topoopt.core.routing import TrafficFigures
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import HEIGHT, Point, Series, legend, xy_chart
 from topoopt.drawing.format import byte_size, counted, percent, ratio

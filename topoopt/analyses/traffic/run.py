@@ -7,11 +7,10 @@ import numpy as np
 from solvers.job.strategy.starts import data_parallel
 from solvers.network.constructions import balanced_routes, circulant_topology, group_rings
 from solvers.network.constructions.circulant import distances_text
-from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import CheckError
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.result import Result
-from topoopt.core.traffic import TrafficFigures
+from topoopt.core.routing import AllReduceDemand, Demand, TrafficFigures
 from topoopt.library.topologies import totient
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph

@@ -6,8 +6,8 @@ import os
 import re
 from dataclasses import dataclass
 
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import MIB
 from topoopt.files.faults import value_text
 from topoopt.files.untrusted import read_text
 from topoopt.formats.astrasim.ns3 import Ns3Link, Ns3Topology

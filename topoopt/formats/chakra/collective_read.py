@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.chunk_program import ChunkProgram, DeclaredFigures
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import ChunkProgram, CollectiveOp, DeclaredFigures
 from topoopt.files.untrusted import parsing, refusal
 from topoopt.formats.chakra.content import NodeType
 from topoopt.formats.chakra.fields import COLLECTIVE_FIELDS, LeftOver

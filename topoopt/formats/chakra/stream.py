@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 
 from google.protobuf.message import DecodeError
 
+from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError
-from topoopt.core.units import GIB
 from topoopt.files.untrusted import opened, refusal
 from topoopt.formats.chakra.content import MAX_LENGTH_BYTES, MAX_MESSAGE_BYTES, Metadata, Node, NodeType
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from topoopt.core.hierarchy_workload import Collective
+from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, RankStep
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.rank_program import CollectiveStep, ComputeStep, RankStep
 from topoopt.core.result import Result
 from topoopt.formats.chakra.content import CommType, NodeType
 from topoopt.formats.chakra.nodes import MAX_NODES, collective_node, message_node, node, trace_bytes

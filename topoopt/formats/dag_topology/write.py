@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name, refuse
 
 

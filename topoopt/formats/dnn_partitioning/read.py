@@ -12,8 +12,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from topoopt.core.arrays import bytes_per_ms
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import bytes_per_ms
 from topoopt.files.documents import Document, load_document
 from topoopt.files.faults import Fault, value_text
 from topoopt.files.fields import MAX_BYTES, MAX_MS

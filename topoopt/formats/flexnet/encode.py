@@ -8,10 +8,10 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.cluster import Cluster
-from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.formats.flexnet.numbering import Jumps
 from topoopt.formats.hosts.planned_paths import PlannedPath
 

@@ -11,7 +11,7 @@ import typer
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Workload
-from topoopt.files.profile_file import read_profile
+from topoopt.files.job_document import read_profile
 from topoopt.formats.flexnet.sizes import infer_sizes, missing_counts
 from topoopt.formats.importer import (
     DegreeOption,

@@ -10,8 +10,8 @@ import numpy as np
 
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings
-from topoopt.core.taskgraph import TaskGraph
 from topoopt.core.topology import Topology
+from topoopt.core.workload import TaskGraph
 from topoopt.formats.exporter import refuse
 from topoopt.formats.hosts.planned_paths import PlannedPath
 

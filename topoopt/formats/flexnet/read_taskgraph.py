@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import Int32s, Ints
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, MIB, Int32s, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import PathTable
-from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS, MIB
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_bytes
 from topoopt.formats.flexnet.buffer import BufferTables, MalformedBufferError, root_table

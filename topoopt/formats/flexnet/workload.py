@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.taskgraph import TaskGraph, TaskKind
-from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
+from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, TaskGraph, TaskKind, Workload
 from topoopt.formats.flexnet.read_taskgraph import FlexnetFile
 
 UNKNOWN_TENSOR_BYTES = 1

@@ -12,8 +12,8 @@ import numpy as np
 
 from topoopt.core.cluster import LinkDirection, LinkSharing
 from topoopt.core.result import Result
-from topoopt.core.taskgraph import TaskGraph, TaskKind
 from topoopt.core.topology import Topology
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name, refuse
 from topoopt.formats.flexnet.encode import encode
 from topoopt.formats.flexnet.numbering import (

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from topoopt.core.chunk_program import ALL_RANKS, UNKNOWN, ChunkProgram
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import ALL_RANKS, UNKNOWN, ChunkProgram, CollectiveOp
 from topoopt.files.documents import Document
 from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.files.untrusted import parsing, read_xml_text, refusal

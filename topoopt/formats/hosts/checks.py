@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from ipaddress import AddressValueError, IPv4Address, IPv4Interface, NetmaskValueError
 
+from topoopt.core.cluster import DEFAULT_QUEUE_BPS, HostLink, HostRates, LinkRate
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.host_rates import DEFAULT_QUEUE_BPS, HostLink, HostRates, LinkRate
 
 HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 INTERFACE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}", re.ASCII)

@@ -15,7 +15,7 @@ from math import gcd
 
 import numpy as np
 
-from topoopt.core.host_rates import HostRates, LinkRate
+from topoopt.core.cluster import HostRates, LinkRate
 
 TABLE = 7100
 """Routing table, and priority of its rule, of the hosts' own addresses; 7101, 7102, ... are those of the links."""

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topoopt.core.host_rates import HostSetting, LinkSetting
-from topoopt.files.checked_file import read_checked
+from topoopt.core.cluster import HostSetting, LinkSetting
 from topoopt.files.fields import MAX_SERVERS, FileModel, Label, SchemaVersion
+from topoopt.files.findings import read_checked
 
 MAX_LINKS = 64
 

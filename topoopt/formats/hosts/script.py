@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 from importlib.resources import files
 
-from topoopt.core.host_rates import Host
+from topoopt.core.cluster import Host
 from topoopt.formats.hosts.policy_routing import TABLE
 
 Command = list[str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topoopt.core.host_rates import Host, HostRates, HostSetting
+from topoopt.core.cluster import Host, HostRates, HostSetting
 from topoopt.core.topology import Topology
 from topoopt.formats.hosts.checks import check_hosts
 from topoopt.formats.hosts.settings import ServerLink, cable_address, make_hosts

@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
+from topoopt.core.cluster import Host, HostLink, HostSetting, LinkSetting
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.host_rates import Host, HostLink, HostSetting, LinkSetting
 from topoopt.formats.exporter import refuse
 
 MAX_RATES = 2_000_000

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, RootModel, model_validator
 
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import MIB
-from topoopt.files.checked_file import read_checked
 from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, key_text, value_text
 from topoopt.files.fields import FileModel
+from topoopt.files.findings import read_checked
 from topoopt.files.reader_fields import FieldTable, named
 from topoopt.files.untrusted import read_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from topoopt.core.host_rates import Host
+from topoopt.core.cluster import Host
 from topoopt.formats.hosts.policy_routing import PROTOCOL, TABLE
 from topoopt.formats.hosts.script import Command, script
 

@@ -12,11 +12,11 @@ from collections import Counter
 from ipaddress import IPv4Address
 from typing import Any
 
+from topoopt.core.cluster import Host
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.host_rates import Host
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
-from topoopt.files.table_and_plot import csv_text
+from topoopt.files.atomic import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.planned_paths import PlannedPath, planned_paths, with_answers
 from topoopt.formats.hosts.server_names import named_servers

@@ -8,11 +8,10 @@ from typing import Any
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, Recompute
+from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.result import Result
-from topoopt.files.table_and_plot import csv_text
+from topoopt.files.atomic import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes
 from topoopt.formats.megatron.read import ARGUMENTS_FILE, HOST_FILE, RANKS_FILE
 from topoopt.formats.training_plans import plan_on

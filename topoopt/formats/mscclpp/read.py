@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from topoopt.core.chunk_program import ChunkProgram
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import ChunkProgram, CollectiveOp
 from topoopt.formats.mscclpp.plan import (
     COPIES,
     SEMAPHORES,

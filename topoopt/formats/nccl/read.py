@@ -6,8 +6,8 @@ from collections import defaultdict
 from pathlib import Path
 from xml.etree import ElementTree
 
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import MIB
 from topoopt.files.untrusted import parsing, read_csv_rows, read_text, read_xml_text
 
 MAX_BYTES = 256 * MIB

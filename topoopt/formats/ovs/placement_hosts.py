@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from topoopt.core.cluster import HostRates, HostSetting, LinkRate
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.host_rates import HostRates, HostSetting, LinkRate
 from topoopt.core.result import Result
 from topoopt.formats.exporter import refuse
 from topoopt.formats.hosts.settings import MAX_SUBNET_LINKS, ServerLink, bits, make_hosts, switched_address

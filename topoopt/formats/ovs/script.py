@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topoopt.core.host_rates import Host, HostLink, HostRates
+from topoopt.core.cluster import Host, HostLink, HostRates
 from topoopt.formats.hosts.checks import reserved_bps
 from topoopt.formats.hosts.policy_routing import HostTraffic, routing_commands, settings
 from topoopt.formats.hosts.script import Command, burst_bytes, ceiling_bps, run_all, shares_script

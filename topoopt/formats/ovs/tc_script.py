@@ -5,7 +5,7 @@ For hosts without Open vSwitch, and for classes above 34 Gbit/s: tc carries rate
 
 from __future__ import annotations
 
-from topoopt.core.host_rates import HostLink, HostRates
+from topoopt.core.cluster import HostLink, HostRates
 from topoopt.formats.hosts.checks import reserved_bps
 from topoopt.formats.hosts.policy_routing import HostTraffic, routing_commands, settings
 from topoopt.formats.hosts.script import Command, burst_bytes, ceiling_bps, run_all, shares_script

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from topoopt.core.host_rates import HostRates, HostSetting
+from topoopt.core.cluster import HostRates, HostSetting
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.checks import check_hosts, check_neighbours, fitted
 from topoopt.formats.hosts.policy_routing import traffic_of_hosts

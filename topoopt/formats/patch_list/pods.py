@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from topoopt.core.pod_circuits import PodCircuits
-from topoopt.files.table_and_plot import csv_text
+from topoopt.core.llm_training_plan import PodCircuits
+from topoopt.files.atomic import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, notes_bytes, refuse
 
 PODS_FILE = "pod-circuits.csv"

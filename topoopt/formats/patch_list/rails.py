@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from topoopt.core.host_rates import Host
-from topoopt.core.rail_circuits import CircuitGroup, RailTimetable
-from topoopt.files.table_and_plot import csv_text
+from topoopt.core.cluster import Host
+from topoopt.core.switching import CircuitGroup, RailTimetable
+from topoopt.files.atomic import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.server_names import numbered_servers
 

@@ -6,8 +6,8 @@ import csv
 import re
 from pathlib import Path
 
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.units import MIB
 from topoopt.files.untrusted import parsing, read_text
 
 Circuit = tuple[int, int, int]

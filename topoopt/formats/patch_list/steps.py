@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from topoopt.core.host_rates import Host
+from topoopt.core.arrays import NS_PER_S
+from topoopt.core.cluster import Host
+from topoopt.core.regional_circuits import PortPair, StepCircuits, SwitchedSteps
 from topoopt.core.result import Result
-from topoopt.core.step_circuits import PortPair, StepCircuits, SwitchedSteps
-from topoopt.core.units import NS_PER_S
 from topoopt.drawing.format import counted
-from topoopt.files.table_and_plot import csv_text
+from topoopt.files.atomic import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, ExportOptions, notes_bytes, refuse
 from topoopt.formats.hosts.server_names import numbered_servers
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.cluster import LinkDirection
-from topoopt.core.host_rates import Host
+from topoopt.core.cluster import Host, LinkDirection
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
-from topoopt.files.table_and_plot import csv_text
+from topoopt.files.atomic import csv_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 from topoopt.formats.graphml.graphs import written_topology
 from topoopt.formats.hosts.server_names import named_servers

@@ -10,8 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from topoopt.core.chunk_program import ALL_RANKS, UNKNOWN, ChunkProgram
-from topoopt.core.collective import REDUCING, CollectiveOp
+from topoopt.core.collective import ALL_RANKS, REDUCING, UNKNOWN, ChunkProgram, CollectiveOp
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.files.untrusted import parsing, refusal

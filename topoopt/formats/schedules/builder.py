@@ -7,15 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from topoopt.core.arrays import Ints, distinct
-from topoopt.core.chunk_program import (
-    UNKNOWN,
-    CellRange,
-    ChunkProgram,
-    DeclaredFigures,
-    Defect,
-    Messages,
-)
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import UNKNOWN, CellRange, ChunkProgram, CollectiveOp, DeclaredFigures, Defect, Messages
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.untrusted import refusal
 from topoopt.formats.schedules.limits import MOST_ACTIONS, MOST_CELLS, MOST_SHOWN

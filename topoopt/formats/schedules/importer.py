@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from topoopt.core.chunk_program import ChunkProgram
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import ChunkProgram, CollectiveOp
 from topoopt.files.faults import value_text
 from topoopt.files.untrusted import refusal
 from topoopt.formats.chakra.collective_read import read_schedule as read_chakra_schedule

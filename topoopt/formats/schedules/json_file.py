@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.files.documents import Document
-from topoopt.files.json_document import parse_json
+from topoopt.files.documents import Document, parse_json
 from topoopt.files.untrusted import parsing, read_text, refusal
 from topoopt.formats.schedules.limits import MAX_FILE_BYTES, MAX_NODES
 

@@ -1,6 +1,6 @@
 """How much of a schedule is read."""
 
-from topoopt.core.units import MIB
+from topoopt.core.arrays import MIB
 
 MAX_FILE_BYTES = 512 * MIB
 MAX_NODES = 30_000_000

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from topoopt.core.chunk_program import ChunkProgram
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import ChunkProgram, CollectiveOp
 from topoopt.core.errors import InputError
 from topoopt.files.untrusted import refusal
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from topoopt.core.chunk_program import ALL_RANKS
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import ALL_RANKS, CollectiveOp
 
 SHARED = frozenset({CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALL_TO_ALL})
 """Those whose vector has an equal share of every rank."""

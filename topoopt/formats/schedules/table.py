@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topoopt.core.plugins import PlugIns
+from topoopt.core.process import PlugIns
 from topoopt.formats.schedules.reader import ScheduleReader
 
 SCHEDULES: Mapping[str, ScheduleReader] = PlugIns(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.chunk_program import UNKNOWN
+from topoopt.core.collective import UNKNOWN
 from topoopt.formats.schedules.builder import ProgramBuilder
 from topoopt.formats.schedules.row_store import Row
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import Ints, distinct
-from topoopt.core.chunk_program import UNKNOWN, ChunkProgram, DeclaredFigures
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import UNKNOWN, ChunkProgram, CollectiveOp, DeclaredFigures
 from topoopt.core.errors import InputError
 from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.files.untrusted import parsing, refusal

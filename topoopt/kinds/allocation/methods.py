@@ -22,8 +22,8 @@ from solvers.allocation import (
 )
 from topoopt.core.allocation import AllocationPlan, AllocationProblem, price_certificate
 from topoopt.core.errors import InfeasibleError, Problem
+from topoopt.core.proofs import StopReason
 from topoopt.core.result import Certificate, Result, SearchResult
-from topoopt.core.verdict import StopReason
 from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.verify.allocation import CHECKER

@@ -42,16 +42,13 @@ from topoopt.core.data import (
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology
 from topoopt.files import codec
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.demand_tables import ServerNames
-from topoopt.files.documents import Document
+from topoopt.files.demand_files import ServerNames
+from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault
+from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings, within
-from topoopt.files.network_sections import DemandSection, FamilyDemand, TopologySection
-from topoopt.files.results import LIMITS
-from topoopt.files.search_section import SearchFile
-from topoopt.files.sections import TopologyContent, demand_of, topology_of
-from topoopt.files.solution_kind import solution_kind
+from topoopt.files.results import LIMITS, solution_kind
+from topoopt.files.sections import DemandSection, FamilyDemand, TopologyContent, TopologySection, demand_of, topology_of
 from topoopt.kinds import kind_named
 from topoopt.workloads.transfer_routes import ShortestRoutes, mixed_route, path_problem, path_route, routes_of_flow
 

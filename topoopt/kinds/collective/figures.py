@@ -22,11 +22,9 @@ from topoopt.core.collective import (
     CollectiveSchedule,
     bytes_per_unit,
 )
-from topoopt.core.columns import Columns
 from topoopt.core.proofs import Argument
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.result import Certificate
-from topoopt.core.solution import Objective
+from topoopt.core.result import Certificate, Columns, Objective
 from topoopt.drawing.format import counted
 
 NAMED_NODES = 12

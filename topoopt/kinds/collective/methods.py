@@ -38,8 +38,8 @@ from topoopt.core.collective import (
     roots_certificate,
 )
 from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.proofs import StopReason
 from topoopt.core.result import Certificate, SearchResult
-from topoopt.core.verdict import StopReason
 from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.verify.collective.check import CHECKER

@@ -13,12 +13,11 @@ from topoopt.core.collective import CollectiveObjective, CollectiveOp, Collectiv
 from topoopt.core.data import MAX_BYTES, MAX_SERVERS, STRICT, FileName, Pattern, SchemaVersion
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files import codec
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.documents import Document
+from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault
+from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings, within
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
-from topoopt.files.search_section import SearchFile
 
 ROOTED = ("broadcast", "reduce")
 SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(B|[kKMGT]i?B)$"

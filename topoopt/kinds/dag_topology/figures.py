@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from topoopt.core.arrays import Floats
-from topoopt.core.columns import Columns
 from topoopt.core.dag_topology import DagTopologyPlan, DagTopologyProblem, PairCircuits
-from topoopt.core.solution import Objective
+from topoopt.core.result import Columns, Objective
 from topoopt.simulate.dag.shared_circuits import StepGraph, followed
 
 Channel = tuple[int, int]

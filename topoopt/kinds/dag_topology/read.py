@@ -9,15 +9,14 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Len, Lt
 
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.dag_topology import MAX_PODS, MAX_PORTS, MAX_STEPS, DagTask, DagTopologyProblem, DagTransfer
 from topoopt.core.data import STRICT, FileName, Label, SchemaVersion
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.files import codec
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.documents import Document
+from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault
+from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings
-from topoopt.files.search_section import SearchFile
 
 Pod = Annotated[int, Ge(0), Lt(MAX_PODS)]
 Ports = Annotated[int, Ge(1), Le(MAX_PORTS)]

@@ -9,12 +9,16 @@ import numpy as np
 
 from formulations.hierarchy.hierarchical_program import BandwidthProgram, plain_program
 from topoopt.core.arrays import Floats
-from topoopt.core.columns import Columns
-from topoopt.core.hierarchy import Design, Dimension, HierarchicalObjective, HierarchicalPlan, HierarchicalProblem
-from topoopt.core.hierarchy_workload import Collective
-from topoopt.core.result import Result
-from topoopt.core.solution import Objective
-from topoopt.core.verdict import Tolerance
+from topoopt.core.hierarchy import (
+    Collective,
+    Design,
+    Dimension,
+    HierarchicalObjective,
+    HierarchicalPlan,
+    HierarchicalProblem,
+)
+from topoopt.core.proofs import Tolerance
+from topoopt.core.result import Columns, Objective, Result
 from topoopt.verify.hierarchy.bounds import BandwidthProof
 from topoopt.verify.hierarchy.check import UNITS
 

@@ -14,6 +14,7 @@ from solvers.hierarchy import BestDesign, best_design, front
 from solvers.hierarchy import FrontPoint as SolvedPoint
 from topoopt.core.arrays import Floats
 from topoopt.core.hierarchy import (
+    Collective,
     FrontPoint,
     GroupShare,
     HierarchicalObjective,
@@ -22,10 +23,8 @@ from topoopt.core.hierarchy import (
     PathWeight,
     bandwidth_certificate,
 )
-from topoopt.core.hierarchy_workload import Collective
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import Certificate, Result, SearchResult
-from topoopt.core.verdict import StopReason
 from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.verify.hierarchy.check import arguments, checker_of, has_catalogue

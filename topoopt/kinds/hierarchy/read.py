@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, Len
 from pydantic import Discriminator, Field, Tag
 
+from topoopt.core.arrays import GIB
 from topoopt.core.data import STRICT, FileName, SchemaVersion
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import (
@@ -23,32 +24,27 @@ from topoopt.core.hierarchy import (
     MAX_DIMENSIONS,
     MAX_POINTS,
     Block,
+    Collective,
+    CollectiveCall,
+    Communicator,
     Design,
     Dimension,
     Fleet,
     HierarchicalNetwork,
     HierarchicalObjective,
     HierarchicalProblem,
-    LinearConstraint,
-)
-from topoopt.core.hierarchy_workload import (
-    Collective,
-    CollectiveCall,
-    Communicator,
     HierarchicalWorkload,
     Layer,
     LayerPhase,
+    LinearConstraint,
     Loop,
     Task,
 )
-from topoopt.core.units import GIB
 from topoopt.files import codec
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.documents import Document
+from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault, Path, nearest_text, value_text
-from topoopt.files.fields import FileModel, Label
+from topoopt.files.fields import FileModel, Label, SearchFile
 from topoopt.files.findings import Findings
-from topoopt.files.search_section import SearchFile
 from topoopt.workloads.hierarchical_transformer import (
     PARALLELISMS,
     DegreeChoices,

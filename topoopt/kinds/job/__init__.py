@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.errors import Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, JobPlan
+from topoopt.core.price_book import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.result import Result
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.files.results import ResultFormat

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.job import CoOptimisation
-from topoopt.core.job_solution import Span
+from topoopt.core.job import CoOptimisation, Span
 from topoopt.drawing.format import percent
-from topoopt.files.solution_head import bound_document
+from topoopt.files.results import bound_document
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.job.figures import GapParts, JobFigures, JobResult, gap_parts, order_free
 from topoopt.simulate.fabrics import plan_network

@@ -9,22 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Ints
-from topoopt.core.bill import FabricPrices
+from topoopt.core.arrays import Floats, Ints, bytes_per_ms
 from topoopt.core.cluster import Cluster, LinkSharing
-from topoopt.core.columns import Columns, links_of, listed
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.job import CoOptimisation, FabricChoice, JobPlan
-from topoopt.core.job_solution import Baseline, Breakdown, Evaluation, OperatorChoice
-from topoopt.core.price_book import PriceBook
-from topoopt.core.result import Result
-from topoopt.core.solution import Objective
-from topoopt.core.strategy import Strategy, strided_groups
-from topoopt.core.taskgraph import TaskGraph
-from topoopt.core.units import bytes_per_ms
-from topoopt.core.verdict import Status
-from topoopt.core.workload import GRADIENT_BYTES, Workload
+from topoopt.core.job import Baseline, Breakdown, CoOptimisation, Evaluation, FabricChoice, JobPlan, OperatorChoice
+from topoopt.core.price_book import FabricPrices, PriceBook
+from topoopt.core.proofs import Status
+from topoopt.core.result import Columns, Objective, Result, links_of, listed
+from topoopt.core.routing import Demand
+from topoopt.core.workload import GRADIENT_BYTES, Strategy, TaskGraph, Workload, strided_groups
 from topoopt.costs.default_book import default_price_book
 from topoopt.costs.fabric_prices import SimulatedFabric, fabric_prices
 from topoopt.drawing.format import milliseconds, percent

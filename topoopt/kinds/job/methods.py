@@ -20,42 +20,40 @@ from solvers.job.strategy.starts import data_parallel
 from solvers.job.strategy_program import MOST_COEFFICIENTS, QUICK_COEFFICIENTS, prove
 from solvers.network.constructions.assemble import switched
 from solvers.stop import Stop
-from topoopt.core.arrays import Ints
+from topoopt.core.arrays import Ints, bytes_per_ms
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
+from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.graphs import strongly_connected
 from topoopt.core.job import (
+    Baseline,
     ComparedStrategy,
     CoOptimisation,
     FabricChoice,
     JobPlan,
     OtherFabrics,
+    SearchLog,
     joint_certificate,
     strategy_certificate,
 )
-from topoopt.core.job_solution import Baseline, SearchLog
-from topoopt.core.link_tree import LinkTree
+from topoopt.core.network import LinkTree
 from topoopt.core.plan import ScheduleRows, SwitchRows
 from topoopt.core.price_book import PriceBook
-from topoopt.core.proofs import Bound
-from topoopt.core.reachability import strongly_connected
-from topoopt.core.result import Certificate, Result, SearchResult
+from topoopt.core.process import versions
+from topoopt.core.proofs import Bound, Tolerance, settle
+from topoopt.core.result import UNCHECKED, Certificate, Result, SearchResult
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import UNCHECKED
-from topoopt.core.strategy import (
+from topoopt.core.topology import Topology
+from topoopt.core.workload import (
     Placement,
     Strategy,
     StrategyCase,
     StrategyCertificate,
     StrategyCut,
+    Workload,
     strided_groups,
 )
-from topoopt.core.topology import Topology
-from topoopt.core.units import bytes_per_ms
-from topoopt.core.verdict import Tolerance, settle
-from topoopt.core.versions import versions
-from topoopt.core.workload import Workload
 from topoopt.costs.default_book import default_price_book
 from topoopt.files.documents import parse_document
 from topoopt.files.faults import Path, path_text

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
+from topoopt.core.arrays import GIB
 from topoopt.core.cluster import LinkDirection, LinkSharing
-from topoopt.core.job_solution import Span
-from topoopt.core.units import GIB
+from topoopt.core.job import Span
+from topoopt.core.price_book import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio, shortened
 from topoopt.drawing.sentences import compared, objective_text, rejection, room

@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.job_solution import ConvergencePoint, Span
+from topoopt.core.job import ConvergencePoint, Span
 from topoopt.drawing.format import byte_size, counted, milliseconds, percent, shortened
 from topoopt.drawing.heat_map import LINEAR, heat_map
 from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, axis, bar, critical, merged, sending

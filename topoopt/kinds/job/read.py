@@ -11,37 +11,38 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
+from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
 from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings, CoOptimisation
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.units import GIB
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.documents import Document
-from topoopt.files.fabric_section import FabricEntry
+from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
 from topoopt.files.fields import (
     MAX_OPERATORS,
     MAX_SAMPLES,
     MAX_SERVERS,
+    AllReduceField,
     Bytes,
     Count,
     FileModel,
     FileName,
+    FilePart,
     KindName,
     Label,
     LatencyUs,
+    Listed,
+    NameOf,
     PositiveCount,
     Rate,
+    RobustSearchFile,
     SchemaVersion,
     TimeMs,
     Ways,
+    is_none,
 )
-from topoopt.files.file_part import FilePart, Listed, NameOf, is_none
 from topoopt.files.findings import Findings, fitting
-from topoopt.files.operator_order import topological_order
-from topoopt.files.profile_file import read_profile
-from topoopt.files.search_section import AllReduceField, RobustSearchFile
+from topoopt.files.job_document import FabricEntry, read_profile, topological_order
 from topoopt.workloads.devices import DEVICES
 from topoopt.workloads.models import MODELS, build_workload, find_model
 from topoopt.workloads.parameters import all_parameters, complete_sizes

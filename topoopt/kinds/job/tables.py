@@ -12,11 +12,10 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
-from topoopt.core.bill import PLAN_FABRIC, iterations_per_s_per_million_usd
-from topoopt.core.group_schedule import BREADTH_FIRST, FEWEST_STEPS, TREES, GroupSchedule
-from topoopt.core.job_solution import OperatorChoice, Span
-from topoopt.core.ring_traffic import ring_pair_bytes
-from topoopt.core.routing import GroupRings, Ring
+from topoopt.core.collective import BREADTH_FIRST, FEWEST_STEPS, TREES, GroupSchedule
+from topoopt.core.job import OperatorChoice, Span
+from topoopt.core.price_book import PLAN_FABRIC, iterations_per_s_per_million_usd
+from topoopt.core.routing import GroupRings, Ring, ring_pair_bytes
 from topoopt.drawing.format import (
     byte_size,
     counted,

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from solvers.llm_training.network.plan import planned_on, planned_problems
 from solvers.llm_training.search import Candidates, SearchedSpace, search
 from solvers.stop import Stop
+from topoopt.core.arrays import GIB
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, PodSettings
 from topoopt.core.llm_training_plan import IDEAL_SWITCH, LlmTrainingPlan
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.proofs import StopReason
 from topoopt.core.result import Result
-from topoopt.core.units import GIB
-from topoopt.core.verdict import StopReason
 from topoopt.drawing.format import counted, number, percent
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.llm_training.figures import LlmTrainingFigures

@@ -16,7 +16,6 @@ from solvers.llm_training.network.plan import fabric_bound_s, unplaced
 from solvers.stop import Stop
 from solvers.switching.strategies import RailSteps, rails_bound_s, switch_mode
 from topoopt.core.arrays import Floats
-from topoopt.core.columns import Columns
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings, StepBreakdown, StepEstimate, TrainingMemory
 from topoopt.core.llm_training_plan import (
@@ -27,19 +26,19 @@ from topoopt.core.llm_training_plan import (
     FabricPlan,
     LlmTrainingPlan,
     NetworkPlan,
+    PodCandidate,
+    PodCircuits,
+    PodDecisions,
     StrategyFigures,
+    pod_claims,
     rail_bounds_s,
     shape_outcomes,
     shapes_of,
 )
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule, StageCosts
-from topoopt.core.pod_circuits import PodCandidate, PodCircuits, PodDecisions, pod_claims
+from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, StageCosts
 from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Certificate, Result
-from topoopt.core.solution import Objective
-from topoopt.core.switched_step import PortChange, SwitchedStep, SwitchMode, changes_of
-from topoopt.core.switching import StagePorts
+from topoopt.core.result import Certificate, Columns, Objective, Result
+from topoopt.core.switching import PortChange, StagePorts, SwitchedStep, SwitchMode, changes_of
 from topoopt.simulate.dag.shared_circuits import makespan
 from topoopt.simulate.llm_training.costs import GroupRates
 from topoopt.simulate.llm_training.network import rates as stages

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from topoopt.core.language_model import Experts, LanguageModel, LatentAttention
+from topoopt.core.parallelism import Experts, LanguageModel, LatentAttention
 from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, key_text, value_text
 from topoopt.files.findings import Findings

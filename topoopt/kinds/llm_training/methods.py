@@ -15,6 +15,7 @@ from solvers.llm_training.search import Candidates, SearchedSpace, least_memory,
 from solvers.llm_training.space import pins_in_the_way
 from solvers.stop import Stop, first_part
 from solvers.switching.strategies import FoundOnRails, reasons_off_rails
+from topoopt.core.arrays import GIB
 from topoopt.core.dag_topology import CircuitProof, PathMean
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -25,19 +26,19 @@ from topoopt.core.llm_training_plan import (
     FabricPlan,
     LlmTrainingPlan,
     NetworkPlan,
+    PodClaims,
+    PodVerdict,
     ShapeOutcome,
     ShapeVerdict,
     StrategyShape,
+    pods_certificates,
     rails_certificate,
     shapes_certificate,
 )
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pod_circuits import PodClaims, PodVerdict, pods_certificates
-from topoopt.core.result import Certificate, Result, SearchResult
-from topoopt.core.solution import UNCHECKED
-from topoopt.core.units import GIB
-from topoopt.core.verdict import StopReason, Tolerance, settle
-from topoopt.core.versions import versions
+from topoopt.core.process import versions
+from topoopt.core.proofs import StopReason, Tolerance, settle
+from topoopt.core.result import UNCHECKED, Certificate, Result, SearchResult
 from topoopt.files import codec
 from topoopt.files.faults import path_text
 from topoopt.kinds.kind import Effort, Method, Solver, table

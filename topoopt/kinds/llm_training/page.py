@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from topoopt.core.arrays import GIB
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     LlmTrainingPlan,
+    PodClaims,
     ShapeOutcome,
     StrategyFigures,
+    pod_claims,
     rail_bounds_s,
     shape_outcomes,
 )
-from topoopt.core.pod_circuits import PodClaims, pod_claims
 from topoopt.core.result import Result
-from topoopt.core.units import GIB
 from topoopt.drawing.format import byte_size, counted, number, percent, shortened
 from topoopt.drawing.rail_ports import ports_legend, ports_picture
 from topoopt.drawing.sentences import rejection, room

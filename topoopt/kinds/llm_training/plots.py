@@ -8,7 +8,7 @@ from dataclasses import asdict
 from markupsafe import Markup
 
 from topoopt.core.llm_training_plan import StrategyFigures
-from topoopt.core.pipeline import PassKind
+from topoopt.core.parallelism import PassKind
 from topoopt.drawing.circuits_picture import DrawnCircuits, circle_of_circuits
 from topoopt.drawing.format import byte_size, counted, shortened
 from topoopt.drawing.lanes import LanesDrawing, seconds_axis

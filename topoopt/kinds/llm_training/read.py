@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from topoopt.core.arrays import divisors
+from topoopt.core.arrays import GIB, divisors
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.language_model import Experts, LanguageModel, LatentAttention
 from topoopt.core.llm_training import (
     END_SLOTS,
     GpuCluster,
@@ -24,23 +23,23 @@ from topoopt.core.llm_training import (
     TrainingDevice,
 )
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
-from topoopt.core.optical_devices import parse_delay
 from topoopt.core.parallelism import (
     RANK_ORDER,
+    Experts,
+    LanguageModel,
+    LatentAttention,
     LayerDivision,
     Overlap,
     ParallelDimension,
     ParallelStrategy,
+    PipelineSchedule,
     Recompute,
     StrategySpace,
 )
-from topoopt.core.pipeline import PipelineSchedule
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.switching import SwitchSettings
-from topoopt.core.units import GIB
+from topoopt.core.switching import SwitchSettings, parse_delay
 from topoopt.files import codec
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.documents import Document
+from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.files.findings import Findings, fitting, within
 from topoopt.files.sections import existing_file

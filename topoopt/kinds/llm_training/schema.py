@@ -14,9 +14,7 @@ from topoopt.core.llm_training import STRATEGIES, InterfaceSplit, RankMap, Reach
 from topoopt.core.parallelism import LayerDivision
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.switching import PORTS
-from topoopt.files.fields import FileModel, LatencyUs, Rate
-from topoopt.files.file_part import FilePart, NameOf, is_none
-from topoopt.files.search_section import AllReduceField, SearchFile
+from topoopt.files.fields import AllReduceField, FileModel, FilePart, LatencyUs, NameOf, Rate, SearchFile, is_none
 
 MOST_LAYERS = 10_000
 MOST_EXPERTS = 65_536

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, GIB
 from topoopt.core.llm_training import StepBreakdown
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, ShapeOutcome, ShapeVerdict, StrategyFigures
-from topoopt.core.optical_devices import delay_text
+from topoopt.core.llm_training_plan import (
+    IDEAL_SWITCH,
+    PodClaims,
+    PodVerdict,
+    ShapeOutcome,
+    ShapeVerdict,
+    StrategyFigures,
+)
 from topoopt.core.parallelism import ParallelStrategy, Recompute
-from topoopt.core.pod_circuits import PodClaims, PodVerdict
-from topoopt.core.switching import PortSplit, PortUse, StagePorts
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS, GIB
+from topoopt.core.switching import PortSplit, PortUse, StagePorts, delay_text
 from topoopt.drawing.format import byte_size, counted, number, percent
 from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures, PodFigures
 

@@ -13,9 +13,8 @@ from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import LengthCertificate, NetworkProblem, RoutingProblem, TopologyProblem
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.proofs import Argument, Bound, Status, StopReason
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status, StopReason
 from topoopt.kinds.explanation import options_within
 from topoopt.kinds.network import check
 from topoopt.kinds.network.figures import NetworkFigures

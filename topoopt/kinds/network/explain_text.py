@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.files.solution_head import bound_document
+from topoopt.files.results import bound_document
 from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.network.explain import SAME, DegreeGain, Gain, NetworkExplanation, ServerCut, explain_network
 from topoopt.verify.network.checker import NetworkResult

@@ -11,7 +11,6 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.columns import Columns, links_of
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.network import (
     LengthCertificate,
@@ -24,11 +23,9 @@ from topoopt.core.network import (
     TopologyProblem,
     network_of,
 )
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Certificate
-from topoopt.core.solution import Objective
+from topoopt.core.proofs import Argument, Bound, Tolerance, capped, settle
+from topoopt.core.result import Certificate, Columns, Objective, links_of
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Tolerance, capped, settle
 from topoopt.drawing.distances import fewest_hops
 from topoopt.verify.network.bounds import LEFT, failed_link_bound
 from topoopt.verify.network.checker import remaining, routing_bound

@@ -23,14 +23,16 @@ from solvers.network.routing.proof import RoutingProof
 from solvers.network.worst_case import NAME as WORST
 from solvers.network.worst_case import worst_case
 from topoopt.core.arrays import Floats
-from topoopt.core.block_tree import BlockTree
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.link_tree import LinkTree
+from topoopt.core.graphs import strongly_connected
 from topoopt.core.network import (
+    BlockTree,
     EnumerationProof,
     LayerPrices,
     LengthCertificate,
+    LinkTree,
     NetworkProblem,
+    RelayCases,
     RelayPrices,
     RobustDesign,
     RoutingPlan,
@@ -41,12 +43,9 @@ from topoopt.core.network import (
     price_certificate,
     single,
 )
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.reachability import strongly_connected
-from topoopt.core.relay_cases import RelayCases
+from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import StopReason
 from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Method, MethodTables, Solver, called_later, covers_all, table
 from topoopt.kinds.network.read import too_large

@@ -9,10 +9,9 @@ from markupsafe import Markup
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingMode
-from topoopt.core.proofs import Bound
+from topoopt.core.proofs import Bound, Status
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status
 from topoopt.drawing.distances import diameter_and_mean_hops
 from topoopt.drawing.format import counted, number, percent, ratio
 from topoopt.drawing.heat_map import LINEAR, LOGARITHMIC, MAX_CELLS, heat_map

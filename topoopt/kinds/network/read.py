@@ -22,29 +22,30 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.data import MAX_LINKS, MAX_SERVERS, STRICT, FileName, Gbps, SchemaVersion, Server
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.graphs import unreachable_pair
 from topoopt.core.network import EitherProblem, RoutingMode, RoutingProblem, TopologyProblem
-from topoopt.core.reachability import unreachable_pair
 from topoopt.core.topology import Topology
 from topoopt.files import codec
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.demand_tables import ServerNames
-from topoopt.files.demand_traces import TRACE_ENDINGS, read_trace
-from topoopt.files.documents import Document
+from topoopt.files.demand_files import TRACE_ENDINGS, ServerNames, read_trace
+from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault, parse_path
-from topoopt.files.fields import FileModel, Seed
+from topoopt.files.fields import FileModel, RobustSearchFile, SearchFile, Seed
 from topoopt.files.findings import Findings, fitting, within
-from topoopt.files.network_sections import (
+from topoopt.files.results import LIMITS
+from topoopt.files.sections import (
     UNIT,
     DemandSection,
     FamilyDemand,
     FileDemand,
     MatrixDemand,
+    TopologyContent,
     TopologySection,
+    demand_of,
     demand_shape,
+    existing_file,
+    in_links,
+    topology_of,
 )
-from topoopt.files.results import LIMITS
-from topoopt.files.search_section import RobustSearchFile, SearchFile
-from topoopt.files.sections import TopologyContent, demand_of, existing_file, in_links, topology_of
 from topoopt.workloads.demand_traces import LAWS, HotExperts, hot_experts
 
 Demand = Floats

@@ -40,12 +40,17 @@ from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, TopooptError
 from topoopt.core.failures import FailureOutcome
-from topoopt.core.network import RelayPrices, RobustDesign, TopologyPlan, TopologyProblem, TwoLayerMultipliers
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.relay_cases import LinkCounts
+from topoopt.core.network import (
+    LinkCounts,
+    RelayPrices,
+    RobustDesign,
+    TopologyPlan,
+    TopologyProblem,
+    TwoLayerMultipliers,
+)
+from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import StopReason
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.network.read import circulants_only
 from topoopt.verify.failures.laws import check_rerouted

@@ -10,7 +10,6 @@ import numpy as np
 
 from formulations.placement.stage_graph import order_pairs
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.core.columns import Columns, listed
 from topoopt.core.placement import (
     Latency,
     PlacementPlan,
@@ -20,7 +19,7 @@ from topoopt.core.placement import (
     TensorTransfer,
     Throughput,
 )
-from topoopt.core.solution import Objective
+from topoopt.core.result import Columns, Objective, listed
 from topoopt.simulate.placement import (
     DeviceLoad,
     compute_loads,

@@ -23,7 +23,7 @@ from solvers.placement.makespan_search import LatencySearch, open_search, reason
 from solvers.placement.pipelines import Search, polish, program_columns, prove, slice_orders
 from solvers.placement.static_rates import in_given_orders, pack_links, possible_orders, solve_joint
 from solvers.stop import Stop, at_most, first_part
-from topoopt.core.arrays import Floats, Int32s
+from topoopt.core.arrays import Floats, Int32s, bytes_per_ms
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.placement import (
     Latency,
@@ -35,11 +35,9 @@ from topoopt.core.placement import (
     exhaustive_certificate,
     queued_transfers,
 )
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.proofs import Argument, Bound, StopReason, Tolerance, meets
 from topoopt.core.result import Certificate, Result, SearchResult
 from topoopt.core.search_settings import SearchSettings
-from topoopt.core.units import bytes_per_ms
-from topoopt.core.verdict import StopReason, Tolerance, meets
 from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Method, MethodTables, Solver, table
 from topoopt.kinds.pipeline import judged

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from markupsafe import Markup
 
-from topoopt.core.job_solution import Span
+from topoopt.core.job import Span
 from topoopt.core.placement import Communication, PlacementPlan, PlacementProblem, Schedule, StageShape, Throughput
 from topoopt.core.result import Result
 from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio, shortened

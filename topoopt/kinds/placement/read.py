@@ -13,16 +13,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le, Len
 from pydantic import Field
 
-from topoopt.core.data import (
-    MAX_BYTES,
-    MAX_SERVERS,
-    STRICT,
-    FileName,
-    Gbps,
-    Label,
-    Pattern,
-    SchemaVersion,
-)
+from topoopt.core.data import MAX_BYTES, MAX_SERVERS, STRICT, FileName, Gbps, Label, Pattern, SchemaVersion
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.placement import (
@@ -40,12 +31,11 @@ from topoopt.core.placement import (
     Throughput,
 )
 from topoopt.files import codec
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.documents import Document
+from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
+from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings
-from topoopt.files.operator_order import topological_order
-from topoopt.files.search_section import SearchFile
+from topoopt.files.job_document import topological_order
 from topoopt.workloads.branchy import GRAPH_FAMILIES, branchy_graph
 from topoopt.workloads.devices import DEVICES
 from topoopt.workloads.models import MODELS

@@ -9,9 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.columns import Columns
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
-from topoopt.core.solution import Objective
+from topoopt.core.result import Columns, Objective
 from topoopt.simulate.regional import RegionTraffic
 
 

@@ -16,21 +16,16 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, Len
 from pydantic import Discriminator, Field, Tag
 
-from topoopt.core.arrays import Floats
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats
 from topoopt.core.data import STRICT, FileName, Gbps, SchemaVersion
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regional_circuits import MAX_PORTS, MAX_SERVERS, MAX_STEPS, RegionalCircuitsProblem
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.files import codec
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.demand_files import read_demand
-from topoopt.files.demand_tables import ServerNames
-from topoopt.files.demand_traces import TRACE_ENDINGS, read_trace
-from topoopt.files.documents import Document
+from topoopt.files.demand_files import TRACE_ENDINGS, ServerNames, read_demand, read_trace
+from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault
-from topoopt.files.fields import MAX_MS
+from topoopt.files.fields import MAX_MS, SearchFile
 from topoopt.files.findings import Findings, within
-from topoopt.files.search_section import SearchFile
 from topoopt.files.sections import check_demand, existing_file, matrix_rows
 from topoopt.workloads.demand_traces import LAWS, HotExperts, hot_experts
 

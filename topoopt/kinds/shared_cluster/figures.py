@@ -14,11 +14,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Ints
-from topoopt.core.columns import Columns, listed
-from topoopt.core.draws import Draws
+from topoopt.core.arrays import Draws, Floats, Ints
 from topoopt.core.errors import Problem
 from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
+from topoopt.core.result import Columns, Objective, listed
 from topoopt.core.shared_cluster import (
     PARTITIONED,
     Contention,
@@ -30,9 +29,7 @@ from topoopt.core.shared_cluster import (
     server_groups,
 )
 from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan, Stays, strategy_of
-from topoopt.core.solution import Objective
-from topoopt.core.strategy import Strategy
-from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.workload import Strategy, TaskGraph
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.cluster.together import JobOnServers, first_iterations, job_view, simulate_together
 from topoopt.simulate.cluster.work import WorkShared, alone_ms, shared_links

@@ -20,9 +20,9 @@ from solvers.shards.exact_shards import AssignmentResult, ShardLimits, assign_sh
 from solvers.stop import Stop
 from solvers.timing import Timing
 from topoopt.core.arrays import Bools, Ints
+from topoopt.core.cluster import OpticalLayer, ShardShape
 from topoopt.core.errors import CheckError, InputError, LimitError, Problem
-from topoopt.core.optical_layer import OpticalLayer, ShardShape
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.proofs import Argument, Bound, Status, StopReason, Tolerance, settle
 from topoopt.core.result import Certificate, Result, SearchResult
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
@@ -49,7 +49,6 @@ from topoopt.core.shared_plan import (
     SharedClusterPlan,
     placements_of,
 )
-from topoopt.core.verdict import Status, StopReason, Tolerance, settle
 from topoopt.kinds.assembly import concluded
 from topoopt.kinds.kind import Effort, Method, SolveOptions, Solver, table
 from topoopt.kinds.pipeline import solve

@@ -15,12 +15,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le, Len
 
-from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
+from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, OpticalLayer, block_layer, staggered_layer
 from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Scalar, SchemaVersion
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.fat_tree import fat_tree_arity
+from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.job import CoOptimisation, JobPlan
-from topoopt.core.optical_layer import OpticalLayer, block_layer, staggered_layer
 from topoopt.core.result import Result
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
@@ -44,13 +44,11 @@ from topoopt.core.shared_cluster import (
     too_short,
 )
 from topoopt.core.shared_plan import MAX_CLASSES, MAX_DRAWN_JOBS, MAX_FABRICS, MAX_JOBS, MAX_SECONDS
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.files import codec
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.documents import Document, parse_document
+from topoopt.files.documents import Document, canonical_sha256, parse_document
 from topoopt.files.faults import Fault, Path, nearest_text, value_text
+from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings
-from topoopt.files.search_section import SearchFile
 from topoopt.kinds import kind_named
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.shared_cluster.trace import MAX_ITERATIONS, read_trace

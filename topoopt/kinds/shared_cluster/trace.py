@@ -9,13 +9,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.shared_cluster import JobClass, TracedJob
 from topoopt.core.shared_plan import MAX_JOBS, MAX_SECONDS
-from topoopt.core.units import MIB
 from topoopt.files.faults import MAX_LISTED, nearest_text, value_text
-from topoopt.files.known_fields import used
-from topoopt.files.reader_fields import FieldTable
+from topoopt.files.reader_fields import FieldTable, used
 from topoopt.files.untrusted import read_text
 
 MAX_ITERATIONS = 10**12

@@ -9,7 +9,7 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.workload import TaskGraph
 from topoopt.native import circuits
 from topoopt.simulate.circuits.policy import CircuitPolicy, CircuitTiming
 from topoopt.simulate.circuits.work import make_work, pair_chunks

@@ -14,7 +14,7 @@ from enum import IntEnum
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.native import circuits
 from topoopt.simulate.circuits.work import Chunks, make_work
 from topoopt.simulate.network import Network

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 
 
 class Work(NamedTuple):
-    """A task graph with its traffic; arrays of the graph as in `topoopt.core.taskgraph.TaskGraph`.
+    """A task graph with its traffic; arrays of the graph as in `topoopt.core.workload.TaskGraph`.
 
     Attributes:
         servers: n.

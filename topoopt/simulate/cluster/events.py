@@ -32,9 +32,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from topoopt.core.arrays import Bools, Ints
+from topoopt.core.proofs import StopReason
 from topoopt.core.shared_cluster import JobClass, JobTable, QueueOrder, Scheduling
 from topoopt.core.shared_plan import Stays
-from topoopt.core.verdict import StopReason
 from topoopt.simulate.cluster.work import RunningWork
 
 # Placers.

@@ -13,8 +13,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import strided_groups
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind, strided_groups
 from topoopt.simulate.fabrics.options import FabricBuilder, FabricOptions, Group
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import TIME_MODELS

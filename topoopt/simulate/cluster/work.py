@@ -16,10 +16,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import Floats, Ints
-from topoopt.core.fat_tree import fat_tree_arity
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Ints
+from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.shared_cluster import FAT_TREE, Contention, Fabric, JobClass, JobTable
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 from topoopt.native import jobs as native
 
 MS = 1e-3

@@ -12,7 +12,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.dag.named_steps import NamedSteps
 
 COMPUTE = (TaskKind.FORWARD, TaskKind.BACKWARD)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.dag_topology import DagTask, DagTopologyProblem, DagTransfer
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS
 
 
 class NamedSteps:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from topoopt.core.cluster import Cluster
-from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.collective import GroupSchedule
 from topoopt.core.plan import Plan
 from topoopt.core.routing import GroupRings, PathTable
 from topoopt.core.topology import Topology

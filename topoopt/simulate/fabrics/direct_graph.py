@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from topoopt.core.arrays import Int32s, Ints
+from topoopt.core.arrays import Draws, Int32s, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.draws import Draws
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.native import graph
 from topoopt.simulate.fabrics.options import US_PER_MS, FabricOptions, Group, server_pairs, single_path_table

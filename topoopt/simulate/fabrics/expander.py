@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from topoopt.core.arrays import Draws
 from topoopt.core.cluster import Cluster
-from topoopt.core.draws import Draws
 from topoopt.core.errors import InputError, Problem
 from topoopt.simulate.fabrics.direct_graph import graph_network
 from topoopt.simulate.fabrics.options import FabricOptions, Group, ListedFabric

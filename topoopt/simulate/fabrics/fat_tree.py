@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from topoopt.core.arrays import Int32s, Ints
+from topoopt.core.arrays import Draws, Int32s, Ints, bytes_per_ms
 from topoopt.core.cluster import Cluster
-from topoopt.core.draws import Draws
-from topoopt.core.fat_tree import fat_tree_arity
-from topoopt.core.units import bytes_per_ms
+from topoopt.core.graphs import fat_tree_arity
 from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics.options import (
     US_PER_MS,

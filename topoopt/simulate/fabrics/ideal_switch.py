@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from topoopt.core.arrays import bytes_per_ms
 from topoopt.core.cluster import Cluster
-from topoopt.core.units import bytes_per_ms
 from topoopt.simulate.fabrics.options import (
     US_PER_MS,
     FabricOptions,

@@ -8,7 +8,7 @@ import numpy as np
 
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.regular_graphs import kautz_arcs
+from topoopt.core.graphs import kautz_arcs
 from topoopt.simulate.fabrics.direct_graph import graph_network, shortest_paths, spread_tours
 from topoopt.simulate.fabrics.options import FabricOptions, Group, ListedFabric, server_pairs, single_path_table
 from topoopt.simulate.network import Network

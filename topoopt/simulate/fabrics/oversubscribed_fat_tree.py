@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from topoopt.core.cluster import Cluster
-from topoopt.core.fat_tree import fat_tree_arity
+from topoopt.core.graphs import fat_tree_arity
 from topoopt.simulate.fabrics.fat_tree import Uplinks, tree_network
 from topoopt.simulate.fabrics.options import LAYERS, FabricOptions, Group, ListedFabric
 from topoopt.simulate.network import Network

@@ -17,7 +17,7 @@ import numpy as np
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.regular_graphs import torus_steps
+from topoopt.core.graphs import torus_steps
 from topoopt.simulate.cycle_factors import most_cycles
 from topoopt.simulate.fabrics.direct_graph import graph_network
 from topoopt.simulate.fabrics.options import FabricOptions, Group, ListedFabric

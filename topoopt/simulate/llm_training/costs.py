@@ -8,11 +8,9 @@ from math import comb
 import numpy as np
 
 from topoopt.core.arrays import Bools
-from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, NumberFormats, ReachedRates, TrainingDevice
-from topoopt.core.parallelism import RANK_ORDERS, Overlap, Recompute
+from topoopt.core.parallelism import RANK_ORDERS, LanguageModel, Overlap, PipelineSchedule, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.pipeline import PipelineSchedule
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns, loads_of_ranks
 from topoopt.workloads.llm_training.facts import (
     LayerWeights,

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.hierarchy_workload import Collective
+from topoopt.core.hierarchy import Collective
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PassKind
+from topoopt.core.parallelism import ParallelStrategy, PassKind
 from topoopt.simulate.dag.named_steps import NamedSteps
 from topoopt.simulate.llm_training.ranks import ENDS, REPLICAS, GroupCall, TrainingProgram
 

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.hierarchy_workload import Collective
+from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, MessageStep, RankStep, RankTotals
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.parallelism import ParallelStrategy, Recompute
-from topoopt.core.pipeline import PassKind, PipelineSchedule
-from topoopt.core.rank_program import CollectiveStep, ComputeStep, MessageStep, RankStep, RankTotals
+from topoopt.core.parallelism import ParallelStrategy, PassKind, PipelineSchedule, Recompute
 from topoopt.simulate.llm_training.costs import ELEMENT, GroupRates
 from topoopt.simulate.llm_training.network.links import rank_coordinates
 from topoopt.simulate.llm_training.network.rates import StagePasses, optimizer_s, stage_times
@@ -228,7 +226,7 @@ class _RankWriter:
 
 
 class TrainingProgram:
-    """All that ranks do in one iteration (`topoopt.core.rank_program.RankProgram`)."""
+    """All that ranks do in one iteration (`topoopt.core.hierarchy.RankProgram`)."""
 
     def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
         self.strategy, self.costs = strategy, TrainingPasses(problem, strategy)

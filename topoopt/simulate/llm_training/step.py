@@ -15,7 +15,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, StepEstimate, TrainingMemory
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.simulate.llm_training.costs import GroupRates, iteration_traffic, ledger
 from topoopt.simulate.llm_training.network.rates import StagePasses, stage_times
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems

@@ -11,10 +11,15 @@ from numpy.typing import NDArray
 
 from topoopt.core.arrays import Ints
 from topoopt.core.errors import Problem
-from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
-from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
-from topoopt.core.pipeline import PipelineSchedule, PipelineShape
+from topoopt.core.parallelism import (
+    RANK_ORDERS,
+    LanguageModel,
+    ParallelStrategy,
+    PipelineSchedule,
+    PipelineShape,
+    Recompute,
+)
 from topoopt.native import pipeline as native
 from topoopt.simulate.pipeline.table import schedule_problems
 

@@ -8,11 +8,10 @@ from functools import lru_cache
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.leaving import end_if_left
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingDevice
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule as S
-from topoopt.core.pipeline import PipelineShape, StageCosts
+from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
+from topoopt.core.parallelism import PipelineSchedule as S
+from topoopt.core.process import end_if_left
 from topoopt.native import pipeline
 from topoopt.simulate.llm_training.costs import (
     CHUNK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from topoopt.core.pipeline import PipelineSchedule, PipelineShape, StageCosts
+from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.periods import grown, shift_of
 from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.pipeline import PipelineShape, StageCosts
+from topoopt.core.parallelism import PipelineShape, StageCosts
 
 
 def makespan_bound_s(shape: PipelineShape, costs: StageCosts, *, split: bool = True) -> float:

@@ -12,7 +12,7 @@ from collections import deque
 import numpy as np
 
 from topoopt.core.arrays import Int32s, Ints
-from topoopt.core.pipeline import PipelineShape
+from topoopt.core.parallelism import PipelineShape
 from topoopt.simulate.pipeline.orders import BACKWARD, FORWARD, INPUTS, JOINED, WEIGHTS, PassOrders
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Int32s, Ints
-from topoopt.core.pipeline import PassKind, PipelineShape
+from topoopt.core.parallelism import PassKind, PipelineShape
 from topoopt.native import pipeline
 
 FORWARD, BACKWARD, INPUTS, WEIGHTS, JOINED = (int(kind) for kind in PassKind)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.pipeline import PipelineShape
+from topoopt.core.parallelism import PipelineShape
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.timeline import PipelineTimeline
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.pipeline import PipelineSchedule, PipelineShape
+from topoopt.core.parallelism import PipelineSchedule, PipelineShape
 from topoopt.simulate.pipeline import dualpipe, orders
 from topoopt.simulate.pipeline.orders import PassOrders
 from topoopt.simulate.pipeline.periods import (

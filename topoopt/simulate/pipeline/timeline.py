@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.pipeline import PassKind, StageCosts
+from topoopt.core.parallelism import PassKind, StageCosts
 from topoopt.simulate.pipeline.orders import BACKWARD, FORWARD, INPUTS, JOINED, WEIGHTS, PassOrders
 
 MOST_TICKS = 4e15

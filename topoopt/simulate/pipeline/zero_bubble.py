@@ -11,7 +11,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.pipeline import PipelineShape
+from topoopt.core.parallelism import PipelineShape
 from topoopt.native import pipeline
 from topoopt.simulate.pipeline.orders import FORWARD, INPUTS, WEIGHTS, PassOrders, in_a_line
 from topoopt.simulate.pipeline.timeline import TickCosts, most_held, timed

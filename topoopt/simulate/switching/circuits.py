@@ -9,12 +9,20 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from topoopt.core.arrays import NS_PER_S
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.rail_circuits import CircuitGroup, RailCircuit, RailPhase, RailTimetable
-from topoopt.core.switched_step import SwitchedStep
-from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
-from topoopt.core.units import NS_PER_S
+from topoopt.core.switching import (
+    CircuitGroup,
+    PortSplit,
+    PortUse,
+    RailCircuit,
+    RailJob,
+    RailPhase,
+    RailTimetable,
+    StagePorts,
+    SwitchedStep,
+)
 from topoopt.simulate.llm_training.network.links import rank_coordinates
 
 Lane = tuple[PortUse, int]

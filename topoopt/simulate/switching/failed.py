@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from topoopt.core.switched_step import EVERY_STAGE, FailedFigures, SwitchedStep
-from topoopt.core.switching import RailJob
+from topoopt.core.switching import EVERY_STAGE, FailedFigures, RailJob, SwitchedStep
 from topoopt.simulate.switching.shares import RailShares
 from topoopt.simulate.switching.step import Delays, RailOrders, follow
 

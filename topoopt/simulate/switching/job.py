@@ -8,8 +8,7 @@ import numpy as np
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule
+from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.switching import PortUse, RailExchange, RailJob, SwitchSettings
 from topoopt.simulate.llm_training.costs import (
     WHOLE,

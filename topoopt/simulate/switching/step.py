@@ -9,9 +9,8 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.pipeline import PassKind
-from topoopt.core.switched_step import Boundary, SwitchMode
-from topoopt.core.switching import PortSplit, PortUse, RailJob, StagePorts
+from topoopt.core.parallelism import PassKind
+from topoopt.core.switching import Boundary, PortSplit, PortUse, RailJob, StagePorts, SwitchMode
 from topoopt.native import jobs
 from topoopt.simulate.llm_training.times import FORWARD, INPUTS, OrderShape, orders_of
 from topoopt.simulate.pipeline.orders import PassOrders

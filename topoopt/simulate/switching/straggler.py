@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from topoopt.core.switched_step import StragglerFigures, SwitchedStep
-from topoopt.core.switching import RailJob
+from topoopt.core.switching import RailJob, StragglerFigures, SwitchedStep
 from topoopt.simulate.switching.shares import RailShares
 from topoopt.simulate.switching.step import Delays, RailOrders, electrical_s, follow
 

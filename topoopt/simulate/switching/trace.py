@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from topoopt.core.pipeline import PassKind
-from topoopt.core.switched_step import Boundary, RailEvent
-from topoopt.core.switching import PortSplit, RailJob, StagePorts
+from topoopt.core.parallelism import PassKind
+from topoopt.core.switching import Boundary, PortSplit, RailEvent, RailJob, StagePorts
 from topoopt.simulate.switching.step import (
     ARRIVED,
     BEGIN,

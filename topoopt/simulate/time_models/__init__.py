@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from topoopt.core.plugins import PlugIns
+from topoopt.core.process import PlugIns
 
 if TYPE_CHECKING:
     from topoopt.simulate.time_models.time_model import TimeModel

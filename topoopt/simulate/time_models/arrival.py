@@ -25,7 +25,7 @@ from __future__ import annotations
 from functools import partial
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.workload import TaskGraph
 from topoopt.native import jobs
 from topoopt.simulate.lower import graph_arrays
 from topoopt.simulate.network import Network, network_arrays

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.job_solution import Breakdown, Evaluation, Span
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.job import Breakdown, Evaluation, Span
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import TIME_MODELS
 from topoopt.simulate.time_models.time_model import Simulation

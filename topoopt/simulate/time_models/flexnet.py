@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import Int32s
+from topoopt.core.arrays import MIB, Int32s
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.taskgraph import TaskGraph
-from topoopt.core.units import MIB
+from topoopt.core.workload import TaskGraph
 from topoopt.native import flows
 from topoopt.simulate.lower import ALLREDUCE, TRANSFER, graph_arrays
 from topoopt.simulate.network import Network, network_arrays

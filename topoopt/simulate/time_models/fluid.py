@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.workload import TaskGraph
 from topoopt.native import flows
 from topoopt.simulate.lower import graph_arrays
 from topoopt.simulate.network import Network, network_arrays

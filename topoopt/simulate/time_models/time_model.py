@@ -10,7 +10,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Bools, Ints
-from topoopt.core.job_solution import Span
-from topoopt.core.taskgraph import TaskGraph, TaskKind
+from topoopt.core.job import Span
+from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.time_models.time_model import Simulation
 
 MOST_SPANS = 8000

@@ -26,11 +26,10 @@ from topoopt.core.collective import (
     TimeLine,
     WeightedSet,
 )
-from topoopt.core.leaving import end_if_left
-from topoopt.core.proofs import Argument
+from topoopt.core.process import end_if_left
+from topoopt.core.proofs import Argument, Tolerance, beats
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.result import Certificate
-from topoopt.core.verdict import Tolerance, beats
 from topoopt.verify.checker import Checker, Derivation
 from topoopt.verify.collective.execute import LAWS, Law, busy_us, route_arcs, step_time_us, step_traffic
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs, float_array, int_array

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Bools, Ints, distinct
-from topoopt.core.chunk_program import ALL_RANKS, ChunkProgram, Defect
+from topoopt.core.collective import ALL_RANKS, ChunkProgram, Defect
 
 MOST_VISITS = 30_000_000
 """Actions looked at to find whether accesses are in order."""

@@ -14,7 +14,7 @@ from math import ceil, floor
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
-from topoopt.core.chunk_program import UNKNOWN, ChunkProgram, Defect
+from topoopt.core.collective import UNKNOWN, ChunkProgram, Defect
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.verify.collective.program import Order
 

@@ -13,9 +13,8 @@ from topoopt.core.dag_topology import (
     DagTopologyResult,
     proof_of,
 )
-from topoopt.core.proofs import Argument
+from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.checker import Checker, Derivation
 from topoopt.verify.dag_topology.boxes import (
     SLACK_ROUNDING,

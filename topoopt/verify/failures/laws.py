@@ -11,13 +11,12 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
 from topoopt.core.network import LengthCertificate, SourceFlow
-from topoopt.core.routing import GroupRings, PathTable
+from topoopt.core.proofs import Tolerance
+from topoopt.core.routing import Demand, GroupRings, PathTable
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.rings import check_rings
 from topoopt.verify.job.routes import check_routes
 from topoopt.verify.laws.certificates import certified_theta_bound

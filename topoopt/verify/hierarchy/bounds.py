@@ -18,15 +18,18 @@ import numpy as np
 
 from topoopt.core.hierarchy import (
     COLLECTIVES,
+    Collective,
     Design,
     Fleet,
     GroupShare,
     HierarchicalNetwork,
     HierarchicalObjective,
     HierarchicalProblem,
+    HierarchicalWorkload,
+    LayerPhase,
+    Loop,
     PathWeight,
 )
-from topoopt.core.hierarchy_workload import Collective, HierarchicalWorkload, LayerPhase, Loop
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
 from topoopt.verify.hierarchy.times import moved_bytes

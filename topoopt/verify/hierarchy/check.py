@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from topoopt.core.hierarchy import Design, HierarchicalObjective, HierarchicalPlan, HierarchicalProblem
-from topoopt.core.proofs import Argument
+from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate, Result
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.checker import Checker, Derivation
 from topoopt.verify.hierarchy.bounds import BandwidthProof, CertificateError, certified_bound, formula_bound
 from topoopt.verify.hierarchy.times import RELATIVE, broken_laws, fleet_time_ns, network_cost_usd

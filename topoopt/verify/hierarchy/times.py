@@ -8,9 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from topoopt.core.hierarchy import Design, Fleet, HierarchicalNetwork
-from topoopt.core.hierarchy_workload import Collective, CollectiveCall, HierarchicalWorkload, Layer, LayerPhase, Loop
-from topoopt.core.verdict import Tolerance
+from topoopt.core.hierarchy import (
+    Collective,
+    CollectiveCall,
+    Design,
+    Fleet,
+    HierarchicalNetwork,
+    HierarchicalWorkload,
+    Layer,
+    LayerPhase,
+    Loop,
+)
+from topoopt.core.proofs import Tolerance
 
 INFINITE = float("inf")
 

@@ -15,9 +15,8 @@ from typing import Any
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation, JobPlan
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.proofs import Argument, Bound, Tolerance, beats
 from topoopt.core.result import Certificate, Result
-from topoopt.core.verdict import Tolerance, beats
 from topoopt.core.workload import Workload
 from topoopt.verify.checker import Checker, Derivation
 from topoopt.verify.job.events import EventBudget

@@ -11,8 +11,8 @@ import numpy as np
 
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.plan import Plan
+from topoopt.core.result import Decides
 from topoopt.core.routing import GroupRings, PathTable
-from topoopt.core.solution import Decides
 from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, PlanTransfers, Traffic

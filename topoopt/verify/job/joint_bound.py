@@ -25,11 +25,10 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
-from topoopt.core.link_tree import LinkTree
+from topoopt.core.network import LinkTree
+from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Certificate
-from topoopt.core.strategy import Placement
-from topoopt.core.verdict import Tolerance
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Placement, Workload
 from topoopt.verify.job.parts import Parts, place, split_problems
 from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, edge_transfers, reductions_of
 from topoopt.verify.laws.findings import ViolationLog, differs, float_array, int_array

@@ -8,7 +8,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.verify.job.parts import Parts, split_problems
 from topoopt.verify.job.traffic import (

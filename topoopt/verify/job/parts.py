@@ -11,8 +11,7 @@ import numpy as np
 
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.strategy import Placement, Strategy
-from topoopt.core.workload import Operator, Split, Workload
+from topoopt.core.workload import Operator, Placement, Split, Strategy, Workload
 from topoopt.verify.laws.findings import ViolationLog, as_int
 
 

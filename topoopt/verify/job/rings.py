@@ -8,8 +8,8 @@ from functools import partial
 from itertools import pairwise
 
 from topoopt.core.arrays import Ints
+from topoopt.core.proofs import Tolerance
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, as_float, as_int
 
 SHARE_TOLERANCE = Tolerance.ROUNDING.relative

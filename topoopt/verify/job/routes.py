@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.proofs import Tolerance
 from topoopt.core.routing import PathTable
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, as_int, float_array, int_array
 
 SHARE_TOLERANCE = Tolerance.ROUNDING.relative

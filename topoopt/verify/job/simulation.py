@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.job import CoOptimisation
 from topoopt.core.plan import Plan
-from topoopt.core.solution import Decides
+from topoopt.core.result import Decides
 from topoopt.verify.job.events import (
     TRANSFER,
     TURN_BYTES,

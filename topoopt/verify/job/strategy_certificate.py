@@ -33,8 +33,7 @@ from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.result import Certificate
-from topoopt.core.strategy import StrategyCase, StrategyCertificate, StrategyCut
-from topoopt.core.workload import Workload
+from topoopt.core.workload import StrategyCase, StrategyCertificate, StrategyCut, Workload
 from topoopt.verify.job.least_times import choices_of
 from topoopt.verify.job.strategy_laws import StrategyLaws, mirrored, strategy_laws
 from topoopt.verify.laws.findings import float_array, int_array

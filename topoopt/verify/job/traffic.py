@@ -8,7 +8,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import Cluster, LocalAllReduce
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
 from topoopt.core.workload import Workload
 from topoopt.verify.job.parts import Parts
 

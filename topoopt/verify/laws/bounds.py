@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.solution import SolutionHead
-from topoopt.core.verdict import Tolerance, beats
+from topoopt.core.proofs import Argument, Bound, Tolerance, beats
+from topoopt.core.result import SolutionHead
 from topoopt.verify.laws.findings import ViolationLog
 
 Derivations = Mapping[Argument, Callable[[], float]]

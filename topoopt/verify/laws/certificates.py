@@ -16,7 +16,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.turning import turned_distances
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
-from topoopt.core.verdict import Tolerance
+from topoopt.core.proofs import Tolerance
 from topoopt.verify.laws.findings import Violation, ViolationLog, int_array
 
 RELATIVE = Tolerance.ROUNDING.relative

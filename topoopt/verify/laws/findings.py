@@ -11,10 +11,10 @@ from typing import Protocol
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.leaving import Left, end_if_left
 from topoopt.core.price_book import PriceBook
-from topoopt.core.solution import UNCHECKED, Decides, LeftOut, SolutionHead, deciding
-from topoopt.core.verdict import Status, StopReason, Tolerance, meets
+from topoopt.core.process import Left, end_if_left
+from topoopt.core.proofs import Status, StopReason, Tolerance, meets
+from topoopt.core.result import UNCHECKED, Decides, LeftOut, SolutionHead, deciding
 
 REPEATS_SHOWN = 20
 """Violations of one code listed one by one; the rest are counted."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.leaving import end_if_left
 from topoopt.core.network import SourceFlow
+from topoopt.core.process import end_if_left
+from topoopt.core.proofs import Tolerance
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.turning import arcs_by_step, seen_from_itself, stepped, steps_of
 
 ROUNDING = Tolerance.ROUNDING.relative

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from topoopt.core.arrays import Bools, Ints
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
 
 _SOURCES = 512
 """Servers searched from at once: enough that rings of thousands take few steps, few enough for the cache."""

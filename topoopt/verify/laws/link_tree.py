@@ -25,7 +25,7 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import InputError
-from topoopt.core.link_tree import LARGEST, MOST_CASES, MOST_CHOICES, MOST_WORK, LinkTree
+from topoopt.core.network import LARGEST_MULTIPLIER, MOST_CASES, MOST_CHOICES, MOST_WORK, LinkTree
 
 _CELLS = 4_000_000
 """Numbers of one step: nodes times multipliers times cases."""
@@ -105,8 +105,8 @@ def parts_of(proof: LinkTree, servers: int) -> tuple[tuple[Ints, ...], Ints, Int
         "an order that does not have every server once": sorted(proof.order.tolist()) != list(range(n)),
     }
     wrong = [text for text, here in faults.items() if here]
-    if not wrong and ((proof.multipliers < 0) | (proof.multipliers > LARGEST)).any():
-        wrong = [f"multipliers below 0 or above {LARGEST}"]
+    if not wrong and ((proof.multipliers < 0) | (proof.multipliers > LARGEST_MULTIPLIER)).any():
+        wrong = [f"multipliers below 0 or above {LARGEST_MULTIPLIER}"]
     if wrong:
         raise InputError(f"tree over the links: {'; '.join(wrong)}")
     place = np.ix_(proof.order, proof.order)

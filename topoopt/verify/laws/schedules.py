@@ -11,8 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.collective import CollectiveOp, CollectiveProblem
-from topoopt.core.group_schedule import METHODS_OF, GroupSchedule
+from topoopt.core.collective import METHODS_OF, CollectiveOp, CollectiveProblem, GroupSchedule
 from topoopt.core.plan import Plan
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.search_settings import AllReduceChoice

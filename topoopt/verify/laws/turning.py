@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
 from topoopt.core.topology import Topology
 
 Dims = tuple[int, ...]

@@ -16,9 +16,9 @@ from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, ShapeOutcome, ShapeVerdict, StrategyShape
 from topoopt.core.parallelism import ParallelStrategy, Recompute
-from topoopt.core.pipeline import PipelineSchedule as S
-from topoopt.core.solution import Decides
-from topoopt.core.verdict import Tolerance, beats
+from topoopt.core.parallelism import PipelineSchedule as S
+from topoopt.core.proofs import Tolerance, beats
+from topoopt.core.result import Decides
 from topoopt.verify.laws.findings import FULL, ViolationLog, differs
 from topoopt.verify.llm_training.costs import (
     Rates,

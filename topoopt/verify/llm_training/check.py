@@ -17,7 +17,10 @@ from topoopt.core.llm_training_plan import (
     POD_CIRCUITS,
     FabricPlan,
     LlmTrainingPlan,
+    PodClaims,
     StrategyShape,
+    pod_claims,
+    pods_certificates,
     rail_bounds_s,
     rails_certificate,
     shape_outcomes,
@@ -25,11 +28,8 @@ from topoopt.core.llm_training_plan import (
 )
 from topoopt.core.llm_training_plan import shapes_of as shapes_of_certificates
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy
-from topoopt.core.pod_circuits import PodClaims, pod_claims, pods_certificates
-from topoopt.core.proofs import Argument
-from topoopt.core.result import Certificate, Result
-from topoopt.core.solution import Decides
-from topoopt.core.verdict import Status, StopReason, Tolerance, beats, meets
+from topoopt.core.proofs import Argument, Status, StopReason, Tolerance, beats, meets
+from topoopt.core.result import Certificate, Decides, Result
 from topoopt.verify.laws.bounds import check_claim, check_stated
 from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings, ViolationLog, check_identity, differs
 from topoopt.verify.llm_training.bounds import (

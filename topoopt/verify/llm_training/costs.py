@@ -13,11 +13,10 @@ from math import comb
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.language_model import LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import LanguageModel, ParallelStrategy, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.parallelism import ParallelStrategy, Recompute
-from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.verify.llm_training.space import BALANCED, BIDIRECTIONAL, Records, beside, even_ends, records_of, row_of
 
 HALF_PRECISION = 2.0

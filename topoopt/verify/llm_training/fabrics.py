@@ -10,15 +10,14 @@ from types import MappingProxyType
 
 import numpy as np
 
+from topoopt.core.arrays import Draws
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.draws import Draws
-from topoopt.core.job_solution import FabricGraph
+from topoopt.core.job import FabricGraph
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import REGIONAL, RING_FAMILIES, FabricPlan, NetworkPlan
 from topoopt.core.llm_training_plan import TrafficFamily as F
-from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
+from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.pipeline import PipelineSchedule
 from topoopt.verify.job.fabrics.asked import RACK, AskedFabric
 from topoopt.verify.job.fabrics.families import dark_fault, fault_of, links_of, unlawful
 from topoopt.verify.laws.findings import ViolationLog, differs

@@ -20,10 +20,10 @@ from itertools import product
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats
-from topoopt.core.leaving import end_if_left
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.core.parallelism import PipelineSchedule as S
+from topoopt.core.process import end_if_left
 from topoopt.verify.llm_training.costs import (
     Rates,
     StageRows,

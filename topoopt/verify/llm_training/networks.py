@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.group_schedule import METHODS_OF, RINGS, GroupSchedule
+from topoopt.core.collective import METHODS_OF, RINGS, GroupSchedule
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     ALLREDUCE_FAMILIES,

@@ -17,11 +17,10 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.dag_topology import CircuitProof, DagTask, DagTopologyProblem, DagTransfer, PathMean, Split, StepPath
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
-from topoopt.core.llm_training_plan import FabricPlan
+from topoopt.core.llm_training_plan import FabricPlan, PodCandidate, PodClaims, PodVerdict
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pod_circuits import PodCandidate, PodClaims, PodVerdict
-from topoopt.core.solution import Decides
-from topoopt.core.verdict import Tolerance
+from topoopt.core.proofs import Tolerance
+from topoopt.core.result import Decides
 from topoopt.verify.dag_topology.boxes import (
     SLACK_ROUNDING,
     BeyondDepthError,

@@ -10,20 +10,24 @@ from functools import cache
 
 import numpy as np
 
+from topoopt.core.arrays import NS_PER_S
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.rail_circuits import RailTimetable
-from topoopt.core.solution import Decides
-from topoopt.core.switched_step import (
+from topoopt.core.result import Decides
+from topoopt.core.switching import (
     EVERY_STAGE,
     FailedFigures,
+    PortUse,
+    RailExchange,
+    RailJob,
+    RailTimetable,
+    StagePorts,
     StragglerFigures,
     SwitchedStep,
     SwitchMode,
+    SwitchSettings,
 )
-from topoopt.core.switching import PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
-from topoopt.core.units import NS_PER_S
 from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs
 from topoopt.verify.llm_training.bounds import within_work
 from topoopt.verify.llm_training.fabrics import rank_positions

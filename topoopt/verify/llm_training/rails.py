@@ -12,11 +12,9 @@ from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import FabricPlan, ShapeOutcome, ShapeVerdict
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.switched_step import Boundary
-from topoopt.core.switching import PortSplit, PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
-from topoopt.core.verdict import Tolerance, beats
+from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
+from topoopt.core.proofs import Tolerance, beats
+from topoopt.core.switching import Boundary, PortSplit, PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
 from topoopt.verify.laws.findings import ViolationLog
 from topoopt.verify.llm_training.bounds import BeyondWorkError, WorkBudget
 from topoopt.verify.llm_training.costs import (

@@ -15,7 +15,7 @@ from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, StrategyShape
 from topoopt.core.parallelism import RANK_ORDERS, LayerDivision, ParallelStrategy, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.pipeline import PipelineSchedule as S
+from topoopt.core.parallelism import PipelineSchedule as S
 
 SCHEDULES, RECOMPUTES = tuple(S), tuple(Recompute)
 BIDIRECTIONAL = (S.DUALPIPE, S.DUALPIPE_V)

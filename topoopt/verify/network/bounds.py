@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.leaving import end_if_left
 from topoopt.core.network import LayerPrices, LengthCertificate, TopologyProblem, TwoLayerMultipliers
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.process import end_if_left
+from topoopt.core.proofs import Argument, Bound, Tolerance
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Tolerance
 
 
 def checked(n: int, d: int, demand: Floats, issues: Mapping[str, bool] | None = None) -> Floats:

@@ -16,14 +16,15 @@ from dataclasses import replace
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.block_tree import BlockTree
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.link_tree import LinkTree
 from topoopt.core.network import (
+    BlockTree,
     EnumerationProof,
     LayerPrices,
+    LinkTree,
     NetworkProblem,
+    RelayCases,
     RobustDesign,
     RoutingPlan,
     RoutingProblem,
@@ -35,11 +36,9 @@ from topoopt.core.network import (
     relay_prices_of,
     single,
 )
-from topoopt.core.proofs import Argument
-from topoopt.core.relay_cases import RelayCases
+from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate, Result
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.checker import Checker, Derivation
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog

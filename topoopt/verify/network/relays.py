@@ -6,9 +6,8 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError
-from topoopt.core.leaving import end_if_left
-from topoopt.core.network import RelayPrices
-from topoopt.core.relay_cases import MOST_CASES, LinkCounts, RelayCases
+from topoopt.core.network import MOST_RELAY_CASES, LinkCounts, RelayCases, RelayPrices
+from topoopt.core.process import end_if_left
 from topoopt.verify.network.bounds import checked, layer_counts, matching_dual, matching_prices
 
 ROUNDING = 1e-9
@@ -212,8 +211,8 @@ def evaluate_cases(n: int, d: int, demand: Floats, certificate: RelayCases) -> f
     """
     splits, prices = certificate.splits.tolist(), certificate.prices
     leaves = sum(i == j for i, j, _ in splits)
-    if leaves != len(prices) or len(splits) != 2 * leaves - 1 or leaves > MOST_CASES:
-        raise InputError(f"cases: {len(splits)} nodes and {len(prices)} sets of prices, at most {MOST_CASES}")
+    if leaves != len(prices) or len(splits) != 2 * leaves - 1 or leaves > MOST_RELAY_CASES:
+        raise InputError(f"cases: {len(splits)} nodes and {len(prices)} sets of prices, at most {MOST_RELAY_CASES}")
     if any(not (0 <= i < n and 0 <= j < n and 0 <= count <= d) for i, j, count in splits):
         raise InputError(f"cases: splits by links of {n} servers of degree {d}")
     left = [LinkCounts.any(n, d)]

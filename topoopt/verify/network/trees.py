@@ -9,12 +9,18 @@ from itertools import combinations_with_replacement, permutations
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.block_tree import DEGREE, LARGEST, MOST_NODES, BlockTree
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.leaving import end_if_left
-from topoopt.core.link_tree import LinkTree
-from topoopt.core.network import EnumerationProof, TopologyProblem
+from topoopt.core.network import (
+    DEGREE,
+    LARGEST_PRICE,
+    MOST_BLOCK_NODES,
+    BlockTree,
+    EnumerationProof,
+    LinkTree,
+    TopologyProblem,
+)
+from topoopt.core.process import end_if_left
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.link_tree import LeafCases, LinkRules, distances, parts_of, proven_by_leaves
@@ -129,7 +135,7 @@ def _refuse(problem: TopologyProblem, proof: BlockTree) -> None:
     before = np.arange(count)
     issues = {
         f"{n} servers, 4 to {MOST_SERVERS} expected": not 4 <= n <= MOST_SERVERS,
-        f"{count} nodes, 1 to {MOST_NODES} expected": not 1 <= count <= MOST_NODES,
+        f"{count} nodes, 1 to {MOST_BLOCK_NODES} expected": not 1 <= count <= MOST_BLOCK_NODES,
         "numbers of the wrong shape": any(entry.shape != (count,) for entry in rows)
         or any(entry.shape != (count, n, n) for entry in tables)
         or proof.heads.shape != (count, DEGREE),
@@ -144,7 +150,9 @@ def _refuse(problem: TopologyProblem, proof: BlockTree) -> None:
             "servers that do not exist": bool((proof.server < -1).any() or (proof.server >= n).any())
             or bool((proof.heads[1:] < 0).any() or (proof.heads >= n).any()),
             "a negative price, relief or bar": any(bool((t < 0).any()) for t in (proof.price, proof.relief, proof.bar)),
-            f"a number above {LARGEST}": any(bool((np.abs(t) > LARGEST).any()) for t in (*tables, proof.bar)),
+            f"a number above {LARGEST_PRICE}": any(
+                bool((np.abs(t) > LARGEST_PRICE).any()) for t in (*tables, proof.bar)
+            ),
         }
         wrong = [text for text, here in issues.items() if here]
     if wrong:

@@ -28,9 +28,8 @@ from topoopt.core.placement import (
     queued_transfers,
     transfers_of,
 )
-from topoopt.core.proofs import Argument
+from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate, Result
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.checker import Checker, Derivation
 from topoopt.verify.laws.findings import CheckDepth, CheckFindings, float_array, int_array
 from topoopt.verify.placement.bounds import latency_bounds, network_shares, order_edges, transfer_ms, work_bound

@@ -39,8 +39,7 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.placement import PlacementProblem, Throughput
-from topoopt.core.proofs import Argument
-from topoopt.core.verdict import Tolerance
+from topoopt.core.proofs import Argument, Tolerance
 from topoopt.verify.placement.bounds import order_edges, transfer_table
 
 BATCH = 1 << 16

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from topoopt.core.arrays import Bools, Int32s, Ints
-from topoopt.core.optical_layer import OpticalLayer, ShardShape
+from topoopt.core.cluster import OpticalLayer, ShardShape
 
 MOST_SETS = 5000
 """Sets of planes compared; with more of them the servers count as one piece."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from topoopt.core.optical_layer import OpticalLayer, Shard, ShardShape
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape
 from topoopt.verify.laws.findings import Violation, ViolationLog, as_float, as_int, int_array
 
 Fibre = tuple[int, int]

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from topoopt.core.arrays import Draws
 from topoopt.core.cluster import LinkSharing
-from topoopt.core.draws import Draws
 from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.price_book import PriceBook
-from topoopt.core.proofs import Argument
-from topoopt.core.result import Result
+from topoopt.core.proofs import Argument, StopReason, Tolerance
+from topoopt.core.result import Decides, Result
 from topoopt.core.shared_cluster import (
     PARTITIONED,
     Contention,
@@ -36,8 +36,6 @@ from topoopt.core.shared_cluster import (
     too_short,
 )
 from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan, strategy_of
-from topoopt.core.solution import Decides
-from topoopt.core.verdict import StopReason, Tolerance
 from topoopt.verify.checker import Checker, Derivation
 from topoopt.verify.job.events import (
     TRANSFER,

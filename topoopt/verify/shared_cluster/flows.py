@@ -21,7 +21,7 @@ from math import inf
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.leaving import end_if_left
+from topoopt.core.process import end_if_left
 from topoopt.verify.job.events import ALLREDUCE, TRANSFER, IterationTasks, SimulatedNetwork
 
 TOGETHER = 1e-11

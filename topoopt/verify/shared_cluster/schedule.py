@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoopt.core.arrays import Bools, Ints
+from topoopt.core.proofs import Tolerance
 from topoopt.core.shared_cluster import ACROSS_GROUPS, PARTITIONED, Fabric, JobTable, QueueOrder, SharedCluster
 from topoopt.core.shared_plan import FabricRun, FabricSchedule, Stays
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.laws.findings import ViolationLog, float_array, int_array
 
 SECONDS = Tolerance.EVENTS.relative

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from math import ceil
 
+from topoopt.core.arrays import Draws
 from topoopt.core.cluster import Cluster
-from topoopt.core.draws import Draws
 from topoopt.core.price_book import PriceBook
 from topoopt.verify.job.events import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork
 from topoopt.verify.job.fabrics.asked import HASHED, RACK, SPREAD, AskedFabric

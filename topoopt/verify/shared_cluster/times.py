@@ -25,10 +25,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Bools, Floats, Ints
 from topoopt.core.job import CoOptimisation
-from topoopt.core.leaving import end_if_left
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.process import end_if_left
+from topoopt.core.proofs import Argument, Bound, Tolerance
+from topoopt.core.result import Decides
 from topoopt.core.shared_cluster import (
     FAT_TREE,
     PARTITIONED,
@@ -42,9 +43,6 @@ from topoopt.core.shared_cluster import (
     TimeBounds,
 )
 from topoopt.core.shared_plan import FabricRun, Stays
-from topoopt.core.solution import Decides
-from topoopt.core.units import BYTES_PER_MS_PER_GBPS
-from topoopt.core.verdict import Tolerance
 from topoopt.verify.job.instance_bounds import instance_bounds
 from topoopt.verify.laws.findings import ViolationLog
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topoopt.core.language_model import LanguageModel
+from topoopt.core.parallelism import LanguageModel
 
 BACKWARD = 2
 """Operations of the backward pass over those of the forward pass."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from topoopt.core.language_model import Experts, LanguageModel, LatentAttention
+from topoopt.core.parallelism import Experts, LanguageModel, LatentAttention
 
 
 def _megatron(name: str, layers: int, hidden: int, heads: int, vocabulary: int = 51200) -> LanguageModel:

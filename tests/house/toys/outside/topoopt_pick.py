@@ -13,18 +13,14 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Len
 
 from topoopt.core.data import STRICT, FileName, SchemaVersion
-from topoopt.core.proofs import Argument
-from topoopt.core.result import Certificate, Result, SearchResult
-from topoopt.core.search_settings import SearchSettings
-from topoopt.core.solution import Objective
-from topoopt.core.stated import Stated
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import Argument, StopReason
+from topoopt.core.result import Certificate, Objective, Result, SearchResult
+from topoopt.core.search_settings import SearchSettings, Stated
 from topoopt.files import codec
-from topoopt.files.canonical import canonical_sha256
-from topoopt.files.documents import Document
+from topoopt.files.documents import Document, canonical_sha256
+from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings
 from topoopt.files.results import ResultFormat
-from topoopt.files.search_section import SearchFile
 from topoopt.formats.exporter import Export, Exporter, ExportOptions
 from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Kind, KindFiles, Method, Solver, pages_of, table

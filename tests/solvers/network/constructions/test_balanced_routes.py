@@ -26,9 +26,8 @@ from solvers.network.constructions import (
 from solvers.network.constructions.assemble import assemble
 from solvers.network.constructions.finder import FinderSettings
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.routing import PathTable
+from topoopt.core.routing import AllReduceDemand, Demand, PathTable
 from topoopt.core.topology import Topology
 from topoopt.simulate.hops import hop_matrix
 

@@ -13,7 +13,7 @@ from solvers.network.constructions.selection import coins_of
 from solvers.network.constructions.totient_perms import hop_table
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
+from topoopt.core.routing import AllReduceDemand, Demand
 
 BOTH = LinkDirection.BIDIRECTIONAL
 

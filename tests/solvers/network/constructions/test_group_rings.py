@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from solvers.network.constructions import circulant_topology, find_topology, group_rings
 from solvers.network.constructions.circulant_cycles import circulant_cycles
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import Demand
 from topoopt.core.errors import InputError
-from topoopt.core.routing import GroupRings
-from topoopt.core.strategy import strided_groups
+from topoopt.core.routing import Demand, GroupRings
 from topoopt.core.topology import Topology
+from topoopt.core.workload import strided_groups
 
 BOTH = LinkDirection.BIDIRECTIONAL
 ONE_WAY = LinkDirection.UNIDIRECTIONAL

@@ -17,8 +17,8 @@ from solvers.network.constructions.degree_split import share_rings, split_degree
 from solvers.network.constructions.estimate import invariant_units
 from solvers.network.constructions.matching import best_matching, best_permutation
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.demand import AllReduceDemand, Demand
 from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.routing import AllReduceDemand, Demand
 from topoopt.core.topology import Topology
 
 BOTH = LinkDirection.BIDIRECTIONAL

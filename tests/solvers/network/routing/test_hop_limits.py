@@ -17,8 +17,8 @@ from scipy.optimize import linprog
 from solvers.network.routing import CONSTRAINED, ROUTING_METHODS, route
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.proofs import StopReason
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import StopReason
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow, check_hops
 

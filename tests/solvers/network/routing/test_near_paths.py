@@ -20,8 +20,8 @@ from solvers.network.routing.proof import RoutingProof
 from tests.solvers.network.routing.test_routing_methods import both_ways, directed, random_case, theta_over_all_paths
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InputError
+from topoopt.core.proofs import Status
 from topoopt.core.topology import Topology
-from topoopt.core.verdict import Status
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
 

@@ -12,8 +12,8 @@ from solvers.network.routing import automatic, route
 from solvers.network.routing.network import network_of
 from solvers.network.routing.translation import translations_of
 from topoopt.core.arrays import Floats
-from topoopt.core.cayley import SemidirectGroup
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.graphs import SemidirectGroup
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow

@@ -15,8 +15,8 @@ from solvers.network.routing.rotation import by_rotation
 from tests.support.circulant_bound import certified_circulant_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.graphs import RingBox
 from topoopt.core.network import SourceFlow
-from topoopt.core.turned_rows import RingBox
 from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.flows import check_flow
 

@@ -32,7 +32,7 @@ from tests.support.hop_proof import hop_proof
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import TopologyProblem
-from topoopt.core.verdict import StopReason
+from topoopt.core.proofs import StopReason
 from topoopt.native import search
 from topoopt.verify.network.bounds import best_topology_bound
 from topoopt.workloads.demand_matrices import demand_matrix

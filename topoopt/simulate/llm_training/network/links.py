@@ -13,14 +13,13 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from topoopt.core.arrays import Floats, Ints
+from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.group_schedule import GroupSchedule
+from topoopt.core.graphs import torus_steps
 from topoopt.core.llm_training import GpuCluster
 from topoopt.core.llm_training_plan import TrafficFamily
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineSchedule
-from topoopt.core.regular_graphs import torus_steps
+from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.routing import PathTable
 
 

@@ -11,12 +11,11 @@ from math import ceil, log2
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.group_schedule import RINGS, GroupSchedule
+from topoopt.core.collective import RINGS, GroupSchedule
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES
 from topoopt.core.llm_training_plan import TrafficFamily as F
-from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.pipeline import PipelineShape, StageCosts
+from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.simulate.llm_training.costs import (
     DENSE,

@@ -10,7 +10,7 @@ import numpy as np
 
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.job_solution import FabricGraph
+from topoopt.core.job import FabricGraph
 from topoopt.verify.job.fabrics.asked import AskedFabric
 from topoopt.verify.laws.hops import hop_counts
 

@@ -14,15 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from topoopt.core.cluster import Cluster
-from topoopt.core.price_book import (
-    FIBRE,
-    NIC,
-    ONE_BY_TWO_SWITCH,
-    PATCH_PANEL_PORT,
-    SWITCH_PORT,
-    TRANSCEIVER,
-    PriceBook,
-)
+from topoopt.core.price_book import FIBRE, NIC, ONE_BY_TWO_SWITCH, PATCH_PANEL_PORT, SWITCH_PORT, TRANSCEIVER, PriceBook
 from topoopt.verify.job.fabrics.asked import RACK, AskedFabric
 
 Counts = Mapping[str, float]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from topoopt.core.units import MIB
+from topoopt.core.arrays import MIB
 from topoopt.files.untrusted import read_text
 from topoopt.formats.importer import Imported, Importer, NameOption, name_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topoopt.core.taskgraph import TaskGraph
+from topoopt.core.workload import TaskGraph
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.time_model import Simulation, TimeModel
 

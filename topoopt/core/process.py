@@ -1,19 +1,21 @@
-"""Ctrl-C, SIGTERM and SIGHUP as a KeyboardInterrupt that is not lost.
-
-Compiled code may swallow what is raised in a function that it calls, or make another error of it. So nothing is raised
-while code that is known to do so, or an import, is under way. Wherever else an interrupt was swallowed, by a finalizer
-or a callback of a solver, it comes again a moment later, until somebody has taken it.
-"""
+"""The running program: signals that end it, work that is abandoned, plug-ins, and the versions of its libraries."""
 
 from __future__ import annotations
 
 import _thread
+import importlib
 import signal
 import sys
 import threading
 import time
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
+from functools import cached_property
+from importlib.metadata import version
 from types import FrameType
+from typing import Generic, TypeVar
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """What asks a run to end; SIGHUP where the system knows it."""
@@ -130,3 +132,98 @@ def _is_under_way() -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
+
+
+class Left(SystemExit):
+    """Raised inside work that was left; handlers of errors do not catch it, and a thread ends by it in silence."""
+
+
+LEFT: ContextVar[threading.Event] = ContextVar("left")
+"""Set for the work of this context once nobody waits for it any more; not there: it is never left."""
+
+
+def end_if_left() -> None:
+    """To be called where work may end: it does if nobody waits for it any more.
+
+    Raises:
+        Left: nobody does.
+    """
+    left = LEFT.get(None)
+    if left is not None and left.is_set():
+        raise Left
+
+
+PlugIn = TypeVar("PlugIn")
+
+
+class PlugInNames(Mapping[str, str]):
+    """Name -> where the plug-in stands: those of the literal table, then those of other packages.
+
+    Parameters
+    ----------
+    table : in the order in which lists name them.
+    group : of entry points, such as `topoopt.kinds`; other packages add plug-ins by it. None: nobody does.
+    """
+
+    def __init__(self, table: Mapping[str, str], group: str | None = None) -> None:
+        self._table = table
+        self._group = group
+
+    @cached_property
+    def _others(self) -> Mapping[str, str]:
+        """Entry points, looked for once, and only where the literal table is not enough."""
+        from importlib.metadata import entry_points
+
+        points = () if self._group is None else entry_points(group=self._group)
+        for point in points:
+            if point.name in self._table:
+                text = f"the entry point {point.value} of {self._group} is left out: {point.name} is a name of topoopt"
+                warnings.warn(text, stacklevel=2)
+        return {point.name: point.value for point in points if point.name not in self._table}
+
+    def __getitem__(self, name: str) -> str:
+        return self._table[name] if name in self._table else self._others[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._table
+        yield from self._others
+
+    def __len__(self) -> int:
+        return len(self._table) + len(self._others)
+
+
+class PlugIns(Mapping[str, PlugIn], Generic[PlugIn]):
+    """Name -> constant of a module, in the order of the table.
+
+    Parameters
+    ----------
+    table : where each stands, as `module:constant`.
+    group : of entry points of other packages.
+    """
+
+    def __init__(self, table: Mapping[str, str], group: str | None = None) -> None:
+        self._names = PlugInNames(table, group)
+
+    def __getitem__(self, name: str) -> PlugIn:
+        module, _, constant = self._names[name].partition(":")
+        plug_in: PlugIn = getattr(importlib.import_module(module), constant)
+        return plug_in
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+PACKAGES = ("topoopt", "numpy", "scipy", "networkx", "highspy", "ortools")
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """(name, version) of Python and the packages, in this order."""
+    return (("python", sys.version.split()[0]), *((name, version(name)) for name in PACKAGES))
+
+
+def versions_text() -> str:
+    """The same in one line."""
+    return ", ".join(f"{name} {version}" for name, version in versions())

@@ -1,0 +1,458 @@
+"""Directed graphs that arithmetic on the numbers of servers makes, their symmetry, and which servers reach which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.cluster import LinkDirection
+
+
+def strongly_connected(n: int, arcs: Int32s | Ints) -> bool:
+    """Whether a directed path leads from every node to every other.
+
+    Args:
+        n: nodes 0..n-1.
+        arcs: int[m, 2], rows (tail, head).
+    """
+    return unreachable_pair(n, arcs) is None
+
+
+def unreachable_pair(n: int, arcs: Int32s | Ints) -> tuple[int, int] | None:
+    """An ordered pair without a path from the first to the second, None if there is none such; arguments as above."""
+    for rows, backwards in ((arcs, False), (arcs[:, ::-1], True)):
+        missing = np.flatnonzero(found_from(n, rows)[1] < 0)
+        if len(missing):
+            return (int(missing[0]), 0) if backwards else (0, int(missing[0]))
+    return None
+
+
+def found_from(n: int, arcs: Int32s | Ints, source: int = 0) -> tuple[Ints, Ints]:
+    """A breadth-first search.
+
+    Args:
+        n: nodes 0..n-1.
+        arcs: int[m, 2], rows (tail, head); those of a tail are looked at in their order.
+        source: where it begins.
+
+    Returns:
+        The nodes reached, int64, in the order in which they are found, the source first; int64[n], hops to every node,
+        -1 where there is no path.
+    """
+    ends = arcs[np.argsort(arcs[:, 0], kind="stable"), 1].tolist()
+    first = np.concatenate(([0], np.cumsum(np.bincount(arcs[:, 0], minlength=n)))).tolist()
+    hops = [-1] * n
+    hops[source] = 0
+    found = [source]
+    for node in found:
+        for end in ends[first[node] : first[node + 1]]:
+            if hops[end] < 0:
+                hops[end] = hops[node] + 1
+                found.append(end)
+    return np.array(found, dtype=np.int64), np.array(hops, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class RingBox:
+    """The translations of a box of rings, a group: each has the number of the server that it takes server 0 to.
+
+    Attributes:
+        dims: size of each dimension.
+    """
+
+    dims: tuple[int, ...]
+
+    @property
+    def servers(self) -> int:
+        """How many places, and translations."""
+        return math.prod(self.dims)
+
+    @cached_property
+    def _strides(self) -> list[int]:
+        return [math.prod(self.dims[k + 1 :]) for k in range(len(self.dims))]
+
+    def products(self, left: Ints, right: Ints | np.int64) -> Ints:
+        """int64: translations of one array after those of another."""
+        parts = zip(self.dims, self._strides, strict=True)
+        return np.asarray(sum((left // s + right // s) % d * s for d, s in parts), dtype=np.int64)
+
+    def inverses(self, elements: Ints) -> Ints:
+        """int64: the translations back."""
+        parts = zip(self.dims, self._strides, strict=True)
+        return np.asarray(sum(-(elements // s) % d * s for d, s in parts), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """How arcs that look the same from every place of a box turn.
+
+    Attributes:
+        box: of the servers.
+        tail: int64[m].
+        step: int64[m], place of the step of each arc among all steps.
+        arc: int64[steps, n], the arc with a step and a tail.
+    """
+
+    box: RingBox
+    tail: Ints
+    step: Ints
+    arc: Ints
+
+    def rows(self, row: Floats) -> Iterator[Floats]:
+        """float64[m] of every source: what it sends where source 0 sends `row`, seen from itself."""
+        n = self.box.servers
+        values, begin, everyone = row[self.arc].ravel(), n * self.step, np.arange(n)
+        for back in self.box.inverses(everyone):
+            yield values[begin + self.box.products(everyone, back)[self.tail]]
+
+    def load(self, row: Floats) -> Floats:
+        """float64[m]: the sum of the rows of all sources."""
+        return np.asarray(row[self.arc].sum(axis=1)[self.step])
+
+
+def turns_of(arcs: Int32s | Ints, servers: int, dims: tuple[int, ...] = ()) -> Turns | None:
+    """None where some server has other arcs than server 0, seen from itself.
+
+    Args:
+        arcs: [m, 2], tails and heads, all different and in range.
+        dims: of the box, as many places as servers; none: the ring of all.
+    """
+    box = RingBox(dims or (servers,))
+    tail, head = arcs.astype(np.int64).T
+    steps, place, counts = np.unique(box.products(box.inverses(tail), head), return_inverse=True, return_counts=True)
+    if not len(steps) or (counts != servers).any():
+        return None
+    table = np.empty((len(steps), servers), dtype=np.int64)
+    table[place, tail] = np.arange(len(arcs))
+    return Turns(box, tail, place, table)
+
+
+_MOST_LINKS = 64
+"""Out of a server; each dimension of a torus takes two."""
+
+_MOST_TRIES = 200
+"""Sizes of dimensions tried: most networks that are no box fail at all sizes of the last one."""
+
+
+def boxes_of(servers: int, tail: Ints, head: Ints) -> Iterator[RingBox]:
+    """Boxes of two dimensions and more whose translations keep arcs, large last dimensions first.
+
+    Args:
+        tail, head: int64[m], sorted by tail.
+    """
+    degree = len(tail) // servers
+    if not degree or degree > _MOST_LINKS or not np.array_equal(tail, np.repeat(np.arange(servers), degree)):
+        return
+    tries = iter(range(_MOST_TRIES))
+    waiting: list[tuple[int, ...]] = [()]
+    while waiting:
+        dims = waiting.pop()
+        left = servers // RingBox(dims).servers
+        if left == 1:
+            yield RingBox(dims)
+            continue
+        sizes = [size for size in range(2, left + 1) if left % size == 0 and (dims or size < servers)]
+        for size in sizes:  # the largest one is tried on first
+            if next(tries, None) is None:
+                return
+            longer = (size, *dims)
+            if _kept(RingBox(longer), tail, head, degree):
+                waiting.append(longer)
+
+
+def _kept(inner: RingBox, tail: Ints, head: Ints, degree: int) -> bool:
+    """Whether every server has the same arcs, seen from itself, as far as the inner dimensions tell."""
+    n = inner.servers
+    steps = np.sort(inner.products(inner.inverses(tail % n), head % n).reshape(-1, degree), axis=1)
+    return bool((steps == steps[0]).all())
+
+
+UNDECIDED_MOORE_DEGREE = 57
+"""The one degree for which nobody knows whether a Moore graph of diameter 2 exists."""
+
+
+@dataclass(frozen=True)
+class MooreBound:
+    """What no network of so many servers and links betters: diameter, and sum of distances from a server."""
+
+    diameter: int
+    distances: int
+
+
+def moore_bound(servers: int, degree: int, links: LinkDirection) -> MooreBound:
+    """The Moore bound.
+
+    Within k hops a server reaches d + d^2 + ... + d^k others at most over single fibres, and
+    d + d (d - 1) + ... + d (d - 1)^(k-1) over fibre pairs, as one of the d links leads back. The networks that would
+    reach just so many within a diameter of 2 or more are known not to exist, but for one-way and two-way rings, and
+    fibre pairs of diameter 2 with degree 3, 7 and perhaps 57 (Bridges and Toueg 1980; Hoffman and Singleton 1960;
+    Bannai and Ito 1973; Damerell 1973): there the diameter is one more.
+
+    Raises:
+        ValueError: this degree cannot connect so many servers.
+    """
+    spread = degree if links is LinkDirection.UNIDIRECTIONAL else degree - 1
+    left, layer, hops, total = servers - 1, degree, 0, 0
+    while left > 0:
+        hops += 1
+        reached = min(left, layer)
+        if reached <= 0:
+            raise ValueError(f"{degree} links a server cannot connect {servers} servers")
+        total += hops * reached
+        left -= reached
+        if left == 0 and reached == layer and hops > 1 and spread > 1:
+            known = hops == 2 and degree in (3, 7, UNDECIDED_MOORE_DEGREE)
+            if links is LinkDirection.UNIDIRECTIONAL or not known:
+                return MooreBound(hops + 1, total)
+        layer *= spread
+    return MooreBound(hops, total)
+
+
+def torus_steps(dims: tuple[int, ...], *, twisted: bool = False) -> Ints:
+    """int64[axes, n]: the server one step on along each axis of a torus; the last axis is numbered fastest.
+
+    Twisted (Camara et al., IEEE TPDS 2010, for n x 2n, n x n x 2n and n x 2n x 2n): wrapping round a shortest axis also
+    goes half the way along every longest one, which evens out the distances. Without a shorter axis nothing changes.
+    """
+    place = np.indices(dims).reshape(len(dims), -1)
+    steps = np.empty((len(dims), math.prod(dims)), dtype=np.int64)
+    shortest, longest = min(dims), max(dims)
+    for axis, size in enumerate(dims):
+        after = place.copy()
+        after[axis] = (after[axis] + 1) % size
+        if twisted and size == shortest < longest:
+            wraps = place[axis] == size - 1
+            for other, length in enumerate(dims):
+                if length == longest:
+                    after[other, wraps] = (after[other, wraps] + length // 2) % length
+        steps[axis] = np.ravel_multi_index(tuple(after), dims)
+    return steps
+
+
+def mesh_arcs(dims: tuple[int, ...]) -> Ints:
+    """int64[m, 2]: neighbours along the axes of a grid without wrap-around, both ways; the last axis runs fastest."""
+    place = np.arange(math.prod(dims), dtype=np.int64).reshape(dims)
+    parts = []
+    for axis, size in enumerate(dims):
+        low, high = (np.take(place, range(begin, begin + size - 1), axis).ravel() for begin in (0, 1))
+        parts += [np.column_stack((low, high)), np.column_stack((high, low))]
+    return np.concatenate(parts)
+
+
+def kautz_arcs(servers: int, degree: int, *, joined: bool = True) -> Ints:
+    """int64[m, 2]: arcs i -> -(d i + a) modulo n, a = 1..d (Imase and Itoh 1981), none of a server to itself; d < n.
+
+    Where n is no multiple of d + 1 the rule gives some servers an arc to themselves, led elsewhere or dropped
+    (`without_loops`).
+    """
+    tail = np.repeat(np.arange(servers, dtype=np.int64), degree)
+    head = (-(degree * tail) - np.tile(np.arange(1, degree + 1, dtype=np.int64), servers)) % servers
+    return without_loops(tail, head, joined=joined)
+
+
+def de_bruijn_arcs(servers: int, degree: int, *, joined: bool = True) -> Ints:
+    """int64[m, 2]: arcs i -> d i + a modulo n, a = 0..d-1 (Reddy, Pradhan and Kuhl 1980), loops as above; d < n."""
+    tail = np.repeat(np.arange(servers, dtype=np.int64), degree)
+    head = (degree * tail + np.tile(np.arange(degree, dtype=np.int64), servers)) % servers
+    return without_loops(tail, head, joined=joined)
+
+
+def without_loops(tail: Ints, head: Ints, *, joined: bool) -> Ints:
+    """int64[m, 2]: arcs of which at most one of each server leads to itself, without these.
+
+    Joined: they are led round a ring of just these servers instead, or, if there is but one, exchanged with another
+    arc, so that every degree stays. Otherwise they are dropped.
+    """
+    loops = np.flatnonzero(tail == head)
+    if not joined:
+        return np.delete(np.column_stack((tail, head)), loops, axis=0)
+    head[loops] = np.roll(tail[loops], -1)
+    if len(loops) == 1:
+        alone = tail[loops[0]]
+        other = np.flatnonzero((tail != alone) & (head != alone))[0]
+        head[[loops[0], other]] = head[[other, loops[0]]]
+    return np.column_stack((tail, head))
+
+
+@dataclass(frozen=True)
+class SemidirectGroup:
+    """Z_m x| Z_k by the multiplication with `twist`.
+
+    Raises:
+        ValueError: twist^order is not 1 modulo the modulus.
+    """
+
+    modulus: int
+    order: int
+    twist: int
+
+    def __post_init__(self) -> None:
+        if self.modulus < 1 or self.order < 1:
+            raise ValueError(f"a group of {self.modulus} x {self.order} elements")
+        if pow(self.twist, self.order, self.modulus) != 1 % self.modulus:
+            raise ValueError(f"{self.twist}^{self.order} is not 1 modulo {self.modulus}")
+
+    @property
+    def elements(self) -> int:
+        """How many."""
+        return self.modulus * self.order
+
+    @cached_property
+    def powers(self) -> Ints:
+        """int64[k], of the twist modulo m."""
+        return np.array([pow(self.twist, b, self.modulus) for b in range(self.order)], dtype=np.int64)
+
+    def products(self, left: Ints, right: Ints | np.int64) -> Ints:
+        """int64: elements of one array times those of another."""
+        a, b = np.divmod(left, self.order)
+        c, e = np.divmod(right, self.order)
+        return np.asarray((a + self.powers[b] * c) % self.modulus * self.order + (b + e) % self.order, dtype=np.int64)
+
+    def inverse(self, element: int) -> int:
+        """What an element makes the identity with."""
+        return int(self.inverses(np.array(element)))
+
+    def inverses(self, elements: Ints) -> Ints:
+        """int64: the same of each."""
+        a, b = np.divmod(elements, self.order)
+        back = -b % self.order
+        return np.asarray(-self.powers[back] * a % self.modulus * self.order + back, dtype=np.int64)
+
+    def arcs(self, generators: Sequence[int]) -> Ints:
+        """int64[n d, 2]: x -> x s, by generators, then by x."""
+        start = np.arange(self.elements, dtype=np.int64)
+        return np.concatenate([np.column_stack((start, self.products(start, np.int64(s)))) for s in generators])
+
+
+def haar_arcs(group: SemidirectGroup, generators: Sequence[int]) -> Ints:
+    """int64[2 n d, 2]: arcs both ways of the Haar graph: x of one side and x s of the other, two servers an element.
+
+    The number of an element is that of its server of the first side, and n more that of the other (Hladnik, Marusic,
+    Pisanski, Cyclic Haar graphs, Discrete Mathematics 244, 2002; over groups that do not commute as bi-Cayley graphs).
+    """
+    pairs = group.arcs(generators) + np.array([0, group.elements])
+    return np.concatenate((pairs, pairs[:, ::-1]))
+
+
+def semidirect_groups(elements: int) -> list[SemidirectGroup]:
+    """All groups Z_m x| Z_k of a size, larger m first, but those that a power of another's twist stands for.
+
+    m = 1 is left out: Z_1 x| Z_n is Z_n x| Z_1.
+    """
+    found = []
+    for order in (k for k in range(1, elements) if elements % k == 0):
+        modulus = elements // order
+        units = [r for r in range(1, modulus) if math.gcd(r, modulus) == 1 and pow(r, order, modulus) == 1]
+        steps = [j for j in range(1, order + 1) if math.gcd(j, order) == 1]
+        twists = sorted({min(pow(r, j, modulus) for j in steps) for r in units})
+        found += [SemidirectGroup(modulus, order, twist) for twist in twists]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class UnitGraph:
+    """Servers, and unit arcs int64[m, 2]; loops are not allowed."""
+
+    servers: int
+    arcs: Ints
+
+
+def line_digraph(graph: UnitGraph) -> UnitGraph:
+    """Links become servers, numbered by (tail, head); (u, v) is linked to every (v, w).
+
+    Of a network of degree d with n servers: n d servers of degree d, one step more.
+    """
+    order = np.lexsort((graph.arcs[:, 1], graph.arcs[:, 0]))
+    tails, heads = graph.arcs[order].T
+    first = np.searchsorted(tails, np.arange(graph.servers + 1))
+    out = np.diff(first)[heads]
+    inside = np.arange(out.sum()) - np.repeat(np.cumsum(out) - out, out)
+    start = np.repeat(np.arange(len(tails), dtype=np.int64), out)
+    return UnitGraph(len(tails), np.column_stack((start, np.repeat(first[heads], out) + inside)).astype(np.int64))
+
+
+def copied(graph: UnitGraph, copies: int) -> UnitGraph:
+    """Server u in so many copies, u * copies to u * copies + copies - 1; u -> v links all copies of u to all of v."""
+    one, other = (part.ravel() for part in np.indices((copies, copies)))
+    rows = (graph.arcs[:, None, :] * copies + np.column_stack((one, other))).reshape(-1, 2)
+    return UnitGraph(graph.servers * copies, rows)
+
+
+def cartesian_product(left: UnitGraph, right: UnitGraph) -> UnitGraph:
+    """Server (a, b) has the number a * n_right + b; linked where one of both moves along a link of its network."""
+    across = np.arange(right.servers)[:, None, None]
+    down = np.arange(left.servers)[:, None, None]
+    first = (left.arcs * right.servers + across).reshape(-1, 2)
+    second = (right.arcs + down * right.servers).reshape(-1, 2)
+    return UnitGraph(left.servers * right.servers, np.concatenate((first, second)))
+
+
+def fat_tree_arity(servers: int) -> int:
+    """Smallest even k with k^3 / 4 >= servers."""
+    k = 2
+    while k**3 < 4 * servers:
+        k += 2
+    return k
+
+
+@dataclass(frozen=True)
+class FatTreeCount:
+    """A k-ary fat-tree of which only the racks and pods in use are built.
+
+    Attributes:
+        arity: k, ports of a switch.
+        racks, aggregations, cores: switches of each tier.
+        host_cables, rack_cables, core_cables: server to rack, rack to aggregation, aggregation to core.
+        rack_uplinks, aggregation_uplinks: of one switch.
+    """
+
+    arity: int
+    racks: int
+    aggregations: int
+    cores: int
+    host_cables: int
+    rack_cables: int
+    core_cables: int
+    rack_uplinks: int
+    aggregation_uplinks: int
+
+    @property
+    def switches(self) -> int:
+        """Of all tiers."""
+        return self.racks + self.aggregations + self.cores
+
+
+def fat_tree_count(servers: int, rack_ratio: float = 1.0, aggregation_ratio: float = 1.0) -> FatTreeCount:
+    """Servers fill racks of k/2 and pods of k/2 racks, in order.
+
+    A rack switch has ceil(k/2 / rack_ratio) uplinks, one to each aggregation switch of its pod; an aggregation switch
+    has ceil(k/2 / aggregation_ratio), each to a core of its own; core switch (a, i) joins aggregation switch a of all
+    pods. A single rack needs nothing above it, a single pod no core.
+
+    Args:
+        servers: n.
+        rack_ratio, aggregation_ratio: downlinks over uplinks, at least 1; rounded down to what whole links allow.
+    """
+    k = fat_tree_arity(servers)
+    half = k // 2
+    racks = -(-servers // half)
+    pods = -(-racks // half)
+    rack_uplinks = math.ceil(half / rack_ratio - 1e-9) if racks > 1 else 0
+    aggregations = pods * rack_uplinks
+    aggregation_uplinks = math.ceil(half / aggregation_ratio - 1e-9) if pods > 1 else 0
+    return FatTreeCount(
+        arity=k,
+        racks=racks,
+        aggregations=aggregations,
+        cores=rack_uplinks * aggregation_uplinks,
+        host_cables=servers,
+        rack_cables=racks * rack_uplinks,
+        core_cables=aggregations * aggregation_uplinks,
+        rack_uplinks=rack_uplinks,
+        aggregation_uplinks=aggregation_uplinks,
+    )
