@@ -1,4 +1,13 @@
-"""The cluster: servers with interfaces, the optical switches above them, and the settings of its hosts."""
+"""The cluster: servers with interfaces, the optical switches above them, and the settings of its hosts.
+
+Interface j of every server is patched to plane j. A plane has as many optical switches as its ports require; a circuit
+joins two ports of one switch, so servers of different switches of a plane cannot be joined in that plane. Arrays are
+never changed once they are in one of these types: what is derived from them is kept.
+
+Rates of hosts are whole bit/s, so that what is written into a host is what was compared. Links join either through a
+switch that all hosts share (one subnet a switch) or two hosts directly (one subnet a cable); nothing here depends on
+which.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Collectives: what every rank holds before and after, schedules that bring it about, and bounds on their time."""
+"""Collectives: what every rank holds before and after, schedules that bring it about, and bounds on their time.
+
+A program of chunks orders actions on cells of memory. A message is a cell too: one action fills it, another empties it.
+So one executor serves the schedules of all formats.
+"""
 
 from __future__ import annotations
 

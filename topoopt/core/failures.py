@@ -1,4 +1,9 @@
-"""Failures of links, servers and planes: what they do to a job, and how much of a plan outlasts days."""
+"""Failures of links, servers and planes: what they do to a job, and how much of a plan outlasts days.
+
+What fails: links (a bidirectional link is a fibre pair and loses both directions, a unidirectional one its only arc),
+servers, and planes (TopoOpt, NSDI'23: one optical switch joins interface j of all servers, so that each server loses
+one interface, the arcs of one row of `Topology.switches`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,19 @@
-"""Directed graphs that arithmetic on the numbers of servers makes, their symmetry, and which servers reach which."""
+"""Directed graphs that arithmetic on the numbers of servers makes, their symmetry, and which servers reach which.
+
+Readers and the first step of every search ask which servers reach which; SciPy would answer, but takes longer to load
+than all of these questions take to answer.
+
+In a symmetric network, servers are the places of a box whose dimensions are rings, numbered with the last dimension
+fastest, as a torus has them. One dimension is the ring of all servers: what looks the same from its every place is a
+circulant.
+
+In a semidirect product Z_m x| Z_k, element (a, b), a < m, b < k, has the number k a + b, and (a, b)(c, e) = (a + r^b c
+mod m, b + e mod k) where r^k = 1 mod m. Links lead from x to x s for every generator s. With k = 1 these are
+circulants.
+
+A network to be expanded is its number of servers and int64[m, 2] unit arcs (tail, head); repeated rows are parallel
+links.
+"""
 
 from __future__ import annotations
 

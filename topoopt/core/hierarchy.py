@@ -1,4 +1,10 @@
-"""Hierarchical networks: bandwidth is chosen for each dimension of a grid of NPUs, for workloads of collectives."""
+"""Hierarchical networks: bandwidth is chosen for each dimension of a grid of NPUs, for workloads of collectives.
+
+Times are nanoseconds and sizes bytes, so that bytes / (GB/s) is nanoseconds (1 GB/s = 10^9 bytes/s).
+
+Bandwidth is in GB/s (10^9 bytes/s) per NPU and dimension, cost in US dollars. The model is LIBRA's (Won et al.): ring,
+direct and halving-doubling collectives move the same bytes on their blocks, so a block matters for the price only.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """A plan to train a language model holds strategies, networks, circuits between pods, and proofs that no plan is
 faster.
+
+A plan holds decisions alone: strategies, links, rings, routes, places of ranks, ports and circuits. Rates, seconds and
+bytes follow from a plan and its problem.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Network problems without a job: a demand is routed, or the topology is designed as well; trees prove bounds."""
+"""Network problems without a job: a demand is routed, or the topology is designed as well; trees prove bounds.
+
+Demand is float64[n, n] in units of the capacity of one link; theta is the largest link utilisation of a routing (to be
+minimised), lambda = 1/theta the largest common factor by which all demand can be scaled (concurrent flow). Of several
+demands, float64[k, n, n], one is there at a time, and the largest theta of all counts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A price book states what parts of a network cost and draw; a bill lists the parts of one network."""
+"""A price book states what parts of a network cost and draw; a bill lists the parts of one network.
+
+Transceivers, NICs and ports of electrical switches are priced by rate, all at the same rates. Between two listed rates
+a price is interpolated. A faster link is a multiple of links of the fastest listed rate, side by side, with all their
+parts (TopoOpt, NSDI'23, prices of higher rates); nothing slower than the slowest listed rate can be bought.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""The running program: signals that end it, work that is abandoned, plug-ins, and the versions of its libraries."""
+"""The running program: signals that end it, work that is abandoned, plug-ins, and the versions of its libraries.
+
+Compiled code may swallow what is raised in a function that it calls, or make another error of it. So nothing is raised
+while code that is known to do so, or an import, is under way. Wherever else an interrupt was swallowed, by a finalizer
+or a callback of a solver, it comes again a moment later, until somebody has taken it.
+
+Abandoned work takes the interpreter away from what comes after it until it ends, so work of more than a few hundredths
+of a second asks at every turn of its loop whether somebody still waits. The question costs a tenth of a microsecond.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +21,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import cached_property
-from importlib.metadata import version
 from types import FrameType
 from typing import Generic, TypeVar
 
@@ -221,6 +228,8 @@ PACKAGES = ("topoopt", "numpy", "scipy", "networkx", "highspy", "ortools")
 
 def versions() -> tuple[tuple[str, str], ...]:
     """(name, version) of Python and the packages, in this order."""
+    from importlib.metadata import version
+
     return (("python", sys.version.split()[0]), *((name, version(name)) for name in PACKAGES))
 
 

@@ -1,4 +1,13 @@
-"""Bounds on an objective, the arguments that they rest on, and the status of a result with its bound."""
+"""Bounds on an objective, the arguments that they rest on, and the status of a result with its bound.
+
+An argument is verified if the checker derives the bound from it again, from the instance and what stands in the file of
+the solution; each kind has a table of those it does (`topoopt/verify/<kind>/arguments.py`). What the checker has no
+derivation for rests on the word of whoever ran the search: it is claimed, and proves nothing.
+
+What we know of a result and why the run that made it stopped are two separate things. Whatever holds a value against a
+bound, the assembly of a solution, its checker or a comparison of runs, takes its tolerance from the table in this
+module.
+"""
 
 from __future__ import annotations
 

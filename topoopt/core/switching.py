@@ -1,5 +1,9 @@
 """Circuits that change inside an iteration: optical devices, ports of GPUs, phases of rails, and the delays they
 cause.
+
+Rail r joins GPU r of all servers through one optical circuit switch (Opus, arXiv:2602.12521). A circuit takes a port at
+both ends and carries its rate in each direction. Replicas run in step, so one GPU of each stage stands for all: what
+its ports serve is the state of the stage.
 """
 
 from __future__ import annotations

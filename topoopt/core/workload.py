@@ -1,4 +1,20 @@
-"""A training job is a graph of operators; a strategy splits and places them, and one iteration becomes tasks."""
+"""A training job is a graph of operators; a strategy splits and places them, and one iteration becomes tasks.
+
+Every operator produces one output tensor of `samples x output_elements` elements. A split cuts it into
+`sample_ways x channel_ways x reduce_ways` parts, part index ``(a * channel_ways + b) * reduce_ways + e``:
+
+* part (a, b, e) computes samples [a N/s, (a+1) N/s) and output channels [b C/c, (b+1) C/c);
+* with `reduce_ways` r > 1 an operator that mixes channels reads only input channels [e I/r, (e+1) I/r) and yields a
+  partial sum of its region;
+* an operator that `mixes_channels` (dense, attention, ...) otherwise reads all channels of its samples, one that does
+  not (elementwise) reads just the channels it writes;
+* each part holds 1/(c r) of every weight; the s parts with equal (b, e) share it and all-reduce its gradient.
+
+Backward transfers mirror the forward ones (FlexNet, TopoOpt artifact).
+
+An operator in P parts at `offset` o occupies servers o + i n/P, i = 0..P-1 (strided placement, as in FlexNet), so P
+divides n and every AllReduce group is a coset of a subgroup of Z_n.
+"""
 
 from __future__ import annotations
 

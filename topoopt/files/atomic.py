@@ -1,4 +1,8 @@
-"""Files are written whole or not at all, and nothing is replaced by accident; tables and plots are such files."""
+"""Files are written whole or not at all, and nothing is replaced by accident; tables and plots are such files.
+
+Who writes holds a lock on the temporary file; one that nobody holds was left by a process that was killed, and is
+removed by the next that writes the same thing.
+"""
 
 from __future__ import annotations
 

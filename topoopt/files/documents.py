@@ -1,4 +1,10 @@
-"""YAML and JSON files of unknown origin become plain data whose lines are known, within bounds."""
+"""YAML and JSON files of unknown origin become plain data whose lines are known, within bounds.
+
+Only mappings with text keys, lists, text, numbers, booleans and null come out. Size, nesting and number of values are
+bounded before they take memory; YAML anchors, aliases and tags, duplicate keys, NaN and infinity are refused. YAML data
+are built from the parser's events, because the constructor of the library resolves aliases, recurses, and drops the
+lines that messages need.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Field types and parts of files: strict, bounded, every number finite; the section `search` is one."""
+"""Field types and parts of files: strict, bounded, every number finite; the section `search` is one.
+
+A value of core goes into a model as it is (`Model.model_validate(value)`), and `build` makes it again of what a file
+states. Fields of the same name hold the same thing; a part that is to look different in the file overrides
+`attributes` and `arguments`. The annotated types here are lists in the file, and tuples, arrays or objects of core once
+read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Parts of the instance file of a job: its fabric, operators in order, measured profiles, and how they are written."""
+"""Parts of the instance file of a job: its fabric, operators in order, measured profiles, and how they are written.
+
+A profile is ``{batch_size, ngpus, measurements: [{name, pc_str, fw_time, bw_time, mem_req}]}``; `ngpus` counts
+servers, times are ms, memory is bytes on one GPU. `pc_str` is ``<dims>-<ways of each dimension>``, sample dimension
+last. The files are untrusted: sizes are bounded and every fault is listed.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,16 @@
-"""A reader uses, notes or refuses each field of a file, so that none is dropped without a word."""
+"""A reader uses, notes or refuses each field of a file, so that none is dropped without a word.
+
+A table beside each reader says so field by field. A field is the way to it: `gpus[].id` in mappings and lists, `*` for
+any key, `gpu[].@id` for an attribute of the XML elements `gpu`. A field that is not in the table is refused, or, where
+the table has a row `any other` that says so, noted.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as PathPathlib
+from pathlib import Path as FilePath
 from typing import Any, Literal, TypeVar
 from xml.etree.ElementTree import Element
 
@@ -186,7 +191,7 @@ class FieldLog:
 
     def __init__(self, fields: Fields, file: str) -> None:
         self.file = file
-        self.name = PathPathlib(file).name
+        self.name = FilePath(file).name
         self.problems: list[Problem] = []
         self._fields = fields
         self._seen: set[tuple[str, str]] = set()

@@ -1,4 +1,8 @@
-"""Result files, format 3: head, instance with the files that it names, plan and certificates."""
+"""Result files, format 3: head, instance with the files that it names, plan and certificates.
+
+The key `files` of an instance maps the name of a file, as the instance names it, to its content: compressed by zlib,
+written in base64. `topoopt solve` fills it in the instance that a solution carries.
+"""
 
 from __future__ import annotations
 

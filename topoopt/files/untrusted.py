@@ -1,4 +1,10 @@
-"""Files of unknown origin are opened here alone, with bounds on size; so are the instances of the package."""
+"""Files of unknown origin are opened here alone, with bounds on size; so are the instances of the package.
+
+A named pipe would be waited for, a device read without end, a packed array unpacked beyond all memory, and parsers made
+by others fail each in its own way. Here the first two are refused, the third is known before it is unpacked, and
+whatever a parser raises becomes one `InputError` with the name of the file. How long a parser takes is bounded by the
+size and the number of values that its caller admits.
+"""
 
 from __future__ import annotations
 
