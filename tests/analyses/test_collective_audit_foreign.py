@@ -12,8 +12,8 @@ from tests.analyses.test_collective_audit import audited, laws
 from tests.support import written_schedules as written
 from tests.support.paths import SHARED_DATA
 from topoopt.formats.chakra.collective_read import read_schedule as read_traces
-from topoopt.formats.msccl.schedule import read_schedule as read_algorithm
-from topoopt.formats.schedules.reader import ScheduleOptions
+from topoopt.formats.msccl import read_schedule as read_algorithm
+from topoopt.formats.schedules import ScheduleOptions
 
 CHAKRA = SHARED_DATA / "chakra"
 RING = CHAKRA / "custom_ring_allreduce_8npus_1MB"

@@ -13,8 +13,7 @@ from tests.support import written_schedules as written
 from tests.support.cli_cases import run
 from tests.support.written_schedules import WrittenBlock
 from topoopt.core.errors import InputError
-from topoopt.formats.schedules.reader import ScheduleOptions
-from topoopt.formats.schedules.table import SCHEDULES
+from topoopt.formats.schedules import SCHEDULES, ScheduleOptions
 
 
 def exchange(first: list[Any], second: list[Any]) -> list[list[WrittenBlock]]:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.cli_cases import refusals, run
 from tests.support.paths import INSTANCES
 from topoopt.verify.failures.outage_units import copies_up, servers_exchanged
-from topoopt.workloads.server_outages import TRACE_DAYS, TRACE_SERVERS, server_outages
+from topoopt.workloads.cluster_draws import TRACE_DAYS, TRACE_SERVERS, server_outages
 
 DAYS = ("resilience", "--days", 349)
 CASE = """

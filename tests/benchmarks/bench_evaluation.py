@@ -19,7 +19,7 @@ from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
 from topoopt.core.workload import Workload, strided_groups
 from topoopt.files.job_document import read_profile
-from topoopt.formats.flexnet.import_profile import workload_from_profile
+from topoopt.formats.flexnet.importer import workload_from_profile
 from topoopt.native import jobs
 from topoopt.simulate.lower import build_task_graph, strategy_arrays
 from topoopt.simulate.network import NetworkArrays, network_arrays

@@ -28,7 +28,7 @@ from topoopt.core.hierarchy import (
     Loop,
 )
 from topoopt.files.documents import Document
-from topoopt.formats.libra.read import libra_document
+from topoopt.formats.libra import libra_document
 from topoopt.kinds.hierarchy.read import resolve
 from topoopt.kinds.instance_file import read_instance
 

@@ -17,7 +17,7 @@ from topoopt.simulate.llm_training.costs import GroupRates
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
 from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts
 from topoopt.simulate.pipeline import pipeline_time
-from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
+from topoopt.workloads.language_models import LANGUAGE_MODELS
 
 COUNT = 4000
 """Strategies evaluated at once: columns that stay in the cache."""

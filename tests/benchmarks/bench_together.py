@@ -15,7 +15,7 @@ from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.figures import FlowTimes, fabric_options
 from topoopt.simulate.cluster.together import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
-from topoopt.workloads.jobs_at_once import draw_jobs
+from topoopt.workloads.cluster_draws import draw_jobs
 
 INSTANCE = INSTANCES / "shared" / "mix-432.yaml"
 FAT_TREE = 1

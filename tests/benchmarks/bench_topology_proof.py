@@ -11,7 +11,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import BlockTree, TopologyProblem
 from topoopt.core.proofs import Argument
 from topoopt.verify.network.trees import blocks_bound
-from topoopt.workloads.demand_matrices import demand_matrix
+from topoopt.workloads.demands import demand_matrix
 
 GOAL_S = 60.0
 DEMANDS = tuple((10, seed) for seed in range(1, 7)) + tuple((9, seed) for seed in range(1, 4))

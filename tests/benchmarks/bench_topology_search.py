@@ -10,7 +10,7 @@ from tests.benchmarks.figures import Figure
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
 from topoopt.kinds.network.search import formula_bound
-from topoopt.workloads.demand_matrices import demand_matrix
+from topoopt.workloads.demands import demand_matrix
 
 DEGREE = 4
 SKEWED = ((16, 3.0, 20_000_000), (32, 5.0, 32_000_000), (64, 6.0, 80_000_000), (128, 8.0, 50_000_000))

@@ -15,7 +15,7 @@ from topoopt.analyses.calibrate.fit import USUAL, errors_of, fitted, predicted_s
 from topoopt.analyses.calibrate.runs import read_runs
 from topoopt.files.documents import parse_document
 from topoopt.kinds.llm_training.read import read_llm_training
-from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
+from topoopt.workloads.language_models import TRAINING_DEVICES
 
 FOLDER = INSTANCES / "llm-training"
 HEADER = "source,run,seconds,tensor,pipeline,micro_batch"

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from tests.support.cli_cases import chain, job, refusals, run, write
 from tests.support.paths import INSTANCES
 from topoopt.costs import FABRIC_COSTS
-from topoopt.costs.default_book import DEFAULT_BOOK
+from topoopt.costs.bills import DEFAULT_BOOK
 
 SIZE = ("--servers", 128, "--degree", 4, "--rate", 100)
 SVG = "{http://www.w3.org/2000/svg}"

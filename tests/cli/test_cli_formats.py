@@ -14,7 +14,7 @@ from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.network import TopologyProblem
 from topoopt.core.workload import Placement, Strategy
-from topoopt.formats.astrasim.read import read_network
+from topoopt.formats.astrasim import read_network
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.job import SOLUTION_FILE
@@ -135,8 +135,7 @@ def test_import_damaged(tmp_path: Path, content: bytes) -> None:
 
 def test_other_collectives(tmp_path: Path) -> None:
     """A collective whose bytes are not known is refused by name."""
-    from topoopt.formats.chakra.content import CommType
-    from topoopt.formats.chakra.nodes import collective_node, trace_bytes
+    from topoopt.formats.chakra import CommType, collective_node, trace_bytes
 
     for rank in range(2):
         (tmp_path / f"job.{rank}.et").write_bytes(trace_bytes([collective_node(0, "x", CommType.GATHER, 5)]))

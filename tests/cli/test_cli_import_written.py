@@ -15,7 +15,7 @@ from tests.support import written_schedules as written
 from tests.support.cli_cases import run, shared
 from tests.support.paths import ROOT
 from topoopt.files.documents import load_document
-from topoopt.formats.chakra.content import CommType, NodeType
+from topoopt.formats.chakra import CommType, NodeType
 from topoopt.formats.table import IMPORTERS
 from topoopt.kinds.instance_file import instance_text
 

@@ -8,9 +8,7 @@ import pytest
 from topoopt.core.cluster import Cluster
 from topoopt.core.price_book import FabricPrices
 from topoopt.costs import FABRIC_COSTS, SAME_BILL, NetworkSize
-from topoopt.costs.bills import bill_of
-from topoopt.costs.default_book import default_price_book
-from topoopt.costs.fabric_prices import SimulatedFabric, fabric_prices
+from topoopt.costs.bills import SimulatedFabric, bill_of, default_price_book, fabric_prices
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 
 BOOK = default_price_book()

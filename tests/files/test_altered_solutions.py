@@ -15,7 +15,7 @@ from tests.support.make_solution import make_solution
 from tests.support.mutations import with_value
 from tests.support.paths import ROOT
 from topoopt.core.errors import InputError
-from topoopt.formats.chakra.content import CommType, NodeType
+from topoopt.formats.chakra import CommType, NodeType
 from topoopt.kinds.job import SOLUTION_FILE
 from topoopt.kinds.solution_file import read_solution
 

@@ -10,12 +10,19 @@ from hypothesis import strategies as st
 
 from tests.support.chakra_files import shared
 from topoopt.core.errors import InputError
-from topoopt.formats.astrasim.content import AnalyticalNetwork, link_gib_per_s, npu_gbytes_per_s
-from topoopt.formats.astrasim.graph import ns3_text
-from topoopt.formats.astrasim.hierarchy import analytical_network, network_text
-from topoopt.formats.astrasim.ns3 import Ns3Link, Ns3Topology
-from topoopt.formats.astrasim.read import npu_bandwidths, read_network
-from topoopt.formats.astrasim.read_ns3 import read_ns3_topology
+from topoopt.formats.astrasim import (
+    AnalyticalNetwork,
+    Ns3Link,
+    Ns3Topology,
+    analytical_network,
+    link_gib_per_s,
+    network_text,
+    npu_bandwidths,
+    npu_gbytes_per_s,
+    ns3_text,
+    read_network,
+    read_ns3_topology,
+)
 from topoopt.formats.exporter import decimal_text
 
 

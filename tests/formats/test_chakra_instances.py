@@ -12,15 +12,10 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.routing import Demand
 from topoopt.core.workload import Placement, Strategy, Workload
-from topoopt.formats.chakra.content import CommType, NodeType
-from topoopt.formats.chakra.graph import task_documents
-from topoopt.formats.chakra.hierarchy import coordinates, layers_workload, spans_of
-from topoopt.formats.chakra.instances import topology_document
+from topoopt.formats.chakra import CommType, NodeType, TraceContent
+from topoopt.formats.chakra.importer import topology_document, traffic_matrix, workload_of_trace
 from topoopt.formats.chakra.read import read_chakra
-from topoopt.formats.chakra.tasks import tasks_workload
-from topoopt.formats.chakra.trace_content import TraceContent
-from topoopt.formats.chakra.traffic import traffic_matrix
-from topoopt.formats.chakra.workload import workload_of_trace
+from topoopt.formats.chakra.tasks import coordinates, layers_workload, spans_of, task_documents, tasks_workload
 
 COMP, SEND, COLL = int(NodeType.COMP), int(NodeType.COMM_SEND), int(NodeType.COMM_COLL)
 

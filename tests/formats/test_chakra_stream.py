@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.support.chakra_files import METADATA, node, shared, stream, varint, write
 from topoopt.core.errors import InputError
-from topoopt.formats.chakra import content as chakra
-from topoopt.formats.chakra.rank import read_rank
+from topoopt.formats import chakra
+from topoopt.formats.chakra.read import read_rank
 from topoopt.formats.chakra.stream import read_trace, trace_files
 
 MICROBENCHMARKS = ("all_reduce", "all_to_all")
@@ -177,7 +177,7 @@ def test_streams_in_bounded_memory(tmp_path: Path) -> None:
 
 def test_published_hashes() -> None:
     """Two files of the reference repository, known by hash only, made from their description."""
-    from topoopt.formats.chakra.nodes import collective_node, trace_bytes
+    from topoopt.formats.chakra import collective_node, trace_bytes
 
     for n, rank, size, digest in (
         (4, 0, 81, "b6c97dd5366d439fe95f5db9b34ded4163f5e131584c941de0764a8957ba10fe"),

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.chakra_files import INT32, SINT64, UINT64, node, shared, write
 from topoopt.core.errors import InputError
-from topoopt.formats.chakra.content import CommType, NodeType
-from topoopt.formats.chakra.instances import between_servers, compute_ns
+from topoopt.formats.chakra import CommType, NodeType
+from topoopt.formats.chakra.importer import Algorithm, between_servers, block, compute_ns, traffic_matrix
 from topoopt.formats.chakra.read import read_chakra
-from topoopt.formats.chakra.traffic import Algorithm, block, traffic_matrix
 
 MIB = 1 << 20
 COMP, SEND, RECV, COLL = (

@@ -20,14 +20,12 @@ from topoopt.core.hierarchy import Block, Dimension
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskGraph
 from topoopt.files.sections import FileTopology, topology_of
-from topoopt.formats.astrasim.graph import ns3_topology
-from topoopt.formats.astrasim.read import read_network
-from topoopt.formats.astrasim.system import algorithms
+from topoopt.formats.astrasim import algorithms, ns3_topology, read_network
+from topoopt.formats.chakra.importer import traffic_matrix
 from topoopt.formats.chakra.read import read_chakra
-from topoopt.formats.chakra.traffic import traffic_matrix
 from topoopt.formats.chakra.write import build as build_chakra
 from topoopt.formats.exporter import Export, ExportOptions, plain_name
-from topoopt.formats.graphml.write import build as build_graphml
+from topoopt.formats.graphml import build as build_graphml
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds import KINDS
 

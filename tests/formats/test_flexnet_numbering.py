@@ -9,8 +9,7 @@ import pytest
 
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.formats.flexnet.numbering import numbers_and_jumps
-from topoopt.formats.flexnet.write import EXPORTER
+from topoopt.formats.flexnet.write import EXPORTER, numbers_and_jumps
 
 
 def rings(*orders: tuple[int, ...]) -> GroupRings:

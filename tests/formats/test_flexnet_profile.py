@@ -15,8 +15,7 @@ from tests.support.paths import SHARED_DATA
 from topoopt.core.errors import InputError
 from topoopt.files import job_document as profile_file
 from topoopt.files.job_document import read_profile
-from topoopt.formats.flexnet.import_profile import workload_from_profile
-from topoopt.formats.flexnet.sizes import infer_sizes
+from topoopt.formats.flexnet.importer import infer_sizes, workload_from_profile
 
 DATA = SHARED_DATA / "flexnet"
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tests.support.taskgraphs import shared
 from topoopt.core.errors import InputError
 from topoopt.core.workload import TaskKind
-from topoopt.formats.flexnet.links import colour_arcs
-from topoopt.formats.flexnet.read_taskgraph import MAX_FILE_BYTES, FlexnetFile, read_flexnet_taskgraph
+from topoopt.formats.flexnet import MAX_FILE_BYTES, FlexnetFile, colour_arcs, read_flexnet_taskgraph
 
 
 def groups_by_size(file: FlexnetFile) -> dict[int, tuple[int, float]]:

@@ -20,7 +20,7 @@ from topoopt.kinds.job import SOLUTION_FILE
 from topoopt.simulate.llm_training.network.rates import optimizer_s
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
 from topoopt.simulate.llm_training.ranks import TrainingProgram
-from topoopt.workloads.llm_training.facts import end_weights, layer_weights
+from topoopt.workloads.language_models import end_weights, layer_weights
 
 SMALL = INSTANCES / "llm-training" / "small-16.yaml"
 

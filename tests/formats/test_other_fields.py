@@ -16,8 +16,8 @@ from tests.support.cli_cases import run
 from tests.support.paths import SHARED_DATA
 from tests.support.reader_cases import plain
 from topoopt.core.errors import InputError
-from topoopt.formats.flexnet import encode
-from topoopt.formats.flexnet.buffer import BufferTables, root_table
+from topoopt.formats.flexnet import BufferTables, root_table
+from topoopt.formats.flexnet import write as encode
 from topoopt.formats.table import IMPORTERS, READERS
 
 LINES = (

@@ -13,8 +13,8 @@ from tests.support.read_back.exports import check_export
 from topoopt.core.cluster import Host, HostLink, HostRates, HostSetting, LinkRate, LinkSetting
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.formats.exporter import ExportOptions
-from topoopt.formats.hosts.policy_routing import weights
-from topoopt.formats.ovs.write import build, host_export
+from topoopt.formats.hosts.script import weights
+from topoopt.formats.ovs import build, host_export
 
 OPTIONS = ExportOptions()
 

@@ -15,7 +15,7 @@ from tests.support.read_back.exports import check_export
 from topoopt.cli.app import app
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.ovs.write import build
+from topoopt.formats.ovs import build
 
 LINE = [(0, 1), (1, 0), (1, 2), (2, 1)]
 RING = [*LINE, (2, 0), (0, 2)]

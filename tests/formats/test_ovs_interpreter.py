@@ -11,7 +11,7 @@ from tests.support.host_cases import worked_example
 from tests.support.read_back.exports import check_export
 from topoopt.core.errors import CheckError
 from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.ovs.write import build
+from topoopt.formats.ovs import build
 
 
 def changed(name: str, change: Callable[[str], str]) -> Export:

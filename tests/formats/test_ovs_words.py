@@ -16,7 +16,7 @@ from tests.support.read_back.exports import check_export
 from topoopt.core.cluster import HostSetting, LinkSetting
 from topoopt.core.errors import InputError
 from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.ovs.write import build
+from topoopt.formats.ovs import build
 
 OPTIONS = ExportOptions()
 HOSTILE = (

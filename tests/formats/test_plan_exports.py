@@ -28,7 +28,7 @@ from topoopt.core.result import Result
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.hosts.planned_paths import planned_paths, with_answers
+from topoopt.formats.hosts.script import planned_paths, with_answers
 from topoopt.formats.msccl.write import algorithm, parts_of, ring_steps
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds.kind import SolveOptions

@@ -14,7 +14,7 @@ from tests.support.all_reader_cases import CASES
 from tests.support.pair_cases import PAIR_CASES
 from tests.support.reader_cases import changed
 from topoopt.core.errors import InputError
-from topoopt.formats.schedules.table import SCHEDULES
+from topoopt.formats.schedules import SCHEDULES
 from topoopt.formats.table import IMPORTERS, READERS
 
 STRANGE = "never_heard_of"

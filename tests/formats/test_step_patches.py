@@ -16,8 +16,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.regional_circuits import StepCircuits, SwitchedSteps
 from topoopt.core.result import Result
 from topoopt.formats.exporter import ExportOptions
-from topoopt.formats.patch_list.steps import switched_steps
-from topoopt.formats.patch_list.write import EXPORTER
+from topoopt.formats.patch_list import EXPORTER, switched_steps
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

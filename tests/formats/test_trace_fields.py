@@ -12,10 +12,10 @@ from tests.support.chakra_files import INT64, METADATA, TEXT, attribute, block, 
 from tests.support.reader_cases import plain
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.errors import InputError
+from topoopt.formats.chakra import NodeType
 from topoopt.formats.chakra.collective_read import read_schedule
-from topoopt.formats.chakra.content import NodeType
 from topoopt.formats.chakra.read import read_chakra
-from topoopt.formats.schedules.reader import ScheduleOptions
+from topoopt.formats.schedules import ScheduleOptions
 from topoopt.formats.table import IMPORTERS, READERS
 
 COMP, SEND, RECV, COLL = (

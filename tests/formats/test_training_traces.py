@@ -19,7 +19,7 @@ from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, Mess
 from topoopt.core.llm_training import LlmTrainingProblem, NumberFormats
 from topoopt.core.llm_training_plan import FabricPlan
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, StageCosts
-from topoopt.formats.chakra.content import NodeType
+from topoopt.formats.chakra import NodeType
 from topoopt.formats.chakra.stream import read_trace
 from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.table import EXPORTERS

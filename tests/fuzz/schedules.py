@@ -13,8 +13,7 @@ from topoopt.analyses.collective.audit import audit
 from topoopt.analyses.collective.audit_speed import AuditSettings
 from topoopt.core.collective import DeclaredFigures
 from topoopt.formats.exporter import ExportOptions
-from topoopt.formats.schedules.reader import ScheduleOptions
-from topoopt.formats.schedules.table import SCHEDULES
+from topoopt.formats.schedules import SCHEDULES, ScheduleOptions
 from topoopt.formats.table import EXPORTERS
 
 ENDINGS = {"xml": "msccl", "plan": "mscclpp", "flows": "teccl", "trees": "forestcoll", "steps": "sccl", "et": "chakra"}

@@ -12,10 +12,10 @@ from tests.support.paths import INSTANCES
 from topoopt.analyses.calibrate.runs import read_runs
 from topoopt.files.graph_files import read_graph
 from topoopt.files.link_attributes import NetworkUse
-from topoopt.formats.astrasim.read_ns3 import read_ns3_topology
-from topoopt.formats.chakra.groups import read_comm_groups
-from topoopt.formats.dnn_partitioning.read import read_expert_split
-from topoopt.formats.hosts.read import read_hosts
+from topoopt.formats.astrasim import read_ns3_topology
+from topoopt.formats.chakra.read import read_comm_groups
+from topoopt.formats.dnn_partitioning import read_expert_split
+from topoopt.formats.hosts import read_hosts
 from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.llm_training.huggingface import read_huggingface
 from topoopt.kinds.shared_cluster.trace import read_trace

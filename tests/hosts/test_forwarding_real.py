@@ -25,7 +25,7 @@ from topoopt.core.result import Result
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import ExportOptions
-from topoopt.formats.linux_forwarding.write import build
+from topoopt.formats.linux_forwarding import build
 
 PING = str(ROOT / "tests/support/ping.py")
 

@@ -15,7 +15,7 @@ from tests.support.host_cases import allocated, placed
 from tests.support.lab import Machine, lab, process, require
 from tests.support.paths import ROOT
 from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.ovs.write import build
+from topoopt.formats.ovs import build
 
 TOOLS = ("ip", "tc", "iperf3", "ethtool")
 OVS_TOOLS = ("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd")

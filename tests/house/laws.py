@@ -19,8 +19,8 @@ ROOTS = (
     "topoopt.cli.main",
     "solvers.backends.guard_child",
     "topoopt.native.cmake.build_backend",
-    "topoopt.formats.nccl.read",
-    "topoopt.formats.patch_list.read",
+    "topoopt.formats.nccl",
+    "topoopt.formats.patch_list",
 )
 """Modules that are run or imported from outside; the last two are readers that tests alone use as yet."""
 
@@ -128,7 +128,7 @@ OPENER = "topoopt.files.untrusted"
 
 OWN_FILES: Mapping[str, str] = {
     "topoopt.analyses.collective.atlas": "a table of the package",
-    "topoopt.costs.default_book": "a price book of the package",
+    "topoopt.costs.bills": "a price book of the package",
     "topoopt.drawing.glossary": "a table of the package",
     "topoopt.drawing.svg": "a style sheet of the package",
     "topoopt.formats.hosts.script": "parts of scripts of the package",

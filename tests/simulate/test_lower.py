@@ -154,8 +154,8 @@ def test_local_allreduce_times():
 def test_released_task_graphs_come_back_from_their_recovered_workload(name):
     """A file's graph -> workload with pinned strategy -> graph: same tasks, same bytes, same flexnet time."""
     from topoopt.analyses.replay.run import replay
-    from topoopt.formats.flexnet.read_taskgraph import read_flexnet_taskgraph
-    from topoopt.formats.flexnet.workload import local_allreduce_gbps, workload_of_taskgraph
+    from topoopt.formats.flexnet import read_flexnet_taskgraph
+    from topoopt.formats.flexnet.importer import local_allreduce_gbps, workload_of_taskgraph
 
     path = DATA / f"{name}.fbuf"
     if not path.exists():

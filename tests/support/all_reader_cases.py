@@ -13,8 +13,8 @@ from tests.fuzz.foreign import LIBRA
 from tests.support import written_schedules as written
 from tests.support.reader_cases import MSCCLPP, Read, ReaderCase, auditing, importing, libra, plain
 from topoopt.files.job_document import read_profile
-from topoopt.formats.chakra.groups import read_comm_groups
-from topoopt.formats.dnn_partitioning.read import read_expert_split
+from topoopt.formats.chakra.read import read_comm_groups
+from topoopt.formats.dnn_partitioning import read_expert_split
 
 
 def _written(write: Callable[..., Path], *arguments: Any, **options: Any) -> str:

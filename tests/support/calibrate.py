@@ -17,10 +17,8 @@ from scipy.optimize import least_squares
 
 from tests.support.calibration import Comparison, compare, summarise
 from tests.support.paths import INSTANCES
-from topoopt.workloads.device import ClassRates, DeviceModel, Efficiency
-from topoopt.workloads.devices import A100
-from topoopt.workloads.profile_costs import Measurement, Profile
-from topoopt.workloads.spec import Ways
+from topoopt.workloads.device import A100, ClassRates, DeviceModel, Efficiency, Measurement, Profile
+from topoopt.workloads.operators import Ways
 
 GPUS_PER_SERVER = 4
 LOWEST, HIGHEST = (0.01, 0.02, 0.5), (0.99, 3.0, 60.0)

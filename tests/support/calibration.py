@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from topoopt.workloads.device import CLASS_OF_KIND, DeviceModel
+from topoopt.workloads.device import CLASS_OF_KIND, DeviceModel, Profile
 from topoopt.workloads.models import build_operators
-from topoopt.workloads.profile_costs import Profile
-from topoopt.workloads.spec import OperatorSpec, Ways
+from topoopt.workloads.operators import OperatorSpec, Ways
 
 
 @dataclass(frozen=True)

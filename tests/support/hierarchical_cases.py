@@ -13,7 +13,7 @@ from tests.support.paths import SHARED_DATA
 from topoopt.core.hierarchy import Design, HierarchicalProblem
 from topoopt.core.result import Result
 from topoopt.files.documents import Document
-from topoopt.formats.libra.read import libra_document
+from topoopt.formats.libra import libra_document
 from topoopt.kinds.hierarchy.read import resolve
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

@@ -11,8 +11,7 @@ from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.parallelism import Overlap, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.core.search_settings import SearchSettings
 from topoopt.simulate.llm_training.step import estimate
-from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
-from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
+from topoopt.workloads.language_models import LANGUAGE_MODELS, TRAINING_DEVICES
 
 
 def training(model: str, gpus: int, sequences: int, length: int, device: str = "h100") -> LlmTrainingProblem:

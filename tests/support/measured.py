@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from topoopt.files.job_document import read_profile
-from topoopt.formats.flexnet.sizes import infer_sizes
+from topoopt.formats.flexnet.importer import infer_sizes
 
 MODELS = {"dlrm": "dlrm16", "bert": "transformer16", "vgg": "vgg16", "candle": "candle16"}
 """Model and its measured profile on 16 servers."""

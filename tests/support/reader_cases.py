@@ -15,8 +15,7 @@ import numpy as np
 
 from topoopt.core.errors import InputError
 from topoopt.formats.importer import Imported
-from topoopt.formats.schedules.reader import ScheduleOptions
-from topoopt.formats.schedules.table import SCHEDULES
+from topoopt.formats.schedules import SCHEDULES, ScheduleOptions
 from topoopt.formats.table import IMPORTERS
 
 Change = tuple[Sequence[str | int], Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.paths import SHARED_DATA
-from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_taskgraph
+from topoopt.formats.flexnet import FlexnetFile, read_flexnet_taskgraph
 
 TASKGRAPHS = SHARED_DATA / "flexnet" / "taskgraphs"
 

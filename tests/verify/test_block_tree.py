@@ -21,7 +21,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.network import LARGEST_PRICE, BlockTree, TopologyProblem
 from topoopt.core.proofs import StopReason
 from topoopt.verify.network.trees import blocks_bound
-from topoopt.workloads.demand_matrices import demand_matrix
+from topoopt.workloads.demands import demand_matrix
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL
 

@@ -17,7 +17,7 @@ from tests.verify.test_topology_bounds import PUBLISHED, _optimum, _random_deman
 from topoopt.core.errors import InputError
 from topoopt.core.network import LinkCounts, RelayPrices
 from topoopt.verify.network.relays import at_most, enough, evaluate_relay, hops_beyond
-from topoopt.workloads.demand_matrices import demand_matrix
+from topoopt.workloads.demands import demand_matrix
 
 Array = NDArray[np.float64]
 

@@ -34,7 +34,7 @@ from topoopt.verify.network.bounds import (
     matching_prices,
     node_cut_bound,
 )
-from topoopt.workloads.demand_matrices import demand_matrix
+from topoopt.workloads.demands import demand_matrix
 
 Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from topoopt.core.errors import InputError
-from topoopt.workloads.demand_matrices import DEMAND_FAMILIES, demand_matrix
+from topoopt.workloads.demands import DEMAND_FAMILIES, demand_matrix
 
 
 @pytest.mark.parametrize("family", DEMAND_FAMILIES)

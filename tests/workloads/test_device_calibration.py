@@ -9,9 +9,9 @@ import pytest
 from tests.support.calibrate import all_comparisons, profiles
 from tests.support.calibration import Comparison, compare, summarise
 from tests.support.paths import ROOT
-from topoopt.formats.flexnet.import_profile import workload_from_profile
+from topoopt.formats.flexnet.importer import workload_from_profile
 from topoopt.workloads import DEVICES, Job, build_workload
-from topoopt.workloads.spec import Ways, part_memory_bytes
+from topoopt.workloads.operators import Ways, part_memory_bytes
 
 README = (ROOT / "instances/README.md").read_text()
 

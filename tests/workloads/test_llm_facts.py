@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from topoopt.core.parallelism import LanguageModel
-from topoopt.workloads.llm_training.facts import (
+from topoopt.workloads.language_models import (
+    LANGUAGE_MODELS,
     active_parameters,
     attention_weights,
     keys_attended,
     parameters,
     token_operations,
 )
-from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
 
 
 @pytest.mark.parametrize(

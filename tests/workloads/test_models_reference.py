@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from topoopt.workloads import DEVICES, MODELS, build_operators, build_workload
-from topoopt.workloads.spec import OperatorSpec
+from topoopt.workloads.operators import OperatorSpec
 
 CANDLE_128 = {"feature_width": 16384, "feature_layers": 16, "dense_width": 16384}
 BERT_128 = {"layers": 12, "hidden": 1024, "heads": 16, "sequence": 64}

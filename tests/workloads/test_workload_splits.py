@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from topoopt.core.errors import InputError
 from topoopt.workloads import DEVICES, Job, Measurement, Profile, ProfileCosts, build_operators, build_workload
 from topoopt.workloads.device import ClassRates, DeviceModel, Efficiency
-from topoopt.workloads.layers import LayerGraph
-from topoopt.workloads.spec import OperatorSpec, Ways, divisors, legal_ways, part_memory_bytes
+from topoopt.workloads.operators import LayerGraph, OperatorSpec, Ways, divisors, legal_ways, part_memory_bytes
 
 A100 = DEVICES["a100"]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _named(hosts: Path | None) -> tuple[HostSetting, ...]:
-    from topoopt.formats.hosts.read import read_hosts
+    from topoopt.formats.hosts import read_hosts
 
     return () if hosts is None else read_hosts(hosts)
 

@@ -110,7 +110,7 @@ def links_of(solution: Any, fabric: str | None) -> Topology:
     Raises:
         InputError: no links join its servers to each other.
     """
-    from topoopt.formats.graphml.graphs import topology_of
+    from topoopt.formats.exporter import topology_of
     from topoopt.library.training_exports import training_topology
 
     if solution.kind == "llm-training":

@@ -57,7 +57,7 @@ def expert_split(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.formats.dnn_partitioning.read import read_expert_split
+        from topoopt.formats.dnn_partitioning import read_expert_split
         from topoopt.kinds.embedded import document_to_embed
         from topoopt.kinds.instance_file import read_instance
         from topoopt.kinds.placement import SOLUTION_FILE

@@ -10,18 +10,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT, PLAN_FABRIC
-from topoopt.costs.direct_connect import optical_circuit_switches, panels, panels_with_look_ahead, photonic_rails
-from topoopt.costs.direct_wiring import hypercube, regular_graph, torus_2d, torus_3d
-from topoopt.costs.fat_trees import (
+from topoopt.costs.rules import (
+    Counting,
+    CountingRule,
+    NetworkSize,
     full_bisection,
+    hypercube,
+    ideal_switch,
+    optical_circuit_switches,
     oversubscribed_at_aggregation,
     oversubscribed_at_racks,
+    panels,
+    panels_with_look_ahead,
+    photonic_rails,
     rail_only,
     rail_optimised,
     regional_circuits,
+    regular_graph,
+    torus_2d,
+    torus_3d,
 )
-from topoopt.costs.ideal_switch import ideal_switch
-from topoopt.costs.rule import Counting, CountingRule, NetworkSize
 
 __all__ = ["DIRECT_CONNECT", "FABRIC_COSTS", "SAME_BILL", "Counting", "FabricCost", "NetworkSize"]
 

@@ -1,13 +1,40 @@
-"""Bills of material from counts and a price book, and the rates at which two networks cost the same."""
+"""Bills of material follow from counts and a price book, and so do the rates at which two networks cost the same."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
 import numpy as np
+from ruamel.yaml import YAML
 
 from topoopt.core.arrays import Floats
-from topoopt.core.price_book import RATED_PARTS, Bill, BillLine, PriceBook
-from topoopt.costs import DIRECT_CONNECT, EQUAL, FABRIC_COSTS, SERVER
-from topoopt.costs.rule import Count, Counting, NetworkSize
+from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InputError
+from topoopt.core.price_book import RATED_PARTS, Bill, BillLine, FabricPrices, PriceBook, price_book
+from topoopt.costs import DIRECT_CONNECT, EQUAL, FABRIC_COSTS, SAME_BILL, SERVER
+from topoopt.costs import Counting as CountingCosts
+from topoopt.costs import NetworkSize as NetworkSizeCosts
+from topoopt.costs.rules import Count, Counting, NetworkSize, oversubscribed_at_racks
+
+SHIPPED_BOOKS = {"2023": "prices-2023.yaml", "h200": "prices-h200.yaml"}
+"""Their files, beside this module, by the name that `--prices` takes."""
+
+DEFAULT_BOOK = SHIPPED_BOOKS["2023"]
+
+
+@cache
+def shipped_price_book(name: str) -> PriceBook:
+    """A book of `SHIPPED_BOOKS`; files of ours, read as they are (a test puts them through the validating reader)."""
+    text = files("topoopt.costs").joinpath(SHIPPED_BOOKS[name]).read_text(encoding="utf-8")
+    return price_book(YAML(typ="safe", pure=True).load(text))
+
+
+def default_price_book() -> PriceBook:
+    """The book of 2023."""
+    return shipped_price_book("2023")
 
 
 def cost_usd(count: Count, book: PriceBook, gbps: float) -> float:
@@ -98,3 +125,91 @@ def equal_cost_gbps(
         InputError: the network does not exist for the cluster.
     """
     return affordable_gbps(FABRIC_COSTS[fabric].count(size, book, counting), book, usd)
+
+
+def cost_equivalent_fat_tree_gbps(
+    degree: int, link_gbps: float, oversubscription: float = 1.0, book: PriceBook | None = None
+) -> float:
+    """NIC rate at which a fat-tree costs as much per server as `degree` patch-panel interfaces of `link_gbps`.
+
+    Counted by ports in use, so the number of servers does not matter. Capped at degree * link_gbps: a fat-tree that
+    costs less for the same rate is not made faster. Where the money does not buy the slowest port of the book, the rate
+    is the share of one that it buys.
+
+    Args:
+        degree, link_gbps: of the direct-connect network.
+        oversubscription: of the rack switches of the fat-tree.
+        book: prices; None: those shipped.
+    """
+    prices = default_price_book() if book is None else book
+    size = NetworkSize(1, degree, oversubscription)
+    budget = cost_usd(FABRIC_COSTS[DIRECT_CONNECT].count(size, prices, Counting.PORTS), prices, link_gbps)
+    tree = oversubscribed_at_racks(size, prices, Counting.PORTS)
+    gbps = affordable_gbps(tree, prices, budget)
+    if gbps is None:
+        slowest = prices.rates_gbps[0]
+        gbps = slowest * budget / cost_usd(tree, prices, slowest)
+    return min(gbps, degree * link_gbps)
+
+
+AGGREGATION = "aggregation"
+
+
+@dataclass(frozen=True)
+class SimulatedFabric:
+    """A fabric a job was simulated on.
+
+    Attributes:
+        name: in results.
+        fabric: which one.
+        nic_gbps: rate of the one NIC of a server, where it was given.
+        oversubscription: where it was given.
+        layer: switches that are oversubscribed, `rack` or `aggregation`.
+    """
+
+    name: str
+    fabric: str
+    nic_gbps: float | None = None
+    oversubscription: float | None = None
+    layer: str = "rack"
+
+
+def fabric_prices(cluster: Cluster, fabrics: Sequence[SimulatedFabric], book: PriceBook) -> FabricPrices:
+    """Prices of direct connect (patch panels, look-ahead) and of simulated fabrics, ports in use counted.
+
+    Fabrics without a counting rule, or that exist for the cluster in a simulation only, get no price.
+    """
+    prices = {DIRECT_CONNECT: _price(cluster, SimulatedFabric(DIRECT_CONNECT, DIRECT_CONNECT), book)}
+    for fabric in fabrics:
+        try:
+            prices.setdefault(fabric.name, _price(cluster, fabric, book))
+        except InputError:
+            continue
+    known = tuple((name, usd) for name, usd in prices.items() if usd is not None)
+    return FabricPrices(book.name, book.sha256, known)
+
+
+def _price(cluster: Cluster, simulated: SimulatedFabric, book: PriceBook) -> float | None:
+    fabric = SAME_BILL.get(simulated.fabric, simulated.fabric)
+    if fabric == "fat-tree":
+        return _fat_tree(cluster, simulated, book)
+    if fabric == "oversubscribed-fat-tree" and simulated.layer == AGGREGATION:
+        fabric = "aggregation-oversubscribed-fat-tree"
+    if fabric not in FABRIC_COSTS:
+        return None
+    size = NetworkSizeCosts(cluster.servers, cluster.degree, simulated.oversubscription or 2.0)
+    count = FABRIC_COSTS[fabric].count(size, book, CountingCosts.PORTS)
+    rate, _ = port_gbps(fabric, size, cluster.link_gbps, book, CountingCosts.PORTS)
+    if simulated.nic_gbps is not None:
+        rate = simulated.nic_gbps / count.server_ports
+    return cost_usd(count, book, rate)
+
+
+def _fat_tree(cluster: Cluster, simulated: SimulatedFabric, book: PriceBook) -> float:
+    """At its rate; where the money buys a share of the slowest port, the share is what is paid."""
+    ratio = simulated.oversubscription or 1.0
+    count = oversubscribed_at_racks(NetworkSizeCosts(cluster.servers, cluster.degree, ratio), book, CountingCosts.PORTS)
+    if simulated.nic_gbps is not None:
+        return cost_usd(count, book, simulated.nic_gbps)
+    rate = cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps, ratio, book)
+    return cost_usd(count, book, rate) * min(rate / book.rates_gbps[0], 1.0)

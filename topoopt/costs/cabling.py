@@ -15,7 +15,7 @@ import numpy as np
 from topoopt.core.arrays import Int32s
 from topoopt.core.cluster import block_layer
 from topoopt.core.price_book import PricedDevice
-from topoopt.costs.rule import devices_needed
+from topoopt.costs.rules import devices_needed
 
 SHOWN = 3
 

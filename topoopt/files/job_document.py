@@ -23,7 +23,7 @@ from topoopt.core.workload import Operator, Split, Workload
 from topoopt.files.documents import Limits, load_document
 from topoopt.files.fields import MAX_SERVERS, FilePart, Label, Listed, Rate
 from topoopt.files.reader_fields import FieldTable, notes_of
-from topoopt.workloads.profile_costs import Measurement, Profile
+from topoopt.workloads.device import Measurement, Profile
 
 
 class FabricChoicePart(FilePart):

@@ -20,7 +20,7 @@ from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.fields import MAX_SERVERS, FileModel, Seed, is_none
 from topoopt.files.graph_files import read_graph
 from topoopt.files.topology_families import DISTANCE_REGULAR, FAMILIES, MAX_ARCS, Arcs, family_arcs, family_text
-from topoopt.workloads.demand_matrices import DEMAND_FAMILIES, demand_matrix
+from topoopt.workloads.demands import DEMAND_FAMILIES, demand_matrix
 
 MAX_LINKS = 64 * MAX_SERVERS
 Server = Annotated[int, Field(ge=0, lt=MAX_SERVERS)]

@@ -1,4 +1,4 @@
-"""What every exporter is: a function from a solution to whole files, and what a reader must find in them."""
+"""An exporter makes whole files of a solution; here is what every exporter takes, gives and shares."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from topoopt.core.cluster import HostSetting
+from topoopt.core.cluster import Cluster, HostSetting, LinkSharing
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import RankProgram
-from topoopt.core.llm_training_plan import PodCircuits
+from topoopt.core.llm_training_plan import FabricPlan, PodCircuits
+from topoopt.core.result import Result
 from topoopt.core.switching import RailTimetable
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskGraph
@@ -120,3 +121,77 @@ def json_bytes(document: object) -> bytes:
 def notes_bytes(title: str, notes: tuple[str, ...]) -> bytes:
     """The file that says what an export leaves out."""
     return "\n".join((title, "", *(f"- {note}" for note in notes), "")).encode()
+
+
+HOP_LATENCY_US = 1.0
+"""Where a solution states none."""
+
+
+def topology_of(solution: Result[Any, Any]) -> Topology:
+    """The links that were chosen or given.
+
+    Raises:
+        InputError: they are those of an instance that is neither in the solution nor beside it.
+    """
+    owner = solution.plan if solution.kind == "co-optimisation" else solution.figures
+    topology: Topology = owner.topology
+    return topology
+
+
+def written_topology(solution: Result[Any, Any], options: ExportOptions) -> Topology:
+    """The links that are written; those of a language model are given beside its solution.
+
+    Raises:
+        InputError: they are not.
+    """
+    if solution.kind != "llm-training":
+        return topology_of(solution)
+    if options.topology is None:
+        raise refuse("no links between servers are given", path="--fabric", allowed="direct-connect, torus-3d")
+    return options.topology
+
+
+def link_of(solution: Result[Any, Any], options: ExportOptions) -> tuple[float, float]:
+    """Rate of one link, Gbit/s, and latency of a hop, us.
+
+    Raises:
+        InputError: the rate is nowhere stated, or stated twice.
+    """
+    latency, given = options.hop_latency_us, options.link_gbps
+    figures = solution.figures
+    stated = (figures.cluster if solution.kind == "co-optimisation" else figures.problem).link_gbps
+    if stated is not None and given is not None and given != stated:
+        allowed = f"{stated:g}, as the solution says"
+        raise refuse("the solution has another rate", path="--link-gbps", value=given, allowed=allowed)
+    rate = given if stated is None else stated
+    if rate is None:
+        raise refuse("the solution does not say the rate of a link", path="--link-gbps", allowed="Gbit/s")
+    if latency is None:
+        latency = figures.cluster.hop_latency_us if solution.kind == "co-optimisation" else HOP_LATENCY_US
+    return rate, latency
+
+
+IN_NCCL = "nothing here sets that; --to nccl-topology writes the traffic class of NCCL (nccl.conf)"
+
+
+def class_notes(cluster: Cluster, how: str = IN_NCCL) -> tuple[str, ...]:
+    """A note that the time of the plan counts on it, and how it is had; none where transfers do not go first."""
+    if cluster.link_sharing is not LinkSharing.TRANSFERS_FIRST:
+        return ()
+    return (f"the time of the plan counts on transfers that go before AllReduces: {how}",)
+
+
+def plan_on(result: Result[Any, Any], fabric: str | None) -> FabricPlan:
+    """Return the plan for a fabric; None: the first one, which is planned for.
+
+    Raises
+    ------
+    InputError
+        The result has none for it.
+    """
+    plans: dict[str, FabricPlan] = {plan.fabric: plan for plan in result.plan.fabrics}
+    if fabric is None:
+        return next(iter(plans.values()))
+    if fabric not in plans:
+        raise refuse("the solution has no plan for it", path="--fabric", value=fabric, allowed=", ".join(plans))
+    return plans[fabric]

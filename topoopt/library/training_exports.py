@@ -15,7 +15,7 @@ from topoopt.core.llm_training_plan import REGIONAL, FabricPlan, PodCircuits
 from topoopt.core.result import Result
 from topoopt.core.switching import RailTimetable, StagePorts
 from topoopt.core.topology import Topology
-from topoopt.formats.training_plans import plan_on
+from topoopt.formats.exporter import plan_on
 from topoopt.simulate.llm_training.ranks import TrainingProgram, program_of
 from topoopt.simulate.switching.circuits import rail_timetable
 from topoopt.verify.llm_training.rail_steps import check_timetable

@@ -1,8 +1,4 @@
-"""Analytic device model: operator times by a roofline with an efficiency for each operator class.
-
-Time of one direction = max(flops / (peak * compute), bytes / (memory rate * bandwidth)) + launch * kernels. The
-backward pass counts twice the flops and bytes of the forward pass (gradients of inputs and of weights).
-"""
+"""Operator times come from a device's roofline with an efficiency for each class, or from a measured profile."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from types import MappingProxyType
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Split
-from topoopt.workloads.spec import (
+from topoopt.workloads.operators import (
     ACTIVATION_BYTES,
     INDEX_BYTES,
     Job,
@@ -143,3 +139,115 @@ class DeviceModel:
                 ]
             )
         return tuple(found)
+
+
+A100 = DeviceModel(
+    name="a100",
+    peak_tflops=19.5,
+    tensor_tflops=156.0,
+    memory_gb_per_s=2039.0,
+    memory_gib=80,
+    rates=MappingProxyType(
+        {
+            "dense": ClassRates(Efficiency(0.908, 0.674, 10.9), Efficiency(0.935, 0.426, 24.2)),
+            "conv": ClassRates(Efficiency(0.794, 0.219, 60.0), Efficiency(0.574, 0.147, 60.0), tensor_cores=True),
+            "attention": ClassRates(Efficiency(0.667, 0.35, 28.6), Efficiency(0.667, 0.35, 57.3), tensor_cores=True),
+            "embedding": ClassRates(Efficiency(0.9, 0.392, 2.4), Efficiency(0.9, 0.392, 5.2)),
+            "pool": ClassRates(Efficiency(0.9, 0.408, 32.7), Efficiency(0.9, 0.356, 60.0)),
+            "concat": ClassRates(Efficiency(0.9, 0.573, 3.2), Efficiency(0.9, 0.83, 3.2)),
+            "binary": ClassRates(Efficiency(0.9, 0.656, 2.9), Efficiency(0.9, 0.657, 5.3)),
+            "unary": ClassRates(Efficiency(0.9, 0.641, 0.5), Efficiency(0.9, 0.885, 0.5)),
+            "softmax": ClassRates(Efficiency(0.9, 0.622, 6.2), Efficiency(0.9, 3.0, 3.7)),
+        }
+    ),
+)
+
+DEVICES: Mapping[str, DeviceModel] = MappingProxyType({"a100": A100})
+"""Devices by name."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One operator in P parts: times of one part on one server, ms, and memory on one of its GPUs, bytes."""
+
+    forward_ms: float
+    backward_ms: float
+    gpu_memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A measured profile.
+
+    Attributes:
+        servers: n it was measured for.
+        samples: global batch.
+        operators: per structural key (`Dense_2048_2048`, ...) the measurements by number of parts P.
+        source: file it came from.
+    """
+
+    servers: int
+    samples: int
+    operators: Mapping[str, Mapping[int, Measurement]]
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class ProfileCosts:
+    """Cost model whose candidates are exactly the splits that were measured.
+
+    Operators with the same key share one measurement, as in the reference.
+    """
+
+    profile: Profile
+
+    def splits(self, spec: OperatorSpec, job: Job) -> tuple[Split, ...]:
+        """Measured splits of the operator, most parts first.
+
+        Raises:
+            InputError: the profile is for another batch or server count, or lacks the operator.
+        """
+        profile = self.profile
+        problems = []
+        for what, measured, wanted in (
+            ("batch_size", profile.samples, job.samples),
+            ("ngpus (servers)", profile.servers, job.servers),
+        ):
+            if measured != wanted:
+                problems.append(
+                    Problem(
+                        f"the profile was measured for another {what}",
+                        file=profile.source or None,
+                        value=str(measured),
+                        allowed=str(wanted),
+                    )
+                )
+        table = profile.operators.get(spec.key, {})
+        # A table is one part on one GPU; other operators only where the batch can be cut that way.
+        legal = {
+            parts: measured
+            for parts, measured in table.items()
+            if job.servers % parts == 0 and job.samples % parts == 0 and (parts == 1 or spec.sample_split)
+        }
+        if not legal:
+            problems.append(
+                Problem(
+                    f"the profile has no usable measurement of operator {spec.name}",
+                    file=profile.source or None,
+                    path="measurements",
+                    value=spec.key,
+                    allowed=", ".join(sorted(profile.operators)),
+                )
+            )
+        if problems:
+            raise InputError(problems)
+        gpus = 1 if spec.one_gpu else job.gpus_per_server
+        return tuple(
+            Split(
+                sample_ways=parts,
+                forward_ms=measured.forward_ms,
+                backward_ms=measured.backward_ms,
+                server_memory_bytes=measured.gpu_memory_bytes * gpus,
+            )
+            for parts, measured in sorted(legal.items(), reverse=True)
+        )

@@ -15,7 +15,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.hierarchy import Loop
 from topoopt.core.proofs import StopReason
 from topoopt.kinds.pipeline import solve
-from topoopt.workloads.hierarchical_transformer import (
+from topoopt.workloads.language_models import (
     DegreeChoices,
     Npu,
     Transformer,

@@ -10,8 +10,7 @@ import pytest
 
 from topoopt.core.errors import InputError
 from topoopt.kinds.llm_training.huggingface import FAMILIES, FIELDS, read_huggingface
-from topoopt.workloads.llm_training.facts import active_parameters, parameters
-from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
+from topoopt.workloads.language_models import LANGUAGE_MODELS, active_parameters, parameters
 
 
 def _config(

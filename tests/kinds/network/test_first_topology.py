@@ -19,7 +19,7 @@ from topoopt.kinds.kind import Effort
 from topoopt.kinds.network import search as searches
 from topoopt.kinds.network.search import FormulaBound
 from topoopt.kinds.pipeline import judged
-from topoopt.workloads.demand_matrices import demand_matrix
+from topoopt.workloads.demands import demand_matrix
 
 
 class NoTimeError(Exception):

@@ -16,7 +16,7 @@ from tests.support.network_files import ROUTING, TOPOLOGY, load, refused, with_
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.kinds.instance_file import read_instance
-from topoopt.workloads.demand_matrices import DEMAND_FAMILIES
+from topoopt.workloads.demands import DEMAND_FAMILIES
 
 
 def routed(folder: Path, topology: dict[str, Any], demand: dict[str, Any] | None = None) -> RoutingProblem:

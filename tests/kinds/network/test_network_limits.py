@@ -25,7 +25,7 @@ from topoopt.verify.laws.findings import FULL
 from topoopt.verify.network.bounds import two_layer_bound as two_layer
 from topoopt.verify.network.bounds import two_layer_from
 from topoopt.verify.network.checker import check_network
-from topoopt.workloads.demand_matrices import demand_matrix
+from topoopt.workloads.demands import demand_matrix
 
 DETOUR: dict[str, Any] = {
     "kind": "routing",

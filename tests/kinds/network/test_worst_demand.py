@@ -23,7 +23,7 @@ from topoopt.kinds.instance_file import read_instance
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.checker import common_bound
-from topoopt.workloads.demand_traces import HotExperts, hot_experts
+from topoopt.workloads.demands import HotExperts, hot_experts
 
 HEAD = "schema_version: 1\nkind: topology\nname: case\n"
 TRIANGLE = "schema_version: 1\nkind: routing\nname: case\ntopology: {links: [[0, 1], [1, 2], [2, 0]]}\n"

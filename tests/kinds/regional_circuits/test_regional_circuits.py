@@ -26,7 +26,7 @@ from topoopt.kinds.regional_circuits.page import seconds as time_text
 from topoopt.simulate.regional import RegionTraffic
 from topoopt.verify.laws.findings import FULL
 from topoopt.verify.regional_circuits import CHECKER, RunProof, check_boxes, step_seconds
-from topoopt.workloads.demand_traces import HotExperts, hot_experts
+from topoopt.workloads.demands import HotExperts, hot_experts
 
 EXAMPLE = INSTANCES / "regional-circuits" / "hot-experts-8.yaml"
 

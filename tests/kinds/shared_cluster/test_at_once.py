@@ -38,8 +38,8 @@ from topoopt.simulate.cluster.together import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify.laws.findings import FULL, CheckDepth
-from topoopt.workloads import jobs_at_once
-from topoopt.workloads.jobs_at_once import Draw
+from topoopt.workloads import cluster_draws as jobs_at_once
+from topoopt.workloads.cluster_draws import Draw
 
 SHARDS = "direct-connect"
 

@@ -16,7 +16,7 @@ from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.verify.llm_training.costs import weights_at
 from topoopt.verify.llm_training.space import records_of, row_of
-from topoopt.workloads.llm_training.facts import parameters
+from topoopt.workloads.language_models import parameters
 
 PLAIN = NumberFormats(flash=False)
 

@@ -20,23 +20,19 @@ from topoopt.core.collective import ChunkProgram
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.workload import TaskKind
 from topoopt.files.graph_files import read_graph
-from topoopt.formats.astrasim.read import read_network
-from topoopt.formats.astrasim.read_ns3 import read_ns3_topology
+from topoopt.formats.astrasim import read_network, read_ns3_topology
 from topoopt.formats.chakra.collective_read import read_schedule as read_traces
 from topoopt.formats.chakra.read import read_chakra
-from topoopt.formats.chakra.training_write import LAYOUT_FILE
+from topoopt.formats.chakra.write import LAYOUT_FILE
 from topoopt.formats.exporter import Export
-from topoopt.formats.flexnet.read_taskgraph import read_flexnet_taskgraph
+from topoopt.formats.flexnet import read_flexnet_taskgraph
 from topoopt.formats.flexnet.write import comparable
-from topoopt.formats.megatron.read import read_megatron
-from topoopt.formats.msccl.schedule import read_schedule as read_algorithm
-from topoopt.formats.mscclpp.read import read_schedule as read_plan
-from topoopt.formats.nccl.read import read_nccl
-from topoopt.formats.patch_list.pods import PODS_FILE
-from topoopt.formats.patch_list.rails import PHASES_FILE
-from topoopt.formats.patch_list.read import read_patch_list
-from topoopt.formats.patch_list.steps import STEPS_FILE
-from topoopt.formats.schedules.reader import ScheduleOptions
+from topoopt.formats.megatron import read_megatron
+from topoopt.formats.msccl import read_schedule as read_algorithm
+from topoopt.formats.mscclpp import read_schedule as read_plan
+from topoopt.formats.nccl import read_nccl
+from topoopt.formats.patch_list import PHASES_FILE, PODS_FILE, STEPS_FILE, read_patch_list
+from topoopt.formats.schedules import ScheduleOptions
 from topoopt.library.exports import check_choices
 from topoopt.verify.collective.program import OrderLimitError, execute
 

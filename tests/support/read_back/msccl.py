@@ -8,10 +8,9 @@ from tests.support.read_back.traffic import read_traffic
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.untrusted import parsing, read_text
-from topoopt.formats.msccl.algorithm import WHAT, MscclAlgorithm, MscclBlock, parsed
-from topoopt.formats.msccl.schedule import program_of
+from topoopt.formats.msccl import WHAT, MscclAlgorithm, MscclBlock, parsed, program_of
 from topoopt.formats.msccl.write import SCHEDULED
-from topoopt.formats.schedules.reader import ScheduleOptions
+from topoopt.formats.schedules import ScheduleOptions
 
 Rings = tuple[tuple[tuple[int, ...], int], ...]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.untrusted import parsing, read_text
-from topoopt.formats.patch_list.pods import HEAD, PODS_FILE, PodCircuit, pod_lines
+from topoopt.formats.patch_list import PODS_FILE, PODS_HEAD, PodCircuit, pod_lines
 
 MAX_BYTES = 256 * MIB
 
@@ -20,8 +20,8 @@ def read_pod_circuits(folder: Path) -> frozenset[PodCircuit]:
         InputError: a port used twice, other columns, a row that is none, or a text that says something else.
     """
     first, *rows = list(csv.reader(read_text(folder / PODS_FILE, MAX_BYTES).splitlines())) or [[]]
-    if tuple(first) != HEAD:
-        raise InputError([Problem("not the columns of this file", file=PODS_FILE, allowed=",".join(HEAD))])
+    if tuple(first) != PODS_HEAD:
+        raise InputError([Problem("not the columns of this file", file=PODS_FILE, allowed=",".join(PODS_HEAD))])
     with parsing(PODS_FILE, "a list of circuits"):
         found: list[PodCircuit] = []
         for row in rows:

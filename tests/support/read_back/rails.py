@@ -10,7 +10,7 @@ from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.switching import PortUse, RailCircuit, RailPhase
 from topoopt.files.untrusted import parsing, read_text
-from topoopt.formats.patch_list.rails import GROUP_HEAD, GROUPS_FILE, PHASE_HEAD, PHASES_FILE
+from topoopt.formats.patch_list import GROUP_HEAD, GROUPS_FILE, PHASE_HEAD, PHASES_FILE
 
 MAX_BYTES = 256 * MIB
 

@@ -10,7 +10,7 @@ from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regional_circuits import StepCircuits, SwitchedSteps
 from topoopt.files.untrusted import parsing, read_text
-from topoopt.formats.patch_list.steps import CIRCUIT_HEAD, CIRCUITS_FILE, STEP_HEAD, STEPS_FILE
+from topoopt.formats.patch_list import CIRCUIT_HEAD, CIRCUITS_FILE, STEP_HEAD, STEPS_FILE
 
 MAX_BYTES = 256 * MIB
 

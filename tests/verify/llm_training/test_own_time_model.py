@@ -23,7 +23,7 @@ from topoopt.verify.llm_training.bounds import shape_bounds as bounds_of
 from topoopt.verify.llm_training.costs import bytes_of, held_by, layers_of
 from topoopt.verify.llm_training.iteration import plan_seconds, seconds_of
 from topoopt.verify.llm_training.space import records_of, row_in, shapes_of, strategies_of
-from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
+from topoopt.workloads.language_models import LANGUAGE_MODELS
 
 
 def drawn(rng: np.random.Generator) -> LlmTrainingProblem:

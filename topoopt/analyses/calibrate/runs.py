@@ -26,7 +26,7 @@ from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable, used
 from topoopt.files.untrusted import read_text
 from topoopt.simulate.llm_training.strategies import strategy_problems
-from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
+from topoopt.workloads.language_models import LANGUAGE_MODELS
 
 MOST_RUNS = 10_000
 MOST_CHOICES = 64

@@ -89,9 +89,7 @@ def audit(
         from topoopt.analyses.collective.networks import network_argument
         from topoopt.console.attended import attended
         from topoopt.files.faults import nearest_text, value_text
-        from topoopt.formats.schedules.reader import ScheduleOptions
-        from topoopt.formats.schedules.states import NAMES, collective_named
-        from topoopt.formats.schedules.table import SCHEDULES
+        from topoopt.formats.schedules import NAMES, SCHEDULES, ScheduleOptions, collective_named
 
         if form not in SCHEDULES:
             raise InputError(

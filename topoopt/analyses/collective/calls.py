@@ -17,9 +17,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.collective import CollectiveProblem, DeclaredFigures
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.formats.schedules.reader import ScheduleOptions
-from topoopt.formats.schedules.states import NAMES, collective_named
-from topoopt.formats.schedules.table import SCHEDULES
+from topoopt.formats.schedules import NAMES, SCHEDULES, ScheduleOptions, collective_named
 from topoopt.kinds.collective.read import CollectiveInstance
 from topoopt.library.instances import problem_of
 

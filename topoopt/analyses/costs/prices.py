@@ -19,7 +19,7 @@ def book_of(path: Path | None) -> PriceBook:
     Raises:
         InputError: everything wrong with it.
     """
-    from topoopt.costs.default_book import SHIPPED_BOOKS, default_price_book, shipped_price_book
+    from topoopt.costs.bills import SHIPPED_BOOKS, default_price_book, shipped_price_book
     from topoopt.files.price_book_file import read_price_book
 
     if path is None:

@@ -12,7 +12,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.simulate.llm_training.strategies import strategy_problems
-from topoopt.workloads.llm_training.facts import active_parameters, parameters
+from topoopt.workloads.language_models import active_parameters, parameters
 
 
 def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> ParallelStrategy:

@@ -16,7 +16,7 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Placement, Strategy, TaskGraph
-from topoopt.formats.flexnet.read_taskgraph import FlexnetFile, read_flexnet_taskgraph
+from topoopt.formats.flexnet import FlexnetFile, read_flexnet_taskgraph
 from topoopt.kinds.instance_file import read_instance
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
 from topoopt.simulate.lower import build_task_graph

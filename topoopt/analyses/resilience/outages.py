@@ -12,7 +12,7 @@ from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import Copies, OutageRow, OutageStudy
 from topoopt.core.result import Result
 from topoopt.verify.failures.outage_units import copies_up, servers_exchanged
-from topoopt.workloads.server_outages import server_outages
+from topoopt.workloads.cluster_draws import server_outages
 
 
 def copies_of(solution: Result[Any, Any]) -> Copies:

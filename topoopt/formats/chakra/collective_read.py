@@ -14,12 +14,10 @@ from typing import Any
 
 from topoopt.core.collective import ChunkProgram, CollectiveOp, DeclaredFigures
 from topoopt.files.untrusted import parsing, refusal
-from topoopt.formats.chakra.content import NodeType
-from topoopt.formats.chakra.fields import COLLECTIVE_FIELDS, LeftOver
-from topoopt.formats.chakra.stream import TRACE, read_trace, trace_files
+from topoopt.formats.chakra import NodeType
+from topoopt.formats.chakra.stream import COLLECTIVE_FIELDS, TRACE, LeftOver, read_trace, trace_files
+from topoopt.formats.schedules import SHARED, ScheduleOptions, collective_named, inputs, no_collective, outputs
 from topoopt.formats.schedules.builder import ProgramBuilder
-from topoopt.formats.schedules.reader import ScheduleOptions, no_collective
-from topoopt.formats.schedules.states import SHARED, collective_named, inputs, outputs
 
 MOST_CHUNKS = 1_000_000
 

@@ -1,32 +1,26 @@
-"""Execution traces as instances of three kinds."""
+"""Execution traces become instances of three kinds: traffic of a topology, a hierarchical workload, or a job."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InputError, Problem
-from topoopt.formats.astrasim.content import BLOCKS
-from topoopt.formats.astrasim.read import dimension_documents, npu_bandwidths, read_network
-from topoopt.formats.chakra.hierarchy import hierarchical_document, layers_workload
-from topoopt.formats.chakra.instances import (
-    ORDER_NOTE,
-    THETA_NOTE,
-    between_servers,
-    compute_ns,
-    servers_of,
-    topology_document,
-)
+from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
+from topoopt.formats.astrasim import BLOCKS, dimension_documents, npu_bandwidths, read_network
+from topoopt.formats.chakra import CollectiveUse, CommType, TraceContent
 from topoopt.formats.chakra.read import read_chakra
-from topoopt.formats.chakra.tasks import tasks_workload
-from topoopt.formats.chakra.trace_content import TraceContent
-from topoopt.formats.chakra.traffic import Algorithm, refuse_unsupported, traffic_matrix
-from topoopt.formats.chakra.workload import workload_of_trace
+from topoopt.formats.chakra.tasks import hierarchical_document, layers_workload, tasks_workload
 from topoopt.formats.importer import (
     DegreeOption,
     Imported,
@@ -40,6 +34,322 @@ from topoopt.formats.importer import (
     require_choice,
     require_positive,
 )
+
+BITS_PER_MS_OF_GBPS = 1e6
+
+
+def compute_ns(content: TraceContent, peak_tflops: float | None) -> tuple[Floats, tuple[str, ...]]:
+    """float64[n], compute time of every rank in nanoseconds, and what was assumed.
+
+    Args:
+        content: the traces.
+        peak_tflops: rate at which compute nodes run that state operations instead of a time, 10^12 a second.
+    """
+    known = content.compute_us.astype(np.float64) * 1000.0
+    if not content.operations.any():
+        return known, ()
+    total = f"{content.operations.max():.6g} operations on the busiest rank"
+    if peak_tflops is None:
+        return known, (f"compute nodes without a time ({total}) are not counted: --peak-tflops tells their rate",)
+    added: Floats = known + content.operations / peak_tflops / 1000.0
+    return added, (f"{total} at {peak_tflops:g} TFLOP/s",)
+
+
+def servers_of(content: TraceContent, ranks_per_server: int) -> int:
+    """Number of servers when consecutive ranks share one.
+
+    Raises:
+        InputError: the ranks do not fill whole servers, or fit in one.
+    """
+    n, rest = divmod(content.ranks, ranks_per_server)
+    if rest or n < 2:
+        allowed = f"a divisor of {content.ranks} less than it"
+        raise InputError(
+            [
+                Problem(
+                    "wrong number of ranks in a server",
+                    path="--gpus-per-server",
+                    value=str(ranks_per_server),
+                    allowed=allowed,
+                )
+            ]
+        )
+    return n
+
+
+def between_servers(matrix: Floats, servers: int) -> Floats:
+    """float64[servers, servers]: bytes between ranks added up by server, without what stays inside."""
+    size = len(matrix) // servers
+    folded: Floats = matrix.reshape(servers, size, servers, size).sum(axis=(1, 3))
+    np.fill_diagonal(folded, 0.0)
+    return folded
+
+
+def topology_document(name: str, traffic_bytes: Floats, *, degree: int, links: str, link_gbps: float) -> dict[str, Any]:
+    """Instance of kind `topology`.
+
+    Demand is in Gbit/s if the iteration took a millisecond (bytes x 8 / 10^6), so theta is the time in milliseconds
+    that the busiest link needs for the traffic of one iteration.
+    """
+    return {
+        "schema_version": 1,
+        "kind": "topology",
+        "name": name,
+        "servers": len(traffic_bytes),
+        "degree": degree,
+        "links": links,
+        "link_gbps": link_gbps,
+        "demand": {"unit": "gbps", "matrix": (traffic_bytes * 8 / BITS_PER_MS_OF_GBPS).tolist()},
+    }
+
+
+ORDER_NOTE = "the order of the trace is not kept: the demand is that of a whole iteration"
+THETA_NOTE = "theta is the time in ms the busiest link needs for one iteration (demand: Gbit/s if it took 1 ms)"
+
+
+class Algorithm(StrEnum):
+    """How a collective is run."""
+
+    RING = "ring"
+    DIRECT = "direct"
+    HALVING_DOUBLING = "halving-doubling"
+
+
+SUPPORTED = (
+    CommType.ALL_REDUCE,
+    CommType.ALL_GATHER,
+    CommType.REDUCE_SCATTER,
+    CommType.REDUCE_SCATTER_BLOCK,
+    CommType.ALL_TO_ALL,
+    CommType.BROADCAST,
+    CommType.BARRIER,
+)
+
+
+def refuse_unsupported(uses: Iterable[CollectiveUse], file: str) -> None:
+    """Raise InputError for collectives whose bytes are not defined here."""
+    other = sorted({use.collective for use in uses} - set(SUPPORTED))
+    if other:
+        named = ", ".join(kind.name for kind in other)
+        allowed = ", ".join(kind.name for kind in SUPPORTED)
+        raise InputError([Problem("these collectives are not supported", file, None, None, named, allowed)])
+
+
+def _ring(kind: CommType, s: float, p: int) -> float:
+    """Bytes to the successor."""
+    if kind is CommType.ALL_TO_ALL:
+        return (p - 1) / 2 * s
+    return {CommType.ALL_REDUCE: 2 * (p - 1) * s / p, CommType.ALL_GATHER: (p - 1) * s}.get(kind, (p - 1) * s / p)
+
+
+def _direct(kind: CommType, s: float, p: int) -> float:
+    """Bytes to each other member."""
+    return {CommType.ALL_REDUCE: 2 * s / p, CommType.ALL_GATHER: s}.get(kind, s / p)
+
+
+def block(kind: CommType, size_bytes: float, p: int, algorithm: Algorithm) -> Floats:
+    """float64[p, p]: bytes from member to member of one call.
+
+    Raises:
+        InputError: halving-doubling among a number of ranks that is no power of two.
+    """
+    out, here = np.zeros((p, p)), np.arange(p)
+    if p == 1 or kind is CommType.BARRIER:
+        return out
+    if kind is CommType.BROADCAST:  # the root is the first member
+        if algorithm is Algorithm.DIRECT:
+            out[0, 1:] = size_bytes
+        else:
+            out[here[:-1], here[1:]] = size_bytes
+        return out
+    if algorithm is Algorithm.RING:
+        out[here, (here + 1) % p] = _ring(kind, size_bytes, p)
+    elif algorithm is Algorithm.DIRECT or kind is CommType.ALL_TO_ALL:
+        out[:] = _direct(kind, size_bytes, p)
+    else:
+        if p & (p - 1):
+            message = "halving-doubling needs groups of a power of two"
+            raise InputError([Problem(message, path="--algorithm", value=f"a group of {p}", allowed="ring, direct")])
+        whole = {CommType.ALL_REDUCE: 2 * size_bytes, CommType.ALL_GATHER: size_bytes * p}.get(kind, size_bytes)
+        for k in range(p.bit_length() - 1):
+            out[here, here ^ (1 << k)] = whole / 2 ** (k + 1)
+    np.fill_diagonal(out, 0.0)
+    return out
+
+
+def traffic_matrix(
+    content: TraceContent, algorithm: Algorithm = Algorithm.RING, all_to_all: Algorithm = Algorithm.DIRECT
+) -> Floats:
+    """float64[n, n]: bytes of one iteration from rank to rank; every rank's own calls count what it sends.
+
+    Raises:
+        InputError: as `block`.
+    """
+    demand = content.sent_bytes.astype(np.float64)
+    for use in content.uses:
+        chosen = all_to_all if use.collective is CommType.ALL_TO_ALL else algorithm
+        members = np.array(use.members)
+        sent = block(use.collective, float(use.size_bytes), len(members), chosen)
+        demand[np.ix_(members, members)] += sent * np.array(use.calls)[:, None]
+    return demand
+
+
+MAX_TENSORS = 200
+"""All-reduces of one group kept apart; more are added up."""
+
+Servers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TraceWorkload:
+    """A workload, and what was assumed to make it."""
+
+    workload: Workload
+    servers: int
+    notes: tuple[str, ...]
+
+
+class _Traffic:
+    """Bytes by group of servers."""
+
+    def __init__(self) -> None:
+        self.reduced: dict[Servers, list[float]] = defaultdict(list)
+        self.exchanged: dict[Servers, float] = defaultdict(float)
+        self.local = self.converted = False
+        self.problems: list[Problem] = []
+
+    def add(self, use: CollectiveUse, n: int, per_server: int) -> None:
+        servers, ranks = np.unique(np.array(use.members) // per_server, return_counts=True)
+        k, calls = len(servers), max(use.calls)
+        if use.collective is CommType.BARRIER or not use.size_bytes or not calls:
+            return
+        if k == 1:
+            self.local = self.local or len(use.members) > 1
+            return
+        shown = str(use.members[:12])[:-1] + (", ...)" if len(use.members) > 12 else ")")
+        if ranks.min() != ranks.max():
+            self.problems.append(
+                Problem("a group with unequal parts in its servers", value=shown, allowed="equal parts")
+            )
+        elif n % k or servers.tolist() != list(range(int(servers[0]), n, n // k)):
+            allowed = "groups of evenly spaced servers (--gpus-per-server puts ranks together), or --as topology"
+            self.problems.append(Problem("a group this kind has no split for", value=shown, allowed=allowed))
+        else:
+            self._count(use, tuple(servers.tolist()), int(ranks[0]), calls)
+
+    def _count(self, use: CollectiveUse, servers: Servers, ranks: int, calls: int) -> None:
+        size = float(use.size_bytes)
+        if use.collective is CommType.ALL_TO_ALL:
+            self.exchanged[servers] += calls * size * ranks
+            return
+        self.converted = self.converted or use.collective is not CommType.ALL_REDUCE
+        payload = {CommType.ALL_REDUCE: size, CommType.ALL_GATHER: size * len(use.members) / 2}
+        self.reduced[servers] += [payload.get(use.collective, size / 2)] * calls
+
+
+def _split(ways: int, ms: float, channels: int = 1) -> tuple[Split, ...]:
+    return (Split(ways, ms, 0.0, 0, channel_ways=channels),)
+
+
+def workload_of_trace(content: TraceContent, ranks_per_server: int, compute_ms: float) -> TraceWorkload:
+    """Workload whose operators sit where the trace has them.
+
+    Args:
+        content: the traces.
+        ranks_per_server: consecutive ranks that share a server.
+        compute_ms: compute time of an iteration on one server.
+
+    Raises:
+        InputError: groups that are not evenly spaced servers, one-way messages between ranks.
+    """
+    n = servers_of(content, ranks_per_server)
+    traffic = _Traffic()
+    for use in content.uses:
+        traffic.add(use, n, ranks_per_server)
+    sent = between_servers(content.sent_bytes.astype(np.float64), n)
+    if not np.array_equal(sent, sent.T):
+        i, j = (int(end) for end in np.argwhere(sent != sent.T)[0])
+        message = "messages one way only: this kind sends as much back in the backward pass"
+        shown = f"{sent[i, j]:.0f} bytes from server {i} to {j}, {sent[j, i]:.0f} back"
+        traffic.problems.append(Problem(message, value=shown, allowed="--as topology"))
+    if traffic.problems:
+        hidden = len(traffic.problems) - 20
+        more = [Problem(f"{hidden} further groups")] if hidden > 0 else []
+        raise InputError([*traffic.problems[:20], *more])
+    operators, notes = _operators(traffic, sent, n, compute_ms)
+    return TraceWorkload(Workload(content.name[:200] or "trace", _samples(traffic, n), operators), n, notes)
+
+
+def _samples(traffic: _Traffic, n: int) -> int:
+    return math.lcm(n, *(len(group) for group in (*traffic.reduced, *traffic.exchanged)))
+
+
+def _shares(traffic: _Traffic) -> dict[tuple[str, int], float]:
+    """Share of the compute time of every class of operators: as its share of the bytes."""
+    volume: dict[tuple[str, int], float] = defaultdict(float)
+    for group, payloads in traffic.reduced.items():
+        volume["reduce", len(group)] += sum(payloads) * len(group)
+    for group, size in traffic.exchanged.items():
+        volume["exchange", len(group)] += size * len(group)
+    whole = sum(volume.values())
+    return {key: amount / whole for key, amount in volume.items()}
+
+
+def _operators(
+    traffic: _Traffic, sent: Floats, n: int, compute_ms: float
+) -> tuple[tuple[Operator, ...], tuple[str, ...]]:
+    samples, shares = _samples(traffic, n), _shares(traffic)
+    notes = ["compute is placed before the communication of its group; the order of the trace is not kept"]
+    made: list[Operator] = []
+    if not shares:
+        made.append(
+            Operator("compute", "compute", 1, 1, (), (), _split(n, compute_ms), locally_reduced=False, pinned_offset=0)
+        )
+    elif len(shares) > 1:
+        notes.append("compute is divided over the kinds of groups in proportion to their bytes")
+    for group, apart in sorted(traffic.reduced.items()):
+        if len(apart) > MAX_TENSORS:
+            notes.append(f"{len(apart)} all-reduces of one group are added up to one")
+        payloads = [sum(apart)] if len(apart) > MAX_TENSORS else apart
+        weights = tuple(math.ceil(payload / GRADIENT_BYTES) for payload in payloads)
+        time = _split(len(group), shares["reduce", len(group)] * compute_ms)
+        name = f"all-reduce {len(group)} from {group[0]}"
+        made.append(Operator(name, "reduce", 1, 1, weights, (), time, locally_reduced=False, pinned_offset=group[0]))
+    for group, size in sorted(traffic.exchanged.items()):
+        k = len(group)
+        # Each of the k x k cells of samples x channels goes one way forward and is mirrored backward.
+        channels = k * math.ceil(size / (2 * samples))
+        time = _split(k, shares["exchange", k] * compute_ms)
+        name = f"all-to-all {k} from {group[0]}"
+        made.append(Operator(f"{name}: sent", "exchange", channels, 1, (), (), time, pinned_offset=group[0]))
+        edge = (OperatorInput(len(made) - 1),)
+        halves = _split(1, 0.0, k)
+        made.append(
+            Operator(
+                f"{name}: received",
+                "exchange",
+                channels,
+                1,
+                (),
+                edge,
+                halves,
+                mixes_channels=False,
+                pinned_offset=group[0],
+            )
+        )
+    for i, j in np.argwhere(np.triu(sent) > 0).tolist():
+        size = math.ceil(sent[i, j] / samples)
+        made.append(Operator(f"messages {i}-{j}: sent", "message", size, 1, (), (), _split(1, 0.0), pinned_offset=i))
+        edge = (OperatorInput(len(made) - 1),)
+        made.append(
+            Operator(f"messages {i}-{j}: received", "message", size, 1, (), edge, _split(1, 0.0), pinned_offset=j)
+        )
+    if traffic.local:
+        notes.append("collectives inside one server are left out")
+    if traffic.converted:
+        notes.append("all-gathers, reduce-scatters and broadcasts count as all-reduces that send as many bytes")
+    return tuple(made), tuple(notes)
+
 
 SHOWN_COLLECTIVES = 1000
 GROUPS_FILE = "comm_groups.json"

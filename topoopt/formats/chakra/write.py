@@ -1,21 +1,33 @@
-"""Communication of a job as Chakra execution traces: one file a server.
-
-Every server computes its operators (forward in order, backward in reverse), then exchanges its model-parallel bytes
-and takes part in the AllReduces of its groups.
-"""
+"""Jobs, iterations of training and schedules of collectives are written as Chakra traces: a file a server or a rank."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
+from topoopt.core.collective import CollectiveOp, CollectiveResult
+from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, RankStep
+from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.result import Result
-from topoopt.formats.chakra import training_write
-from topoopt.formats.chakra.content import CommType, NodeType
-from topoopt.formats.chakra.nodes import MAX_NODES, collective_node, message_node, node, trace_bytes
-from topoopt.formats.chakra.trace_content import CollectiveUse, TraceContent
+from topoopt.formats.astrasim import system_document
+from topoopt.formats.chakra import (
+    MAX_NODES,
+    VERSION,
+    CollectiveUse,
+    CommType,
+    Metadata,
+    NodeType,
+    TraceContent,
+    collective_node,
+    frame,
+    message_node,
+    node,
+    trace_bytes,
+)
 from topoopt.formats.exporter import (
     NOTES_FILE,
     Export,
@@ -24,8 +36,107 @@ from topoopt.formats.exporter import (
     json_bytes,
     notes_bytes,
     plain_name,
+    plan_on,
     refuse,
 )
+from topoopt.formats.msccl.write import rank_table
+from topoopt.formats.schedules.placed_blocks import ChunkMemory, PlacedBlock, RankSchedule, placed_schedule, traffic_of
+
+GROUPS_FILE, LAYOUT_FILE = "comm_groups.json", "layout.json"
+STAGES, ALL = "stages", "all"
+RANKS = re.compile(r"\d{1,9}(-\d{1,9})?")
+
+COMM_TYPES = {
+    Collective.ALL_REDUCE: CommType.ALL_REDUCE,
+    Collective.ALL_GATHER: CommType.ALL_GATHER,
+    Collective.REDUCE_SCATTER: CommType.REDUCE_SCATTER,
+    Collective.ALL_TO_ALL: CommType.ALL_TO_ALL,
+}
+
+TRAINING_LIMITS = (
+    "training: transfers of a pass follow its computing, those of its layers added up; what is hidden behind computing "
+    "is not in a trace",
+    "training: gradients are reduced behind the last backward pass of a stage, weights gathered ahead of its first "
+    "pass, with ZeRO 3 in all passes; the step of the optimizer is that of the fullest rank",
+    "training: embeddings and losses exchange nothing; schedule dualpipe and experts shared by GPUs are refused",
+)
+
+
+def build_training(result: Result[Any, Any], options: ExportOptions) -> Export:
+    """Traces of the ranks asked for, groups of their collectives, and where ranks stand.
+
+    Raises:
+        InputError: no instance, no plan for the fabric, ranks that there are not, or too many.
+    """
+    plan, program = plan_on(result, options.fabric), options.program
+    if program is None:
+        raise refuse("sizes of layers are those of the instance", path="--instance", allowed="the solved instance")
+    strategy = plan.strategy
+    ranks = ranks_asked(strategy, options.ranks)
+    due = [program.totals(rank) for rank in ranks]
+    count = sum(one.steps for one in due)
+    if count > MAX_NODES:
+        raise refuse("too many nodes for traces", path="--ranks", value=count, allowed=f"at most {MAX_NODES}")
+    prefix, n = plain_name(result.name), strategy.gpus
+    traces = [(f"{prefix}.{rank}.et", trace_bytes(_nodes(program.steps(rank)))) for rank in ranks]
+    cluster = result.figures.problem.cluster
+    places = plan.network.places or tuple(range(cluster.servers))
+    layout = {
+        "ranks": n,
+        "gpus_per_server": cluster.gpus_per_server,
+        "servers": list(places),
+        "order": [one.value for one in strategy.order],
+        "sizes": [getattr(strategy, one.value) for one in strategy.order],
+    }
+    groups = {str(number): list(members) for number, members in program.groups.items()}
+    title = f"{len(ranks)} of {n} ranks as Chakra execution traces: {prefix}.RANK.et, groups in {GROUPS_FILE}"
+    files = (
+        *traces,
+        (GROUPS_FILE, json_bytes(groups)),
+        (LAYOUT_FILE, json_bytes(layout)),
+        (NOTES_FILE, notes_bytes(title, TRAINING_LIMITS)),
+    )
+    content = (layout, {name: tuple(members) for name, members in groups.items()}, due)
+    return Export(files, content, TRAINING_LIMITS)
+
+
+def _nodes(steps: Iterable[RankStep]) -> Iterator[Any]:
+    for place, one in enumerate(steps):
+        if isinstance(one, ComputeStep):
+            yield node(place, one.name, NodeType.COMP, one.after, one.time_us)
+        elif isinstance(one, CollectiveStep):
+            kind = COMM_TYPES[one.collective]
+            yield collective_node(place, one.name, kind, one.size_bytes, one.after, str(one.group))
+        else:
+            yield message_node(place, one.sends, one.peer, one.tag, one.size_bytes, one.after)
+
+
+def ranks_asked(strategy: ParallelStrategy, text: str) -> list[int]:
+    """Ranks: `stages`, one of each stage of the first replica; `all`; or a list such as `0,8-15`.
+
+    Raises:
+        InputError: no such list, or ranks that there are not.
+    """
+    n = strategy.gpus
+    if text == ALL:
+        return list(range(n))
+    if text == STAGES:
+        stride = 1
+        for dimension in strategy.order:
+            if dimension.value == "pipeline":
+                break
+            stride *= getattr(strategy, dimension.value)
+        return [stride * stage for stage in range(strategy.pipeline)]
+    parts = text.split(",")
+    allowed = f"{STAGES}, {ALL}, or ranks 0 to {n - 1} such as 0,8-15"
+    found: set[int] = set()
+    for part in parts:
+        first, _, last = part.partition("-")
+        if not RANKS.fullmatch(part) or not int(first) <= int(last or first) < n:
+            raise refuse("not ranks of the strategy", path="--ranks", value=part, allowed=allowed)
+        found.update(range(int(first), int(last or first) + 1))
+    return sorted(found)
+
 
 LIMITS = (
     "communication follows all compute of a server: solutions do not keep which operator waits for which message",
@@ -70,7 +181,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
         InputError: too many messages, or what traces of training cannot say.
     """
     if solution.kind == "llm-training":
-        return training_write.build(solution, options)
+        return build_training(solution, options)
     n, demand = solution.plan.topology.servers, solution.figures.demand
     sent = np.ceil(demand.model_parallel_bytes).astype(np.int64)
     groups = [one for one in demand.allreduce if one.payload_bytes > 0]
@@ -124,8 +235,132 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
 EXPORTER = Exporter(
     kinds=("co-optimisation", "llm-training"),
     makes="one trace a server, of training a rank (PREFIX.RANK.et; --ranks), and comm_groups.json",
-    limits=(*LIMITS, *training_write.LIMITS),
+    limits=(*LIMITS, *TRAINING_LIMITS),
     folder=True,
     build=build,
     told=("llm-training",),
+)
+
+
+MOST_HOPS = 1_000_000
+KEYS = {
+    CollectiveOp.ALLREDUCE: "all-reduce",
+    CollectiveOp.ALLGATHER: "all-gather",
+    CollectiveOp.REDUCE_SCATTER: "reduce-scatter",
+    CollectiveOp.ALL_TO_ALL: "all-to-all",
+}
+"""Collectives whose implementation a system file may name."""
+
+
+class _Trace:
+    """Nodes of a rank."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+
+    def add(self, made: Any, place: tuple[str, int], count: int) -> int:
+        """A node, with the chunks that it is about."""
+        made.attr.add(name="chunk_buffer", string_val=place[0])
+        made.attr.add(name="chunk_first", int64_val=place[1])
+        made.attr.add(name="chunk_count", int64_val=count)
+        self.nodes.append(made)
+        return len(self.nodes) - 1
+
+    def message(
+        self, *, sends: bool, peer: int, tag: int, size: int, after: Iterable[int], place: tuple[str, int], count: int
+    ) -> int:
+        """One end of a message."""
+        made = message_node(len(self.nodes), sends, peer, tag, size, sorted(after))
+        return self.add(made, place, count)
+
+
+def _bytes(schedule: RankSchedule, block: PlacedBlock, vector_bytes: int) -> int:
+    """Size of a block: what lies between its ends, rounded down each."""
+    first = block.offset
+    if schedule.collective is CollectiveOp.ALL_TO_ALL:
+        first += block.target * schedule.share
+    return (first + block.count) * vector_bytes // schedule.chunks - first * vector_bytes // schedule.chunks
+
+
+def _traces(schedule: RankSchedule, vector_bytes: int) -> tuple[list[_Trace], ChunkMemory]:
+    memory = ChunkMemory(schedule)
+    traces = [_Trace() for _ in range(schedule.ranks)]
+    written: dict[tuple[int, int], set[int]] = {}
+    read: dict[tuple[int, int], set[int]] = {}
+    hops = sorted((hop, number) for number, block in enumerate(schedule.blocks) for hop in block.hops)
+    for tag, ((_, tail, head, adds), number) in enumerate(hops):
+        block = schedule.blocks[number]
+        size = _bytes(schedule, block, vector_bytes)
+        if size < 1:
+            allowed = f"at least a byte a chunk, {schedule.chunks} chunks"
+            raise refuse("too few bytes for so many chunks", path="bytes", value=vector_bytes, allowed=allowed)
+        source, target = memory.place(tail, number, block), memory.place(head, number, block)
+        before = written.get((tail, number), set())
+        sent = traces[tail].message(
+            sends=True, peer=head, tag=tag, size=size, after=before, place=source, count=block.count
+        )
+        read.setdefault((tail, number), set()).add(sent)
+        key = (head, number)
+        after = written.get(key, set()) | read.get(key, set())
+        slot = ("s", memory.slot(head, block.count)) if adds else target
+        taken = traces[head].message(
+            sends=False, peer=tail, tag=tag, size=size, after=set() if adds else after, place=slot, count=block.count
+        )
+        if adds:
+            adding = node(len(traces[head].nodes), f"add {size} bytes", NodeType.COMP, sorted({taken, *after}))
+            adding.attr.add(name="num_ops", int64_val=size)
+            adding.attr.add(name="tensor_size", int64_val=size)
+            adding.attr.add(name="chunk_added", int64_val=taken)
+            taken = traces[head].add(adding, target, block.count)
+        written[key], read[key] = {taken}, set()
+    return traces, memory
+
+
+def build_collective(result: CollectiveResult, options: ExportOptions) -> Export:
+    """Traces of all ranks, and a system file that names them.
+
+    Raises:
+        InputError: a collective that ASTRA-sim has not; too many sends.
+    """
+    problem = result.figures.problem
+    if problem.collective not in KEYS:
+        allowed = ", ".join(one.value for one in KEYS)
+        raise refuse("ASTRA-sim has no such collective", value=problem.collective.value, allowed=allowed)
+    schedule = placed_schedule(result)
+    count = sum(len(block.hops) for block in schedule.blocks)
+    if count > MOST_HOPS:
+        raise refuse("too many sends for traces", value=count, allowed=f"at most {MOST_HOPS}")
+    traces, memory = _traces(schedule, problem.vector_bytes)
+    prefix = plain_name(result.name)
+    files = []
+    for rank, trace in enumerate(traces):
+        head = Metadata(version=VERSION)
+        head.attr.add(name="collective", string_val=problem.collective.value)
+        head.attr.add(name="vector_bytes", int64_val=problem.vector_bytes)
+        head.attr.add(name="vector_chunks", int64_val=schedule.chunks)
+        head.attr.add(name="scratch_chunks", int64_val=memory.scratch[rank])
+        files.append((f"{prefix}.{rank}.et", b"".join((frame(head), *(frame(one) for one in trace.nodes)))))
+    key = KEYS[problem.collective]
+    system = system_document([("ring", "direct")]) | {f"{key}-implementation-custom": [prefix]}
+    del system[f"{key}-implementation"]
+    title = f"{problem.collective} over {schedule.ranks} ranks: {prefix}.RANK.et, named in system.json"
+    rest = (
+        ("system.json", json_bytes(system)),
+        ("ranks.csv", rank_table(result)),
+        (NOTES_FILE, notes_bytes(title, COLLECTIVE_EXPORTER.limits)),
+    )
+    return Export((*files, *rest), traffic_of(schedule), COLLECTIVE_EXPORTER.limits)
+
+
+COLLECTIVE_EXPORTER = Exporter(
+    kinds=("collective",),
+    makes="a Chakra trace a rank (PREFIX.RANK.et) and system.json that names them as custom implementation",
+    limits=(
+        "sizes and the number of ranks stand in the traces: a workload's own sizes are not used, and ASTRA-sim takes "
+        "one custom collective for groups of any size",
+        "links and switches are not part of a trace: export a topology with --to astrasim",
+        "ASTRA-sim has not run it here; `topoopt collective audit` executes it",
+    ),
+    folder=True,
+    build=build_collective,
 )

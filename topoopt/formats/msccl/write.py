@@ -1,25 +1,378 @@
-"""AllReduces of a plan as MSCCL algorithms: one XML file for the rings of each group, and for each schedule.
-
-A ring of k ranks works on k blocks of its part of the buffer: k - 1 steps reduce, k - 1 steps copy (the ring
-algorithm of Patarasuk and Yuan, 2009). Every ring is a channel with a thread block of its own; shares of rings become
-numbers of chunks.
-"""
+"""AllReduces of a plan and schedules are written as MSCCL algorithms: thread blocks by peer and channel."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from topoopt.core.collective import CollectiveOp
+from topoopt.core.collective import CollectiveOp, CollectiveResult
 from topoopt.core.result import Result
 from topoopt.core.routing import GroupRings
-from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, plain_name, refuse
-from topoopt.formats.msccl.collective_write import MAX_BYTES, algorithm_of, build_collective
-from topoopt.formats.schedules.placed_blocks import placed, traffic_of
-from topoopt.formats.traffic_classes import class_notes
+from topoopt.formats.exporter import (
+    NOTES_FILE,
+    Export,
+    Exporter,
+    ExportOptions,
+    class_notes,
+    notes_bytes,
+    plain_name,
+    refuse,
+)
+from topoopt.formats.msccl import MOST_CHANNELS, MOST_CHUNKS, MOST_STEPS, RESIDENT_BLOCKS
+from topoopt.formats.schedules.placed_blocks import (
+    ChunkMemory,
+    Hop,
+    PlacedBlock,
+    RankSchedule,
+    cut_to,
+    placed,
+    placed_schedule,
+    traffic_of,
+)
+
+Chain = tuple[int, list[tuple[Hop, str]]]
+"""Number of a block of the vector; its messages, and the type of the step that receives each and sends the next."""
+
+Pairs = dict[tuple[int, int, int], int]
+"""(rank, channel, peer that it receives from) -> peer that it sends to."""
+
+
+class _Left:
+    """Messages of a block of the vector that are not written yet, by the ranks at their ends."""
+
+    def __init__(self, block: PlacedBlock) -> None:
+        self.hops = block.hops
+        self.gone = [False] * len(block.hops)
+        self.at: dict[int, list[int]] = {}
+        for number, (_, tail, head, _) in enumerate(block.hops):
+            for rank in (tail, head):
+                self.at.setdefault(rank, []).append(number)
+
+    def about(self, *ranks: int) -> list[int]:
+        """Numbers of those that begin or end at ranks, in order."""
+        return sorted({number for rank in ranks for number in self.at.get(rank, ()) if not self.gone[number]})
+
+
+def pairs_of(blocks: Sequence[PlacedBlock], channels: int) -> Pairs:
+    """Of the ways messages take through a rank those that occur most, no peer twice."""
+    counts: Counter[tuple[int, int, int, int]] = Counter()
+    for number, block in enumerate(blocks):
+        came: dict[int, int] = {}  # from whom a rank has received the block since it sent it
+        for _, sender, rank, _ in block.hops:
+            if sender in came:
+                counts[sender, number % channels, came.pop(sender), rank] += 1
+            came[rank] = sender
+    pairs: Pairs = {}
+    taken: set[tuple[int, int, int]] = set()
+    for (rank, channel, sender, target), _ in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+        if (rank, channel, sender) not in pairs and (rank, channel, target) not in taken:
+            pairs[rank, channel, sender] = target
+            taken.add((rank, channel, target))
+    return pairs
+
+
+def fused_chains(schedule: RankSchedule, blocks: Sequence[PlacedBlock], pairs: Pairs, channels: int) -> Iterator[Chain]:
+    """Messages in an order for all ranks, each followed at once by those that pass it on."""
+    left = [_Left(block) for block in blocks]
+    every = sorted((hop, number, place) for number, one in enumerate(left) for place, hop in enumerate(one.hops))
+    for _, number, place in every:
+        own = left[number]
+        if own.gone[place]:
+            continue
+        chain: list[tuple[Hop, str]] = []
+        latest: int | None = place
+        while latest is not None:
+            hop = own.hops[latest]
+            own.gone[latest] = True
+            latest = _passed_on(own, hop, pairs.get((hop[2], number % channels, hop[1])))
+            chain.append((hop, "" if latest is None else _kind(schedule, blocks[number], own, hop, latest)))
+        yield number, chain
+
+
+def _passed_on(left: _Left, came: Hop, target: int | None) -> int | None:
+    """The next message of a block from where one came, if nothing that is left must stand between."""
+    rank = came[2]
+    onward = next((number for number in left.about(rank) if left.hops[number][1] == rank), None)
+    if onward is None or target is None or left.hops[onward][2] != target:
+        return None
+    for number in left.about(rank, target):
+        if number == onward:
+            return onward
+        _, _, head, adds = left.hops[number]
+        if not (head == target and adds and left.hops[onward][3]):  # in which order a rank adds up does not matter
+            return None
+    return None
+
+
+def _kind(schedule: RankSchedule, block: PlacedBlock, left: _Left, came: Hop, onward: int) -> str:
+    """The type of a step that receives a message and sends another."""
+    _, _, rank, adds = came
+    if not adds:
+        return "rcs"
+    following = next((left.hops[number] for number in left.about(rank) if number != onward), None)
+    if following is not None:
+        kept = following[1] == rank or following[3]
+    elif schedule.collective is CollectiveOp.ALLREDUCE:
+        kept = True
+    else:
+        kept = rank == (schedule.root if schedule.collective is CollectiveOp.REDUCE else block.owner)
+    return "rrcs" if kept else "rrs"
+
+
+NO_PEER = -1
+Place = tuple[str, int]
+StepAt = tuple[int, int]
+"""Block and step of a rank."""
+
+
+@dataclass(frozen=True)
+class WrittenStep:
+    """A step as it stands in a file; `needs` is the one that it waits for."""
+
+    kind: str
+    source: Place
+    target: Place
+    count: int
+    needs: StepAt | None
+
+
+@dataclass
+class WrittenBlock:
+    """A thread block and its peers."""
+
+    channel: int
+    send: int
+    receive: int
+    steps: list[WrittenStep] = field(default_factory=list)
+
+
+@dataclass
+class RankBlocks:
+    """Thread blocks of a rank, and the steps that others of it wait for."""
+
+    blocks: list[WrittenBlock] = field(default_factory=list)
+    waited: set[StepAt] = field(default_factory=set)
+    _sends: dict[tuple[int, int], int] = field(default_factory=dict)
+    _receives: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def block(self, channel: int, send: int, receive: int) -> int:
+        """The block that sends to a peer and receives from one on a channel; each of both stands in one block alone."""
+        if send == receive == NO_PEER:
+            self.blocks.append(WrittenBlock(channel, send, receive))
+            return len(self.blocks) - 1
+        known = self._sends.get((channel, send), self._receives.get((channel, receive)))
+        if known is None:
+            known = len(self.blocks)
+            self.blocks.append(WrittenBlock(channel, send, receive))
+        if send != NO_PEER:
+            self._sends[channel, send] = known
+            self.blocks[known].send = send
+        if receive != NO_PEER:
+            self._receives[channel, receive] = known
+            self.blocks[known].receive = receive
+        return known
+
+    def add(self, block: int, kind: str, ends: tuple[Place, Place], count: int, after: set[StepAt]) -> StepAt:
+        """A step; further dependences are carried by steps that do nothing."""
+        latest: dict[int, int] = {}
+        for other, step in after:
+            if other != block:
+                latest[other] = max(latest.get(other, -1), step)
+        needs = sorted(latest.items())
+        self.waited.update(needs)
+        steps = self.blocks[block].steps
+        steps += [WrittenStep("nop", ("i", -1), ("o", -1), 0, need) for need in needs[:-1]]
+        steps.append(WrittenStep(kind, *ends, count, needs[-1] if needs else None))
+        return block, len(steps) - 1
+
+
+class _Uses:
+    """Which steps of a rank last wrote a block of the vector, and which have read it since."""
+
+    def __init__(self) -> None:
+        self.written: dict[tuple[int, int], set[StepAt]] = {}
+        self.read: dict[tuple[int, int], set[StepAt]] = {}
+
+    def before_read(self, key: tuple[int, int]) -> set[StepAt]:
+        return self.written.get(key, set())
+
+    def before_write(self, key: tuple[int, int]) -> set[StepAt]:
+        return self.written.get(key, set()) | self.read.get(key, set())
+
+    def add(self, key: tuple[int, int], step: StepAt, *, writes: bool) -> None:
+        if writes:
+            self.written[key], self.read[key] = {step}, set()
+        else:
+            self.read.setdefault(key, set()).add(step)
+
+
+def laid_out(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[list[RankBlocks], ChunkMemory]:
+    """Thread blocks of all ranks.
+
+    Args:
+        fused: steps that receive and send on at once; otherwise s, r, rrc, cpy and nop alone.
+    """
+    memory = ChunkMemory(schedule)
+    ranks = [RankBlocks() for _ in range(schedule.ranks)]
+    blocks = cut_to(schedule.blocks, MOST_CHUNKS)
+    uses = _Uses()
+    chains: Iterable[Chain]
+    if fused:
+        pairs = pairs_of(blocks, channels)
+        for (rank, channel, sender), target in pairs.items():
+            ranks[rank].block(channel, target, sender)
+        chains = fused_chains(schedule, blocks, pairs, channels)
+    else:
+        hops = sorted((hop, number) for number, block in enumerate(blocks) for hop in block.hops)
+        chains = [(number, [(hop, "")]) for hop, number in hops]
+    for number, chain in chains:
+        block, channel = blocks[number], number % channels
+
+        def place(rank: int, number: int = number) -> Place:
+            return memory.place(rank, number, blocks[number])
+
+        (_, tail, head, _), _ = chain[0]
+        key = (tail, number)
+        own = ranks[tail].block(channel, head, NO_PEER)
+        ends = place(tail), place(head)
+        uses.add(key, ranks[tail].add(own, "s", ends, block.count, uses.before_read(key)), writes=False)
+        for position, ((_, sender, rank, adds), joined) in enumerate(chain):
+            onward: Hop | None = chain[position + 1][0] if position + 1 < len(chain) else None
+            own = ranks[rank].block(channel, NO_PEER if onward is None else onward[2], sender)
+            here, key = place(rank), (rank, number)
+            kind = joined or ("rrc" if adds else "r")
+            keeps = kind != "rrs"
+            after = uses.before_write(key) if keeps else uses.before_read(key)
+            uses.add(key, ranks[rank].add(own, kind, (here, here), block.count, after), writes=keeps)
+    for number, blocks_of in enumerate(ranks):
+        own_block = -1
+        for source_chunk, target_chunk, count in memory.own_copies(number):
+            for low in range(0, count, MOST_CHUNKS):
+                ends = ("i", source_chunk + low), ("o", target_chunk + low)
+                own_block = blocks_of.block(0, NO_PEER, NO_PEER) if own_block < 0 else own_block
+                blocks_of.add(own_block, "cpy", ends, min(MOST_CHUNKS, count - low), set())
+    return ranks, memory
+
+
+NAMES: Mapping[CollectiveOp, str] = {
+    CollectiveOp.ALLREDUCE: "allreduce",
+    CollectiveOp.ALLGATHER: "allgather",
+    CollectiveOp.REDUCE_SCATTER: "reduce_scatter",
+    CollectiveOp.ALL_TO_ALL: "alltoall",
+    CollectiveOp.BROADCAST: "broadcast",
+    CollectiveOp.REDUCE: "reduce",
+}
+MAX_BYTES = 1 << 40
+MOST_WRITTEN_STEPS = 1_000_000
+FEWER = "fewer trees (limits.trees_per_root), or another method"
+FUSED_NOTE = "converters to ASTRA-sim know s, r, rrc and nop alone, not the fused steps of this file"
+NOTES = (
+    "one rank a compute node, in their order; ranks.csv names them",
+    "pieces of blocks that go the same ways are one: the runtime divides large vectors itself",
+    "routes through switches are not part of an algorithm",
+    "no GPU has run it here; `topoopt collective audit` executes it",
+)
+
+
+def algorithm_of(
+    name: str, schedule: RankSchedule, sizes: tuple[int, int] = (0, MAX_BYTES), *, fused: bool = False
+) -> str:
+    """XML of a schedule for vectors of least and most so many bytes.
+
+    Args:
+        fused: steps that receive and send on at once, in as many channels as there are trees and fit; otherwise in as
+            few as the steps need.
+
+    Raises:
+        InputError: it does not fit the limits of MSCCL.
+    """
+    total = sum(len(block.hops) for block in schedule.blocks)
+    if total > MOST_WRITTEN_STEPS:
+        raise refuse("too many steps for an algorithm", value=total, allowed=f"at most {MOST_WRITTEN_STEPS}; {FEWER}")
+    channels = min(MOST_CHANNELS, len(schedule.blocks)) if fused else 1
+    while True:
+        ranks, memory = laid_out(schedule, channels, fused=fused)
+        longest = max((len(block.steps) for rank in ranks for block in rank.blocks), default=0)
+        most = max(len(rank.blocks) for rank in ranks)
+        if longest > MOST_STEPS:
+            text = f"blocks of {longest} steps with {channels} channels"
+            channels = max(channels + 1, -(-channels * longest // MOST_STEPS))
+            if fused or channels > MOST_CHANNELS:
+                raise refuse("too long for an algorithm", value=text, allowed=f"at most {MOST_STEPS}; {FEWER}")
+        elif most > RESIDENT_BLOCKS and fused and channels > 1:
+            channels //= 2
+        elif most > RESIDENT_BLOCKS:
+            raise refuse("too many blocks of a rank", value=most, allowed=f"at most {RESIDENT_BLOCKS}; {FEWER}")
+        else:
+            return _xml(name, schedule, ranks, memory, channels, sizes)
+
+
+def _xml(
+    name: str,
+    schedule: RankSchedule,
+    ranks: list[RankBlocks],
+    memory: ChunkMemory,
+    channels: int,
+    sizes: tuple[int, int],
+) -> str:
+    inside, outside = memory.sizes()
+    lines = [
+        f'<algo name={quoteattr(name)} proto="Simple" nchannels="{channels}" nchunksperloop="{schedule.chunks}" '
+        f'ngpus="{schedule.ranks}" coll="{NAMES[schedule.collective]}" inplace="{int(memory.in_place)}" '
+        f'outofplace="{int(not memory.in_place)}" minBytes="{sizes[0]}" maxBytes="{sizes[1]}">'
+    ]
+    for number, rank in enumerate(ranks):
+        scratch = memory.scratch[number]
+        lines.append(f'  <gpu id="{number}" i_chunks="{inside}" o_chunks="{outside}" s_chunks="{scratch}">')
+        for block, one in enumerate(rank.blocks):
+            lines.append(f'    <tb id="{block}" send="{one.send}" recv="{one.receive}" chan="{one.channel}">')
+            for place, step in enumerate(one.steps):
+                other, awaited = step.needs or (-1, -1)
+                lines.append(
+                    f'      <step s="{place}" type="{step.kind}" srcbuf="{step.source[0]}" srcoff="{step.source[1]}" '
+                    f'dstbuf="{step.target[0]}" dstoff="{step.target[1]}" cnt="{step.count}" depid="{other}" '
+                    f'deps="{awaited}" hasdep="{int((block, place) in rank.waited)}"/>'
+                )
+            lines.append("    </tb>")
+        lines.append("  </gpu>")
+    return "\n".join([*lines, "</algo>"]) + "\n"
+
+
+def rank_table(result: CollectiveResult) -> bytes:
+    """CSV: which compute node is which rank."""
+    network = result.figures.problem.network
+    names = [network.names[node] for node in network.ranks.tolist()]
+    return ("rank,node\n" + "".join(f"{rank},{name}\n" for rank, name in enumerate(names))).encode()
+
+
+def build_collective(result: CollectiveResult, *, fused: bool = False) -> Export:
+    """One algorithm.
+
+    Raises:
+        InputError: it does not fit the limits of MSCCL.
+    """
+    schedule = placed_schedule(result)
+    prefix = plain_name(result.name)
+    file = f"{prefix}.xml"
+    text = algorithm_of(prefix, schedule, fused=fused)
+    title = f"{schedule.collective} over {schedule.ranks} ranks"
+    notes = (
+        *NOTES,
+        *([FUSED_NOTE] if fused else []),
+        *([f"the root is rank {schedule.root}"] if schedule.root else []),
+    )
+    files = (
+        (file, text.encode()),
+        ("ranks.csv", rank_table(result)),
+        (NOTES_FILE, notes_bytes(title, notes)),
+    )
+    return Export(files, {file: traffic_of(schedule)}, notes)
+
 
 SCHEDULED = ".schedule"
 """In names of files for schedules of a job."""

@@ -20,15 +20,9 @@ from topoopt.formats.exporter import (
     plain_name,
     refuse,
 )
-from topoopt.formats.msccl.collective_write import FEWER, NAMES, rank_table
-from topoopt.formats.mscclpp.read import MOST_CHANNELS, MOST_OPERATIONS
-from topoopt.formats.schedules.memory import ChunkMemory
-from topoopt.formats.schedules.placed_blocks import (
-    Hop,
-    RankSchedule,
-    placed_schedule,
-    traffic_of,
-)
+from topoopt.formats.msccl.write import FEWER, NAMES, rank_table
+from topoopt.formats.mscclpp import MOST_CHANNELS, MOST_OPERATIONS
+from topoopt.formats.schedules.placed_blocks import ChunkMemory, Hop, RankSchedule, placed_schedule, traffic_of
 
 MOST_BLOCKS = 1024
 

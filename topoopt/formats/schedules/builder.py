@@ -1,17 +1,140 @@
-"""Makes a program of actions, as a reader meets them."""
+"""Programs are built of actions as a reader meets them, or of sends of whole pieces at stated times."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from topoopt.core.arrays import Ints, distinct
+from topoopt.core.arrays import Bools, Ints, distinct
 from topoopt.core.collective import UNKNOWN, CellRange, ChunkProgram, CollectiveOp, DeclaredFigures, Defect, Messages
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.untrusted import refusal
-from topoopt.formats.schedules.limits import MOST_ACTIONS, MOST_CELLS, MOST_SHOWN
-from topoopt.formats.schedules.row_store import RowStore
+from topoopt.formats.schedules import MOST_ACTIONS, MOST_CELLS, MOST_SHOWN
+
+MOST_DIGITS = 9
+AT_ONCE = 10_000
+"""Lines whose letters stay in the cache of a processor."""
+
+
+class LineError(ValueError):
+    """A line that does not match."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(f"line {place}")
+        self.place = place
+
+
+def number_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequence[int]) -> Ints:
+    """int64[lines, groups], the numbers in groups of a pattern.
+
+    Args:
+        pattern: for whole lines; each of the groups is a run of up to nine digits, and no other part of the pattern
+            asks for certain digits.
+
+    Raises:
+        LineError: the first line that is of no such form.
+    """
+    found = [np.zeros((0, len(groups)), dtype=np.int64)]
+    for begin in range(0, len(lines), AT_ONCE):
+        try:
+            found.append(_part_table(lines[begin : begin + AT_ONCE], pattern, groups))
+        except LineError as error:
+            raise LineError(begin + error.place) from None
+    return np.concatenate(found)
+
+
+def _part_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequence[int]) -> Ints:
+    """The same of some lines; places of errors are among these."""
+    separator = next((place for place, line in enumerate(lines) if "\0" in line), None)
+    if separator is not None:
+        raise LineError(separator)
+    letters = np.frombuffer("\0".join(lines).encode("ascii", "replace"), dtype=np.uint8)
+    digit = (letters - ord("0")) < 10  # unsigned: what is below becomes large
+    edges = np.flatnonzero(np.diff(digit, prepend=False, append=False))
+    first, last = edges[::2], edges[1::2]
+    digits = last - first
+    shapes = _shapes(letters, digit, first)
+    numbers = {shape: number for number, shape in enumerate(dict.fromkeys(shapes))}
+    found = [_places(pattern.fullmatch(shape), shape, groups) for shape in numbers]
+    rows = np.array(found, dtype=np.int64)[np.fromiter(map(numbers.__getitem__, shapes), np.int64, len(shapes))]
+    wrong = rows[:, 0] < 0
+    ends = np.concatenate(([0], np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)) + 1)[:-1]))
+    place = np.where(wrong[:, None], 0, np.searchsorted(first, ends)[:, None] + rows)
+    if not len(digits):
+        raise LineError(0)
+    wrong |= (digits[place] > MOST_DIGITS).any(axis=1)
+    if wrong.any():
+        raise LineError(int(np.argmax(wrong)))
+    return _values(letters, digit)[place]
+
+
+def _shapes(letters: NDArray[np.uint8], digit: Bools, first: Ints) -> list[str]:
+    """Every line with a 0 for each run of digits."""
+    kept = ~digit
+    kept[first] = True
+    zeros = letters.copy()
+    zeros[first] = ord("0")
+    return zeros[kept].tobytes().decode("ascii").split("\0")
+
+
+def _places(match: re.Match[str] | None, shape: str, groups: Sequence[int]) -> tuple[int, ...]:
+    """Which run of digits of a line each group is; -1: it does not match."""
+    return tuple(-1 if match is None else shape.count("0", 0, match.start(group)) for group in groups)
+
+
+def _values(letters: NDArray[np.uint8], digit: Bools) -> Ints:
+    """Value of every run of digits; of those with more than 18 any."""
+    spaced = np.where(digit, letters, np.uint8(ord(" ")))
+    return np.fromstring(spaced.tobytes(), dtype=np.int64, sep=" ")
+
+
+Row = tuple[int, ...]
+
+
+class RowStore:
+    """Rows of one width, in the order in which they are added."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._tables: list[Ints] = []
+        self._before = 0
+        self._single: list[Row] = []
+
+    def append(self, row: Row) -> None:
+        """One more."""
+        self._single.append(row)
+
+    def extend(self, rows: Iterable[Row]) -> None:
+        """Several, one by one."""
+        self._single.extend(rows)
+
+    def add(self, *columns: Ints | int) -> None:
+        """Many, by their columns; a number stands for a column of it."""
+        rows = np.column_stack(np.broadcast_arrays(*columns)).astype(np.int64, copy=False)
+        self._tables = [self.table(), rows]
+        self._before += len(self._single) + len(rows)
+        self._single = []
+
+    def __len__(self) -> int:
+        return self._before + len(self._single)
+
+    def __getitem__(self, number: int) -> Row:
+        if number >= self._before:
+            return self._single[number - self._before]
+        return tuple(self.table()[number].tolist())
+
+    def __iter__(self) -> Iterator[Row]:
+        yield from map(tuple, self.table().tolist())
+
+    def table(self) -> Ints:
+        """int64[rows, width]."""
+        single = np.array(self._single, dtype=np.int64).reshape(-1, self._width)
+        return np.concatenate((*self._tables, single))
 
 
 @dataclass
@@ -161,3 +284,193 @@ class ProgramBuilder:
 def _different(edges: Ints, actions: int) -> Ints:
     """Each pair once, sorted."""
     return np.column_stack(np.divmod(distinct(edges[:, 0] * max(actions, 1) + edges[:, 1]), max(actions, 1)))
+
+
+NOBODY, BEFORE = -2, -1
+"""Which send brought a piece to a rank: none, or it was there before."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is sent whole: its size, and the ranks that have (a part of) it before."""
+
+    units: int
+    holders: tuple[int, ...]
+    summed: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class PieceSends:
+    """Sends of pieces, int64[k] each.
+
+    Attributes:
+        piece, tail, head: what is sent, from which rank to which.
+        epoch: when it starts.
+        way: through which switches, a number of the builder; UNKNOWN: not stated.
+        places: int64[k, p], where each stands in the file.
+    """
+
+    piece: Ints
+    tail: Ints
+    head: Ints
+    epoch: Ints
+    way: Ints
+    places: Ints
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Row], words: int) -> PieceSends:
+        """Of rows (piece, tail, head, epoch, way, place ...), a place of so many numbers."""
+        table = np.array(rows, dtype=np.int64).reshape(-1, 5 + words)
+        piece, tail, head, epoch, way = table[:, :5].T
+        return cls(piece, tail, head, epoch, way, table[:, 5:])
+
+    def taken(self, order: Ints) -> PieceSends:
+        """Those of some numbers, in that order."""
+        return PieceSends(*(getattr(self, name)[order] for name in self.__dataclass_fields__))
+
+
+class _Held(NamedTuple):
+    """What a rank has of a piece: the parts of which ranks, and the actions that brought them."""
+
+    parts: int
+    brought: tuple[int, ...] = ()
+
+
+def add_sends(builder: ProgramBuilder, pieces: Sequence[Piece], sends: PieceSends, *, timed: bool) -> list[int]:
+    """Put pieces and sends into a program; of each rank the cell of its first piece, the others follow.
+
+    Args:
+        timed: whether epochs are times; otherwise they only say what comes first.
+    """
+    count = len(pieces)
+    first = [builder.buffer(rank, "piece", count) for rank in range(len(builder.ranks))]
+    holders = [
+        (first[rank] + number, number, rank if piece.summed else piece.holders[0])
+        for number, piece in enumerate(pieces)
+        for rank in piece.holders
+    ]
+    builder.start.extend(holders)
+    ordered = sends.taken(np.argsort(sends.epoch, kind="stable"))
+    units = np.array([piece.units for piece in pieces], dtype=np.int64)[ordered.piece]
+    if any(piece.summed for piece in pieces):
+        held = {cell: _Held(1 << owner) for cell, _, owner in holders}
+        again = _sums(builder, pieces, ordered, units, held, first, timed=timed)
+    else:
+        again = _copies(builder, ordered, units, [cell for cell, _, _ in holders], first, timed=timed)
+    if again:
+        builder.notes.append(f"{again} sends bring what is there already")
+    return first
+
+
+def _copies(
+    builder: ProgramBuilder, sends: PieceSends, units: Ints, filled: Sequence[int], first: Sequence[int], *, timed: bool
+) -> int:
+    """Sends in order of their epochs, of pieces that are copied alone; how many bring nothing new."""
+    base = builder.single_actions(sends.places, sends.tail)
+    action = base + np.arange(len(sends.piece))
+    epochs = sends.epoch if timed else UNKNOWN
+    builder.sent.add(action, sends.tail, sends.head, units, epochs, sends.piece, sends.way)
+    cells = np.array(first, dtype=np.int64)
+    source, target = cells[sends.tail] + sends.piece, cells[sends.head] + sends.piece
+    fills, brought = _first_fills(source, target, sends.epoch, filled, builder.cells)
+    builder.moves.add(action[fills], target[fills], source[fills])
+    builder.edges.add(action[brought >= 0], base + brought[brought >= 0])
+    for k in np.flatnonzero(brought == NOBODY).tolist():
+        _sent_too_early(builder, sends.places[k].tolist(), int(sends.piece[k]), int(sends.tail[k]))
+    return len(sends.piece) - len(fills) - int((brought == NOBODY).sum())
+
+
+def _first_fills(source: Ints, target: Ints, epoch: Ints, filled: Sequence[int], cells: int) -> tuple[Ints, Ints]:
+    """Which sends fill a cell first, and int64[k] the send that each has its piece from, BEFORE or NOBODY.
+
+    Args:
+        source, target: int64[k], cells of each send, in the order of epochs.
+        filled: cells that are full before.
+    """
+    holds = [NOBODY] * cells
+    for cell in filled:
+        holds[cell] = BEFORE
+    epochs = epoch.tolist()
+    fills, brought = [], []
+    for number, (tail, head, now) in enumerate(zip(source.tolist(), target.tolist(), epochs, strict=True)):
+        came = holds[tail]
+        if came >= 0 and epochs[came] >= now:
+            came = NOBODY
+        brought.append(came)
+        if came != NOBODY and holds[head] == NOBODY:
+            holds[head] = number
+            fills.append(number)
+    return np.array(fills, dtype=np.int64), np.array(brought, dtype=np.int64)
+
+
+def _sent_too_early(builder: ProgramBuilder, place: Sequence[int], piece: int, tail: int) -> None:
+    where = ", ".join(f"{word} {at}" for word, at in zip(builder.place_words, place, strict=True))
+    text = f"{where} sends piece {piece} from rank {builder.ranks[tail]}, which has it not yet"
+    builder.defect("causality", text)
+
+
+def _sums(
+    builder: ProgramBuilder,
+    pieces: Sequence[Piece],
+    sends: PieceSends,
+    units: Ints,
+    held: dict[int, _Held],
+    first: Sequence[int],
+    *,
+    timed: bool,
+) -> int:
+    """Sends in order of their epochs where pieces are summed; how many bring nothing new."""
+    columns = (sends.piece, sends.tail, sends.head, sends.epoch, sends.way, units)
+    rows = list(zip(*(column.tolist() for column in columns), map(tuple, sends.places.tolist()), strict=True))
+    again = low = 0
+    while low < len(rows):
+        high = low
+        while high < len(rows) and rows[high][3] == rows[low][3]:
+            high += 1
+        again += _epoch(builder, pieces, rows[low:high], held, first, timed=timed)
+        low = high
+    return again
+
+
+def _epoch(
+    builder: ProgramBuilder,
+    pieces: Sequence[Piece],
+    rows: Sequence[tuple[int, int, int, int, int, int, Row]],
+    held: dict[int, _Held],
+    first: Sequence[int],
+    *,
+    timed: bool,
+) -> int:
+    """The sends of one epoch; how many bring nothing new. What is held goes by cells."""
+    coming: list[tuple[int, int, int, int, Row, _Held]] = []
+    readers: dict[int, list[int]] = {}
+    for piece, tail, head, epoch, way, units, place in rows:
+        action = builder.single_action(place, tail)
+        origin, cell = first[tail] + piece, first[head] + piece
+        source = held.get(origin, _Held(0))
+        builder.edges.extend((action, one) for one in source.brought)
+        builder.sent.append((action, tail, head, units, epoch if timed else UNKNOWN, piece, way))
+        readers.setdefault(origin, []).append(action)
+        coming.append((piece, action, origin, cell, place, source))
+    again = 0
+    for (piece, tail, head, *_), (_, action, origin, cell, place, source) in zip(rows, coming, strict=True):
+        there = held.get(cell, _Held(0))
+        if source.parts and source.parts | there.parts == there.parts and not pieces[piece].summed:
+            again += 1
+            continue
+        if not source.parts:
+            _sent_too_early(builder, place, piece, tail)
+            continue
+        if not pieces[piece].summed:
+            builder.moves.append((action, cell, origin))
+            held[cell] = _Held(source.parts, (action,))
+            continue
+        adds = there.parts & ~source.parts != 0
+        taken = builder.single_action(place, head)
+        between = builder.buffer(head, "message", 1)
+        builder.moves.extend(((action, between, origin), (taken, cell, between)))
+        if adds:
+            builder.moves.append((taken, cell, cell))
+        builder.edges.extend((taken, one) for one in (action, *there.brought, *readers.get(cell, ())) if one != taken)
+        held[cell] = _Held(there.parts | source.parts, (taken,))
+    return again

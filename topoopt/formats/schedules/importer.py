@@ -12,10 +12,9 @@ from topoopt.files.faults import value_text
 from topoopt.files.untrusted import refusal
 from topoopt.formats.chakra.collective_read import read_schedule as read_chakra_schedule
 from topoopt.formats.importer import Imported, Importer, NameOption, name_of, require_positive
-from topoopt.formats.msccl.schedule import read_schedule as read_msccl_schedule
-from topoopt.formats.mscclpp.read import read_schedule as read_plan
-from topoopt.formats.schedules.reader import ScheduleOptions, ScheduleReader
-from topoopt.formats.schedules.states import collective_named
+from topoopt.formats.msccl import read_schedule as read_msccl_schedule
+from topoopt.formats.mscclpp import read_schedule as read_plan
+from topoopt.formats.schedules import ScheduleOptions, ScheduleReader, collective_named
 
 FileArgument = Annotated[Path, typer.Argument(help="File of the schedule; a folder or prefix of .et files.")]
 RateOption = Annotated[float, typer.Option(help="GB/s of every link, which the file does not say.")]

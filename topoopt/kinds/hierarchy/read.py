@@ -45,10 +45,10 @@ from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault, Path, nearest_text, value_text
 from topoopt.files.fields import FileModel, Label, SearchFile
 from topoopt.files.findings import Findings
-from topoopt.workloads.hierarchical_transformer import (
+from topoopt.workloads.language_models import (
     PARALLELISMS,
     DegreeChoices,
-    Mapping,
+    DegreeMapping,
     Npu,
     Transformer,
     mappings,
@@ -631,7 +631,7 @@ def _model(file: TransformerWorkload) -> tuple[Transformer, Npu, DegreeChoices]:
 
 
 def _made(
-    file: TransformerWorkload, model: Transformer, npu: Npu, mapping: Mapping, choices: DegreeChoices
+    file: TransformerWorkload, model: Transformer, npu: Npu, mapping: DegreeMapping, choices: DegreeChoices
 ) -> HierarchicalWorkload:
     return transformer_workload(
         model, npu, mapping, name=file.name, loop=Loop(file.loop), weight=file.weight, microbatches=choices.microbatches

@@ -18,8 +18,7 @@ from topoopt.core.proofs import Status
 from topoopt.core.result import Columns, Objective, Result, links_of, listed
 from topoopt.core.routing import Demand
 from topoopt.core.workload import GRADIENT_BYTES, Strategy, TaskGraph, Workload, strided_groups
-from topoopt.costs.default_book import default_price_book
-from topoopt.costs.fabric_prices import SimulatedFabric, fabric_prices
+from topoopt.costs.bills import SimulatedFabric, default_price_book, fabric_prices
 from topoopt.drawing.format import milliseconds, percent
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network

@@ -54,7 +54,7 @@ from topoopt.core.workload import (
     Workload,
     strided_groups,
 )
-from topoopt.costs.default_book import default_price_book
+from topoopt.costs.bills import default_price_book
 from topoopt.files.documents import parse_document
 from topoopt.files.faults import Path, path_text
 from topoopt.kinds.job.figures import JobResult, continued, job_figures

@@ -43,11 +43,9 @@ from topoopt.files.fields import (
 )
 from topoopt.files.findings import Findings, fitting
 from topoopt.files.job_document import FabricEntry, read_profile, topological_order
-from topoopt.workloads.devices import DEVICES
+from topoopt.workloads.device import DEVICES, Profile, ProfileCosts
 from topoopt.workloads.models import MODELS, build_workload, find_model
-from topoopt.workloads.parameters import all_parameters, complete_sizes
-from topoopt.workloads.profile_costs import Profile, ProfileCosts
-from topoopt.workloads.spec import CostModel
+from topoopt.workloads.operators import CostModel, all_parameters, complete_sizes
 
 _SIZES = "; ".join(
     f"{model.name}: " + ", ".join(f"{size.name} ({size.default})" for size in all_parameters(model))

@@ -57,8 +57,7 @@ from topoopt.kinds.llm_training.schema import (
     StrategySection,
     SwitchingSection,
 )
-from topoopt.workloads.llm_training.devices import TRAINING_DEVICES
-from topoopt.workloads.llm_training.presets import LANGUAGE_MODELS
+from topoopt.workloads.language_models import LANGUAGE_MODELS, TRAINING_DEVICES
 
 SHOWN = 8
 

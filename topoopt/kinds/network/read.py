@@ -46,7 +46,7 @@ from topoopt.files.sections import (
     in_links,
     topology_of,
 )
-from topoopt.workloads.demand_traces import LAWS, HotExperts, hot_experts
+from topoopt.workloads.demands import LAWS, HotExperts, hot_experts
 
 Demand = Floats
 

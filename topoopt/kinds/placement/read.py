@@ -36,10 +36,16 @@ from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_te
 from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings
 from topoopt.files.job_document import topological_order
-from topoopt.workloads.branchy import GRAPH_FAMILIES, branchy_graph
-from topoopt.workloads.devices import DEVICES
+from topoopt.workloads.device import DEVICES
 from topoopt.workloads.models import MODELS
-from topoopt.workloads.placement_graph import PlacementGraph, graph_of, model_graph, nodes_of
+from topoopt.workloads.placement_graph import (
+    GRAPH_FAMILIES,
+    PlacementGraph,
+    branchy_graph,
+    graph_of,
+    model_graph,
+    nodes_of,
+)
 
 MAX_MS = 1e9
 US_PER_MS = 1000.0

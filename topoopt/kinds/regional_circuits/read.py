@@ -27,7 +27,7 @@ from topoopt.files.faults import Fault
 from topoopt.files.fields import MAX_MS, SearchFile
 from topoopt.files.findings import Findings, within
 from topoopt.files.sections import check_demand, existing_file, matrix_rows
-from topoopt.workloads.demand_traces import LAWS, HotExperts, hot_experts
+from topoopt.workloads.demands import LAWS, HotExperts, hot_experts
 
 BYTES_PER_S_PER_GBPS = BYTES_PER_MS_PER_GBPS * 1e3
 

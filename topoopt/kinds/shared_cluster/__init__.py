@@ -26,7 +26,7 @@ def _errors(problem: SharedCluster) -> list[Problem]:
 
 def _check(problem: SharedCluster, result: Any, depth: CheckDepth) -> CheckFindings:
     """Check a result; rates of equal cost follow from the shipped prices: no others are taken."""
-    from topoopt.costs.default_book import default_price_book
+    from topoopt.costs.bills import default_price_book
     from topoopt.verify.shared_cluster.checker import check_shared_cluster
 
     return check_shared_cluster(problem, result, depth, default_price_book())

@@ -30,7 +30,7 @@ from topoopt.core.shared_cluster import (
 )
 from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan, Stays, strategy_of
 from topoopt.core.workload import Strategy, TaskGraph
-from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
+from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.cluster.together import JobOnServers, first_iterations, job_view, simulate_together
 from topoopt.simulate.cluster.work import WorkShared, alone_ms, shared_links
 from topoopt.simulate.demand import demand_of
@@ -41,8 +41,7 @@ from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import for_several_jobs
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.simulate.time_models.time_model import whole
-from topoopt.workloads.job_arrivals import job_table
-from topoopt.workloads.jobs_at_once import Draw, draw_jobs, place_jobs, sampled
+from topoopt.workloads.cluster_draws import Draw, draw_jobs, job_table, place_jobs, sampled
 
 MS = 1e-3
 

@@ -74,8 +74,7 @@ from topoopt.verify.job.plan import check_plan
 from topoopt.verify.shards.bounds import placing_bound
 from topoopt.verify.shards.shards import PlacedJob, shard_violations
 from topoopt.verify.shared_cluster.times import bounds_of_plan, least_alone_ms, shared_bound
-from topoopt.workloads.job_arrivals import job_table
-from topoopt.workloads.jobs_at_once import draw_jobs
+from topoopt.workloads.cluster_draws import draw_jobs, job_table
 
 TOO_SHORT = "shorter than sending the bytes of an iteration takes"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topoopt.core.process import PlugIns
-from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
+from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics.direct_connect import direct_connect_network, plan_network
 from topoopt.simulate.fabrics.options import FabricBuilder, FabricOptions, ListedFabric
 

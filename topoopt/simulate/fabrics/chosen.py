@@ -8,7 +8,7 @@ from dataclasses import replace
 from topoopt.core.errors import Problem
 from topoopt.core.job import BaselineSettings, FabricChoice
 from topoopt.core.price_book import PriceBook
-from topoopt.costs.default_book import default_price_book
+from topoopt.costs.bills import default_price_book
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.options import FabricOptions
 

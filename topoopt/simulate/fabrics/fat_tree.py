@@ -14,7 +14,7 @@ import numpy as np
 from topoopt.core.arrays import Draws, Int32s, Ints, bytes_per_ms
 from topoopt.core.cluster import Cluster
 from topoopt.core.graphs import fat_tree_arity
-from topoopt.costs.equivalence import cost_equivalent_fat_tree_gbps
+from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics.options import (
     US_PER_MS,
     FabricOptions,

@@ -13,7 +13,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.price_book import PriceBook
 from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.costs.default_book import default_price_book
+from topoopt.costs.bills import default_price_book
 from topoopt.simulate.network import Network
 
 Group = tuple[int, ...]
@@ -36,7 +36,7 @@ class FabricOptions:
         seed: of every random choice (ECMP hashing, random graph, ties between shortest paths).
         nic_gbps: rate of the one NIC of a server on the ideal switch, Gbit/s; None: degree * link rate.
         fat_tree_gbps: rate of the one NIC of a server on the fat-tree, Gbit/s; None: the rate at which the fat-tree
-            costs as much as the direct-connect network (`topoopt.costs.equivalence`).
+            costs as much as the direct-connect network (`topoopt.costs.bills`).
         oversubscription: downlink over uplink bandwidth of the oversubscribed switches of a fat-tree, at least 1;
             None: what the fabric has by itself.
         layer: switches that are oversubscribed, one of `LAYERS`, where the fabric leaves it open.

@@ -12,7 +12,7 @@ from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, NumberForm
 from topoopt.core.parallelism import RANK_ORDERS, LanguageModel, Overlap, PipelineSchedule, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns, loads_of_ranks
-from topoopt.workloads.llm_training.facts import (
+from topoopt.workloads.language_models import (
     LayerWeights,
     end_weights,
     expert_layers,

@@ -29,7 +29,7 @@ from topoopt.simulate.llm_training.times import (
     stage_tables,
 )
 from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.workloads.llm_training.facts import token_operations
+from topoopt.workloads.language_models import token_operations
 
 EQUAL = 1e-9
 """Ranks whose work differs by no more than this part of it have as much to do."""

@@ -13,7 +13,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.topology import Topology
-from topoopt.workloads.demand_matrices import demand_matrix
+from topoopt.workloads.demands import demand_matrix
 
 ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
 

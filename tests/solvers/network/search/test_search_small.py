@@ -9,7 +9,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument
 from topoopt.verify.network.bounds import best_topology_bound
-from topoopt.workloads.demand_matrices import demand_matrix
+from topoopt.workloads.demands import demand_matrix
 
 
 @pytest.mark.parametrize(

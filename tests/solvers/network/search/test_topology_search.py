@@ -35,7 +35,7 @@ from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import StopReason
 from topoopt.native import search
 from topoopt.verify.network.bounds import best_topology_bound
-from topoopt.workloads.demand_matrices import demand_matrix
+from topoopt.workloads.demands import demand_matrix
 
 ONE_WAY, BOTH_WAYS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL
 

@@ -45,7 +45,7 @@ from topoopt.simulate.llm_training.network.links import (
 )
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, StrategyColumns, columns_of, stage_layers
 from topoopt.simulate.llm_training.times import EXCHANGE_SHARE, OPTIMIZER_BYTES, rank_times, shape_of
-from topoopt.workloads.llm_training.facts import expert_layers
+from topoopt.workloads.language_models import expert_layers
 
 
 class LinkSchedules:

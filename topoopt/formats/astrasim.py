@@ -1,0 +1,491 @@
+"""ASTRA-sim 2 takes a product of blocks as analytical network yml, and any other graph as ns-3 text."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from topoopt.core.arrays import MIB
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.result import Result
+from topoopt.core.topology import Topology
+from topoopt.files.documents import load_document
+from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.files.reader_fields import FieldTable
+from topoopt.files.untrusted import read_text
+from topoopt.formats.chakra.tasks import hierarchical_document
+from topoopt.formats.exporter import (
+    NOTES_FILE,
+    Export,
+    Exporter,
+    ExportOptions,
+    decimal_text,
+    json_bytes,
+    link_of,
+    notes_bytes,
+    refuse,
+    topology_of,
+)
+from topoopt.formats.importer import Imported, Importer, NameOption, QueuesOption, name_of, require_positive
+
+GIB_PER_GB = 1e9 / 2**30
+BLOCKS = {"Ring": "ring", "FullyConnected": "fully-connected", "Switch": "switch"}
+"""Name of each block there, and in instances of the kind `hierarchical-bandwidth`."""
+
+
+@dataclass(frozen=True)
+class AnalyticalNetwork:
+    """A network yml, one entry a dimension, innermost first.
+
+    Attributes:
+        topology: building blocks, keys of `BLOCKS`.
+        npus_count: sizes, at least 2.
+        bandwidth_gib_per_s: of one link and direction.
+        latency_ns: of one link.
+    """
+
+    topology: tuple[str, ...]
+    npus_count: tuple[int, ...]
+    bandwidth_gib_per_s: tuple[float, ...]
+    latency_ns: tuple[float, ...]
+
+
+def links_per_npu(block: str, size: int, ring_queues: int = 1) -> int:
+    """Links that share the bandwidth of one NPU in a dimension (of a ring: queues in use, 1 or 2)."""
+    return {"Ring": ring_queues, "FullyConnected": size - 1}.get(block, 1)
+
+
+def link_gib_per_s(block: str, size: int, npu_gbytes_per_s: float, ring_queues: int = 1) -> float:
+    """Bandwidth of a link as ASTRA-sim counts it, from that of an NPU in 10^9 bytes/s."""
+    return npu_gbytes_per_s * GIB_PER_GB / links_per_npu(block, size, ring_queues)
+
+
+def npu_gbytes_per_s(block: str, size: int, link_gib: float, ring_queues: int = 1) -> float:
+    """Inverse of `link_gib_per_s`."""
+    return link_gib * links_per_npu(block, size, ring_queues) / GIB_PER_GB
+
+
+@dataclass(frozen=True)
+class Ns3Link:
+    """A full-duplex link: ends, rate in Gbit/s each way, delay in ms, error rate."""
+
+    source: int
+    target: int
+    gbps: float
+    delay_ms: float
+    error_rate: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ns3Topology:
+    """Nodes 0..nodes-1, of which some are switches; the others are hosts and do not forward."""
+
+    nodes: int
+    switches: tuple[int, ...]
+    links: tuple[Ns3Link, ...]
+
+
+MAX_TEXT = 256 * MIB
+_WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
+_RATE = re.compile(rf"({_NUMBER})([KMG]?)bps", re.ASCII)
+_DELAY = re.compile(rf"({_NUMBER})(ns|us|ms|s)", re.ASCII)
+GBPS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0}
+MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+@dataclass(frozen=True)
+class _Line:
+    number: int
+    cells: list[str]
+
+
+def text_topology_problems(path: str | os.PathLike[str]) -> list[Problem]:
+    """Why a file that is topology text of ns-3 is not imported, its counts among it; nothing for any other file.
+
+    SimAI's text has a first line of six fields: nodes, GPUs a server, NVSwitches, other switches, links, a GPU. That of
+    ASTRA-sim has three: nodes, switches, links.
+    """
+    file = os.fspath(path)
+    lines = [_Line(number, raw.split()) for number, raw in enumerate(read_text(file, MAX_TEXT).splitlines(), 1)]
+    lines = [line for line in lines if line.cells]
+    head = lines[0].cells if lines else []
+    name, counted = {3: ("ASTRA-sim", 3), 6: ("SimAI", 5)}.get(len(head), ("", 0))
+    if not counted or not all(_WHOLE.fullmatch(cell) for cell in head[:counted]) or len(lines) < 2:
+        return []
+    allowed = "the analytical network of ASTRA-sim (.yml); or links as a table: source, target, rate"
+    shown = value_text(" ".join(head))
+    problems = [Problem(f"topology text of ns-3 ({name}) is not imported", file, lines[0].number, None, shown, allowed)]
+    links, stated = [line for line in lines[1:] if _is_link(line.cells)], int(head[counted - 1])
+    if len(links) != stated:
+        message = f"the first line says {stated} links, {len(links)} stand in the file"
+        problems.append(Problem(message, file, lines[0].number, None, shown, str(len(links))))
+    return problems
+
+
+def _is_link(cells: list[str]) -> bool:
+    return len(cells) >= 3 and _RATE.fullmatch(cells[2]) is not None
+
+
+def read_ns3_topology(path: str | os.PathLike[str]) -> Ns3Topology:
+    """Read a topology.
+
+    Raises:
+        InputError: every line that is wrong.
+    """
+    file = os.fspath(path)
+    text = read_text(file, MAX_TEXT)
+    lines = [_Line(number, raw.split()) for number, raw in enumerate(text.splitlines(), 1) if raw.strip()]
+    problems: list[Problem] = []
+
+    def wrong(line: _Line, message: str, allowed: str) -> None:
+        problems.append(Problem(message, file, line.number, None, value_text(" ".join(line.cells)), allowed))
+
+    if not lines or len(lines[0].cells) != 3 or not all(_WHOLE.fullmatch(cell) for cell in lines[0].cells):
+        allowed = "a first line with the numbers of nodes, switches and links"
+        raise InputError([Problem("not a topology of the ns-3 backend", file, allowed=allowed)])
+    nodes, switches, links = (int(cell) for cell in lines[0].cells)
+    body = lines[1:]
+    listed = body.pop(0) if switches and body else _Line(1, [])
+    marked = tuple(int(cell) for cell in listed.cells if _WHOLE.fullmatch(cell))
+    if len(marked) != len(listed.cells) or len(set(marked)) != switches or any(one >= nodes for one in marked):
+        wrong(listed, "not the list of switches", f"{switches} different numbers less than {nodes}")
+    if len(body) != links:
+        problems.append(Problem("wrong number of links", file, None, None, str(len(body)), str(links)))
+    found = []
+    for line in body:
+        link = _link(line.cells, nodes)
+        if link is None:
+            wrong(line, "not a link", f"two nodes less than {nodes}, rate (400Gbps), delay (0.0005ms), error rate")
+        else:
+            found.append(link)
+    if problems:
+        raise InputError(problems[:50])
+    return Ns3Topology(nodes, marked, tuple(found))
+
+
+def _link(cells: list[str], nodes: int) -> Ns3Link | None:
+    if len(cells) != 5 or not all(_WHOLE.fullmatch(cell) for cell in cells[:2]):
+        return None
+    source, target = int(cells[0]), int(cells[1])
+    rate, delay, error = _RATE.fullmatch(cells[2]), _DELAY.fullmatch(cells[3]), re.fullmatch(_NUMBER, cells[4])
+    if max(source, target) >= nodes or source == target or rate is None or delay is None or error is None:
+        return None
+    return Ns3Link(source, target, float(rate[1]) * GBPS[rate[2]], float(delay[1]) * MS[delay[2]], float(cells[4]))
+
+
+FIELDS: FieldTable = {
+    "topology[]": ("used", "blocks, innermost first: Ring, FullyConnected, Switch"),
+    "npus_count[]": ("used", "NPUs of each dimension"),
+    "bandwidth[]": ("used", "GiB/s of a link; instances divide the sum over the dimensions anew"),
+    "latency[]": ("noted", "nanoseconds of a link; instances of this kind have none"),
+}
+KEYS = tuple(key.removesuffix("[]") for key in FIELDS)
+MAX_DIMENSIONS = 12
+MAX_NPUS = 2**24
+
+
+def read_network(path: str | os.PathLike[str]) -> AnalyticalNetwork:
+    """Read a network yml.
+
+    Raises:
+        InputError: everything wrong with the file.
+    """
+    foreign = text_topology_problems(path)
+    if foreign:
+        raise InputError(foreign)
+    document = load_document(path)
+    data = document.data
+    if not isinstance(data, dict) or not set(KEYS) & set(data):
+        allowed = f"an analytical network of ASTRA-sim: {', '.join(KEYS)}"
+        document.refuse([Fault((), "not such a network", value_text(data), allowed)])
+        raise AssertionError("refuse returned with a fault")
+    document.refuse(_faults(data))
+    return AnalyticalNetwork(
+        tuple(data["topology"]),
+        tuple(data["npus_count"]),
+        tuple(float(value) for value in data["bandwidth"]),
+        tuple(float(value) for value in data["latency"]),
+    )
+
+
+def _faults(data: dict[str, Any]) -> list[Fault]:
+    faults = [Fault((key,), "unknown key", None, nearest_text(key, KEYS)) for key in data if key not in KEYS]
+    faults += [Fault((key,), "missing", None, "a list, one entry a dimension") for key in KEYS if key not in data]
+    lengths = {}
+    for key in (key for key in KEYS if key in data):
+        listed = data[key]
+        if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_DIMENSIONS:
+            faults.append(
+                Fault((key,), "not a list of dimensions", value_text(listed), f"1 to {MAX_DIMENSIONS} entries")
+            )
+            continue
+        lengths[key] = len(listed)
+        faults += [_entry_fault(key, place, value) for place, value in enumerate(listed) if not _good(key, value)]
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{key} {length}" for key, length in lengths.items())
+        faults.append(Fault((), "lists of different length", shown, "one entry a dimension in each"))
+    sizes = data.get("npus_count")
+    if not faults and isinstance(sizes, list) and math.prod(sizes) > MAX_NPUS:
+        faults.append(Fault(("npus_count",), "too many NPUs", str(math.prod(sizes)), f"at most {MAX_NPUS}"))
+    return faults
+
+
+def _good(key: str, value: object) -> bool:
+    if key == "topology":
+        return isinstance(value, str) and value in BLOCKS
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if key == "npus_count":
+        return isinstance(value, int) and 2 <= value <= MAX_NPUS
+    return 0 < value <= 1e9 if key == "bandwidth" else 0 <= value <= 1e12
+
+
+def _entry_fault(key: str, place: int, value: object) -> Fault:
+    allowed = {
+        "topology": nearest_text(value, BLOCKS),
+        "npus_count": f"a whole number 2 to {MAX_NPUS}",
+        "bandwidth": "a positive number of GiB/s",
+        "latency": "a number of nanoseconds, not negative",
+    }[key]
+    return Fault((key, place), "not usable", value_text(value), allowed)
+
+
+def dimension_documents(network: AnalyticalNetwork) -> list[dict[str, Any]]:
+    """Dimensions as they stand in an instance of kind `hierarchical-bandwidth`."""
+    return [
+        {"name": f"dim{place}", "block": BLOCKS[block], "size": size}
+        for place, (block, size) in enumerate(zip(network.topology, network.npus_count, strict=True), 1)
+    ]
+
+
+def npu_bandwidths(network: AnalyticalNetwork, ring_queues: int = 1) -> tuple[float, ...]:
+    """GB/s (10^9 bytes/s) per NPU in every dimension."""
+    rows = zip(network.topology, network.npus_count, network.bandwidth_gib_per_s, strict=True)
+    return tuple(npu_gbytes_per_s(block, size, link, ring_queues) for block, size, link in rows)
+
+
+def import_network(
+    file: Annotated[Path, typer.Argument(help="Analytical network yml of ASTRA-sim.")],
+    all_reduce_bytes: Annotated[
+        float, typer.Option(help="The workload: one all-reduce of so many bytes over all NPUs.")
+    ] = 2.0**30,
+    compute_ns: Annotated[float, typer.Option(min=0, help="Compute time beside it, nanoseconds.")] = 0.0,
+    ring_queues: QueuesOption = 1,
+    name: NameOption = None,
+) -> Imported:
+    """A network of ASTRA-sim as an instance that divides its bandwidth anew; import chakra --network adds a job."""
+    require_positive("--all-reduce-bytes", all_reduce_bytes)
+    content = read_network(file)
+    bandwidth = npu_bandwidths(content, ring_queues)
+    phase = {"compute_ns": compute_ns, "collectives": [{"collective": "all-reduce", "bytes": all_reduce_bytes}]}
+    workload = {"name": "all-reduce", "layers": [{"name": "iteration", "forward": phase}]}
+    document = hierarchical_document(name or name_of(file), dimension_documents(content), sum(bandwidth), workload)
+    notes = [
+        "bandwidths of the file are GiB/s of a link; here they are GB/s (10^9 bytes/s) of an NPU",
+        f"workload: an all-reduce of {all_reduce_bytes:.10g} bytes over all NPUs (the file has none)",
+    ]
+    if any(content.latency_ns):
+        notes.append("latencies are left out: this kind has none")
+    summary = {
+        "dimensions": document["network"]["dimensions"],
+        "bandwidth_gbytes_per_s": list(bandwidth),
+        "latency_ns": list(content.latency_ns),
+    }
+    line = ", ".join(f"{one['block']} {one['size']}" for one in document["network"]["dimensions"])
+    return Imported(document, line, summary, tuple(notes))
+
+
+IMPORTER: Importer = import_network
+
+
+ALGORITHMS = {
+    "ring": ("ring", "ring"),
+    "fully-connected": ("direct", "direct"),
+    "switch": ("halvingDoubling", "direct"),
+}
+"""Algorithm of all-reduce, all-gather and reduce-scatter, and that of all-to-all, on each block."""
+
+RING_ONLY = ("ring", "ring")
+
+
+def algorithms(block: str, size: int) -> tuple[str, str]:
+    """Algorithms on a dimension; halving-doubling needs a power of two, a ring serves any size."""
+    reduce, exchange = ALGORITHMS[block]
+    return ("ring", exchange) if reduce == "halvingDoubling" and size & (size - 1) else (reduce, exchange)
+
+
+def system_document(chosen: list[tuple[str, str]]) -> dict[str, Any]:
+    """System json for the algorithms of every dimension.
+
+    Many chunks and `localBWAware` come closest to the model of the kind `hierarchical-bandwidth`, in which all
+    dimensions work at once and every byte crosses each dimension once each way.
+    """
+    reduces, exchanges = [one for one, _ in chosen], [other for _, other in chosen]
+    return {
+        "scheduling-policy": "LIFO",
+        "endpoint-delay": 10,
+        "active-chunks-per-dimension": 2,
+        "preferred-dataset-splits": 64,
+        "all-reduce-implementation": reduces,
+        "all-gather-implementation": reduces,
+        "reduce-scatter-implementation": reduces,
+        "all-to-all-implementation": exchanges,
+        "collective-optimization": "localBWAware",
+        "local-mem-bw": 1600,
+        "boost-mode": 0,
+        "roofline-enabled": 0,
+        "peak-perf": 900,
+    }
+
+
+HOST_DELAY_MS = 1e-6
+"""Between a server and its own switch: 1 ns."""
+
+GRAPH_NOTES = (
+    "ns-3 text: links are full duplex, so one-way links cannot be expressed",
+    "ns-3 text: routes are shortest paths (ECMP), not those of the plan; rings run in order of rank, not as planned",
+    "ns-3 text: server i is host i and a switch n + i that forwards for others, joined at the rate of all its links",
+)
+
+
+def ns3_topology(topology: Topology, link_gbps: float, hop_latency_us: float) -> Ns3Topology:
+    """Hosts, their switches and the links between these.
+
+    Raises:
+        InputError: links that go one way only, or have rates of their own.
+    """
+    n = topology.servers
+    if topology.rates is not None:
+        raise refuse("links with rates of their own cannot be written", allowed="links of one rate, or --to graphml")
+    count = np.zeros((n, n), dtype=np.int64)
+    count[topology.arcs[:, 0], topology.arcs[:, 1]] = topology.multiplicity
+    if not np.array_equal(count, count.T):
+        tail, head = (int(end) for end in np.argwhere(count != count.T)[0])
+        shown = f"links from server {tail} to {head}: {count[tail, head]}, back: {count[head, tail]}"
+        raise refuse(
+            "one-way links cannot be expressed", value=shown, allowed="bidirectional topologies, or --to graphml"
+        )
+    out = count.sum(axis=1).tolist()
+    own = [Ns3Link(i, n + i, out[i] * link_gbps, HOST_DELAY_MS) for i in range(n)]
+    between = [
+        Ns3Link(n + i, n + j, link_gbps, hop_latency_us / 1000.0)
+        for i, j in np.argwhere(np.triu(count) > 0).tolist()
+        for _ in range(count[i, j])
+    ]
+    return Ns3Topology(2 * n, tuple(range(n, 2 * n)), (*own, *between))
+
+
+def ns3_text(topology: Ns3Topology) -> str:
+    """`nodes switches links`, the switches, then `source target rate delay error` of every link."""
+    lines = [f"{topology.nodes} {len(topology.switches)} {len(topology.links)}"]
+    lines.append(" ".join(str(one) for one in topology.switches))
+    for link in topology.links:
+        rate, delay = decimal_text(link.gbps), decimal_text(link.delay_ms)
+        lines.append(f"{link.source} {link.target} {rate}Gbps {delay}ms {decimal_text(link.error_rate)}")
+    return "\n".join(lines) + "\n"
+
+
+def graph_export(solution: Result[Any, Any], options: ExportOptions) -> Export:
+    """Folder for the ns-3 backend."""
+    gbps, latency_us = link_of(solution, options)
+    topology = topology_of(solution)
+    graph = ns3_topology(topology, gbps, latency_us)
+    notes = (
+        f"links of {gbps:g} Gbit/s, {latency_us:g} us a hop",
+        "topology.txt goes into the ns-3 configuration as TOPOLOGY_FILE, the json files on the command line",
+        *GRAPH_NOTES,
+    )
+    files = (
+        ("topology.txt", ns3_text(graph).encode()),
+        ("logical_topology.json", json_bytes({"logical-dims": [str(topology.servers)]})),
+        ("system.json", json_bytes(system_document([RING_ONLY]))),
+        (NOTES_FILE, notes_bytes(f"{topology.servers} servers for the ns-3 backend of ASTRA-sim", notes)),
+    )
+    return Export(files, graph, notes)
+
+
+LATENCY_NS = 500.0
+"""Where no latency is given: the kind has none."""
+
+HIERARCHY_NOTES = (
+    "network.yml: bandwidth is GiB/s of one link (1 GB/s of an NPU = 0.9313 GiB/s, over its links in the dimension)",
+    "network.yml: prices, constraints and the catalogue of speeds cannot be expressed",
+    "network.yml: a group smaller than the cluster runs as one ring unless the trace names involved_dim",
+)
+_NAMES = {ours: theirs for theirs, ours in BLOCKS.items()}
+
+
+def analytical_network(
+    blocks: Sequence[str],
+    sizes: Sequence[int],
+    bandwidth_gbytes_per_s: Sequence[float],
+    latency_ns: float,
+    ring_queues: int = 1,
+) -> AnalyticalNetwork:
+    """Network yml of a design, innermost dimension first; blocks as in instances."""
+    named = tuple(_NAMES[block] for block in blocks)
+    rows = zip(named, sizes, bandwidth_gbytes_per_s, strict=True)
+    links = tuple(link_gib_per_s(block, size, value, ring_queues) for block, size, value in rows)
+    return AnalyticalNetwork(named, tuple(sizes), links, (latency_ns,) * len(named))
+
+
+def network_text(network: AnalyticalNetwork) -> str:
+    """The yml; numbers read back as they are."""
+
+    def row(key: str, values: Sequence[object]) -> str:
+        texts = [decimal_text(value) if isinstance(value, float) else str(value) for value in values]
+        return f"{key}: [ {', '.join(texts)} ]\n"
+
+    return (
+        row("topology", network.topology)
+        + row("npus_count", network.npus_count)
+        + row("bandwidth", network.bandwidth_gib_per_s)
+        + row("latency", network.latency_ns)
+    )
+
+
+def hierarchy_export(result: Result[Any, Any], options: ExportOptions) -> Export:
+    """Folder for the analytical backend."""
+    latency_ns = LATENCY_NS if options.hop_latency_us is None else options.hop_latency_us * 1000.0
+    queues = options.ring_queues
+    dimensions = result.figures.dimensions
+    blocks, sizes = [row.block.value for row in dimensions], [row.size for row in dimensions]
+    network = analytical_network(blocks, sizes, result.plan.bandwidth_gbytes_per_s, latency_ns, queues)
+    share = "half " if queues == 2 else ""
+    notes = (
+        f"latency {latency_ns:g} ns in every dimension, {'assumed' if options.hop_latency_us is None else 'as given'}",
+        f"a ring link has {share}the bandwidth of its NPU: run with num-queues-per-dim {queues}",
+        *HIERARCHY_NOTES,
+    )
+    chosen = [algorithms(block, size) for block, size in zip(blocks, sizes, strict=True)]
+    files = (
+        ("network.yml", network_text(network).encode()),
+        ("system.json", json_bytes(system_document(chosen))),
+        (NOTES_FILE, notes_bytes(f"{result.name} for the analytical backend of ASTRA-sim", notes)),
+    )
+    return Export(files, network, notes)
+
+
+def build(solution: Any, options: ExportOptions) -> Export:
+    """Network and system files."""
+    if solution.kind == "hierarchical-bandwidth":
+        return hierarchy_export(solution, options)
+    return graph_export(solution, options)
+
+
+EXPORTER = Exporter(
+    kinds=("co-optimisation", "routing", "topology", "hierarchical-bandwidth"),
+    makes="hierarchical: network.yml, system.json; others: topology.txt (ns-3), logical_topology.json, system.json",
+    limits=(*HIERARCHY_NOTES, *GRAPH_NOTES),
+    folder=True,
+    build=build,
+)

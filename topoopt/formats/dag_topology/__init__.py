@@ -1,1 +1,0 @@
-"""Jobs as instances of kind `dag-topology`."""

@@ -1,1 +1,0 @@
-"""Arguments of Megatron-LM, and which GPU is which rank."""

@@ -1,0 +1,236 @@
+"""NCCL can be told of a plan: the interfaces of a server, the channel of each ring, and the order of the ranks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
+
+from topoopt.core.arrays import MIB
+from topoopt.core.cluster import LinkSharing
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.result import Result
+from topoopt.core.routing import GroupRings, Ring
+from topoopt.core.topology import Topology
+from topoopt.files.untrusted import parsing, read_csv_rows, read_text, read_xml_text
+from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, class_notes, notes_bytes, refuse
+from topoopt.formats.hosts import named_servers
+
+MAX_BYTES = 256 * MIB
+
+
+def read_nccl(folder: Path) -> dict[str, object]:
+    """Names and Mbit/s of the network devices by number, GPUs, device of each channel, rings, traffic class.
+
+    Raises:
+        InputError: files that contradict each other or themselves.
+    """
+    with parsing(str(folder.name), "files for NCCL"):
+        system = _xml(folder / "topology.xml")
+        devices = {int(net.attrib["dev"]): net for net in system.iter("net")}
+        gpus = sorted(int(gpu.attrib["dev"]) for gpu in system.iter("gpu"))
+        buses = [pci.attrib["busid"] for pci in system.iter("pci")]
+        if sorted(devices) != list(range(len(devices))) or len(set(buses)) < len(buses):
+            raise InputError([Problem("devices that are not told apart", file="topology.xml")])
+        channels = _channels(folder / "graph.xml", gpus, devices) if (folder / "graph.xml").exists() else ()
+        rings, hosts = _rings(folder / "rings.csv")
+        if (folder / "rank-order.txt").exists():
+            ranks = read_text(folder / "rank-order.txt", MAX_BYTES).split()
+            if not any([hosts[server] for server in order] == ranks for _, _, order in rings):
+                raise InputError([Problem("the ranks follow no ring", file="rank-order.txt")])
+        traffic_class = _traffic_class(folder / "nccl.conf") if (folder / "nccl.conf").exists() else None
+    return {
+        "nets": tuple((devices[k].attrib["name"], int(devices[k].attrib["speed"])) for k in range(len(devices))),
+        "gpus": len(gpus),
+        "channels": channels,
+        "rings": rings,
+        "traffic_class": traffic_class,
+    }
+
+
+def _traffic_class(file: Path) -> int:
+    """The traffic class byte of what NCCL sends."""
+    name, _, value = read_text(file, MAX_BYTES).strip().partition("=")
+    if name != "NCCL_IB_TC" or not value.isdecimal() or int(value) > 255:
+        raise InputError([Problem("no traffic class", file=file.name, value=name, allowed="NCCL_IB_TC=0 to 255")])
+    return int(value)
+
+
+def _xml(file: Path) -> ElementTree.Element:
+    return ElementTree.fromstring(read_xml_text(file, MAX_BYTES))
+
+
+def _channels(file: Path, gpus: list[int], devices: dict[int, ElementTree.Element]) -> tuple[int, ...]:
+    graph = _xml(file).find("graph")
+    if graph is None:
+        raise ValueError("no graph")
+    found = []
+    for channel in graph.findall("channel"):
+        kinds = [one.tag for one in channel]
+        first, last = (int(channel[at].attrib["dev"]) for at in (0, -1))
+        inner = [int(one.attrib["dev"]) for one in channel.findall("gpu")]
+        if kinds != ["net", *["gpu"] * len(gpus), "net"] or first != last or sorted(inner) != gpus:
+            raise InputError([Problem("a channel that is no ring through the node", file=file.name)])
+        if first not in devices:
+            raise InputError([Problem("a channel by a device that is not there", file=file.name, value=str(first))])
+        found.append(first)
+    if int(graph.attrib["nchannels"]) != len(found):
+        raise InputError([Problem("another number of channels than it says", file=file.name)])
+    return tuple(found)
+
+
+def _rings(file: Path) -> tuple[tuple[tuple[int, int, tuple[int, ...]], ...], dict[int, str]]:
+    orders: dict[tuple[int, int], list[int]] = defaultdict(list)
+    hosts: dict[int, str] = {}
+    for row in read_csv_rows(file, MAX_BYTES):
+        order = orders[int(row["group"]), int(row["channel"])]
+        if int(row["position"]) != len(order) or hosts.setdefault(int(row["server"]), row["host"]) != row["host"]:
+            raise InputError([Problem("rows out of order, or a server of two names", file=file.name)])
+        order.append(int(row["server"]))
+    return tuple((*key, tuple(order)) for key, order in orders.items()), hosts
+
+
+RING_PATTERN = 4
+"""NCCL_TOPO_PATTERN_RING."""
+
+LAST_CLASS = 8 << 2
+"""Traffic class byte of differentiated services code point CS1, which is for traffic that yields (RFC 3662)."""
+
+LAST_WORDS = (
+    "nccl.conf (NCCL_CONF_FILE) puts what NCCL sends into traffic class CS1, which the interfaces must serve last, by "
+    "strict priority"
+)
+
+GPU_SM = 80
+LINK_WIDTH, LINK_SPEED = 16, "16.0 GT/s PCIe"
+
+
+def interface_of(ring: Ring, topology: Topology) -> int | None:
+    """The interface by which all servers of a ring send to the next one; None if they differ."""
+    shared: set[int] | None = None
+    for path in ring.paths:
+        ports = {port for port in range(topology.degree) if int(topology.switches[port, path[0]]) == path[1]}
+        shared = ports if shared is None else shared & ports
+    return min(shared) if shared else None
+
+
+def _topology_xml(names: list[str], gbps: float, gpus: int) -> str:
+    """One CPU, a bridge for each GPU and for each interface; interfaces as network devices 0, 1, ..."""
+    lines = ['<system version="1">', '  <cpu numaid="0" affinity="ffffffff,ffffffff" arch="x86_64" vendor="" '
+             'familyid="0" modelid="0">']  # fmt: skip
+    speed = f'link_speed="{LINK_SPEED}" link_width="{LINK_WIDTH}"'
+    for gpu in range(gpus):
+        lines += [
+            f'    <pci busid="0000:{16 + gpu:02x}:00.0" class="0x030200" {speed}>',
+            f'      <gpu dev="{gpu}" sm="{GPU_SM}" gdr="1"/>',
+            "    </pci>",
+        ]
+    for number, name in enumerate(names):
+        lines += [
+            f'    <pci busid="0000:{128 + number:02x}:00.0" class="0x020000" {speed}>',
+            "      <nic>",
+            f'        <net name={quoteattr(name)} dev="{number}" speed="{round(gbps * 1000)}" port="1" '
+            f'guid="0x{number + 1:x}" maxconn="131072" gdr="1"/>',
+            "      </nic>",
+            "    </pci>",
+        ]
+    return "\n".join([*lines, "  </cpu>", "</system>"]) + "\n"
+
+
+def _graph_xml(channels: list[int], gbps: float, gpus: int) -> str:
+    """A ring channel for each ring: in by its interface, over all GPUs, out by the same interface."""
+    lines = [
+        '<graphs version="1">',
+        f'  <graph id="0" pattern="{RING_PATTERN}" crossnic="0" nchannels="{len(channels)}" speedintra="{gbps / 8:g}" '
+        f'speedinter="{gbps / 8:g}" latencyinter="0" typeintra="SYS" typeinter="SYS" samechannels="0">',
+    ]
+    for port in channels:
+        lines += ["    <channel>", f'      <net dev="{port}"/>']
+        lines += [f'      <gpu dev="{gpu}"/>' for gpu in range(gpus)]
+        lines += [f'      <net dev="{port}"/>', "    </channel>"]
+    return "\n".join([*lines, "  </graph>", "</graphs>"]) + "\n"
+
+
+def whole_group(solution: Result[Any, Any]) -> GroupRings | None:
+    """The rings of all servers."""
+    n = solution.plan.topology.servers
+    return next((group for group in solution.plan.rings if len(group.members) == n), None)
+
+
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
+    """Files of one node, and the order of every ring.
+
+    Raises:
+        InputError: no rings, schedules instead of them, interfaces of servers that are called differently.
+    """
+    solution.plan.require_rings("NCCL files")
+    topology, cluster = solution.plan.topology, solution.figures.cluster
+    groups = [group for group in solution.plan.rings if len(group.members) > 1]
+    if not groups:
+        raise refuse("the plan has no AllReduce", allowed="a plan with rings")
+    hosts = named_servers(topology, options.hosts, cluster.link_gbps)
+    names = [link.interface for link in hosts[0].links]
+    other = next((host for host in hosts if [link.interface for link in host.links] != names), None)
+    if other is not None:
+        message = f"one file serves all nodes, and {other.name} calls its interfaces otherwise than {hosts[0].name}"
+        raise refuse(message, path="--hosts", allowed="the same names of interfaces on every host")
+    last = LAST_CLASS if cluster.link_sharing is LinkSharing.TRANSFERS_FIRST else None
+    notes = [*EXPORTER.limits, *class_notes(cluster, LAST_WORDS)]
+    rows = ["group,channel,share,interface,position,server,host"]
+    rings: list[tuple[int, int, tuple[int, ...]]] = []
+    for number, group in enumerate(groups):
+        for channel, ring in enumerate(group.rings):
+            port = interface_of(ring, topology)
+            word = "" if port is None else names[port]
+            rings.append((number, channel, ring.order))
+            rows += [
+                f"{number},{channel},{ring.share!r},{word},{place},{server},{hosts[server].name}"
+                for place, server in enumerate(ring.order)
+            ]
+    files = [("topology.xml", _topology_xml(names, cluster.link_gbps, cluster.gpus_per_server).encode())]
+    channels: list[int] = []
+    whole = whole_group(solution)
+    if whole is None:
+        notes.append("no AllReduce of all servers: no graph file and no rank order")
+    else:
+        ports = [interface_of(ring, topology) for ring in whole.rings]
+        channels = [port for port in ports if port is not None]
+        if len(channels) < len(ports):
+            channels = []
+            notes.append(
+                "some ring leaves servers by different interfaces: a graph file cannot say so, none is written"
+            )
+        else:
+            files.append(("graph.xml", _graph_xml(channels, cluster.link_gbps, cluster.gpus_per_server).encode()))
+        order = [hosts[server].name for server in whole.rings[0].order]
+        files.append(("rank-order.txt", ("\n".join(order) + "\n").encode()))
+    files.append(("rings.csv", ("\n".join(rows) + "\n").encode()))
+    if last is not None:
+        files.append(("nccl.conf", f"NCCL_IB_TC={last}\n".encode()))
+    files.append((NOTES_FILE, notes_bytes("NCCL files of one node, and the rings of the plan", tuple(notes))))
+    content = {
+        "nets": tuple((name, round(cluster.link_gbps * 1000)) for name in names),
+        "gpus": cluster.gpus_per_server,
+        "channels": tuple(channels),
+        "rings": tuple(rings),
+        "traffic_class": last,
+    }
+    return Export(tuple(files), content, tuple(notes))
+
+
+EXPORTER = Exporter(
+    kinds=("co-optimisation",),
+    makes="topology.xml and graph.xml of one node, rings.csv, rank-order.txt for the launcher, nccl.conf where "
+    "transfers go first",
+    limits=(
+        "NCCL takes no ring order between nodes: all its channels visit the nodes by rank. rank-order.txt gives the "
+        "order of the first ring; the other rings of rings.csv need MSCCL (--to msccl) or a collective library of "
+        "your own",
+        "PCI addresses and links inside a node are placeholders: dump yours (NCCL_TOPO_DUMP_FILE), copy the net lines",
+        "no route and no forwarding is known to NCCL: --to linux-forwarding sets them in the system",
+    ),
+    folder=True,
+    build=build,
+)

@@ -1,0 +1,449 @@
+"""A technician or a switch controller sets the circuits of every optical switch, once, by changes, or step by step."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from topoopt.core.arrays import MIB, NS_PER_S
+from topoopt.core.cluster import Host, LinkDirection
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.llm_training_plan import PodCircuits
+from topoopt.core.regional_circuits import PortPair, StepCircuits, SwitchedSteps
+from topoopt.core.result import Result
+from topoopt.core.switching import CircuitGroup, RailTimetable
+from topoopt.core.topology import Topology
+from topoopt.drawing.format import counted
+from topoopt.files.atomic import csv_text
+from topoopt.files.untrusted import parsing, read_text
+from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse, written_topology
+from topoopt.formats.hosts import named_servers, numbered_servers
+
+Circuit = tuple[int, int, int]
+
+MAX_BYTES = 256 * MIB
+
+LINE = re.compile(r"    in +(\d+) -> out +(\d+) {4}(\S+) (\S+) -> (\S+) (\S+)")
+SWITCH = re.compile(r"  optical switch (\d+)")
+TITLE = re.compile(r"(Circuits|Disconnect|Connect): (\d+)")
+
+
+def read_patch_list(folder: Path) -> dict[str, frozenset[Circuit]]:
+    """Circuits by file (`circuits`, and `disconnect` and `connect` where there are changes).
+
+    Raises:
+        InputError: a port used twice, a file and the text for people that differ, changes that do not lead to the
+            circuits, or a row that is none.
+    """
+    found = {file.stem: _read_csv(file) for file in sorted(folder.glob("*.csv"))}
+    people = _read_text(folder / "patch-list.txt")
+    tables = {name: frozenset((row[0], row[1], row[2]) for row in rows) for name, rows in found.items()}
+    for name, rows in found.items():
+        if people.get(name, set()) != rows:
+            raise InputError([Problem("the text says something else", file=f"{name}.csv")])
+    circuits = tables.get("circuits", frozenset())
+    for end in (1, 2):
+        ports = [(circuit[0], circuit[end]) for circuit in circuits]
+        if len(set(ports)) < len(ports):
+            raise InputError([Problem("a port of a switch is used twice", file="circuits.csv")])
+    if tables.get("disconnect", frozenset()) & circuits or not tables.get("connect", frozenset()) <= circuits:
+        raise InputError([Problem("the changes do not lead to the circuits", file="connect.csv")])
+    return tables
+
+
+Row = tuple[int, int, int, str, str, str, str]
+
+
+def _read_csv(file: Path) -> set[Row]:
+    text = read_text(file, MAX_BYTES)
+    with parsing(file.name, "a list of circuits"):
+        rows = list(csv.reader(text.splitlines(keepends=True)))[1:]
+        made = {_row(row[:3], row[3:]) for row in rows}
+    if len(made) < len(rows):
+        raise InputError([Problem("a circuit more than once", file=file.name)])
+    return made
+
+
+def _row(numbers: list[str], names: list[str]) -> Row:
+    switch, into, out = map(int, numbers)
+    from_host, from_interface, to_host, to_interface = names
+    return switch, into, out, from_host, from_interface, to_host, to_interface
+
+
+def _read_text(file: Path) -> dict[str, set[Row]]:
+    found: dict[str, set[Row]] = {}
+    counts: dict[str, int] = {}
+    title, switch = "", ""
+    for line in read_text(file, MAX_BYTES).splitlines():
+        if match := TITLE.fullmatch(line):
+            title = match[1].lower()
+            found[title], counts[title] = set(), int(match[2])
+        elif match := SWITCH.fullmatch(line):
+            switch = match[1]
+        elif match := LINE.fullmatch(line):
+            found[title].add(_row([switch, match[1], match[2]], list(match.groups()[2:])))
+        elif line:
+            raise InputError([Problem("a line that is none", file=file.name, value=line[:80])])
+    if counts != {name: len(rows) for name, rows in found.items()}:
+        raise InputError([Problem("another number of circuits than it says", file=file.name)])
+    return found
+
+
+PODS_FILE = "pod-circuits.csv"
+PODS_HEAD = ("switch_port", "peer_switch_port", "pod", "port", "peer_pod", "peer_port")
+
+PodCircuit = tuple[int, int, int, int, int, int]
+"""Ports of the switch, then pod and port of either end; ports count from 1, pods from 0."""
+
+
+def pods_export(plan: PodCircuits, options: ExportOptions) -> Export:
+    """Circuits as a table and for people; a pod's ports are taken in the order of its peers.
+
+    Raises:
+        InputError: names of servers, or a previous solution, for pods that have neither.
+    """
+    if options.previous is not None:
+        raise refuse("changes of circuits between pods are not told", path="--previous", allowed="left out")
+    if options.hosts:
+        raise refuse("pods have numbers, not the names of servers", path="--hosts", allowed="left out")
+    circuits = pod_circuits(plan)
+    saved = ", ".join(f"pod {pod} {count}" for pod, count in enumerate(plan.ports_saved) if count) or "none"
+    notes = (
+        f"{plan.pods} pods of {plan.settings.gpus} GPUs with {plan.settings.ports} ports each: port p of pod k is port "
+        "k times these plus p of the switch",
+        f"{len(circuits)} circuits of {plan.settings.circuit_gbps:g} Gbit/s in each direction; ports saved: {saved}",
+        "pod = stage x pods of a stage + place; ranks of a pod follow each other by tensor, context, data",
+    )
+    files = (
+        (PODS_FILE, csv_text(PODS_HEAD, circuits).encode()),
+        ("patch-list.txt", "".join(f"{line}\n" for line in pod_lines(circuits)).encode()),
+        (NOTES_FILE, notes_bytes(f"Circuits between {plan.pods} pods", notes)),
+    )
+    return Export(files, frozenset(circuits), notes)
+
+
+def pod_circuits(plan: PodCircuits) -> list[PodCircuit]:
+    """All circuits, by pair; each takes the next port at both ends."""
+    ports, taken, found = plan.settings.ports, [0] * plan.pods, list[PodCircuit]()
+    for *pair, count in plan.links:
+        for _ in range(count):
+            ends = []
+            for pod in pair:
+                taken[pod] += 1
+                ends.append((pod * ports + taken[pod], pod, taken[pod]))
+            (one, *near), (other, *far) = ends
+            found.append((one, other, near[0], near[1], far[0], far[1]))
+    return found
+
+
+def pod_lines(circuits: list[PodCircuit]) -> Iterable[str]:
+    """Circuits for people."""
+    yield f"Circuits: {len(circuits)}"
+    for one, other, pod, port, peer, peer_port in circuits:
+        yield f"  {one:>5} - {other:>5}    pod {pod} port {port} - pod {peer} port {peer_port}"
+
+
+GROUPS_FILE, PHASES_FILE = "circuits.csv", "phases.csv"
+GROUP_HEAD = ("group", "use", "rail", "port", "peer_port", "from_host", "from_interface", "to_host", "to_interface")
+PHASE_HEAD = ("begin_ns", "end_ns", "lit", "being_set")
+
+
+def rails_export(timetable: RailTimetable, options: ExportOptions) -> Export:
+    """Circuits, phases, and both for people.
+
+    Raises:
+        InputError: names that cannot be written, or a previous solution: circuits of rails are all set anew.
+    """
+    if options.previous is not None:
+        raise refuse("circuits of rails change inside a step", path="--previous", allowed="left out")
+    hosts = numbered_servers(timetable.servers, timetable.rails * timetable.ports, options.hosts)
+    phases = [
+        (one.begin_ns, one.end_ns, _numbers(one.lit), _numbers(one.dark))
+        for one in timetable.phases
+    ]  # fmt: skip
+    count = sum(len(one.circuits) for one in timetable.groups)
+    notes = (
+        f"{timetable.rails} optical switches, one a rail, each with {timetable.servers * timetable.ports} ports",
+        f"{count} circuits in {len(timetable.groups)} groups, {len(phases)} phases of a step of "
+        f"{timetable.step_ns} ns; a circuit takes {timetable.delay_ns} ns to set",
+        "replicas run in step; what lags behind its phase waits for circuits that are cut without looking",
+    )
+    files = (
+        (GROUPS_FILE, csv_text(GROUP_HEAD, _rows(timetable, hosts)).encode()),
+        (PHASES_FILE, csv_text(PHASE_HEAD, phases).encode()),
+        ("patch-list.txt", "".join(f"{line}\n" for line in _lines(timetable, hosts)).encode()),
+        (NOTES_FILE, notes_bytes(f"Circuits of {timetable.rails} rails", notes)),
+    )
+    content = tuple((one.use, frozenset(one.circuits)) for one in timetable.groups), timetable.phases
+    return Export(files, content, notes)
+
+
+def _numbers(groups: Iterable[int]) -> str:
+    return " ".join(str(group + 1) for group in groups)
+
+
+def _rows(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[tuple[object, ...]]:
+    """All circuits with the names of their ends."""
+    for number, group in enumerate(timetable.groups):
+        for circuit in group.circuits:
+            ends = (_end(timetable, hosts, circuit.rail, port) for port in (circuit.port, circuit.peer))
+            names = [name for end in ends for name in end]
+            yield (number + 1, group.use.value, circuit.rail + 1, circuit.port + 1, circuit.peer + 1, *names)
+
+
+def _end(timetable: RailTimetable, hosts: tuple[Host, ...], rail: int, port: int) -> tuple[str, str]:
+    """Host and interface."""
+    server, place = divmod(port, timetable.ports)
+    host = hosts[server]
+    return host.name, host.links[rail * timetable.ports + place].interface
+
+
+def _lines(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[str]:
+    """Phases, then the circuits of the groups."""
+    for number, one in enumerate(timetable.phases):
+        yield f"Phase {number + 1}: {one.begin_ns} to {one.end_ns} ns"
+        for word, groups in (("lit", one.lit), ("being set", one.dark)):
+            yield from (f"  {word:<9} {_name(group, timetable.groups[group])}" for group in groups)
+    for number, group in enumerate(timetable.groups):
+        yield ""
+        yield f"{_name(number, group)}: {len(group.circuits)} circuits"
+        for circuit in group.circuits:
+            names = [" ".join(_end(timetable, hosts, circuit.rail, port)) for port in (circuit.port, circuit.peer)]
+            yield f"  rail {circuit.rail + 1}: {circuit.port + 1:>4} - {circuit.peer + 1:>4}    {names[0]} - {names[1]}"
+
+
+def _name(number: int, group: CircuitGroup) -> str:
+    return f"group {number + 1}, {group.use.value} of stage {' and '.join(map(str, group.stages))}"
+
+
+CIRCUITS_FILE, STEPS_FILE = "circuits.csv", "steps.csv"
+CIRCUIT_HEAD = ("circuit", "port", "peer_port", "from_host", "from_interface", "to_host", "to_interface")
+STEP_HEAD = ("step", "stall_ns", "transfer_ns", "lit", "disconnect", "connect")
+
+Servers = tuple[int, int]
+
+
+def switched_steps(figures: Any) -> SwitchedSteps:
+    """Return the ports of the circuits of every step; a circuit that the next step has as well stays where it is."""
+    problem, topologies = figures.problem, figures.plan.topologies
+    first = [0, *accumulate(problem.ports)][:-1]
+    lit: dict[Servers, list[PortPair]] = {}
+    numbers: dict[PortPair, int] = {}
+    steps: list[StepCircuits] = []
+    previous: set[int] = set()
+    for k, step in enumerate(figures.steps):
+        target = {(server, peer): count for server, peer, count in topologies[step.circuits]}
+        lit = {pair: lit.get(pair, [])[:count] for pair, count in target.items()}
+        used = {port for pairs in lit.values() for both in pairs for port in both}
+        free = [
+            [port for port in range(start, start + count) if port not in used]
+            for start, count in zip(first, problem.ports, strict=True)
+        ]
+        for (server, peer), count in target.items():
+            added = [(free[server].pop(0), free[peer].pop(0)) for _ in range(count - len(lit[server, peer]))]
+            lit[server, peer] += added
+        current = {numbers.setdefault(both, len(numbers)) for pairs in lit.values() for both in pairs}
+        steps.append(
+            StepCircuits(
+                round(step.stall_s * NS_PER_S),
+                round(step.transfer_s * NS_PER_S),
+                tuple(sorted(current)),
+                tuple(sorted(previous - current if k else set())),
+                tuple(sorted(current - previous)),
+            )
+        )
+        previous = current
+    return SwitchedSteps(tuple(numbers), tuple(steps))
+
+
+def steps_export(result: Result[Any, Any], options: ExportOptions) -> Export:
+    """Return the files of circuits, of steps, and of both for people.
+
+    Raises
+    ------
+    InputError
+        Names cannot be written, or a previous solution is given: the first step sets all circuits.
+    """
+    if options.previous is not None:
+        raise refuse("circuits of a region change from step to step", path="--previous", allowed="left out")
+    figures = result.figures
+    ports = figures.problem.ports
+    hosts = numbered_servers(figures.problem.servers, max(1, *ports), options.hosts)
+    switched = switched_steps(figures)
+    rows = [(number + 1, *_step_row(ports, hosts, both)) for number, both in enumerate(switched.circuits)]
+    steps = [
+        (
+            k,
+            step.stall_ns,
+            step.transfer_ns,
+            _circuit_numbers(step.lit),
+            _circuit_numbers(step.disconnect),
+            _circuit_numbers(step.connect),
+        )
+        for k, step in enumerate(switched.steps)
+    ]
+    changed = sum(bool(step.connect or step.disconnect) for step in switched.steps[1:])
+    circuits = counted(len(switched.circuits), "circuit")
+    notes = (
+        f"one optical switch with {counted(sum(ports), 'port')}; those of server 0 come first",
+        f"{circuits}, {counted(len(steps), 'step')}, changes before {changed} of them",
+        "circuits of the first step are set beforehand; others as soon as those that they cut are idle",
+    )
+    files = (
+        (CIRCUITS_FILE, csv_text(CIRCUIT_HEAD, rows).encode()),
+        (STEPS_FILE, csv_text(STEP_HEAD, steps).encode()),
+        ("patch-list.txt", "".join(f"{line}\n" for line in _step_lines(switched, rows)).encode()),
+        (NOTES_FILE, notes_bytes("Circuits of the switch of a region", notes)),
+    )
+    return Export(files, switched, notes)
+
+
+def _circuit_numbers(circuits: Iterable[int]) -> str:
+    return " ".join(str(number + 1) for number in circuits)
+
+
+def _step_row(ports: Sequence[int], hosts: tuple[Host, ...], both: PortPair) -> tuple[object, ...]:
+    """Return two ports, and the host and interface at each."""
+    endpoints: list[str] = []
+    bounds = list(accumulate(ports))
+    for port in both:
+        server = sum(bound <= port for bound in bounds)
+        endpoints += [hosts[server].name, hosts[server].links[port - (bounds[server] - ports[server])].interface]
+    return (both[0] + 1, both[1] + 1, *endpoints)
+
+
+def _step_lines(switched: SwitchedSteps, rows: list[tuple[object, ...]]) -> Iterable[str]:
+    """Yield the steps with what changes before them."""
+    for k, step in enumerate(switched.steps):
+        changes = {"disconnect": step.disconnect, "connect": step.connect}
+        counts = [f"{len(circuits)} to {change}" for change, circuits in changes.items() if circuits]
+        yield f"Step {k}: {counted(len(step.lit), 'circuit')}; before it {', '.join(counts) or 'nothing changes'}"
+        for change, circuits in changes.items():
+            for number in circuits:
+                _, port, peer, host, interface, peer_host, peer_interface = rows[number]
+                yield f"  {change:<10} {port:>4} - {peer:>4}    {host} {interface} - {peer_host} {peer_interface}"
+        yield ""
+
+
+HEAD = ("switch", "input", "output", "from_host", "from_interface", "to_host", "to_interface")
+
+
+def circuits_of(topology: Topology) -> set[Circuit]:
+    """Circuits of all switches; port p of a switch is that of server p - 1."""
+    rows, servers = np.nonzero(topology.switches >= 0)
+    heads = topology.switches[rows, servers]
+    table = np.stack((rows, servers, heads), axis=1) + 1
+    return {(switch, into, out) for switch, into, out in table.tolist()}
+
+
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
+    """Circuits as CSV and as text; with a previous solution what to disconnect and to connect as well.
+
+    Raises:
+        InputError: names that cannot be written, a previous solution of another cluster, no links between servers.
+    """
+    if solution.kind == "regional-circuits":
+        return steps_export(solution, options)
+    if options.timetable is not None:
+        return rails_export(options.timetable, options)
+    if options.pods is not None:
+        return pods_export(options.pods, options)
+    topology = written_topology(solution, options)
+    hosts = named_servers(topology, options.hosts)
+    circuits = circuits_of(topology)
+    text = [*_patch_lines("Circuits", circuits, hosts)]
+    files = [("circuits.csv", circuits_csv(circuits, hosts))]
+    content: dict[str, frozenset[Circuit]] = {"circuits": frozenset(circuits)}
+    notes = [*LIMITS, *_duplex(topology)]
+    if options.previous is not None:
+        before = _previous(topology, options.previous)
+        gone, new = before - circuits, circuits - before
+        files += [("disconnect.csv", circuits_csv(gone, hosts)), ("connect.csv", circuits_csv(new, hosts))]
+        text = [*_patch_lines("Disconnect", gone, hosts), *_patch_lines("Connect", new, hosts), *text]
+        content |= {"disconnect": frozenset(gone), "connect": frozenset(new)}
+        notes.append(f"{len(gone)} circuits to disconnect, {len(new)} to connect, {len(before & circuits)} stay")
+    files += [("patch-list.txt", ("\n".join(text) + "\n").encode())]
+    files.append((NOTES_FILE, notes_bytes(f"Circuits of {topology.degree} optical switches", tuple(notes))))
+    return Export(tuple(files), content, tuple(notes))
+
+
+def _previous(topology: Topology, previous: Topology) -> set[Circuit]:
+    if previous.switches.shape != topology.switches.shape:
+        value, allowed = (f"{one.servers} servers with {one.degree} interfaces" for one in (previous, topology))
+        raise refuse("the previous solution is for another cluster", path="--previous", value=value, allowed=allowed)
+    return circuits_of(previous)
+
+
+def circuits_csv(circuits: Iterable[Circuit], hosts: tuple[Host, ...]) -> bytes:
+    """Table of circuits with the names of their ends."""
+    rows = []
+    for switch, into, out in sorted(circuits):
+        ends = [(hosts[port - 1].name, hosts[port - 1].links[switch - 1].interface) for port in (into, out)]
+        rows.append((switch, into, out, *ends[0], *ends[1]))
+    return csv_text(HEAD, rows).encode()
+
+
+def _patch_lines(title: str, circuits: set[Circuit], hosts: tuple[Host, ...]) -> Iterable[str]:
+    yield f"{title}: {len(circuits)}"
+    for number in sorted({circuit[0] for circuit in circuits}):
+        yield ""
+        yield f"  optical switch {number}"
+        for _, into, out in sorted(circuit for circuit in circuits if circuit[0] == number):
+            names = [f"{hosts[port - 1].name} {hosts[port - 1].links[number - 1].interface}" for port in (into, out)]
+            yield f"    in {into:>4} -> out {out:>4}    {names[0]} -> {names[1]}"
+    yield ""
+
+
+def _duplex(topology: Topology) -> list[str]:
+    own = np.arange(topology.servers)
+    back = [row for row in topology.switches if (row[row[row >= 0]] == own[row >= 0]).all()]
+    apart = topology.degree - len(back)
+    if apart == 0:
+        return ["every interface sends to and receives from the same interface: duplex patch cords do"]
+    text = (
+        f"{apart} of {topology.degree} switches need the two fibres of an interface apart: it sends to one server and "
+    )
+    text += "receives from another"
+    if topology.links is LinkDirection.BIDIRECTIONAL:
+        text += f"; {_why_apart(topology)}"
+    return [text]
+
+
+def _why_apart(topology: Topology) -> str:
+    """Why duplex patch cords do not do, and how many spare interfaces a server would mend it (Vizing 1964)."""
+    links, spare = int(topology.multiplicity.sum()) // 2, int(topology.multiplicity.max(initial=1))
+    why = "no split of the links into a matching a switch was found"
+    if links > topology.degree * (topology.servers // 2):
+        why = "a switch of duplex cords leaves one of an odd number of servers dark, and no interface is spare"
+    return f"{why}; with {spare} more at each server, on as many more switches, duplex cords do"
+
+
+LIMITS = (
+    "optical switch j takes interface j of every server: the transmit fibre of the server with number p at input "
+    "p + 1, the receive fibre at output p + 1",
+    "interfaces of a torus are two for each axis, and share the rate of a server",
+    "switches with fewer ports than servers are not divided: `topoopt cost` says whether they can be",
+)
+
+EXPORTER = Exporter(
+    kinds=("co-optimisation", "llm-training", "regional-circuits", "routing", "topology"),
+    makes="circuits.csv and patch-list.txt: port to port of every optical switch; with --previous the changes only; "
+    "of photonic-rails phases.csv beside them: which circuits are lit, and which are being set, from when to when; of "
+    "pod-circuits pod-circuits.csv in place of them; of regional-circuits steps.csv: which circuits every step has, "
+    "and what is cut and set before it",
+    limits=(
+        *LIMITS,
+        "of photonic-rails: the p ports of server number s on a rail are ports s p + 1 to s p + p of its switch; both "
+        "directions of a circuit use the same two ports; times count from the begin of a step that follows itself",
+        "of pod-circuits: ports of all pods on one optical switch or patch panel, both directions of a circuit on the "
+        "same two",
+    ),
+    folder=True,
+    build=build,
+)

@@ -1,1 +1,0 @@
-"""Parallel training of language models: parameters, operations and published results."""
