@@ -10,7 +10,8 @@ from ruamel.yaml import YAML
 
 from tests.support.paths import INSTANCES
 from topoopt.core.arrays import GIB
-from topoopt.workloads import DEVICES, build_workload
+from topoopt.workloads.device import DEVICES
+from topoopt.workloads.models import build_workload
 
 FOLDER = INSTANCES
 FILES = sorted(FOLDER.glob("*.yaml"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from topoopt.workloads import DEVICES, MODELS, build_operators, build_workload
+from topoopt.workloads.device import DEVICES
+from topoopt.workloads.models import MODELS, build_operators, build_workload
 from topoopt.workloads.operators import OperatorSpec
 
 CANDLE_128 = {"feature_width": 16384, "feature_layers": 16, "dense_width": 16384}

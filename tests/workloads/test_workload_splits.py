@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoopt.core.errors import InputError
-from topoopt.workloads import DEVICES, Job, Measurement, Profile, ProfileCosts, build_operators, build_workload
-from topoopt.workloads.device import ClassRates, DeviceModel, Efficiency
-from topoopt.workloads.operators import LayerGraph, OperatorSpec, Ways, divisors, legal_ways, part_memory_bytes
+from topoopt.workloads.device import DEVICES, ClassRates, DeviceModel, Efficiency, Measurement, Profile, ProfileCosts
+from topoopt.workloads.models import build_operators, build_workload
+from topoopt.workloads.operators import Job, LayerGraph, OperatorSpec, Ways, divisors, legal_ways, part_memory_bytes
 
 A100 = DEVICES["a100"]
 

@@ -15,8 +15,6 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.price_book import RATED_PARTS, Bill, BillLine, FabricPrices, PriceBook, price_book
 from topoopt.costs import DIRECT_CONNECT, EQUAL, FABRIC_COSTS, SAME_BILL, SERVER
-from topoopt.costs import Counting as CountingCosts
-from topoopt.costs import NetworkSize as NetworkSizeCosts
 from topoopt.costs.rules import Count, Counting, NetworkSize, oversubscribed_at_racks
 
 SHIPPED_BOOKS = {"2023": "prices-2023.yaml", "h200": "prices-h200.yaml"}
@@ -197,9 +195,9 @@ def _price(cluster: Cluster, simulated: SimulatedFabric, book: PriceBook) -> flo
         fabric = "aggregation-oversubscribed-fat-tree"
     if fabric not in FABRIC_COSTS:
         return None
-    size = NetworkSizeCosts(cluster.servers, cluster.degree, simulated.oversubscription or 2.0)
-    count = FABRIC_COSTS[fabric].count(size, book, CountingCosts.PORTS)
-    rate, _ = port_gbps(fabric, size, cluster.link_gbps, book, CountingCosts.PORTS)
+    size = NetworkSize(cluster.servers, cluster.degree, simulated.oversubscription or 2.0)
+    count = FABRIC_COSTS[fabric].count(size, book, Counting.PORTS)
+    rate, _ = port_gbps(fabric, size, cluster.link_gbps, book, Counting.PORTS)
     if simulated.nic_gbps is not None:
         rate = simulated.nic_gbps / count.server_ports
     return cost_usd(count, book, rate)
@@ -208,7 +206,7 @@ def _price(cluster: Cluster, simulated: SimulatedFabric, book: PriceBook) -> flo
 def _fat_tree(cluster: Cluster, simulated: SimulatedFabric, book: PriceBook) -> float:
     """At its rate; where the money buys a share of the slowest port, the share is what is paid."""
     ratio = simulated.oversubscription or 1.0
-    count = oversubscribed_at_racks(NetworkSizeCosts(cluster.servers, cluster.degree, ratio), book, CountingCosts.PORTS)
+    count = oversubscribed_at_racks(NetworkSize(cluster.servers, cluster.degree, ratio), book, Counting.PORTS)
     if simulated.nic_gbps is not None:
         return cost_usd(count, book, simulated.nic_gbps)
     rate = cost_equivalent_fat_tree_gbps(cluster.degree, cluster.link_gbps, ratio, book)

@@ -21,7 +21,6 @@ from topoopt.files.documents import load_document
 from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_text
-from topoopt.formats.chakra.tasks import hierarchical_document
 from topoopt.formats.exporter import (
     NOTES_FILE,
     Export,
@@ -34,7 +33,15 @@ from topoopt.formats.exporter import (
     refuse,
     topology_of,
 )
-from topoopt.formats.importer import Imported, Importer, NameOption, QueuesOption, name_of, require_positive
+from topoopt.formats.importer import (
+    Imported,
+    Importer,
+    NameOption,
+    QueuesOption,
+    hierarchical_document,
+    name_of,
+    require_positive,
+)
 
 GIB_PER_GB = 1e9 / 2**30
 BLOCKS = {"Ring": "ring", "FullyConnected": "fully-connected", "Switch": "switch"}

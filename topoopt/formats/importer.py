@@ -87,6 +87,19 @@ def job_of_workload(name: str, cluster: dict[str, Any], workload: Workload) -> d
     }
 
 
+def hierarchical_document(
+    name: str, dimensions: list[dict[str, Any]], total_gbytes_per_s: float, workload: dict[str, Any]
+) -> dict[str, Any]:
+    """Instance of kind `hierarchical-bandwidth` for one workload."""
+    return {
+        "schema_version": 1,
+        "kind": "hierarchical-bandwidth",
+        "name": name,
+        "network": {"dimensions": dimensions, "total_gbytes_per_s": total_gbytes_per_s},
+        "workloads": [workload],
+    }
+
+
 def imported_job(name: str, cluster: dict[str, Any], workload: Workload) -> Imported:
     """A job with the figures of its workload."""
     figures = {

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaincinv
 
 from topoopt.core.arrays import Bools, Draws, Floats, Int32s, Ints
 from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder, TracedJob
@@ -151,6 +150,8 @@ TRACE_SERVERS, TRACE_DAYS = 400, 349
 
 def down_parts(days: int, statistics: OutageStatistics = TRACE) -> Floats:
     """float64[days], ascending: parts of the servers that are down."""
+    from scipy.special import gammaincinv
+
     rank = (np.arange(days) + 0.5) / days
 
     def parts(shape: float) -> Floats:

@@ -20,7 +20,7 @@ from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split
 from topoopt.formats.astrasim import BLOCKS, dimension_documents, npu_bandwidths, read_network
 from topoopt.formats.chakra import CollectiveUse, CommType, TraceContent
 from topoopt.formats.chakra.read import read_chakra
-from topoopt.formats.chakra.tasks import hierarchical_document, layers_workload, tasks_workload
+from topoopt.formats.chakra.tasks import layers_workload, tasks_workload
 from topoopt.formats.importer import (
     DegreeOption,
     Imported,
@@ -29,6 +29,7 @@ from topoopt.formats.importer import (
     LinksOption,
     NameOption,
     QueuesOption,
+    hierarchical_document,
     job_of_workload,
     name_of,
     require_choice,

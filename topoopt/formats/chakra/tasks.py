@@ -108,19 +108,6 @@ def layers_workload(
     return workload, notes
 
 
-def hierarchical_document(
-    name: str, dimensions: list[dict[str, Any]], total_gbytes_per_s: float, workload: dict[str, Any]
-) -> dict[str, Any]:
-    """Instance of kind `hierarchical-bandwidth` for one workload."""
-    return {
-        "schema_version": 1,
-        "kind": "hierarchical-bandwidth",
-        "name": name,
-        "network": {"dimensions": dimensions, "total_gbytes_per_s": total_gbytes_per_s},
-        "workloads": [workload],
-    }
-
-
 MAX_NODES = 4_000_000
 
 SpansOf = Callable[[Any, dict[str, Any]], Spans | None]

@@ -10,11 +10,8 @@ import typer
 from topoopt.core.collective import ChunkProgram, CollectiveOp
 from topoopt.files.faults import value_text
 from topoopt.files.untrusted import refusal
-from topoopt.formats.chakra.collective_read import read_schedule as read_chakra_schedule
 from topoopt.formats.importer import Imported, Importer, NameOption, name_of, require_positive
-from topoopt.formats.msccl import read_schedule as read_msccl_schedule
-from topoopt.formats.mscclpp import read_schedule as read_plan
-from topoopt.formats.schedules import ScheduleOptions, ScheduleReader, collective_named
+from topoopt.formats.schedules import SCHEDULES, ScheduleOptions, collective_named
 
 FileArgument = Annotated[Path, typer.Argument(help="File of the schedule; a folder or prefix of .et files.")]
 RateOption = Annotated[float, typer.Option(help="GB/s of every link, which the file does not say.")]
@@ -38,7 +35,7 @@ def collective_document(
     }
 
 
-def _importer(read: ScheduleReader, what: str) -> Importer:
+def _importer(reader: str, what: str) -> Importer:
     def run(
         file: FileArgument,
         link_gbytes_per_s: RateOption = 1.0,
@@ -51,7 +48,7 @@ def _importer(read: ScheduleReader, what: str) -> Importer:
         wanted = None if collective is None else collective_named(collective)
         if collective is not None and wanted is None:
             raise refusal("no such collective", "--collective", value=value_text(collective))
-        program = read(file, ScheduleOptions(wanted, root))
+        program = SCHEDULES[reader](file, ScheduleOptions(wanted, root))
         return _imported(program, name or name_of(file), link_gbytes_per_s, vector_bytes, root, str(file))
 
     run.__doc__ = f"{what} as an instance: the same collective over the links that it uses."
@@ -78,6 +75,6 @@ def _imported(
     return Imported(document, line, figures, tuple(notes))
 
 
-MSCCL: Importer = _importer(read_msccl_schedule, "An MSCCL algorithm (XML)")
-MSCCLPP: Importer = _importer(read_plan, "An MSCCL++ execution plan (JSON)")
-ASTRASIM: Importer = _importer(read_chakra_schedule, "A custom collective of ASTRA-sim (Chakra traces)")
+MSCCL: Importer = _importer("msccl", "An MSCCL algorithm (XML)")
+MSCCLPP: Importer = _importer("mscclpp", "An MSCCL++ execution plan (JSON)")
+ASTRASIM: Importer = _importer("chakra", "A custom collective of ASTRA-sim (Chakra traces)")
