@@ -36,7 +36,3 @@ def serve() -> None:
 def _end_with_parent() -> None:
     sys.stdin.buffer.read(1)  # nothing more is ever written, so this ends when the parent does
     os._exit(1)
-
-
-if __name__ == "__main__":
-    serve()

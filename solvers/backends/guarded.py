@@ -35,6 +35,9 @@ KILLED = {
 }
 """Why a child was killed, for people."""
 
+CHILD = (sys.executable, "-c", "from solvers.backends.guard_child import serve; serve()")
+"""Starts a child: not with -m, as the package that imports this module would load it twice."""
+
 # How often an interrupt is looked for.
 _LOOK_S = 0.1
 
@@ -49,7 +52,7 @@ def solve_guarded(
     grace_s: float = GRACE_S,
     on_incumbent: OnIncumbent | None = None,
     stop: Stop | None = None,
-    command: tuple[str, ...] = (sys.executable, "-m", "solvers.backends.guard_child"),
+    command: tuple[str, ...] = CHILD,
 ) -> LpResult:
     """Solve by a backend of the table in a child process, killed `grace_s` seconds after the time limit.
 

@@ -30,7 +30,7 @@ LOOK_S = 0.05
 LAST_S = 1.0
 """What a process that says no more may take to be gone."""
 
-COMMAND = (sys.executable, "-m", "solvers.processes.team_child")
+COMMAND = (sys.executable, "-c", "from solvers.processes.team_child import serve; serve()")
 
 
 class Team:

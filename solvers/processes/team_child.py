@@ -13,6 +13,9 @@ from typing import Any
 from solvers.processes.pipe import receive, send
 from solvers.stop import Stop
 
+STOP = "stop"
+"""The request to end soon with the best so far."""
+
 
 def serve() -> None:
     """Answer requests on standard input until it ends, and with it the process."""
@@ -48,10 +51,3 @@ def _listen(stop: Stop, tasks: queue.SimpleQueue[tuple[int, Any, float | None]])
             stop.interrupted.set()
         else:
             tasks.put(request)
-
-
-STOP = "stop"
-"""The request to end soon with the best so far."""
-
-if __name__ == "__main__":
-    serve()

@@ -143,6 +143,6 @@ def _children(parent: int) -> list[int]:
             words = (place / "cmdline").read_bytes() if fields and int(fields[1]) == parent else b""
         except OSError:
             continue
-        if b"team_child" in words:
+        if b"from solvers.processes" in words:
             found.append(int(place.name))
     return found

@@ -17,7 +17,6 @@ MOST_LINES_OF_FUNCTION = 80
 ROOTS = (
     "topoopt",
     "topoopt.cli.main",
-    "solvers.backends.guard_child",
     "topoopt.native.cmake.build_backend",
     "topoopt.formats.nccl",
     "topoopt.formats.patch_list",
