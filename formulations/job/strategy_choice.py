@@ -5,7 +5,7 @@ joined by an edge (times, bytes over rate), and as laws between events: the head
 plus a constant plus a sum of quantities. The same program serves two models of an iteration, by its data:
 
 * a lower bound on every strategy (`topoopt.verify.job.strategy_laws`): laws that hold on every placement and network;
-* a bulk-synchronous estimate to start a search from (`solvers.job.strategy.program_start`): compute, traffic.
+* a bulk-synchronous estimate to start a search from (`solvers.job.strategy_program`): compute, traffic.
 
 Sets        OPERATORS o; SPLITS[o]; PAIRS e = (u, v), the edges of the workload; EVENTS k = 0..K, LAWS a = (tail, head).
 Parameters  w[q, s] value of quantity q of an operator for its split s, w[q, s, t] of one of a pair, ms;

@@ -11,11 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.parts.arrays import LpArrays
-from solvers.backends.backend import Backend
-from solvers.backends.guarded import solve_guarded
+from solvers.backends.backend import Backend, Features, LpBackend, LpResult, OnIncumbent, Options, SolverLimits
 from solvers.backends.infeasible import InfeasibleSubset, infeasible_subset
-from solvers.backends.result import Features, LpBackend, LpResult, OnIncumbent, Options, SolverLimits
-from solvers.backends.table import SOLVERS, solver_named
+from solvers.backends.table import SOLVERS, solve_guarded, solver_named
 from topoopt.core.proofs import Status
 
 BACKENDS: dict[str, Backend] = {name: backend for name, backend in SOLVERS.items() if backend.features.continuous}

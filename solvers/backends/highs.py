@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.parts.arrays import LpArrays
-from solvers.backends.backend import bad_option
-from solvers.backends.result import Claim, Options, SolverTask
+from solvers.backends.backend import Claim, Options, SolverTask, bad_option
 from topoopt.core.proofs import Status, StopReason
 
 if TYPE_CHECKING:

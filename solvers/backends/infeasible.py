@@ -16,7 +16,7 @@ import numpy as np
 
 from formulations.parts.arrays import LpArrays
 from formulations.parts.write_model import bound_text, row_text
-from solvers.backends.result import SolverLimits
+from solvers.backends.backend import SolverLimits
 from solvers.backends.table import SOLVERS
 from topoopt.core.arrays import Floats
 from topoopt.core.proofs import Status

@@ -1,16 +1,11 @@
-"""Ring orders, their shares and all routing on a fixed topology, by column generation over orders, with a proof.
-
-    few orders -> linear program -> shares, flow, link lengths -> shortest ring of every group under them -> ...
-
-Nothing is taken from the solver on trust: shares are normalised, the flow is rebuilt so that it delivers demand and
-ring steps exactly, theta is its largest load, and the bound is the weak duality of `allreduce_mix`, with
-the shortest ring replaced by the assignment bound where it is not known (`tests.support.ring_mix` does this anew).
-"""
+"""Column generation over ring orders finds their shares and all routing on a fixed topology, with a proof."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import permutations
+from math import gcd
 
 import numpy as np
 
@@ -25,19 +20,169 @@ from formulations.job.allreduce_mix import (
     total_demand,
 )
 from solvers.backends import SOLVERS
-from solvers.job.mix_result import OPTIMALITY, MixLimits, RingMix, Shares
-from solvers.job.ring_orders import check_groups, ring_groups
-from solvers.job.ring_pricing import EXACT_SIZE, short_ring
 from solvers.network.exact.routed import distances
 from solvers.network.routing.network import network_of
 from solvers.network.routing.proof import RoutingProof
 from solvers.stop import Stop
-from topoopt.core.arrays import Floats
+from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
+from topoopt.native import jobs
+
+OPTIMALITY = 1e-6
+Shares = tuple[tuple[Order, float], ...]
+
+
+@dataclass(frozen=True)
+class MixLimits:
+    """How far to go.
+
+    Attributes:
+        rounds: linear programs solved at most.
+        accuracy: relative gap at which to stop.
+        hop_price: charge on hops in the last program, so that of equally loaded routings a short one is taken.
+    """
+
+    rounds: int = 200
+    accuracy: float = OPTIMALITY
+    hop_price: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class RingMix:
+    """Rings and routing of all traffic.
+
+    Attributes:
+        topology: given.
+        rings: (order, share) of every group of the demand, shares above 0 that sum to 1.
+        flow: bytes by source and arc, model-parallel traffic and ring steps together.
+        theta: ms the busiest link carries traffic, recomputed from `flow`.
+        bound: lower bound on theta over all ring orders and routings on this topology, from `certificate`.
+        certificate: arc lengths.
+        status: OPTIMAL when theta meets the bound to `OPTIMALITY`.
+        stopped_by: GAP when the accuracy asked for is proven, BUDGET, TIME or INTERRUPTED before; CONVERGED when no
+            cheaper order was found and the rest of the gap is that of the assignment bound.
+        rounds: linear programs solved.
+    """
+
+    topology: Topology
+    rings: tuple[Shares, ...]
+    flow: SourceFlow
+    theta: float
+    bound: float
+    certificate: LengthCertificate
+    status: Status
+    stopped_by: StopReason
+    rounds: int
+
+    @property
+    def gap(self) -> float:
+        """(theta - bound) / theta."""
+        return max(0.0, (self.theta - self.bound) / self.theta) if self.theta > 0 else 0.0
+
+
+EXACT_SIZE = 12
+ARITHMETIC_ORDERS = 8
+
+Distances = Floats
+
+
+def short_ring(distance: Distances, starts: Sequence[Ints] = ()) -> tuple[float, Ints]:
+    """Length and order (positions 0..k-1, 0 first) of a ring; the shortest one up to `EXACT_SIZE` members.
+
+    Args:
+        distance: float64[k, k], from member to member, finite off the diagonal.
+        starts: orders to begin with; used beyond `EXACT_SIZE`.
+    """
+    size = len(distance)
+    if size <= EXACT_SIZE:
+        order = jobs.exact_ring(distance)
+        return ring_length(distance, order), order
+    best: tuple[float, Ints] | None = None
+    for start in (*starts, *(nearest_neighbour(distance, first) for first in range(0, size, max(1, size // 8)))):
+        order = jobs.move_segments(distance, np.array(start, dtype=np.int64))
+        length = ring_length(distance, order)
+        if best is None or length < best[0]:
+            best = (length, order)
+    assert best is not None
+    return best[0], np.roll(best[1], -int(np.flatnonzero(best[1] == 0)[0]))
+
+
+def ring_length(distance: Distances, order: Ints) -> float:
+    """Length once round."""
+    return float(distance[order, np.roll(order, -1)].sum())
+
+
+def arithmetic_orders(size: int) -> list[tuple[int, ...]]:
+    """0, q, 2 q, ... mod size for the first few q coprime to it and their reversals (TotientPerms)."""
+    units = [q for q in range(1, size) if gcd(q, size) == 1]
+    chosen = sorted({*units[:ARITHMETIC_ORDERS], *units[-ARITHMETIC_ORDERS:]})
+    return [tuple(q * i % size for i in range(size)) for q in chosen]
+
+
+def nearest_neighbour(distance: Distances, first: int) -> Ints:
+    """Order that always goes on to the nearest member left."""
+    left = np.ones(len(distance), dtype=np.bool_)
+    order = [first]
+    left[first] = False
+    while left.any():
+        order.append(int(np.argmin(np.where(left, distance[order[-1]], np.inf))))
+        left[order[-1]] = False
+    return np.array(order, dtype=np.int64)
+
+
+ALL_ORDERS_SIZE = 4
+"""Groups of up to so many members start with every order."""
+
+
+def ring_groups(demand: Demand, scale: float, known: Sequence[Sequence[Order]] | None = None) -> tuple[RingGroup, ...]:
+    """Groups of a demand with volumes divided by `scale` and orders to begin with: all of small groups, else coprime
+    steps and those `known`."""
+    groups = []
+    for number, group in enumerate(demand.allreduce):
+        orders = [normal(order) for order in (known[number] if known is not None else ())]
+        members = sorted(group.members)
+        if len(members) <= ALL_ORDERS_SIZE:
+            orders += every_order(members)
+        else:
+            orders += [normal([members[i] for i in order]) for order in arithmetic_orders(len(members))]
+        volume = group.wire_bytes_per_member / scale
+        groups.append(RingGroup(tuple(group.members), volume, tuple(dict.fromkeys(orders))))
+    return tuple(groups)
+
+
+def every_order(members: Sequence[int]) -> list[Order]:
+    """All cyclic orders of a group, each once: (k - 1)! of them."""
+    first, *rest = sorted(members)
+    return [(first, *order) for order in permutations(rest)]
+
+
+def normal(order: Sequence[int]) -> Order:
+    """The rotation that begins with the smallest member."""
+    at = list(order).index(min(order))
+    return (*order[at:], *order[:at])
+
+
+def check_groups(servers: int, demand: Demand, known: Sequence[Sequence[Order]] | None) -> None:
+    """Raise InputError, with all problems, for a demand of another size, bad groups, or orders that are none."""
+    n = servers
+    problems = []
+    if demand.servers != n:
+        problems.append(Problem("demand is for another cluster", value=f"{demand.servers} servers", allowed=str(n)))
+    for number, group in enumerate(demand.allreduce):
+        where, members = f"allreduce[{number}]", group.members
+        if len(set(members)) < max(len(members), 2) or not all(0 <= server < n for server in members):
+            problems.append(Problem("not two or more different servers", path=where, value=str(members)))
+        if not (np.isfinite(group.payload_bytes) and group.payload_bytes >= 0):
+            problems.append(Problem("payload must be finite and not negative", path=where))
+        if known is not None and any(sorted(order) != sorted(members) for order in known[number]):
+            problems.append(Problem("an order does not visit every member once", path=where))
+    if problems:
+        raise InputError(problems)
+
 
 SMOOTHING = 0.5
 """Weight of the best lengths so far in the second pricing."""

@@ -1,41 +1,131 @@
-"""The alternating loop of TopoOpt (NSDI'23, section 4): strategy search on a fixed topology, then TopologyFinder for
-the demand of the strategy found, until neither improves.
-
-    starts -> best (start, topology) pairs -> [ anneal strategy | topology fixed
-                                                topology, routes, rings | strategy fixed ] ... -> plan
-
-Proposals are scored by `hop`; whatever is kept is scored by `rounds`. The returned strategy, topology and routes are
-always the ones that were simulated together.
+"""The alternating loop of TopoOpt (NSDI'23, section 4) searches a strategy on a fixed topology, then a topology for
+that strategy, until neither improves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.job.candidate_plan import distinct_strategies, plan_of
-from solvers.job.loop import Candidate, Keep, LoopLog, LoopResult, LoopSettings, Progress
-from solvers.job.realise import MOST_HOPS
-from solvers.job.search_parts import ExplorePart, PartWork, StartPart, candidates_of
-from solvers.job.search_steps import SearchSteps
-from solvers.job.sizes import ANNEALED_SERVERS
-from solvers.job.strategy.screening import promising
-from solvers.job.strategy.starts import Start, data_parallel, starting_strategies
-from solvers.job.topology_step import TopologyStep
-from solvers.processes.crew import Crew, Gather
-from solvers.processes.team import Team
+from solvers.job.annealing import promising
+from solvers.job.candidate_topologies import allreduce_sizes
+from solvers.job.loop import Candidate, Keep, LoopLog, LoopResult, LoopSettings, Progress, SearchSteps, TopologyStep
+from solvers.job.realise import MOST_HOPS, pairs_routed, realise, routes_of_pairs
+from solvers.job.starts import ANNEALED_SERVERS, Start, data_parallel, starting_strategies
+from solvers.processes import Crew, Gather, Team
 from solvers.stop import Stop
 from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster
+from topoopt.core.collective import schedule_for
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.job import ConvergencePoint
+from topoopt.core.plan import Plan
 from topoopt.core.proofs import StopReason
 from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.topology import Topology
 from topoopt.core.workload import Strategy, Workload
+from topoopt.simulate.demand import demand_of
+
+
+def distinct_strategies(reached: Candidate, others: Iterable[Candidate]) -> list[Candidate]:
+    """One candidate for each strategy: what was reached, then the others, fast ones first."""
+    found: dict[Strategy, Candidate] = {}
+    for each in (reached, *sorted(others, key=lambda each: each.iteration_time_ms)):
+        found.setdefault(each.strategy, each)
+    return list(found.values())
+
+
+def plan_of(step: TopologyStep, candidate: Candidate) -> Plan:
+    """The plan of a candidate: rings and schedules in use, and routes of the pairs with demand, no more."""
+    graph, own = step.graph(candidate.strategy), candidate.realisation
+    demand = demand_of(graph)
+    sizes = allreduce_sizes(graph)
+
+    def on_rings(members: tuple[int, ...]) -> bool:
+        return any(schedule_for(own.schedules, members, size) is None for size in sizes[tuple(sorted(members))])
+
+    used = {group.members for group in demand.allreduce if on_rings(group.members)}
+    rings = tuple(group for group in own.rings if group.members in used)
+    routes = routes_of_pairs(own.routes, demand.model_parallel_bytes > 0)
+    return Plan(candidate.strategy, own.topology, routes, rings, own.schedules)
+
+
+Said = tuple[str, int, float]
+"""Phase, proposals made, best time in ms."""
+
+
+@dataclass(frozen=True)
+class StartPart:
+    """A start on the best of so many topologies; beyond `at_most_ms` its time does not matter."""
+
+    start: Start
+    topologies: int
+    at_most_ms: float
+
+    def run(self, steps: SearchSteps) -> Candidate:
+        """Do it."""
+        return steps.on_topologies(self.start, self.topologies, self.at_most_ms)
+
+
+@dataclass(frozen=True)
+class ExplorePart:
+    """The first turns of a pair, each of so many proposals, with streams of random numbers of their own."""
+
+    candidate: Candidate
+    proposals: int
+    stream: int
+    heats: tuple[float, ...] = (0.02,)
+
+    def run(self, steps: SearchSteps) -> Candidate:
+        """Do it."""
+        found = self.candidate
+        for turn, heat in enumerate(self.heats):
+            found = steps.explored(found, self.proposals, self.stream + turn, heat)
+        return found
+
+
+Part = StartPart | ExplorePart
+DonePart = tuple[Candidate, tuple[Said, ...]]
+
+
+def candidates_of(parts: Iterable[Part], steps: SearchSteps, team: Crew | None, log: LoopLog) -> Iterator[Candidate]:
+    """What the parts find, in their order; the log is the same with a team as without.
+
+    Without one, a part is asked for once what those before it found has been taken.
+    """
+    if team is None:
+        for part in parts:
+            yield part.run(steps)
+        return
+    for candidate, said in team.in_order([*parts], log.show):
+        for each in said:
+            log.note(*each)
+        yield candidate
+
+
+class PartWork:
+    """Does parts in a process of its own, and keeps what each says."""
+
+    def __init__(self, stop: Stop, cluster: Cluster, workload: Workload, settings: LoopSettings, seed: int) -> None:
+        self._said: list[Said] = []
+        self._tell: Callable[[str, int, float], None] | None = None
+        self._steps = SearchSteps(
+            cluster, workload, settings, seed=seed, stop=stop, step=self._step, offer=lambda candidate, phase: None
+        )
+
+    def __call__(self, part: Part, tell: Callable[[str, int, float], None]) -> DonePart:
+        self._said, self._tell = [], tell
+        return part.run(self._steps), tuple(self._said)
+
+    def _step(self, phase: str, proposals: int, best_ms: float) -> None:
+        self._said.append((phase, proposals, best_ms))
+        if self._tell is not None:
+            self._tell(phase, proposals, best_ms)
+
 
 IMPROVEMENT = 5e-4
 """Relative gain below which a turn of the loop counts as no improvement."""
@@ -285,3 +375,43 @@ class Alternation:
                 f"{self.steps.overflow(candidate.strategy) / GIB:.1f} GiB in all; raise cluster.gpu_memory_gib, "
                 "use more servers, or offer splits that take less memory"
             )
+
+
+def plan_on(
+    cluster: Cluster,
+    workload: Workload,
+    topology: Topology,
+    strategy: Strategy,
+    *,
+    programs: tuple[str, ...] = (),
+    allreduce: AllReduceChoice = AllReduceChoice.RINGS,
+    seed: int = 0,
+    stop: Stop,
+) -> LoopResult:
+    """The plan of a strategy on a connected topology: rings of its groups, routes balanced for its demand.
+
+    Args:
+        cluster, workload: of the job.
+        topology, strategy: given; neither is changed.
+        allreduce: what AllReduces run on.
+        programs: whose ring mixes are tried as well (`solvers.job.program_topologies`).
+        seed: of tie-breaks.
+        stop: looked at before the programs.
+    """
+    settings = LoopSettings(0, 1, search_strategy=False, search_topology=False, programs=programs, allreduce=allreduce)
+    step = TopologyStep(cluster, workload, settings, seed=seed, stop=stop)
+    graph = step.graph(strategy)
+    demand = demand_of(graph)
+    groups = [group.members for group in demand.allreduce]
+    plain = realise(cluster, topology, groups, seed=seed, pairs=pairs_routed(demand))
+    first = step.timed(graph, Candidate("given", strategy, plain, np.inf))
+    best = step.best_routes(first)
+    return LoopResult(
+        plan=plan_of(step, best),
+        iteration_time_ms=best.iteration_time_ms,
+        initial_ms=first.iteration_time_ms,
+        convergence=(ConvergencePoint(0, "routes", best.iteration_time_ms),),
+        stopped_by=stop.reason() or StopReason.CONVERGED,
+        proposals=0,
+        notes=("strategy and topology were given, rings and routes made for them",),
+    )

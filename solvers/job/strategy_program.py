@@ -1,23 +1,170 @@
-"""Solve the strategy program (`strategy_choice`) and prove its value: relaxation, branch and bound, MILP.
-
-The proof is a tree of cuts with the duals of a linear relaxation at every leaf; `strategy_certificate`
-evaluates it from the instance, so no claim of the solver is trusted. Work is limited by counts, never by the clock.
+"""Branch and bound solves the strategy program (`strategy_choice`) with a proof, and gives a starting strategy from
+its bulk-synchronous form.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.job.strategy_choice import StrategyChoice, build_arrays, chosen_splits
+from formulations.job.strategy_choice import EventLaw, Quantity, StrategyChoice, build_arrays, chosen_splits
+from formulations.parts.arrays import LpArrays
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.job.branching import Allowed, Branching, Relaxed
-from solvers.job.warm_program import WarmProgram
-from topoopt.core.arrays import Floats
-from topoopt.core.workload import StrategyCase, StrategyCut
+from solvers.backends.backend import Scaling, scaling_of
+from solvers.backends.highs import load
+from solvers.network.exact.bounds import layer_sizes
+from topoopt.core.arrays import Bools, Floats
+from topoopt.core.cluster import Cluster
+from topoopt.core.workload import (
+    GRADIENT_BYTES,
+    Operator,
+    OperatorInput,
+    Placement,
+    Strategy,
+    StrategyCase,
+    StrategyCut,
+    TaskKind,
+    Workload,
+)
+from topoopt.simulate.lower import build_task_graph
+
+if TYPE_CHECKING:
+    import highspy
+
+
+WHOLE = 1e-6
+TRIED = 6
+"""Operators without a memory that are tried at a case."""
+
+LEAST = 1e-4
+"""What a half counts that did not rise, as a part of the value of the case."""
+
+Allowed = tuple[Bools, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxed:
+    """The linear relaxation of a case.
+
+    Attributes:
+        value: its optimum as the duals prove it, ms.
+        shares: z of the solution, float64[states] per operator.
+        case: the duals.
+    """
+
+    value: float
+    shares: tuple[Floats, ...]
+    case: StrategyCase
+
+
+@dataclass(frozen=True, eq=False)
+class DividedCase:
+    """A case in two: the operator, its states inside, and of each half its relaxation and which states are allowed."""
+
+    operator: int
+    inside: Bools
+    halves: tuple[tuple[Relaxed | None, Allowed], ...]
+
+    def gain(self, value: float) -> float:
+        """How much the two halves rose above a case of this value; a half without a strategy counts as much."""
+        rises = [value if half is None else half.value - value for half, _ in self.halves]
+        return float(np.prod([max(rise / value, LEAST) for rise in rises])) if value > 0 else 0.0
+
+
+class Branching:
+    """Divides cases; remembers what came of it."""
+
+    def __init__(self, relax: Callable[[Allowed], Relaxed | None], operators: int) -> None:
+        self._relax = relax
+        self._gain, self._times = np.zeros(operators), np.zeros(operators)
+        self.solved = 0
+
+    def best(self, case: Relaxed, allowed: Allowed) -> DividedCase | None:
+        """The division that promises most; None if all operators are decided."""
+        undecided = np.array([1.0 - float(share.max()) for share in case.shares])
+        if undecided.max() <= WHOLE:
+            return None
+        candidates = np.flatnonzero(undecided > WHOLE)
+        known = candidates[self._times[candidates] > 0]
+        new = [o for o in candidates[np.argsort(-undecided[candidates], kind="stable")] if not self._times[o]]
+        tried = [self._divided(case, allowed, int(operator)) for operator in new[:TRIED]]
+        if len(known):
+            expected = self._gain[known] / self._times[known]
+            if not tried or expected.max() >= max(division.gain(case.value) for division in tried):
+                return self._divided(case, allowed, int(known[int(np.argmax(expected))]))
+        return max(tried, key=lambda division: division.gain(case.value))
+
+    def _divided(self, case: Relaxed, allowed: Allowed, operator: int) -> DividedCase:
+        share = case.shares[operator]
+        inside: Bools = np.arange(len(share)) == int(np.argmax(share))
+        halves = []
+        for mask in (inside, ~inside):
+            part = (*allowed[:operator], allowed[operator] & mask, *allowed[operator + 1 :])
+            halves.append((self._relax(part), part))
+            self.solved += 1
+        division = DividedCase(operator, inside, tuple(halves))
+        self._gain[operator] += division.gain(case.value)
+        self._times[operator] += 1
+        return division
+
+
+class WarmProgram:
+    """The relaxation of a program, in units that suit the solver; as it is given where none do."""
+
+    def __init__(self, program: LpArrays) -> None:
+        self._program = program
+        self._integers = np.flatnonzero(program.is_integer).astype(np.int32)
+        self._scaling = scaling_of(program)
+        self._solver = _loaded(program, self._scaling)
+        self._suits = False
+
+    def solve(self, allowed: Bools) -> tuple[float, Floats, Floats] | None:
+        """Least value, the integer columns, and duals of the rows; None where there is no optimum.
+
+        Args:
+            allowed: of each integer column whether it may be above 0.
+        """
+        found = self._solved(allowed)
+        if found is None and self._scaling is not None and not self._suits:
+            # No units suit numbers that lie too far apart; as they are given they may do.
+            self._scaling = None
+            self._solver = _loaded(self._program, None)
+            found = self._solved(allowed)
+        self._suits = self._suits or found is not None
+        return found
+
+    def _solved(self, allowed: Bools) -> tuple[float, Floats, Floats] | None:
+        import highspy
+
+        upper = np.where(allowed, self._program.upper[self._integers], 0.0)
+        self._solver.changeColsBounds(len(upper), self._integers, np.zeros(len(upper)), upper)
+        self._solver.run()
+        solution = self._solver.getSolution()
+        if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal or not solution.dual_valid:
+            return None
+        self._solver.setOptionValue("presolve", "off")  # from here on there is a basis to begin from
+        value = float(self._solver.getInfo().objective_function_value)
+        # The units of integer columns are their own.
+        chosen, dual = np.array(solution.col_value)[self._integers], np.array(solution.row_dual)
+        if self._scaling is None:
+            return value, chosen, dual
+        return value / self._scaling.cost, chosen, dual * self._scaling.row / self._scaling.cost
+
+
+def _loaded(program: LpArrays, scaling: Scaling | None) -> highspy.Highs:
+    import highspy
+
+    solver: Any = highspy.Highs()
+    for option, value in {"output_flag": False, "threads": 1, "solver": "simplex"}.items():
+        solver.setOptionValue(option, value)
+    load(solver, replace(program if scaling is None else scaling.applied(program), integer=None))
+    return solver
+
 
 Tree = tuple[StrategyCut | StrategyCase, ...]
 
@@ -133,3 +280,153 @@ def choose_splits(data: StrategyChoice, nodes: int) -> tuple[int, ...] | None:
     options = {"mip_max_nodes": nodes, "mip_rel_gap": 1e-4}
     result = SOLVERS["highs"](program, SolverLimits(), options)
     return None if result.x is None else chosen_splits(data, result.x)
+
+
+MOST_PAIR_SPLITS = 1_000
+"""No start is looked for where the pairs of operators have more pairs of splits in all: branch and bound takes some
+2 s there. DLRM on 16 servers has 655, CANDLE 1 750; the jobs of a few operators in `instances` have 33 to 200."""
+
+NODES = 20
+"""Nodes of the branch and bound: a count, so that the same instance gives the same start."""
+
+
+def program_start(cluster: Cluster, workload: Workload) -> Strategy | None:
+    """The placed strategy of least estimated time that few nodes of branch and bound find; None: too large, or none."""
+    n, operators = cluster.servers, workload.operators
+    pairs = sorted({(edge.producer, v) for v, operator in enumerate(operators) for edge in operator.inputs})
+    sizes = [len(operators[u].splits) * len(operators[v].splits) for u, v in pairs]
+    if n < 2 or sum(sizes) > MOST_PAIR_SPLITS:
+        return None
+    chosen = choose_splits(bulk_synchronous(cluster, workload), NODES)
+    return None if chosen is None else place_blocks(n, workload, chosen)
+
+
+def bulk_synchronous(cluster: Cluster, workload: Workload) -> StrategyChoice:
+    """The program of the cost model in the module text; event 1 + o: forward of o may start, then backward, C, T."""
+    n, operators = cluster.servers, workload.operators
+    count = len(operators)
+    rate = n * cluster.degree * cluster.link_bytes_per_ms
+    pairs = sorted({(edge.producer, v) for v, operator in enumerate(operators) for edge in operator.inputs})
+    parts = [np.array([split.parts for split in operator.splits], dtype=np.float64) for operator in operators]
+    forward = [np.array([split.forward_ms for split in operator.splits]) for operator in operators]
+    backward = [np.array([split.backward_ms for split in operator.splits]) for operator in operators]
+    quantities = [Quantity(o, forward[o]) for o in range(count)]
+    quantities += [Quantity(o, backward[o]) for o in range(count)]
+    quantities += [Quantity(o, (forward[o] + backward[o]) * parts[o] / n) for o in range(count)]
+    quantities += [Quantity(o, _reduced(operator) / rate) for o, operator in enumerate(operators)]
+    hops = mean_hops(cluster)
+    known: dict[object, Floats] = {}
+    for e, (u, v) in enumerate(pairs):
+        quantities.append(Quantity(e, moved_bytes(cluster, workload, u, v, known) * hops / rate))
+    back, done, end = 2 * count, 2 * count + 1, 2 * count + 2
+    laws = []
+    for o in range(count):
+        laws.append(EventLaw(f"begin {o}", 0, 1 + o, 0.0, ()))
+        laws.append(EventLaw(f"turn {o}", 1 + o, back - o, 0.0, ((o, 1.0),)))
+        laws.append(EventLaw(f"finish {o}", back - o, done, 0.0, ((count + o, 1.0),)))
+    for u, v in pairs:
+        laws.append(EventLaw(f"forward {u}>{v}", 1 + u, 1 + v, 0.0, ((u, 1.0),)))
+        laws.append(EventLaw(f"backward {v}>{u}", back - v, back - u, 0.0, ((count + v, 1.0),)))
+    laws.append(EventLaw("work", 0, done, 0.0, tuple((2 * count + o, 1.0) for o in range(count))))
+    traffic = [(3 * count + o, 1.0) for o in range(count)] + [(4 * count + e, 1.0) for e in range(len(pairs))]
+    laws.append(EventLaw("traffic", done, end, 0.0, tuple(traffic)))
+    room = None
+    memory = cluster.server_memory_bytes
+    if memory is not None:
+        room = tuple(
+            np.array([split.parts * split.server_memory_bytes / (n * memory) for split in operator.splits])
+            for operator in operators
+        )
+    return StrategyChoice(
+        tuple(len(operator.splits) for operator in operators),
+        tuple(pairs),
+        tuple(quantities),
+        tuple(laws),
+        end + 1,
+        room,
+    )
+
+
+def mean_hops(cluster: Cluster) -> float:
+    """Least mean distance between servers that the degree allows (Moore)."""
+    within = [0, *layer_sizes(cluster.servers, cluster.degree, cluster.links)]
+    reached = np.diff(within)
+    left = cluster.servers - 1 - within[-1]  # out of reach: one hop more is as good a guess as any
+    total = float((reached * np.arange(1, len(reached) + 1)).sum()) + left * (len(reached) + 1)
+    return total / (cluster.servers - 1)
+
+
+def _reduced(operator: Operator) -> Floats:
+    """float64[splits]: bytes all members send in the AllReduces of an operator."""
+    return np.array(
+        [
+            sum(
+                2.0 * (split.sample_ways - 1) * blocks * (GRADIENT_BYTES * elements // blocks)
+                for elements in operator.weight_elements
+            )
+            for split in operator.splits
+            for blocks in (split.channel_ways * split.reduce_ways,)
+        ]
+    )
+
+
+def moved_bytes(
+    cluster: Cluster, workload: Workload, producer: int, consumer: int, known: dict[object, Floats]
+) -> Floats:
+    """float64[splits of producer, splits of consumer]: bytes moved both ways, parts from offset 0; kept in `known`."""
+    job = pair_job(workload, producer, consumer)
+    first, second = job.operators
+    key = first.output_elements, first.element_bytes, first.splits, second.inputs, second.mixes_channels, second.splits
+    if key not in known:
+        table = np.zeros((len(first.splits), len(second.splits)))
+        for s in range(len(first.splits)):
+            for t in range(len(second.splits)):
+                graph = build_task_graph(cluster, job, Strategy((Placement(s, 0), Placement(t, 0))))
+                table[s, t] = float(graph.bytes[graph.kind == TaskKind.TRANSFER].sum())
+        known[key] = table
+    return known[key]
+
+
+def pair_job(workload: Workload, producer: int, consumer: int) -> Workload:
+    """A job of two operators joined by an edge, without weights: what it transfers is what the two exchange."""
+    second = workload.operators[consumer]
+    reads = tuple(OperatorInput(0, edge.fraction) for edge in second.inputs if edge.producer == producer)
+    pair = (
+        replace(workload.operators[producer], name="", inputs=(), weight_elements=(), pinned_offset=None),
+        replace(second, name="", inputs=reads, weight_elements=(), pinned_offset=None),
+    )
+    return Workload("pair", workload.samples, pair)
+
+
+def place_blocks(n: int, workload: Workload, chosen: Sequence[int]) -> Strategy:
+    """Operators of equal split joined by edges on one offset, blocks on the least loaded cosets, the longest first."""
+    splits = [operator.splits[index] for operator, index in zip(workload.operators, chosen, strict=True)]
+    block = list(range(len(splits)))
+
+    def root(o: int) -> int:
+        while block[o] != o:
+            block[o] = block[block[o]]
+            o = block[o]
+        return o
+
+    for v, operator in enumerate(workload.operators):
+        for edge in operator.inputs:
+            same = splits[edge.producer].label == splits[v].label
+            if same and workload.operators[edge.producer].pinned_offset == operator.pinned_offset:
+                block[root(v)] = root(edge.producer)
+    members: dict[int, list[int]] = {}
+    for o in range(len(splits)):
+        members.setdefault(root(o), []).append(o)
+    load = [0.0] * n
+    offset = [0] * len(splits)
+    spans = {b: sum(splits[o].forward_ms + splits[o].backward_ms for o in of) for b, of in members.items()}
+    pinned = {b for b, of in members.items() if workload.operators[of[0]].pinned_offset is not None}
+    for b in sorted(members, key=lambda b: (b not in pinned, -spans[b], b)):
+        stride = n // splits[b].parts
+        fixed = workload.operators[members[b][0]].pinned_offset
+        place = min(range(stride), key=lambda at: (max(load[at::stride]), at)) if fixed is None else fixed
+        for o in members[b]:
+            offset[o] = place
+        for server in range(place, n, stride):
+            load[server] += spans[b]
+    return Strategy(tuple(Placement(s, at) for s, at in zip(chosen, offset, strict=True)))

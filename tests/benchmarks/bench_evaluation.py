@@ -7,10 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from solvers.job.annealing import AnnealSettings, StrategyAnnealResult, anneal, graph_shape, memory_capacity
 from solvers.job.realise import realise
-from solvers.job.strategy.anneal import AnnealSettings, StrategyAnnealResult, anneal, memory_capacity
-from solvers.job.strategy.graph_shape import graph_shape
-from solvers.job.strategy.starts import data_parallel
+from solvers.job.starts import data_parallel
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of

@@ -6,14 +6,8 @@ import time
 
 import numpy as np
 
-from solvers.shards import (
-    Verdict,
-    find_shard,
-    place_in_order,
-    place_jobs,
-    search_shard,
-)
-from solvers.shards.exact_shards import ShardLimits, assign_shards
+from solvers.shard_assignment import ShardLimits, assign_shards
+from solvers.shards import Verdict, find_shard, place_in_order, place_jobs, search_shard
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure
 from tests.support.shard_cases import random_layer, random_shape, rings

@@ -19,10 +19,10 @@ __all__ = ["time_passes"]
 pytestmark = pytest.mark.usefixtures("time_passes")
 
 WORK = {
-    "fabrics": "solvers.job.baselines.search_strategy",
+    "fabrics": "solvers.job.fabrics.search_strategy",
     "reconfigure": "topoopt.analyses.reconfiguration.run.reconfiguration_sweep",
     "resilience": "topoopt.analyses.resilience.run.study",
-    "compare": "solvers.job.search_steps.anneal",
+    "compare": "solvers.job.loop.anneal",
     "collective bound": "topoopt.analyses.collective.bounds.network_bounds",
     "collective find": "topoopt.analyses.collective.find.find_front",
 }

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from solvers.job import fabric_strategy
-from solvers.job.strategy.starts import data_parallel
+from solvers.job import fabrics as fabric_strategy
+from solvers.job.starts import data_parallel
 from tests.support.cli_cases import chain, job, refusals, run, write
 from topoopt.kinds.instance_file import read_instance
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, CircuitTiming, simulate_circuits

@@ -64,7 +64,7 @@ def test_interrupt_after_the_search(tmp_path: Path, module: Any, step: str, monk
 @pytest.mark.parametrize(
     ("module", "step", "left_out"),
     [
-        ("solvers.job.baselines.search_strategy", "baselines_ms", "baseline ideal-switch"),
+        ("solvers.job.fabrics.search_strategy", "baselines_ms", "baseline ideal-switch"),
         ("topoopt.kinds.job.methods.prove_bound", "bound", "bound of the strategy program"),
         ("topoopt.kinds.job.methods.instance_bounds", "bound", "bound on traffic"),
     ],
@@ -85,7 +85,7 @@ def test_what_has_no_time_is_left_out_and_named(
 
 def test_a_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best plan that the loop had is written when its annealing never ends."""
-    monkeypatch.setattr("solvers.job.search_steps.anneal", endless)
+    monkeypatch.setattr("solvers.job.loop.anneal", endless)
     instance = write(tmp_path, INSTANCE)
     result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
     assert (result.code, result.json["stopped_by"]) == (4, "time")
@@ -190,7 +190,7 @@ def test_memory_that_is_refused_keeps_the_best(tmp_path: Path, monkeypatch: pyte
     def hungry(*values: object, **named: object) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr("solvers.job.search_steps.anneal", hungry)
+    monkeypatch.setattr("solvers.job.loop.anneal", hungry)
     instance = write(tmp_path, INSTANCE)
     result = run("solve", instance, "--out", tmp_path / "out", "--memory-limit", "100GiB", "--json")
     assert (result.code, result.json["stopped_by"]) == (4, "memory")
@@ -223,9 +223,9 @@ main()
 @pytest.mark.parametrize(
     ("module", "name", "hangs", "doing"),
     [
-        ("solvers.job.search_steps", "anneal", True, "start"),
+        ("solvers.job.loop", "anneal", True, "start"),
         ("solvers.job.alternate", "plan_of", False, "routes"),
-        ("solvers.job.baselines", "search_strategy", True, "baseline ideal-switch"),
+        ("solvers.job.fabrics", "search_strategy", True, "baseline ideal-switch"),
         ("topoopt.kinds.job.methods", "instance_bounds", True, "bound on traffic"),
         ("topoopt.page.render", "render_page", False, "files"),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from solvers.stop import Stop
-from solvers.switching.strategies import RailSteps
+from solvers.switching import RailSteps
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from tests.support.read_back.exports import check_export

@@ -12,7 +12,7 @@ from formulations.job.joint_plan_arrays import build_arrays
 from formulations.job.joint_plan_pyomo import build_pyomo
 from formulations.parts.write_model import model_text
 from solvers.backends import SOLVERS
-from solvers.backends.pyomo_model import arrays_of
+from solvers.backends.pyomo_backends import arrays_of
 from tests.support.formulation_cases import rows_of
 
 

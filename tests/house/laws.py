@@ -134,7 +134,7 @@ OWN_FILES: Mapping[str, str] = {
     "topoopt.native.cmake.build_backend": "wheels that pip asked for",
     "topoopt.studies.identity": "sources of the package",
     "topoopt.studies.executors": "/proc/meminfo",
-    "solvers.memory": "/proc/PID/statm",
+    "solvers.stop": "/proc/PID/statm",
     "topoopt.studies.process": "/proc/PID/stat",
     "topoopt.files.atomic": "writes",
     "topoopt.console.output": "writes nowhere",

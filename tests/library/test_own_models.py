@@ -11,7 +11,7 @@ import pytest
 
 import topoopt
 from formulations.table import FORMULATIONS
-from solvers.backends.foreign import FOREIGN, any_solver, place_of
+from solvers.backends.table import FOREIGN, any_solver, place_of
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.proofs import Argument, Status

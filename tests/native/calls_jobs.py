@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from solvers.job.annealing import GraphShape, graph_shape
 from solvers.job.realise import realise, with_schedules
-from solvers.job.strategy.graph_shape import GraphShape, graph_shape
 from solvers.network.constructions import circulant_topology
 from tests.support.schedule_cases import one_tree
 from topoopt.core.arrays import Ints

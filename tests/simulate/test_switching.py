@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from solvers.stop import Stop
-from solvers.switching.search import fastest_ports
+from solvers.switching import fastest_ports
 from topoopt.core.parallelism import PipelineSchedule
 from topoopt.core.switching import (
     Boundary,

@@ -9,8 +9,7 @@ import pytest
 from scipy.optimize import brentq
 
 from solvers.stop import Stop
-from solvers.switching.search import fastest_ports
-from solvers.switching.strategies import RailSteps
+from solvers.switching import RailSteps, fastest_ports
 from tests.simulate.test_switching import DENSE
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
 from topoopt.core.parallelism import ParallelStrategy, Recompute

@@ -9,10 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from solvers.memory import Memory, resident_bytes
-from solvers.steps import LateError, step
-from solvers.stop import Stop
-from solvers.timing import Timing
+from solvers.stop import Memory, Stop, resident_bytes
+from solvers.timing import LateError, Timing, step
 from topoopt.core.arrays import bytes_of
 from topoopt.core.process import end_if_left
 from topoopt.core.proofs import StopReason

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from solvers.processes.team import Team
+from solvers.processes import Team
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, MachineError
 from topoopt.core.proofs import StopReason
@@ -140,7 +140,7 @@ def test_who_leaves_early_leaves_no_process() -> None:
 
 
 ENDLESS = """
-    from solvers.processes.team import Team
+    from solvers.processes import Team
     from solvers.stop import Stop
     from tests.solvers.test_team import UntilStopped
     stop = Stop()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.network.hop_lp import HopLp, build_arrays, multipliers
-from solvers.backends.result import SolverLimits
+from solvers.backends.backend import SolverLimits
 from solvers.backends.table import solver_named
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem

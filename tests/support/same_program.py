@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from formulations.parts.arrays import LpArrays
-from solvers.backends.pyomo_model import arrays_of
+from solvers.backends.pyomo_backends import arrays_of
 
 RENAMED = {"throughput": "lambda", "kept_link": "kept", "busiest": "load", "makespan": "span"}
 """Names that Pyomo or Python has taken."""

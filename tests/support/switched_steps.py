@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from solvers.stop import Stop
-from solvers.switching.search import fastest_ports
+from solvers.switching import fastest_ports
 from topoopt.core.switching import RailJob, SwitchedStep, SwitchMode
 from topoopt.simulate.switching import rail_orders
 from topoopt.simulate.switching.step import RailOrders

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solvers.job.joint_proof import AIM, prove_joint
-from solvers.job.joint_small import solve_joint
-from solvers.job.joint_tables import joint_tables
+from solvers.job.joint import AIM, joint_tables, prove_joint, solve_joint
 from solvers.stop import Stop
 from tests.support.file_cases import ring_of_four
 from tests.support.joint_cases import BI, CASES, UNI, job, least_time, mesh

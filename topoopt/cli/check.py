@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from solvers.memory import Memory
-from solvers.steps import LateError, step
+from solvers.stop import Memory
+from solvers.timing import LateError, step
 from topoopt.analyses.costs.prices import given_book
 from topoopt.console.memory_limit import memory_bytes
 from topoopt.console.output import JsonOption, Output

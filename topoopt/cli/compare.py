@@ -95,7 +95,7 @@ def compare(
 
 def _limited(start: PlannedRun, run: AttendedRun, memory_limit_bytes: int | None) -> PlannedRun:
     """The same with limits of its own, and the interrupts of the whole."""
-    from solvers.memory import Memory
+    from solvers.stop import Memory
     from solvers.timing import Timing
 
     if start.options is None:

@@ -46,7 +46,6 @@ def complete_formulation(incomplete: str) -> list[str]:
 
 def complete_solver(incomplete: str) -> list[str]:
     """Solvers by name, whether they are found or not."""
-    from solvers.backends.foreign import FOREIGN
-    from solvers.backends.table import SOLVERS
+    from solvers.backends.table import FOREIGN, SOLVERS
 
     return _beginning((*SOLVERS, *FOREIGN), incomplete)

@@ -18,7 +18,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any, Protocol
 
-from solvers.processes.crew import Crew, DoTask, Gather, Tell
+from solvers.processes import Crew, DoTask, Gather, Tell
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, MachineError, Problem, TopooptError
 from topoopt.studies.chunks import FileEvent, new_stop_file

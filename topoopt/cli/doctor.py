@@ -61,7 +61,7 @@ def _version(name: str) -> str | None:
 def _try_solvers() -> tuple[dict[str, dict[str, Any]], list[str]]:
     """What solving min x, x >= 1 came to with every backend and every solver that is found; and those not found."""
     from solvers.backends import SOLVERS, self_test
-    from solvers.backends.foreign import FOREIGN, any_solver, place_of
+    from solvers.backends.table import FOREIGN, any_solver, place_of
 
     there = [name for name in FOREIGN if place_of(name) is not None]
     table = {**SOLVERS, **{name: any_solver(name) for name in there}}

@@ -164,7 +164,7 @@ class OwnChoice:
         Raises:
             InputError: a method was asked for as well, the solver is not found, or the kind has no such formulation.
         """
-        from solvers.backends.foreign import any_solver
+        from solvers.backends.table import any_solver
         from topoopt.library.models import hooked_model
 
         if options.method is not None:

@@ -10,7 +10,7 @@ import typer
 from topoopt.core.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from solvers.processes.crew import Gather
+    from solvers.processes import Gather
 
 JobsOption = Annotated[
     int,

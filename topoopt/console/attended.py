@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from solvers.steps import LateError, step
 from solvers.stop import stop_on_signals
-from solvers.timing import Timing
+from solvers.timing import LateError, Timing, step
 from topoopt.console.began import Moment, began
 from topoopt.console.output import Output
 from topoopt.core.errors import LimitError

@@ -21,7 +21,7 @@ from topoopt.files.documents import Document
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from solvers.processes.crew import Gather
+    from solvers.processes import Gather
     from solvers.stop import Stop
     from solvers.timing import Timing
     from topoopt.core.price_book import PriceBook

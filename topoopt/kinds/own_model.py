@@ -19,9 +19,9 @@ from pyomo.repn import generate_standard_repn
 from formulations.parts.arrays import LpArrays
 from formulations.parts.changes import Changes, changes_of
 from formulations.table import FORMULATIONS, build_named
-from solvers.backends.foreign import any_solver
-from solvers.backends.pyomo_model import arrays_of, model_of
-from solvers.backends.result import SolverLimits
+from solvers.backends.backend import SolverLimits
+from solvers.backends.pyomo_backends import arrays_of, model_of
+from solvers.backends.table import any_solver
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.proofs import Status, StopReason
 from topoopt.kinds import kind_of

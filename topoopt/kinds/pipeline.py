@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from solvers.steps import LateError, step
 from solvers.stop import stop_on_signals
-from solvers.timing import Timing
+from solvers.timing import LateError, Timing, step
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import CUT_OFF

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from solvers.network.constructions.assemble import switched
-from solvers.switching.strategies import RailSteps, switch_mode
+from solvers.switching import RailSteps, switch_mode
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import REGIONAL, FabricPlan, PodCircuits

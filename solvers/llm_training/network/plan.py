@@ -19,7 +19,7 @@ from solvers.llm_training.network.fabrics import TRAINING_FABRICS, FabricNetwork
 from solvers.llm_training.search import shape_numbers
 from solvers.llm_training.space import columns_of_rows, rows_of_shape
 from solvers.stop import Stop
-from solvers.switching.strategies import FoundOnRails, best_on_rails
+from solvers.switching import FoundOnRails, best_on_rails
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.graphs import moore_bound

@@ -10,9 +10,8 @@ from formulations.network.joint_topology import JointTopology, Symmetry, find_sy
 from formulations.network.joint_topology_arrays import build_arrays, link_counts, start_values
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Families
-from solvers.backends.guarded import solve_guarded
-from solvers.backends.result import SolverLimits
-from solvers.backends.table import solver_named
+from solvers.backends.backend import SolverLimits
+from solvers.backends.table import solve_guarded, solver_named
 from solvers.network.exact.bounds import layer_sizes, source_distances, total_distance
 from solvers.network.exact.branching import bound_of, branch_and_bound, first_network, proof_of, routed
 from solvers.network.exact.local import local_search, refuse_large

@@ -12,9 +12,8 @@ from itertools import pairwise
 import numpy as np
 
 from formulations.network.common_routing import CommonRoutingProgram, build_arrays, prices_of, split_of
-from solvers.backends.guarded import solve_guarded
-from solvers.backends.result import Options, SolverLimits
-from solvers.backends.table import solver_named
+from solvers.backends.backend import Options, SolverLimits
+from solvers.backends.table import solve_guarded, solver_named
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, LimitError, Problem

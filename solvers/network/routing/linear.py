@@ -11,9 +11,8 @@ import numpy as np
 from formulations.network import concurrent_flow, concurrent_flow_hops
 from formulations.network.concurrent_flow import ConcurrentFlow
 from formulations.parts.arrays import LpArrays
-from solvers.backends.guarded import solve_guarded
-from solvers.backends.result import LpResult, Options, SolverLimits
-from solvers.backends.table import solver_named
+from solvers.backends.backend import LpResult, Options, SolverLimits
+from solvers.backends.table import solve_guarded, solver_named
 from solvers.network.routing.frank_wolfe import Potential
 from solvers.network.routing.proof import RoutingProof
 from topoopt.core.arrays import Floats

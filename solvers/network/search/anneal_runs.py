@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from solvers.network.search.anneal import AnnealPlan, anneal
 from solvers.network.search.links import LinkTable
-from solvers.processes.crew import Tell
-from solvers.processes.team import Team
+from solvers.processes import Team, Tell
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from solvers.switching import strategies
+from solvers import switching as strategies
 from tests.support.cli_cases import run
 from tests.support.llm_plans import with_certificate, with_fabric
 from tests.support.paths import INSTANCES

@@ -15,9 +15,8 @@ from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends import SOLVERS, Backend, SolverLimits, solver_named
-from solvers.backends.backend import Engine
+from solvers.backends.backend import Claim, Engine, Features
 from solvers.backends.highs import algorithm_for, load
-from solvers.backends.result import Claim, Features
 from topoopt.core.errors import InputError
 from topoopt.core.proofs import Status, StopReason
 

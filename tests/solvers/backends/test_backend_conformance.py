@@ -13,7 +13,7 @@ from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays, shape_faults
 from solvers.backends import SOLVERS, SolverLimits, self_test
-from solvers.backends.evaluate import dual_bound, residual
+from solvers.backends.backend import dual_bound, residual
 from topoopt.core.errors import InputError
 from topoopt.core.proofs import Status, StopReason
 

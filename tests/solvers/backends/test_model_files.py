@@ -17,7 +17,7 @@ from scipy.sparse import csc_array
 from formulations.parts.arrays import LpArrays
 from formulations.parts.write_model import bound_text, model_text, row_text, safe_names
 from solvers.backends import SOLVERS
-from solvers.backends.pyomo_model import arrays_of, model_of
+from solvers.backends.pyomo_backends import arrays_of, model_of
 from topoopt.core.proofs import Status
 
 INF = float("inf")

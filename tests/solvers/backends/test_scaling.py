@@ -8,8 +8,7 @@ import pytest
 from formulations.parts.arrays import LpArrays
 from formulations.parts.rows import Families
 from solvers.backends import SOLVERS
-from solvers.backends.result import SolverLimits
-from solvers.backends.scaling import scaling_of
+from solvers.backends.backend import SolverLimits, scaling_of
 from topoopt.core.arrays import Floats
 from topoopt.core.proofs import Status
 

@@ -15,8 +15,7 @@ from scipy.sparse import csc_array
 
 from formulations.parts.arrays import LpArrays
 from solvers.backends import SOLVERS, SolverLimits, solve_guarded
-from solvers.memory import Memory, resident_bytes
-from solvers.stop import Stop
+from solvers.stop import Memory, Stop, resident_bytes
 from topoopt.core.errors import InputError
 from topoopt.core.proofs import Status, StopReason
 
@@ -45,7 +44,7 @@ def child(tmp_path: Path, body: str) -> tuple[str, ...]:
     head = """
         import os, sys, time
         import numpy as np
-        from solvers.processes.pipe import receive, send
+        from solvers.processes import receive, send
         name, program, limits, options, start = receive(sys.stdin.buffer)
         out = sys.stdout.buffer
         """
@@ -72,7 +71,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr("solvers.backends.guarded.time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr("solvers.backends.table.time", SimpleNamespace(monotonic=lambda: self.now))
 
     def late(self) -> None:
         """The limit is over."""

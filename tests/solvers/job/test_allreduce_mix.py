@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from solvers.job.allreduce_mix import mix_rings
-from solvers.job.allreduce_topology import RingTopologyLimits, ring_topology_bound, solve_ring_topology
-from solvers.job.mix_result import MixLimits
-from solvers.job.ring_orders import every_order, normal
-from solvers.job.ring_pricing import EXACT_SIZE, arithmetic_orders, ring_length, short_ring
+from solvers.job.allreduce_mix import (
+    EXACT_SIZE,
+    MixLimits,
+    arithmetic_orders,
+    every_order,
+    mix_rings,
+    normal,
+    ring_length,
+    short_ring,
+)
+from solvers.job.program_topologies import RingTopologyLimits, ring_topology_bound, solve_ring_topology
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from tests.support.ring_mix import certified_mix_bound, check_ring_mix

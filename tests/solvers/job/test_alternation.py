@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from solvers.job.joint_tables import joint_problems
+from solvers.job.joint import joint_problems
 from solvers.job.methods import METHODS, run_method
 from solvers.stop import Stop
 from tests.support.simulated import evaluate_plan

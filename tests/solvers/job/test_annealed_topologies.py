@@ -6,10 +6,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from solvers.job.annealed_topologies import annealed_topologies
-from solvers.job.loop import LoopSettings
-from solvers.job.strategy.starts import data_parallel
-from solvers.job.topology_step import TopologyStep, with_one_of
+from solvers.job.candidate_topologies import annealed_topologies
+from solvers.job.loop import LoopSettings, TopologyStep, with_one_of
+from solvers.job.starts import data_parallel
 from solvers.network.constructions import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.job.strategy.branches import chains
-from solvers.job.strategy.starts import chains_on_cosets, starting_strategies
+from solvers.job.starts import chains, chains_on_cosets, starting_strategies
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Workload
 

@@ -8,11 +8,10 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from solvers.job import collective_graphs
-from solvers.job.collective_graphs import CollectiveGraphs, GraphScore, cayley_topologies, graph_score
-from solvers.job.loop import LoopSettings
-from solvers.job.strategy.starts import data_parallel, starting_strategies
-from solvers.job.topology_step import TopologyStep
+from solvers.job import candidate_topologies as collective_graphs
+from solvers.job.candidate_topologies import CollectiveGraphs, GraphScore, cayley_topologies, graph_score
+from solvers.job.loop import LoopSettings, TopologyStep
+from solvers.job.starts import data_parallel, starting_strategies
 from solvers.stop import Stop
 from tests.support.paths import INSTANCES
 from tests.support.verify_cases import circulant, make_cluster, two_layers

@@ -10,10 +10,17 @@ from pyomo.contrib.appsi.solvers.highs import Highs
 from formulations.job.joint_plan_arrays import build_arrays
 from formulations.job.joint_plan_pyomo import build_pyomo
 from solvers.backends import SOLVERS
-from solvers.job.alternate import LoopSettings
-from solvers.job.joint_method import realised, run_joint, topology_of
-from solvers.job.joint_small import plan_time, solve_joint
-from solvers.job.joint_tables import joint_problems, joint_tables, ring_orders
+from solvers.job.joint import (
+    joint_problems,
+    joint_tables,
+    plan_time,
+    realised,
+    ring_orders,
+    run_joint,
+    solve_joint,
+    topology_of,
+)
+from solvers.job.loop import LoopSettings
 from solvers.job.methods import run_method
 from solvers.stop import Stop
 from tests.support.joint_cases import BI, CASES, job, least_time, plain_phases, plain_theta, strategies, tables

@@ -8,14 +8,21 @@ import numpy as np
 import pytest
 
 from solvers.job import alternate
+from solvers.job import annealing as screening
 from solvers.job import realise as realising
-from solvers.job.fabric_strategy import fabric_job, search_strategy
+from solvers.job.annealing import estimated_ms, promising, too_many_tasks
+from solvers.job.fabrics import fabric_job, search_strategy
 from solvers.job.methods import default_budget, run_method
 from solvers.job.realise import demand_routed, extends, pairs_routed, realise, too_long
-from solvers.job.sizes import ALL_PAIRS_SERVERS, EFFORTS, MOST_TASKS, effort_for
-from solvers.job.strategy import screening
-from solvers.job.strategy.screening import estimated_ms, promising, too_many_tasks
-from solvers.job.strategy.starts import Start, data_parallel, starting_strategies
+from solvers.job.starts import (
+    ALL_PAIRS_SERVERS,
+    EFFORTS,
+    MOST_TASKS,
+    Start,
+    data_parallel,
+    effort_for,
+    starting_strategies,
+)
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from tests.support.simulated import evaluate_plan

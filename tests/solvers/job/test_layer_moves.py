@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.job.strategy.graph_shape import graph_shape, like_layers
-from solvers.job.strategy.starts import data_parallel
+from solvers.job.annealing import graph_shape, like_layers
+from solvers.job.starts import data_parallel
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.native import jobs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.job.strategy.starts import layers_on_cosets
+from solvers.job.starts import layers_on_cosets
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Workload
 
 SPLITS = (Split(4, 1.0, 1.0, 1), Split(2, 2.0, 2.0, 1), Split(1, 4.0, 4.0, 1))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from solvers.job.link_orders import SharedPlan, best_order
 from solvers.job.loop import LoopResult
+from solvers.job.methods import SharedPlan, best_order
 from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES

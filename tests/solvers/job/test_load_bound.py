@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from solvers.job.annealing import graph_shape
 from solvers.job.realise import realise
-from solvers.job.strategy.graph_shape import graph_shape
-from solvers.job.strategy.starts import data_parallel
+from solvers.job.starts import data_parallel
 from solvers.network.constructions import circulant_topology
 from tests.support.cli_cases import chain, job, run, write
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing

@@ -5,17 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from solvers.job.fabrics import busy_phases, network_for, schedule_text, schedules, stages_of, traffic_of
 from solvers.job.methods import run_method
-from solvers.job.phase_networks import (
-    busy_phases,
-    network_for,
-    schedule_text,
-    schedules,
-    stages_of,
-    traffic_of,
-)
 from solvers.job.realise import realise
-from solvers.job.strategy.starts import data_parallel
+from solvers.job.starts import data_parallel
 from solvers.network.constructions import find_topology
 from solvers.stop import Stop
 from topoopt.analyses.reconfiguration import reconfiguration_sweep

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.job.strategy_choice import longest_path
-from solvers.job.strategy import program_start as module
-from solvers.job.strategy.program_start import bulk_synchronous, mean_hops, place_blocks, program_start
-from solvers.job.strategy.starts import starting_strategies
-from solvers.job.strategy_program import choose_splits
+from solvers.job import strategy_program as module
+from solvers.job.starts import starting_strategies
+from solvers.job.strategy_program import bulk_synchronous, choose_splits, mean_hops, place_blocks, program_start
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 

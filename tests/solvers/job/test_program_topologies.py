@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 
 from solvers.job.allreduce_mix import mix_rings
 from solvers.job.methods import AUTO_PROGRAMS, METHODS, run_method
-from solvers.job.mixed_rings import LEAST_SHARE, MOST_RINGS, mixed_rings, mixed_routes, paths_of_flow
 from solvers.job.program_topologies import PROGRAMS, TopologyQuestion, program_topologies
-from solvers.job.realise import mix_realised, realise, with_rings_for
+from solvers.job.realise import (
+    LEAST_SHARE,
+    MOST_RINGS,
+    mix_realised,
+    mixed_rings,
+    mixed_routes,
+    paths_of_flow,
+    realise,
+    with_rings_for,
+)
 from solvers.network.constructions import balanced_routes, circulant_topology, find_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection

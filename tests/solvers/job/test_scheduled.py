@@ -7,7 +7,7 @@ import json
 import pytest
 
 from solvers.collective.options import AllReduceOption, best_option, inner_network
-from solvers.job.scheduled import JobSchedules, allreduce_sizes, group_network
+from solvers.job.candidate_topologies import JobSchedules, allreduce_sizes, group_network
 from solvers.stop import Stop
 from tests.support.cli_cases import chain, job, run, write
 from tests.support.schedule_cases import links_topology

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from solvers.job.strategy.stages import reduced_of, stages, work_of
-from solvers.job.strategy.starts import starting_strategies
+from solvers.job.starts import reduced_of, stages, starting_strategies, work_of
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Workload
 

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from solvers.job.annealing import AnnealSettings, anneal, graph_shape, memory_capacity, overflow_bytes
 from solvers.job.realise import realise
-from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity, overflow_bytes
-from solvers.job.strategy.branches import branches
-from solvers.job.strategy.graph_shape import graph_shape
-from solvers.job.strategy.starts import data_parallel, starting_strategies
+from solvers.job.starts import branches, data_parallel, starting_strategies
 from solvers.network.constructions import circulant_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection

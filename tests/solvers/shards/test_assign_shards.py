@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.shards.exact_shards import ShardLimits, assign_shards
-from solvers.shards.several import place_jobs
+from solvers.shard_assignment import ShardLimits, assign_shards
+from solvers.shards import place_jobs
 from solvers.stop import Stop
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import most_placed, pairs, random_layer, random_shape, rings

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.shards.shard_classes import classes_of, parts_of
-from solvers.shards.exact_shards import assign_shards
-from solvers.shards.packing import fill_regions, knapsack, knapsack_bound, separate_regions
+from solvers.shard_assignment import assign_shards
+from solvers.shards import fill_regions, knapsack, knapsack_bound, separate_regions
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import most_placed, pairs, rings
 from topoopt.core.cluster import block_layer, staggered_layer

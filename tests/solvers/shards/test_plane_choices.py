@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from formulations.shards.shard_classes import classes_of, parts_of
-from solvers.shards.plane_choices import plane_choices
+from solvers.shards import plane_choices
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import pairs, rings
 from topoopt.core.cluster import ShardShape, block_layer, staggered_layer

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from solvers.job.scheduled import JobSchedules, allreduce_sizes
+from solvers.job.candidate_topologies import JobSchedules, allreduce_sizes
 from solvers.stop import Stop
 from tests.support.plan_loads import figures_of
 from tests.support.schedule_cases import links_topology, one_allreduce, one_tree, schedule_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.job.scheduled import group_network, ring_line
+from solvers.job.candidate_topologies import group_network, ring_line
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import BestBySize, CollectiveObjective, CollectiveOp, CollectiveProblem

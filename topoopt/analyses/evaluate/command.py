@@ -75,7 +75,7 @@ def evaluate(
 def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
     """The step with circuits set anew inside it, as the instance says, checked."""
     from solvers.stop import stop_on_signals
-    from solvers.switching.strategies import RailSteps
+    from solvers.switching import RailSteps
     from topoopt.analyses.reconfiguration.rails import check_step
     from topoopt.analyses.reconfiguration.rails_command import placed
     from topoopt.analyses.reconfiguration.rails_words import step_document

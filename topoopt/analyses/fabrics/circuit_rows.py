@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from solvers.job.fabric_strategy import FabricJob, search_strategy
-from solvers.job.strategy.anneal import overflow_bytes
-from solvers.job.strategy.starts import starting_strategies
+from solvers.job.annealing import overflow_bytes
+from solvers.job.fabrics import FabricJob, search_strategy
+from solvers.job.starts import starting_strategies
 from solvers.stop import Stop
 from topoopt.core.comparison import FLOW_LEVEL, FabricRow
 from topoopt.core.switching import delay_text

@@ -27,7 +27,7 @@ from topoopt.files.atomic import require_targets
 from topoopt.kinds.kind import SolveOptions
 
 if TYPE_CHECKING:
-    from solvers.job.baselines import FabricSearch
+    from solvers.job.fabrics import FabricSearch
     from topoopt.analyses.fabrics.circuit_rows import CircuitSearch
     from topoopt.console.attended import AttendedRun
     from topoopt.core.job import JobPlan

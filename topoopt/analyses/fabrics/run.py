@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.job.baselines import FabricSearch, JobOnFabrics, left_out
-from solvers.job.strategy.anneal import overflow_bytes
+from solvers.job.annealing import overflow_bytes
+from solvers.job.fabrics import FabricSearch, JobOnFabrics, left_out
 from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.circuit_rows import CircuitSearch, circuit_row
 from topoopt.core.comparison import PLAN, FabricRow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.switching.strategies import RailSteps
+from solvers.switching import RailSteps
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.switching import EVERY_STAGE, FailedFigures, SwitchedStep
 from topoopt.simulate.switching.failed import failed_figures

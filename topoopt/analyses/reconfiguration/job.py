@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from solvers.job.strategy.anneal import AnnealSettings, anneal, memory_capacity, overflow_bytes
-from solvers.job.strategy.graph_shape import graph_shape
-from solvers.job.strategy.starts import data_parallel
+from solvers.job.annealing import AnnealSettings, anneal, graph_shape, memory_capacity, overflow_bytes
+from solvers.job.starts import data_parallel
 from solvers.stop import Stop
 from topoopt.core.job import CoOptimisation
 from topoopt.core.plan import Plan

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from solvers.stop import Stop
-from solvers.switching.strategies import RailSteps
+from solvers.switching import RailSteps
 from topoopt.analyses.reconfiguration.failed_interfaces import failed_interfaces
 from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress
 from topoopt.analyses.reconfiguration.run import swept

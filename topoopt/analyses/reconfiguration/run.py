@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from solvers.job.phase_networks import Group, busy_phases, network_for, schedule_text, schedules, stages_of
-from solvers.job.sizes import effort_for
+from solvers.job.fabrics import Group, busy_phases, network_for, schedule_text, schedules, stages_of
+from solvers.job.starts import effort_for
 from solvers.stop import Stop
 from topoopt.analyses.reconfiguration.break_even import At, break_even
 from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress, SweptJob, strategies_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.switching.strategies import RailSteps
+from solvers.switching import RailSteps
 from topoopt.core.errors import CheckError
 from topoopt.core.switching import StragglerFigures, SwitchedStep
 from topoopt.simulate.switching.straggler import straggler_figures

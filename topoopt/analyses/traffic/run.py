@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.job.strategy.starts import data_parallel
+from solvers.job.starts import data_parallel
 from solvers.network.constructions import balanced_routes, circulant_topology, group_rings
 from solvers.network.constructions.circulant import distances_text
 from topoopt.core.errors import CheckError

@@ -10,13 +10,20 @@ from typing import Any
 import numpy as np
 
 from formulations.job.strategy_choice import EventLaw, Quantity, StrategyChoice
-from solvers.job.baselines import FabricSearch, compare_fabrics
-from solvers.job.given import plan_on
-from solvers.job.link_orders import SharedPlan, best_order
+from solvers.job.alternate import plan_on
+from solvers.job.fabrics import FabricSearch, compare_fabrics
 from solvers.job.loop import Keep, LoopResult
-from solvers.job.methods import AUTO_PROGRAMS, METHODS, allreduce_problems, default_budget, run_method
+from solvers.job.methods import (
+    AUTO_PROGRAMS,
+    METHODS,
+    SharedPlan,
+    allreduce_problems,
+    best_order,
+    default_budget,
+    run_method,
+)
 from solvers.job.realise import routes_of_pairs
-from solvers.job.strategy.starts import data_parallel
+from solvers.job.starts import data_parallel
 from solvers.job.strategy_program import MOST_COEFFICIENTS, QUICK_COEFFICIENTS, prove
 from solvers.network.constructions.assemble import switched
 from solvers.stop import Stop

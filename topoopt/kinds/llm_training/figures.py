@@ -14,7 +14,7 @@ from solvers.dag_topology.starts import BoxLaws
 from solvers.llm_training.network.evaluation import EvaluatedNetwork, dimension_loads, evaluated, network_of
 from solvers.llm_training.network.plan import fabric_bound_s, unplaced
 from solvers.stop import Stop
-from solvers.switching.strategies import RailSteps, rails_bound_s, switch_mode
+from solvers.switching import RailSteps, rails_bound_s, switch_mode
 from topoopt.core.arrays import Floats
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings, StepBreakdown, StepEstimate, TrainingMemory

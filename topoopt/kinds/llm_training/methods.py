@@ -14,7 +14,7 @@ from solvers.llm_training.network.plan import Planned, decided, planned_on, plan
 from solvers.llm_training.search import Candidates, SearchedSpace, least_memory, search
 from solvers.llm_training.space import pins_in_the_way
 from solvers.stop import Stop, first_part
-from solvers.switching.strategies import FoundOnRails, reasons_off_rails
+from solvers.switching import FoundOnRails, reasons_off_rails
 from topoopt.core.arrays import GIB
 from topoopt.core.dag_topology import CircuitProof, PathMean
 from topoopt.core.errors import InfeasibleError, LimitError, Problem

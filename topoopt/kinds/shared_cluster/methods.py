@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from solvers.job.fabric_strategy import fabric_job, search_strategy
+from solvers.job.fabrics import fabric_job, search_strategy
 from solvers.job.methods import METHODS, default_budget, run_method
+from solvers.shard_assignment import AssignmentResult, ShardLimits, assign_shards
 from solvers.shards import find_shard
-from solvers.shards.exact_shards import AssignmentResult, ShardLimits, assign_shards
 from solvers.stop import Stop
 from solvers.timing import Timing
 from topoopt.core.arrays import Bools, Ints

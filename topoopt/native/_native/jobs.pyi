@@ -7,10 +7,10 @@ from topoopt.simulate.network import NetworkArrays
 from topoopt.simulate.workload_arrays import WorkloadArrays
 
 _Layers = tuple[Ints, Ints, Ints, Ints]
-"""`solvers.job.strategy.graph_shape.LikeLayers`."""
+"""`solvers.job.annealing.LikeLayers`."""
 
 _Shape = tuple[Ints, Ints, Ints, Ints, Ints, _Layers]
-"""`solvers.job.strategy.graph_shape.GraphShape`."""
+"""`solvers.job.annealing.GraphShape`."""
 
 def lower(
     workload: WorkloadArrays, split: Ints, offset: Ints

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from formulations.network import mixture
 from formulations.network.narrowed_flow import NarrowedFlow, build_arrays
-from solvers.backends.result import SolverLimits
+from solvers.backends.backend import SolverLimits
 from solvers.backends.table import solver_named
 from solvers.network.routing import mixing, route
 from solvers.network.routing.mixing import Master, Mixtures, Routing

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.network import mixture
-from solvers.backends.result import SolverLimits
+from solvers.backends.backend import SolverLimits
 from solvers.backends.table import solver_named
 from solvers.network.routing import automatic, route
 from solvers.network.routing.network import network_of

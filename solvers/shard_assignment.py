@@ -15,12 +15,9 @@ import numpy as np
 from formulations.parts.arrays import LpArrays
 from formulations.shards.shard_assignment import Choice, ShardAssignment, build_arrays, choices_of, waiting_jobs
 from formulations.shards.shard_classes import LayerClasses, classes_of, parts_of, shard_of
-from solvers.backends.guarded import solve_guarded
-from solvers.backends.result import LpResult, SolverLimits
-from solvers.backends.table import solver_named
-from solvers.shards.find import Verdict, search_shard
-from solvers.shards.packing import knapsack, knapsack_bound, separate_regions
-from solvers.shards.several import place_jobs
+from solvers.backends.backend import LpResult, SolverLimits
+from solvers.backends.table import solve_guarded, solver_named
+from solvers.shards import Verdict, knapsack, knapsack_bound, place_jobs, search_shard, separate_regions
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, realisable

@@ -1,28 +1,140 @@
-"""Independent parts of a search side by side in processes, their results in order: the same, however many there are.
-
-A member has the state of the search from its beginning (`begin`) and is sent what differs by task. Limits and
-interrupts of the search hold in it: it gets the time left with every task, is told to end, counts against the
-memory limit, and ends with this process, however that ends.
+"""Child processes work for a search: they solve what must be killed when it overruns, or parts of the search side by
+side.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
 import queue
+import struct
 import subprocess
 import sys
 import threading
+import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import IO, Any, Protocol
 
-from solvers.processes.crew import DoTask, Tell
-from solvers.processes.pipe import receive, send
-from solvers.processes.start import ChildProcess, ended, started
-from solvers.processes.team_child import STOP
 from solvers.stop import Stop
 from topoopt.core.errors import MachineError
+
+_LENGTH = struct.Struct("<q")
+
+
+def send(stream: IO[bytes], message: object) -> None:
+    """Write one message."""
+    content = pickle.dumps(message)
+    stream.write(_LENGTH.pack(len(content)) + content)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> Any:
+    """The next message; None at the end, also if that comes in the middle of a message."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    content = stream.read(length)
+    return pickle.loads(content) if len(content) == length else None
+
+
+@dataclass(frozen=True, eq=False)
+class ChildProcess:
+    """A process that is asked and answers in messages of `solvers.processes`."""
+
+    process: subprocess.Popen[bytes]
+    requests: IO[bytes]
+    answers: IO[bytes]
+
+
+def started(command: tuple[str, ...]) -> ChildProcess:
+    """Start a child that finds the modules that this process does.
+
+    Raises:
+        OSError: the system starts no process.
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    # A session of its own keeps Ctrl-C at the terminal away from the child, which is ours to end.
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return ChildProcess(process, process.stdin, process.stdout)
+
+
+def ended(child: ChildProcess, listener: threading.Thread) -> None:
+    """Kill a child, wait for it and for who listens to it."""
+    child.process.kill()
+    child.process.wait()
+    listener.join()
+    with suppress(OSError):
+        child.requests.close()
+    child.answers.close()
+
+
+Tell = Callable[..., None]
+"""Called in a member; with the same arguments, what was given as `told` is called in the parent."""
+
+DoTask = Callable[[Any, Tell], Any]
+"""(task, tell) -> result."""
+
+
+class Crew(Protocol):
+    """Members that work, wherever they are."""
+
+    def in_order(self, tasks: Sequence[Any], told: Tell) -> Iterator[Any]:
+        """The result of every task, in the order of the tasks."""
+
+
+Gather = Callable[[Callable[..., DoTask], tuple[Any, ...], Stop], AbstractContextManager[Crew]]
+"""(begin, arguments, stop) -> members with the state that `begin(stop, *arguments)` makes, until the block ends."""
+
+
+STOP = "stop"
+"""The request to end soon with the best so far."""
+
+
+def serve() -> None:
+    """Answer requests on standard input until it ends, and with it the process."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not mix with the messages
+    stop, tasks = Stop(), queue.SimpleQueue[tuple[int, Any, float | None]]()
+
+    begin, arguments = receive(sys.stdin.buffer)
+    threading.Thread(target=_listen, args=(stop, tasks), daemon=True).start()
+    work = begin(stop, *arguments)
+    while True:
+        number, task, left_s = tasks.get()
+        stop.deadline = None if left_s is None else time.monotonic() + left_s
+        try:
+            answer = ("done", number, work(task, lambda *said: send(out, ("told", said))))
+        except Exception as error:
+            error.add_note(traceback.format_exc())
+            answer = ("failed", number, error)
+        send(out, answer)
+
+
+def _listen(stop: Stop, tasks: queue.SimpleQueue[tuple[int, Any, float | None]]) -> None:
+    """Take tasks, and `STOP`; the end of the input is the end of the parent."""
+    while True:
+        try:
+            request = receive(sys.stdin.buffer)
+        except Exception:  # a task that cannot be read is a fault of ours: seen at once, not waited for
+            traceback.print_exc()
+            os._exit(1)
+        if request is None:
+            os._exit(1)
+        if request == STOP:
+            stop.interrupted.set()
+        else:
+            tasks.put(request)
+
 
 LOOK_S = 0.05
 """How often limits are looked at."""
@@ -30,7 +142,7 @@ LOOK_S = 0.05
 LAST_S = 1.0
 """What a process that says no more may take to be gone."""
 
-COMMAND = (sys.executable, "-c", "from solvers.processes.team_child import serve; serve()")
+COMMAND = (sys.executable, "-c", "from solvers.processes import serve; serve()")
 
 
 class Team:

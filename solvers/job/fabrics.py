@@ -1,0 +1,347 @@
+"""A job gets the best strategy on other fabrics than that of its plan, and phases of its iteration get networks of
+their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from solvers.job.annealing import (
+    FAR_ON_FABRICS,
+    AnnealSettings,
+    GraphShape,
+    anneal,
+    graph_shape,
+    memory_capacity,
+    overflow_bytes,
+    promising,
+)
+from solvers.job.realise import demand_routed, realise
+from solvers.job.starts import effort_for, starting_strategies
+from solvers.network.constructions import candidate_topologies
+from solvers.stop import Stop, first_part
+from topoopt.core.arrays import seed_for
+from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InputError
+from topoopt.core.job import Baseline, FabricChoice
+from topoopt.core.workload import Strategy, TaskGraph, TaskKind, Workload, strided_groups
+from topoopt.simulate.circuits import Phase, Stage, phases_of
+from topoopt.simulate.demand import demand_of
+from topoopt.simulate.fabrics import FABRICS, FabricOptions
+from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import Network, network_arrays
+from topoopt.simulate.time_models.arrival import rounds_within
+from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.simulate.workload_arrays import WorkloadArrays, workload_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class FabricJob:
+    """A job, and the strategies tried on every fabric: those that fit into memory."""
+
+    cluster: Cluster
+    workload: Workload
+    arrays: WorkloadArrays
+    shape: GraphShape
+    capacity: float
+    strategies: tuple[Strategy, ...]
+
+
+@dataclass(frozen=True)
+class FoundStrategy:
+    """The best strategy found, its iteration time by `rounds`, and how many were proposed."""
+
+    strategy: Strategy
+    iteration_time_ms: float
+    proposals: int
+
+
+def fabric_job(cluster: Cluster, workload: Workload, found: Sequence[Strategy]) -> FabricJob:
+    """The strategies are those found before, then the starting ones, the promising of them; if none fits into
+    memory, the first alone."""
+    arrays, capacity = workload_arrays(cluster, workload), memory_capacity(cluster)
+
+    def fits(strategy: Strategy) -> bool:
+        return overflow_bytes(arrays, strategy, capacity) == 0
+
+    starts = starting_strategies(cluster, workload)
+    within = [start for start in starts if fits(start.strategy)]
+    tried = promising(cluster, workload, within, far=FAR_ON_FABRICS)
+    fitting = [*filter(fits, found), *(start.strategy for start in tried)]
+    chosen = fitting or [*found, starts[0].strategy][:1]
+    return FabricJob(cluster, workload, arrays, graph_shape(workload), capacity, tuple(dict.fromkeys(chosen)))
+
+
+def search_strategy(job: FabricJob, network: Network, *, proposals: int, seed: int, stop: Stop) -> FoundStrategy:
+    """Search on one network.
+
+    All strategies of the job are simulated, on large clusters by `hop` and the best of them by `rounds`. The best is
+    annealed. Once `stop` says so, only the first is tried.
+
+    Args:
+        job: on n servers.
+        network: of n servers, with rings for all groups of `strided_groups(n)`, in that order.
+        proposals: of the annealing.
+        seed: of its moves.
+        stop: looked at between strategies, and by the annealing.
+    """
+    positions: Sequence[int] = range(len(job.strategies))
+    most = effort_for(job.cluster.servers).on_fabrics
+    if len(positions) > most:
+        by_hop = sorted(
+            _timed(job, positions, stop, lambda graph, _: simulate(graph, network, "hop").iteration_time_ms)
+        )
+        positions = [position for _, position in by_hop[:most]]
+    time_ms, position = min(_timed(job, positions, stop, lambda graph, best: rounds_within(graph, network, best)))
+    start = job.strategies[position]
+    settings = AnnealSettings(proposals)
+    arrays = network_arrays(network)
+    result = anneal(
+        job.arrays, arrays, job.shape, start, settings, capacity=job.capacity, seed=seed, stop=stop, start_ms=time_ms
+    )
+    if result.iteration_time_ms < time_ms:
+        return FoundStrategy(result.strategy, result.iteration_time_ms, result.proposals)
+    return FoundStrategy(start, time_ms, result.proposals)
+
+
+def _timed(
+    job: FabricJob, positions: Sequence[int], stop: Stop, time_ms: Callable[[TaskGraph, float], float]
+) -> list[tuple[float, int]]:
+    """(ms, position) of the strategies at these positions, of the first alone once `stop` says so.
+
+    Args:
+        time_ms: of a graph; may be infinite where it exceeds the least time before, which is given, too.
+    """
+    timed: list[tuple[float, int]] = []
+    best = math.inf
+    for position in positions:
+        if timed and stop.reason() is not None:
+            break
+        graph = build_task_graph(job.cluster, job.workload, job.strategies[position])
+        timed.append((time_ms(graph, best), position))
+        best = min(best, timed[-1][0])
+    return timed
+
+
+Inspect = Callable[[FabricChoice, FabricOptions, Network], None]
+"""Looks at the network of a fabric before a job is searched on it; raises if it is wrong."""
+
+
+@dataclass(frozen=True)
+class FabricSearch:
+    """Settings of the comparison.
+
+    Attributes:
+        proposals: strategies proposed on each fabric.
+        seed: of the searches.
+        fabrics: what to compare, with the options of each.
+        inspect: called with every network.
+    """
+
+    proposals: int
+    seed: int
+    fabrics: tuple[tuple[FabricChoice, FabricOptions], ...]
+    inspect: Inspect | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FabricResult:
+    """The best strategy found on a fabric.
+
+    Attributes:
+        name: of the choice.
+        description: the fabric in words.
+        iteration_time_ms: by `rounds`.
+        strategy: that takes this time.
+        network: the fabric's.
+        proposals: strategies proposed by the search.
+    """
+
+    name: str
+    description: str
+    iteration_time_ms: float
+    strategy: Strategy
+    network: Network
+    proposals: int
+
+
+class JobOnFabrics:
+    """A job that is searched on one fabric after another.
+
+    On each fabric the strategies found elsewhere and the starting ones are tried, and the best is annealed; once `stop`
+    says so, only the first one is tried.
+    """
+
+    def __init__(self, cluster: Cluster, workload: Workload, found: Sequence[Strategy], search: FabricSearch) -> None:
+        self.search, self.groups = search, strided_groups(cluster.servers)
+        self.job = fabric_job(cluster, workload, found)
+
+    def on(self, choice: FabricChoice, options: FabricOptions, stop: Stop) -> FabricResult:
+        """Search on one fabric.
+
+        Raises:
+            InputError: the cluster has no such fabric; the problem says why.
+        """
+        fabric = FABRICS[choice.fabric]
+        network = fabric.build(self.job.cluster, self.groups, options)
+        if self.search.inspect is not None:
+            self.search.inspect(choice, options, network)
+        seed = seed_for(self.search.seed, choice.fabric)
+        found = search_strategy(self.job, network, proposals=self.search.proposals, seed=seed, stop=stop)
+        return FabricResult(
+            name=choice.name,
+            description=fabric.describe(self.job.cluster, options),
+            iteration_time_ms=found.iteration_time_ms,
+            strategy=found.strategy,
+            network=network,
+            proposals=found.proposals,
+        )
+
+
+def left_out(choice: FabricChoice, error: InputError) -> str:
+    """Why a fabric is missing from a comparison, in one line."""
+    return f"no {choice.name} for this cluster: " + "; ".join(str(problem) for problem in error.problems)
+
+
+Attempt = Callable[[str, Callable[[], Baseline | str]], Baseline | str | None]
+"""Called with the name of a step and what does it; its result, or None if there is no time for it."""
+
+FABRICS_SHARE = 0.8
+"""Part of the time left that all fabrics together may take."""
+
+
+def compare_fabrics(
+    cluster: Cluster,
+    workload: Workload,
+    found: Sequence[Strategy],
+    search: FabricSearch,
+    stop: Stop,
+    attempt: Attempt,
+) -> tuple[tuple[Baseline, ...], tuple[str, ...]]:
+    """Iteration time (`rounds`) of the job on every fabric of the search, and notes on those that cannot be built.
+
+    Those that `attempt` has no time for are missing.
+    """
+    jobs: list[JobOnFabrics] = []
+    lines = []
+    for place, (choice, options) in enumerate(search.fabrics):
+        share = FABRICS_SHARE / (len(search.fabrics) - place)
+        mine = stop if stop.deadline is None else first_part(stop, share, math.inf)
+
+        def line(choice: FabricChoice = choice, options: FabricOptions = options, mine: Stop = mine) -> Baseline | str:
+            if not jobs:
+                jobs.append(JobOnFabrics(cluster, workload, found, search))
+            try:
+                result = jobs[0].on(choice, options, mine)
+            except InputError as error:
+                return left_out(choice, error)
+            return Baseline(result.name, result.iteration_time_ms, result.description, result.strategy)
+
+        lines.append(attempt(f"baseline {choice.name}", line))
+    baselines = tuple(each for each in lines if isinstance(each, Baseline))
+    return baselines, tuple(each for each in lines if isinstance(each, str))
+
+
+Group = frozenset[Phase]
+Schedule = tuple[Group, ...]
+"""Groups of phases with a network each; together all phases that have traffic."""
+
+PHASE_WORDS = {Phase.FORWARD: "forward", Phase.BACKWARD: "backward", Phase.ALLREDUCE: "AllReduce"}
+
+
+def busy_phases(graph: TaskGraph) -> tuple[Phase, ...]:
+    """Phases with bytes to carry between servers."""
+    phase = phases_of(graph)
+    carried = (graph.bytes > 0) & (
+        ((graph.kind == TaskKind.TRANSFER) & (graph.source != graph.target))
+        | ((graph.kind == TaskKind.ALLREDUCE) & (graph.group >= 0))
+    )
+    return tuple(one for one in Phase if (carried & (phase == one)).any())
+
+
+def schedules(busy: Sequence[Phase]) -> tuple[Schedule, ...]:
+    """All ways to give phases networks, other than one network for all.
+
+    Phases that share a network follow each other, the first of an iteration also the last of the one before.
+    """
+    if len(busy) < 2:
+        return ()
+    alone = tuple(frozenset({one}) for one in busy)
+    if len(busy) == 2:
+        return (alone,)
+    pairs = tuple((one, frozenset(busy) - one) for one in alone)
+    return (*pairs, alone)
+
+
+def schedule_text(schedule: Schedule) -> str:
+    """`forward + backward | AllReduce`."""
+    ordered = sorted(schedule, key=min)
+    return " | ".join(" + ".join(PHASE_WORDS[one] for one in sorted(group)) for group in ordered)
+
+
+def stages_of(schedule: Schedule, networks: Mapping[Group, Network]) -> tuple[Stage, ...]:
+    """The stages of a schedule; a phase without traffic goes with the one before it (or the first)."""
+    stages: list[Stage] = []
+    for phase in Phase:
+        group = next((group for group in schedule if phase in group), None)
+        if group is None and not stages:
+            group = min(schedule, key=min)
+        if stages and (group is None or networks[group] is stages[-1].network):
+            stages[-1] = replace(stages[-1], phases=(*stages[-1].phases, phase))
+        elif group is not None:
+            stages.append(Stage((phase,), networks[group]))
+    return tuple(stages)
+
+
+def traffic_of(graph: TaskGraph, group: Group) -> TaskGraph:
+    """Only the traffic of some phases, all ready at once."""
+    phase = phases_of(graph)
+    kept = np.flatnonzero((graph.kind >= TaskKind.TRANSFER) & np.isin(phase, list(group)))
+    return replace(
+        graph,
+        kind=graph.kind[kept],
+        source=graph.source[kept],
+        target=graph.target[kept],
+        group=graph.group[kept],
+        duration_ms=np.zeros(len(kept)),
+        bytes=graph.bytes[kept],
+        operator=graph.operator[kept],
+        successor_ptr=np.zeros(len(kept) + 1, dtype=np.int64),
+        successor=np.zeros(0, dtype=np.int32),
+    )
+
+
+def network_for(
+    cluster: Cluster, graph: TaskGraph, group: Group, known: Network, *, candidates: int, seed: int, stop: Stop
+) -> Network:
+    """The network of the portfolio on which the phases' traffic, sent all at once, is through first.
+
+    Args:
+        known: a network to beat, used if nothing is faster.
+        candidates: topologies tried; the best gets routes balanced for the traffic.
+    """
+    traffic = traffic_of(graph, group)
+    demand = demand_of(traffic)
+    members = [each.members for each in demand.allreduce]
+    best, best_ms = known, simulate(traffic, known).iteration_time_ms
+    leader = None
+    leader_ms = np.inf
+    for topology in candidate_topologies(cluster, demand, limit=candidates, seed=seed):
+        if stop.reason() is not None:
+            return best
+        realised = realise(cluster, topology, members, seed=seed)
+        time_ms = simulate(traffic, realised.network).iteration_time_ms
+        if time_ms < leader_ms:
+            leader, leader_ms = realised, time_ms
+    if leader is None:
+        return best
+    options = [leader, *demand_routed(cluster, leader, demand.model_parallel_bytes, seed=seed)]
+    for option in options:
+        time_ms = simulate(traffic, option.network).iteration_time_ms
+        if time_ms < best_ms:
+            best, best_ms = option.network, time_ms
+    return best

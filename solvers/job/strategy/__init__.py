@@ -1,1 +1,0 @@
-"""Search for a parallelization strategy on a fixed network."""

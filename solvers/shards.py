@@ -1,0 +1,599 @@
+"""Shards of an optical layer for jobs at run time are searched for fast; a search that fails says whether that is a
+proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from itertools import combinations, islice
+
+import numpy as np
+
+from formulations.shards.shard_classes import (
+    InterfaceGroup,
+    LayerClasses,
+    ShapeParts,
+    alike,
+    classes_of,
+    parts_of,
+    planes_of,
+    shard_of,
+)
+from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, shape_faults
+from topoopt.native import pipeline
+
+MOST_SETS = 2000
+"""Sets of plane groups looked at; with more of them, what is not found is not disproved."""
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """All regions over the smallest sets of plane groups with some number of planes.
+
+    Attributes:
+        sets: plane groups of each set.
+        region: int64[sets, C], region of each class; numbers run on from set to set.
+        count: regions of all sets.
+        set_of: int64[count], set of each region.
+        all_sets: no set is missing.
+    """
+
+    sets: tuple[tuple[int, ...], ...]
+    region: Ints
+    count: int
+    set_of: Ints
+    all_sets: bool
+
+    def free(self, counts: Ints) -> Ints:
+        """int64[count]: free servers of each region, from those of each class."""
+        spread = np.broadcast_to(counts, self.region.shape).ravel()
+        return np.bincount(self.region.ravel(), spread, minlength=self.count).astype(np.int64)
+
+
+@lru_cache(maxsize=512)
+def regions_of(layer: LayerClasses, planes: int) -> Regions:
+    """Regions over that many planes, at least 1; none if the layer has fewer."""
+    widths = layer.widths
+    sets: list[tuple[int, ...]] = []
+    complete = True
+    for size in range(1, len(widths) + 1):
+        for chosen in combinations(range(len(widths)), size):
+            width = sum(widths[p] for p in chosen)
+            if width < planes or width - min(widths[p] for p in chosen) >= planes:
+                continue
+            if len(sets) == MOST_SETS:
+                complete = False
+                break
+            sets.append(chosen)
+    rows, begin, owner = [], 0, []
+    for number, chosen in enumerate(sets):
+        label = alike(layer.switch[list(chosen)])
+        rows.append(begin + label)
+        found = int(label.max()) + 1
+        begin += found
+        owner.append(np.full(found, number, dtype=np.int64))
+    table = np.array(rows, dtype=np.int64).reshape(len(sets), layer.classes)
+    return Regions(tuple(sets), table, begin, np.concatenate(owner) if owner else np.zeros(0, dtype=np.int64), complete)
+
+
+def fill(counts: Ints, classes: Ints, wanted: int) -> list[tuple[int, int]]:
+    """(class, servers) pairs that take `wanted` servers, the emptiest classes first, so that large ones stay whole."""
+    taken = []
+    for c in classes[np.argsort(counts[classes], kind="stable")].tolist():
+        if wanted == 0:
+            break
+        count = min(int(counts[c]), wanted)
+        if count:
+            taken.append((c, count))
+            wanted -= count
+    return taken
+
+
+def best_fit(room: Ints, wanted: int) -> int | None:
+    """The place with the least room that is enough, the first of equals; None if there is none."""
+    if not len(room):
+        return None
+    slack = np.where(room >= wanted, room, np.iinfo(np.int64).max)
+    best = int(slack.argmin())
+    return best if room[best] >= wanted else None
+
+
+def spans(group: InterfaceGroup) -> bool:
+    """Whether the interfaces join all ranks."""
+    return group.components == 1 and bool((group.component == 0).all())
+
+
+def taken_by(parts: ShapeParts, order: list[int], plane_groups: int) -> Ints:
+    """int64[G, P]: planes taken when interface groups help themselves from a list of plane groups."""
+    table = np.zeros((len(parts.groups), plane_groups), dtype=np.int64)
+    begin = 0
+    for g, group in enumerate(parts.groups):
+        end = begin + len(group.interfaces)
+        np.add.at(table[g], order[begin:end], 1)
+        begin = end
+    return table
+
+
+def plane_choices(
+    classes: LayerClasses, parts: ShapeParts, counts: Ints, rng: np.random.Generator, tries: int
+) -> tuple[list[Ints], bool]:
+    """int64[G, P] tables of planes taken, distinct, and whether they are all there are.
+
+    Of many, `tries` are drawn: for interfaces that join all ranks, planes with a region that has room for them.
+    """
+    widths = classes.widths
+    if (few := _few(classes, parts, tries)) is not None:
+        return list(few), True
+    spanning = [spans(group) for group in parts.groups]
+    needed = sum(len(g.interfaces) for g, all_of in zip(parts.groups, spanning, strict=True) if all_of)
+    sets: list[tuple[int, ...]] = [()]
+    if needed:
+        regions = regions_of(classes, needed)
+        room = regions.free(counts)
+        fitting = [int(r) for r in np.argsort(room, kind="stable") if room[r] >= parts.servers]
+        sets = list(dict.fromkeys(regions.sets[int(regions.set_of[r])] for r in fitting))
+    every = [p for p, width in enumerate(widths) for _ in range(width)]
+    drawn: dict[bytes, Ints] = {}
+    for attempt in range(tries if sets else 0):
+        pool = every if attempt == 0 else rng.permutation(every).tolist()
+        chosen = sets[attempt % len(sets)]
+        front = [p for p in pool if p in chosen][:needed]
+        back = list(pool)
+        for p in front:
+            back.remove(p)
+        order: list[int] = []
+        for group, all_of in zip(parts.groups, spanning, strict=True):
+            source = front if all_of else back
+            order += source[: len(group.interfaces)]
+            del source[: len(group.interfaces)]
+        taken = taken_by(parts, order, len(widths))
+        drawn.setdefault(taken.tobytes(), taken)
+    return list(drawn.values()), False
+
+
+@lru_cache(maxsize=1024)
+def _few(classes: LayerClasses, parts: ShapeParts, tries: int) -> tuple[Ints, ...] | None:
+    """All tables, or None when there are more than `tries`."""
+    shape = (len(parts.groups), len(classes.widths))
+    tables = [
+        np.array(rows, dtype=np.int64).reshape(shape)
+        for rows in islice(_all_choices([len(g.interfaces) for g in parts.groups], classes.widths), tries + 1)
+    ]
+    return tuple(tables) if len(tables) <= tries else None
+
+
+def _all_choices(lines: list[int], left: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
+    """Rows for interface groups of so many lines, with what is left of every group of planes."""
+    if not lines:
+        yield []
+        return
+    for row in _shares(lines[0], left):
+        for rows in _all_choices(lines[1:], tuple(m - n for n, m in zip(row, left, strict=True))):
+            yield [row, *rows]
+
+
+def _shares(lines: int, left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """All ways to take so many lines, the first planes first."""
+    if not left:
+        if lines == 0:
+            yield ()
+        return
+    for first in range(min(lines, left[0]), max(lines - sum(left[1:]), 0) - 1, -1):
+        for rest in _shares(lines - first, left[1:]):
+            yield (first, *rest)
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What searches over the same free servers share.
+
+    Attributes:
+        layer, parts: whose.
+        counts: int64[C], free servers.
+        room: int64[P, S], free servers under each switch.
+    """
+
+    layer: LayerClasses
+    parts: ShapeParts
+    counts: Ints
+    room: Ints
+
+
+def bench_of(layer: LayerClasses, parts: ShapeParts, counts: Ints) -> Bench:
+    """Ready for searches."""
+    room = np.zeros((len(layer.widths), max(layer.switches)), dtype=np.int64)
+    for row, switch in zip(room, layer.switch, strict=True):
+        row[:] = np.bincount(switch, counts, minlength=len(row))
+    return Bench(layer, parts, counts, room)
+
+
+def seat_ranks(bench: Bench, taken: Ints, preference: Ints, nodes: int) -> tuple[Ints | None, bool]:
+    """int64[Q, C], ranks of each atom in each class, or None; and whether None is a proof for these planes.
+
+    Args:
+        bench: of the search.
+        taken: int64[G, P], planes of each interface group.
+        preference: int64[C], classes in the order they are tried.
+        nodes: seats tried at most.
+    """
+    lines = _lines(bench.parts)
+    groups, owners = np.nonzero(taken)
+    wide = [lines.sizes[g] for g in groups.tolist()]
+    begin = np.cumsum([0, *(len(sizes) for sizes in wide[:-1])])
+    rows = lines.component[groups]
+    component = np.where(rows >= 0, rows + begin[:, None], -1)
+    seated, complete = pipeline.seat_ranks(
+        bench.layer.switch[owners], component, np.concatenate(wide), bench.counts, bench.room[owners],
+        lines.alike, preference, nodes,
+    )  # fmt: skip
+    if seated is None:
+        return None, complete
+    table = np.zeros((len(bench.parts.atoms), bench.layer.classes), dtype=np.int64)
+    np.add.at(table, (lines.atom, seated), 1)
+    return table, True
+
+
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """Ranks in the order they are seated.
+
+    Attributes:
+        atom: int64[K], of each rank.
+        alike: bool[K], of the same atom as the one before.
+        component: int64[G, K], by interface group; -1: dark.
+        sizes: ranks of each component, by interface group.
+    """
+
+    atom: Ints
+    alike: Bools
+    component: Ints
+    sizes: tuple[Ints, ...]
+
+
+@lru_cache(maxsize=1024)
+def _lines(parts: ShapeParts) -> _Lines:
+    """Kept for shapes seen lately."""
+    order = _order(parts)
+    atom = np.repeat(order, parts.sizes[order])
+    inside = [group.component >= 0 for group in parts.groups]
+    return _Lines(
+        atom,
+        np.concatenate(([False], atom[1:] == atom[:-1])),
+        np.array([group.component[atom] for group in parts.groups]),
+        tuple(
+            np.bincount(group.component[there], parts.sizes[there]).astype(np.int64)
+            for group, there in zip(parts.groups, inside, strict=True)
+        ),
+    )
+
+
+def _order(parts: ShapeParts) -> Ints:
+    """int64[Q]: atoms in an order in which those that share components stand near each other."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    atoms, begin = len(parts.atoms), len(parts.atoms)
+    tail, head = [], []
+    for group in parts.groups:
+        inside = np.flatnonzero(group.component >= 0)
+        tail.append(inside)
+        head.append(begin + group.component[inside])
+        begin += group.components
+    row, column = np.concatenate(tail), np.concatenate(head)
+    both = (np.concatenate((row, column)), np.concatenate((column, row)))
+    graph = coo_array((np.ones(2 * len(row)), both), shape=(begin, begin)).tocsr()
+    order = np.asarray(reverse_cuthill_mckee(graph, symmetric_mode=True), dtype=np.int64)
+    return order[order < atoms]
+
+
+TRIES = 16
+"""Ways to give planes to interfaces that are tried, where there are so many."""
+
+SEATS, SEATS_PER_RANK = 200, 20
+"""Seats a depth-first search tries: so many, and so many more for every rank."""
+
+
+AGAIN = 4
+"""Of the ways cut off, those tried again with classes in other orders."""
+
+
+class Verdict(StrEnum):
+    """What a search knows at its end."""
+
+    FOUND = "found"
+    NOT_FOUND = "not found"
+    IMPOSSIBLE = "proven impossible"
+
+
+@dataclass(frozen=True)
+class ShardSearch:
+    """Outcome of a search: a shard, or none with what is known about it.
+
+    Attributes:
+        verdict: IMPOSSIBLE is proven, NOT_FOUND is not.
+        shard: None unless found.
+        reason: why there is none, for people; empty when found.
+    """
+
+    verdict: Verdict
+    shard: Shard | None = None
+    reason: str = ""
+
+
+def find_shard(
+    layer: OpticalLayer, free: Bools, shape: ShardShape, seed: int = 0, *, tries: int = TRIES
+) -> Shard | None:
+    """A shard of free servers, or None; see `search_shard`, which says why there is none."""
+    return search_shard(layer, free, shape, seed, tries=tries).shard
+
+
+def search_shard(
+    layer: OpticalLayer, free: Bools, shape: ShardShape, seed: int = 0, *, tries: int = TRIES
+) -> ShardSearch:
+    """Look for a shard of free servers.
+
+    Layers and shapes are sorted once and kept by object, so pass the same objects call after call.
+
+    Args:
+        layer: the switches.
+        free: bool[n], servers without a job.
+        shape: what the job wants.
+        seed: of the order in which planes are tried; same seed, same shard.
+        tries: see `TRIES`.
+
+    Raises:
+        ValueError: `free` does not fit the layer.
+    """
+    if free.dtype != np.bool_ or free.shape != (layer.servers,):
+        raise ValueError(f"free is one truth value for each of {layer.servers} servers")
+    if fault := _shape_fault(shape, layer.paired, layer.planes):
+        return ShardSearch(Verdict.IMPOSSIBLE, reason=fault)
+    classes, parts, k = classes_of(layer), parts_of(shape), shape.servers
+    counts = classes.count(free)
+    total = int(counts.sum())
+    if total < k:
+        return ShardSearch(Verdict.IMPOSSIBLE, reason=f"{total} servers are free, the job takes {k}")
+    if (one := best_fit(counts, k)) is not None:
+        servers = np.flatnonzero(free & (classes.class_of == one))[:k]
+        return ShardSearch(Verdict.FOUND, Shard(tuple(servers.tolist()), _first_planes(classes, parts)))
+    if reason := disproof(classes, parts, counts):
+        return ShardSearch(Verdict.IMPOSSIBLE, reason=reason)
+    if _regional(parts):
+        found, proven = _region(classes, parts, counts), False  # a proof by regions is one by counting
+    else:
+        found, proven = _spread(classes, parts, counts, seed, tries)
+    if found is None and proven:
+        return ShardSearch(Verdict.IMPOSSIBLE, reason="every way to give planes and switches was tried")
+    if found is None:
+        return ShardSearch(Verdict.NOT_FOUND, reason="no shard met; there may be one")
+    pools = tuple(np.flatnonzero(free & (classes.class_of == c)) for c in range(classes.classes))
+    return ShardSearch(Verdict.FOUND, shard_of(classes, parts, *found, pools))
+
+
+def disproof(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> str:
+    """Why no shard can exist, if counting tells; empty when it does not.
+
+    Args:
+        classes, parts: of layer and shape.
+        counts: int64[C], free servers of each class.
+    """
+    needed = sum(len(group.interfaces) for group in parts.groups if spans(group))
+    if needed:
+        regions = regions_of(classes, needed)
+        most = int(regions.free(counts).max(initial=0))
+        if regions.all_sets and most < parts.servers:
+            return (
+                f"{needed} interfaces join all {parts.servers} ranks, and at most {most} free servers share "
+                f"a switch in {needed} planes"
+            )
+    for group in parts.groups:
+        inside = group.component >= 0
+        sizes = np.bincount(group.component[inside], parts.sizes[inside]).astype(np.int64)
+        usable = 0
+        for row, width in zip(classes.switch, classes.widths, strict=True):
+            room = np.bincount(row, counts).astype(np.int64)
+            usable += width * bool(room.max() >= sizes.max() and (room // sizes.min()).sum() >= len(sizes))
+        if usable < len(group.interfaces):
+            return (
+                f"interface {group.interfaces[0]} joins {len(sizes)} sets of {sizes.min()} ranks or more "
+                f"(the largest {sizes.max()}), which fit under the switches of {usable} planes only"
+            )
+    return ""
+
+
+@lru_cache(maxsize=1024)
+def _shape_fault(shape: ShardShape, paired: bool, planes: int) -> str:
+    faults = shape_faults(shape, paired=paired)
+    if not faults and shape.interfaces > planes:
+        faults = [f"the shape has {shape.interfaces} interfaces, a server {planes}"]
+    return "; ".join(faults)
+
+
+@lru_cache(maxsize=1024)
+def _first_planes(classes: LayerClasses, parts: ShapeParts) -> tuple[int, ...]:
+    """Planes in order: within a class any will do."""
+    order = [p for p, width in enumerate(classes.widths) for _ in range(width)]
+    return planes_of(classes, parts, taken_by(parts, order, len(classes.widths)))
+
+
+def _regional(parts: ShapeParts) -> bool:
+    """Whether all interfaces in use join the same ranks: one region is then needed, and enough."""
+    return not parts.groups or (len(parts.groups) == 1 and spans(parts.groups[0]))
+
+
+def _region(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> tuple[Ints, Ints] | None:
+    """The fullest region with room (complete unless sets of planes are missing), or any servers for a dark shape."""
+    if not parts.groups:
+        table = np.zeros((1, classes.classes), dtype=np.int64)
+        for c, servers in fill(counts, np.arange(classes.classes), parts.servers):
+            table[0, c] = servers
+        return table, np.zeros((0, len(classes.widths)), dtype=np.int64)
+    regions = regions_of(classes, len(parts.groups[0].interfaces))
+    best = best_fit(regions.free(counts), parts.servers)
+    if best is None:
+        return None
+    chosen = int(regions.set_of[best])
+    table = np.zeros((1, classes.classes), dtype=np.int64)
+    for c, servers in fill(counts, np.flatnonzero(regions.region[chosen] == best), parts.servers):
+        table[0, c] = servers
+    order = [p for p in regions.sets[chosen] for _ in range(classes.widths[p])]
+    return table, taken_by(parts, order, len(classes.widths))
+
+
+def _spread(
+    classes: LayerClasses, parts: ShapeParts, counts: Ints, seed: int, tries: int
+) -> tuple[tuple[Ints, Ints] | None, bool]:
+    """The first way over several classes that is met, or None; and whether that is a proof.
+
+    The fullest classes are tried first, which keeps ranks together; then the emptiest; then a random order.
+    """
+    rng = np.random.default_rng(seed)
+    choices, complete = plane_choices(classes, parts, counts, rng, tries)
+    fullest = np.argsort(-counts, kind="stable")
+    bench = bench_of(classes, parts, counts)
+    nodes = SEATS + SEATS_PER_RANK * parts.servers
+    open_choices = []
+    for taken in choices:
+        table, proven = seat_ranks(bench, taken, fullest, nodes)
+        if table is not None:
+            return (table, taken), False
+        if not proven:
+            open_choices.append(taken)
+    for preference in (fullest[::-1].copy(), rng.permutation(classes.classes)):
+        for taken in open_choices[:AGAIN]:
+            table, _ = seat_ranks(bench, taken, preference, nodes)
+            if table is not None:
+                return (table, taken), False
+    return None, complete and not open_choices
+
+
+def separate_regions(classes: LayerClasses, parts: Sequence[ShapeParts]) -> Ints | None:
+    """int64[C]: region of each class, none of which any of the jobs can leave; None where regions overlap.
+
+    A job of m interfaces that join all ranks stays within a region over m planes, so within one over fewer.
+    """
+    needed = min((sum(len(g.interfaces) for g in shape.groups if spans(g)) for shape in parts), default=0)
+    if not needed:
+        return None
+    regions = regions_of(classes, needed)
+    return regions.region[0] if len(regions.sets) == 1 and regions.all_sets else None
+
+
+def knapsack(sizes: Ints, gains: Floats, room: int) -> tuple[float, list[int]]:
+    """The most worth that fits, and which jobs make it; of equal choices one with large jobs."""
+    order = np.argsort(sizes, kind="stable")
+    best = np.zeros(room + 1)
+    picks = np.zeros((len(order), room + 1), dtype=bool)
+    for row, k in zip(picks, order.tolist(), strict=True):
+        size = int(sizes[k])
+        if size > room:
+            continue
+        offer = best[: room + 1 - size] + gains[k]
+        row[size:] = offer >= best[size:]
+        best[size:] = np.maximum(best[size:], offer)
+    chosen, left = [], room
+    for row, k in zip(picks[::-1], order[::-1].tolist(), strict=True):
+        if row[left] and gains[k] > 0:
+            chosen.append(k)
+            left -= int(sizes[k])
+    return float(best[room]), chosen
+
+
+def knapsack_bound(region: Ints, counts: Ints, sizes: Ints, gains: Floats) -> float:
+    """No placing is worth more: each region as if it had all jobs for itself.
+
+    Args:
+        region: of each class, see `separate_regions`.
+        counts: int64[C], free servers.
+        sizes, gains: of the jobs.
+    """
+    room = np.bincount(region, counts).astype(np.int64)
+    values = {free: knapsack(sizes, gains, free)[0] for free in set(room.tolist())}
+    return float(sum(values[free] for free in room.tolist()))
+
+
+def fill_regions(
+    layer: OpticalLayer,
+    free: Bools,
+    shapes: Sequence[ShardShape],
+    gains: Floats,
+    seed: int = 0,
+    *,
+    fullest_first: bool = False,
+) -> tuple[Shard | None, ...] | None:
+    """A shard for each job chosen, region by region, each the best of what is left; None where regions overlap."""
+    classes = classes_of(layer)
+    region = separate_regions(classes, [parts_of(shape) for shape in shapes])
+    if region is None:
+        return None
+    room = np.bincount(region, classes.count(free)).astype(np.int64)
+    sizes = np.array([shape.servers for shape in shapes], dtype=np.int64)
+    found: list[Shard | None] = [None] * len(shapes)
+    left, open_jobs = free.copy(), np.arange(len(shapes))
+    for r in np.argsort(room if fullest_first else -room, kind="stable").tolist():
+        _, chosen = knapsack(sizes[open_jobs], gains[open_jobs], int(room[r]))
+        for k in open_jobs[chosen].tolist():
+            shard = find_shard(layer, left & (region == r)[classes.class_of], shapes[k], seed)
+            if shard is not None:
+                left[list(shard.servers)] = False
+                found[k] = shard
+        open_jobs = np.array([k for k in open_jobs.tolist() if found[k] is None], dtype=np.int64)
+    return tuple(found)
+
+
+RANDOM_ORDERS = 8
+
+
+def place_in_order(
+    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], order: Sequence[int], seed: int = 0
+) -> tuple[Shard | None, ...]:
+    """A shard for each job that gets one when its turn comes; `free` is left as it is."""
+    left = free.copy()
+    found: list[Shard | None] = [None] * len(shapes)
+    for k in order:
+        found[k] = shard = find_shard(layer, left, shapes[k], seed)
+        if shard is not None:
+            left[list(shard.servers)] = False
+    return tuple(found)
+
+
+def place_jobs(
+    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float] | None = None, seed: int = 0
+) -> tuple[Shard | None, ...]:
+    """The best of some orders: by worth of a server, by size both ways, as given, and at random; and of regions filled.
+
+    Filling regions one by one (`fill_regions`) is for jobs that each need one of several that do not overlap.
+
+    Args:
+        layer, free: see `find_shard`.
+        shapes: of the waiting jobs.
+        worth: of placing each, not negative; None: its servers.
+        seed: of the random orders and of the searches.
+    """
+    sizes = np.array([shape.servers for shape in shapes], dtype=np.float64)
+    gains = sizes if worth is None else np.array(worth, dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    orders = [np.arange(len(shapes)), *(np.argsort(key, kind="stable") for key in (-gains / sizes, -sizes, sizes))]
+    orders += [rng.permutation(len(shapes)) for _ in range(RANDOM_ORDERS)]
+    best: tuple[Shard | None, ...] = (None,) * len(shapes)
+    most = 0.0
+
+    def candidates() -> Iterator[tuple[Shard | None, ...] | None]:
+        for order in {tuple(order.tolist()): None for order in orders}:
+            yield place_in_order(layer, free, shapes, order, seed)
+        for fullest_first in (False, True):
+            yield fill_regions(layer, free, shapes, gains, seed, fullest_first=fullest_first)
+
+    for found in candidates():
+        if found is None:
+            break
+        gained = float(sum(gain for gain, shard in zip(gains, found, strict=True) if shard is not None))
+        if gained > most:
+            best, most = found, gained
+        if most == gains.sum():
+            break
+    return best

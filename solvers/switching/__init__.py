@@ -1,1 +1,0 @@
-"""Which ports serve what inside a step."""
