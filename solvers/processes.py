@@ -1,5 +1,10 @@
 """Child processes work for a search: they solve what must be killed when it overruns, or parts of the search side by
 side.
+
+Results of a `Team` come in the order of the tasks: the same, however many members there are. A member has the state
+of the search from its beginning (`begin`) and is sent what differs by task. Limits and interrupts of the search hold
+in it: it gets the time left with every task, is told to end, counts against the memory limit, and ends with this
+process, however that ends.
 """
 
 from __future__ import annotations

@@ -1,5 +1,16 @@
 """Shards of an optical layer for jobs at run time are searched for fast; a search that fails says whether that is a
 proof.
+
+A region is a class of servers that share a switch in each of some planes. A shape whose m interfaces each join all
+its ranks needs one region over m planes. Regions over more planes lie within regions over fewer, so the smallest sets
+of plane groups with m planes tell whether there is one.
+
+A failure is a proof by counting (`disproof`), by the list of regions where all interfaces join all ranks (as rings of
+one step do), or by a depth-first search that was not cut off, over all ways to give planes to interfaces.
+
+Several jobs are placed one after the other in a few orders. Where regions do not overlap (blocks alike in all planes,
+or any layer for jobs whose rings take all planes), a region alone is a knapsack; all together they are a multiple
+knapsack, whose bound lets every region choose from all jobs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""A search stops at a limit of time or memory, or at an interrupt, and asks for these between short batches of work."""
+"""A search stops at a limit of time or memory, or at an interrupt, and asks for these between short batches of work.
+
+The limit of memory is on what this process and the solvers it started hold resident, as that is what a machine runs
+out of. A single allocation far beyond the limit is refused by the system (`RLIMIT_DATA`), so that it does not have to
+be held first.
+"""
 
 from __future__ import annotations
 

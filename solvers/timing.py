@@ -1,4 +1,14 @@
-"""The time of a run is divided among the search, steps that can be left out, and what always comes after."""
+"""The time of a run is divided among the search, steps that can be left out, and what always comes after.
+
+Searches look at their `Stop` themselves. A `step` is what they cannot leave, because it is one call of a solver, of
+the native module or of a checker: it works in a thread of its own while the caller looks at the clock. The caller
+goes on with what there is, and the step ends when it next looks (`end_if_left`), which every look at a `Stop` and
+every report of progress does too. Nothing is raised into it from outside: an error in the middle of a library that
+calls back from C would bring down the process. Native calls release the interpreter, so that the caller is never kept
+waiting by one, and end once the flag of their step is set.
+
+A process that ends by itself waits for the steps it left behind; the command line does not.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""A backend is a library behind the common signature: its program is scaled, and whatever it claims is checked."""
+"""A backend is a library behind the common signature: its program is scaled, and whatever it claims is checked.
+
+Solvers meet rows, bounds and reduced costs to absolute tolerances, and drop coefficients below 1e-9: what a program
+of numbers near 1 is solved to says nothing for one of 1e-9, or of small numbers beside large ones. So every program
+whose numbers are not near 1 is equilibrated first (geometric means of rows and continuous columns in turn: Curtis and
+Reid, 1972, simplified), then solved, checked and translated back. Integer columns keep their unit.
+
+Residuals, objective and dual bound are computed from the program anew; a claim that fails is not passed on.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,13 @@
 """Backends by name: ours, those that Pyomo finds on this machine, and any of ours in a child process that is killed in
 time.
+
+Libraries are loaded at first use: some take a second.
+
+What a solver that Pyomo finds claims is checked as with all backends: points against rows and bounds, prices by weak
+duality. The bound of an integer program is what the solver says.
+
+A child process streams better solutions as its solver finds them, so that a kill loses none of them. It ends by
+itself when the parent does.
 """
 
 from __future__ import annotations

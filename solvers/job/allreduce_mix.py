@@ -1,4 +1,14 @@
-"""Column generation over ring orders finds their shares and all routing on a fixed topology, with a proof."""
+"""Column generation over ring orders finds their shares and all routing on a fixed topology, with a proof.
+
+    few orders -> linear program -> shares, flow, link lengths -> shortest ring of every group under them -> ...
+
+Shortest rings are exact by dynamic programming over subsets up to `EXACT_SIZE` members; beyond, nearest neighbour and
+given orders are improved by moving segments (which needs no symmetry of the distances).
+
+Nothing is taken from the solver on trust: shares are normalised, the flow is rebuilt so that it delivers demand and
+ring steps exactly, theta is its largest load, and the bound is the weak duality of `allreduce_mix`, with the shortest
+ring replaced by the assignment bound where it is not known (`tests.support.ring_mix` does this anew).
+"""
 
 from __future__ import annotations
 

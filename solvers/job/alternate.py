@@ -1,5 +1,12 @@
 """The alternating loop of TopoOpt (NSDI'23, section 4) searches a strategy on a fixed topology, then a topology for
 that strategy, until neither improves.
+
+    starts -> best (start, topology) pairs -> [ anneal strategy | topology fixed
+                                                topology, routes, rings | strategy fixed ] ... -> plan
+
+Proposals are scored by `hop`; whatever is kept is scored by `rounds`. The returned strategy, topology and routes are
+always the ones that were simulated together. Parts of the search that do not depend on each other run one after the
+other, or in processes at once.
 """
 
 from __future__ import annotations

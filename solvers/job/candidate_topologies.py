@@ -1,5 +1,16 @@
 """Candidate topologies of a job are annealed random graphs, dense groups with few links across, and graphs made for
 collectives on schedules.
+
+A circulant of degree d has paths of some n^(2/d) hops, a random regular graph of log n (TopoOpt, NSDI'23, section
+5.3, compares with them as expanders), and still an AllReduce of all servers may use all of its links: of even degree
+almost all of them are made of link-disjoint Hamiltonian cycles (Kim and Wormald 2001).
+
+Dense groups are for strategies that have parts of the model on groups of their own. Each group is a random regular
+graph, whose links its AllReduces fill along Hamiltonian cycles; what goes from one part to the next takes the links
+across. A circulant of degree 4 is not divided so: each of its two distances is inside or across.
+
+On schedules AllReduces need no rings, so that any regular graph of small diameter whose breadth-first broadcasts
+balance will do: Cayley digraphs of Z_m x| Z_k stand beside the portfolio of circulants (arXiv 2202.03356).
 """
 
 from __future__ import annotations

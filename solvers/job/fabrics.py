@@ -1,5 +1,9 @@
 """A job gets the best strategy on other fabrics than that of its plan, and phases of its iteration get networks of
 their own.
+
+A schedule says which phases share a network. There are few of them (cyclic cuts of three phases: four besides the
+one-shot network), so all are simulated at every delay: the choice is exact for the networks at hand, which come from
+the portfolio of topologies.
 """
 
 from __future__ import annotations

@@ -1,5 +1,18 @@
 """Method `joint` holds the alternating loop against the proven joint optimum of a tiny job, and takes the faster of
 the two plans.
+
+`formulations.job.joint_plan` states the model: compute phase C, then communication phase theta. `solve_joint` finds
+its optimum by branch and bound; `plan_time` evaluates a strategy on a topology in the same model, with the best rings
+and routes it allows, so that any plan can be held against the optimum.
+
+Lengths of ordered pairs of servers bound theta of every strategy on every topology; those of the cuts around single
+servers rule out most strategies whatever the links, and for the rest the links of one server after another are chosen
+(`topoopt.core.link_tree`): at a node, the strategy that looks fastest gets a linear program of its own, whose duals
+are kept if they rule it out, and serve all others; else the node is divided.
+
+The optimal strategy and links are then realised with the rings of the program and with those of the loop, and
+simulated by `rounds` like any plan. The notes state the joint optimum, who proved it, and how far from it the plan of
+the loop is in the same model.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """The alternating loop has two halves: strategy search on a topology, and candidate topologies for the demand of a
 strategy.
+
+Nothing is believed of a candidate but its simulated iteration time.
 """
 
 from __future__ import annotations

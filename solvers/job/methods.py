@@ -1,4 +1,8 @@
-"""Each method of `topoopt solve` on a co-optimisation instance is a line, and runs once for each sharing of links."""
+"""Each method of `topoopt solve` on a co-optimisation instance is a line, and runs once for each sharing of links.
+
+A mode of sharing that lets transfers go before AllReduces wants other strategies than one that serves in order of
+arrival. So each mode has its part of the proposals, and of the time, and none starts from the plan of another.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,16 @@
 """Mathematical programs give topologies for a demand: links, ring orders and routing together on small clusters, rings
 and routing on searched topologies.
+
+`exact`: branch and bound over links, ring orders and routing, small clusters only. The program is
+`allreduce_topology`, with all orders of groups of up to `ALL_ORDERS_SIZE` members and the relaxation of larger ones,
+so that its bound holds for every topology and every order. The links it finds get their rings and routes from
+`mix_rings`, and count with the theta recomputed there.
+
+`search`: a ring mix makes AllReduce a demand like any other; the topology search finds links for the sum, on which
+rings are mixed anew, and so on.
+
+Work is limited in nodes, proposals and programs, never in seconds, so that a seed gives the same topologies
+everywhere.
 """
 
 from __future__ import annotations

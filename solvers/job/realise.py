@@ -1,4 +1,10 @@
-"""A topology becomes something that can be simulated: routes, rings and the network made of them."""
+"""A topology becomes something that can be simulated: routes, rings and the network made of them.
+
+A mix of ring orders has a flow, and the flow of every source is taken apart into paths. A pair's model-parallel bytes
+split over its paths in proportion; a ring order becomes several rings of the same order, over paths matched by
+cumulative share, so that together they put on the links what the flow does, but for rings too small to be worth their
+rounds.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,24 @@
 """Branch and bound solves the strategy program (`strategy_choice`) with a proof, and gives a starting strategy from
 its bulk-synchronous form.
+
+The proof is a tree of cuts with the duals of a linear relaxation at every leaf; `strategy_certificate` evaluates it
+from the instance, so no claim of the solver is trusted. Work is limited by counts, never by the clock. Operators to
+divide are chosen by strong branching with a memory (reliability branching: Achterberg, Koch and Martin, 2005): those
+that were never divided are tried, the others are judged by what their divisions gave in the mean.
+
+For the starting strategy, an iteration is taken as a compute phase and then a communication phase, all servers
+equally loaded (n servers, degree d, link rate B):
+
+    T = C + N,   C = max(work, chain),   N = (reduced + moved * h) / (n d B)
+
+work: time of all parts over n; chain: longest path of forward tasks and back; reduced: 2 (k-1) S bytes of every
+AllReduce of S bytes over k servers; moved: forward and backward bytes between operators that are joined by an edge,
+both at offset 0 (none between equal splits, whose parts meet on the same servers); h: the least mean number of hops
+that d interfaces allow (Moore). Chosen splits are placed as the model assumes: operators of equal split joined by
+edges form a block and share an offset, blocks are spread over the servers, the longest first.
+
+The estimate is no bound (`strategy_laws` has those): it leaves out overlap, which makes it too high, and imbalance,
+which makes it too low. It only offers a strategy; the search keeps what it simulates to be better.
 """
 
 from __future__ import annotations
