@@ -31,14 +31,13 @@ if _TYPE_CHECKING:
     from topoopt.kinds.allocation.read import AllocationInstance, TransferSource, TransferStatement
     from topoopt.kinds.collective.read import CollectiveInstance
     from topoopt.kinds.dag_topology.read import DagTopologyInstance
+    from topoopt.kinds.files import read_instance, read_solution, write_instance, write_solution
     from topoopt.kinds.hierarchy.read import HierarchicalInstance
-    from topoopt.kinds.instance_file import read_instance, write_instance
     from topoopt.kinds.llm_training.schema import LlmTrainingInstance
     from topoopt.kinds.network.read import RoutingInstance, TopologyInstance
     from topoopt.kinds.placement.read import PlacementInstance
     from topoopt.kinds.regional_circuits.read import RegionalCircuitsInstance
     from topoopt.kinds.shared_cluster.read import SharedClusterInstance
-    from topoopt.kinds.solution_file import read_solution, write_solution
     from topoopt.library import topologies
     from topoopt.library.calls import check, evaluate, explain, methods, report, solve
     from topoopt.library.compare import compare
@@ -60,13 +59,17 @@ _NAMES = {
     "topoopt.kinds.collective.read": ("CollectiveInstance",),
     "topoopt.kinds.dag_topology.read": ("DagTopologyInstance",),
     "topoopt.kinds.hierarchy.read": ("HierarchicalInstance",),
-    "topoopt.kinds.instance_file": ("read_instance", "write_instance"),
+    "topoopt.kinds.files": (
+        "read_instance",
+        "read_solution",
+        "write_instance",
+        "write_solution",
+    ),
     "topoopt.kinds.llm_training.schema": ("LlmTrainingInstance",),
     "topoopt.kinds.network.read": ("RoutingInstance", "TopologyInstance"),
     "topoopt.kinds.placement.read": ("PlacementInstance",),
     "topoopt.kinds.regional_circuits.read": ("RegionalCircuitsInstance",),
     "topoopt.kinds.shared_cluster.read": ("SharedClusterInstance",),
-    "topoopt.kinds.solution_file": ("read_solution", "write_solution"),
     "topoopt.library.calls": ("check", "evaluate", "explain", "methods", "report", "solve"),
     "topoopt.library.compare": ("compare",),
     "topoopt.library.instances": ("instance_from_dict", "problem_of"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from topoopt.files.codec import FieldWords, SectionWords, sections_of
 from topoopt.kinds import KINDS
-from topoopt.kinds.instance_file import json_schema
+from topoopt.kinds.files import json_schema
 
 Table = Callable[[list[str], list[list[str]]], str]
 

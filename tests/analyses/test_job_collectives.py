@@ -14,10 +14,9 @@ from tests.support.paths import INSTANCES
 from topoopt.analyses.collective.job import group_network, job_collectives, ring_line
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance, write_solution
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.solution_file import write_solution
 
 TINY = INSTANCES / "tiny-4.yaml"
 

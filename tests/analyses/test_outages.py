@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cli_cases import refusals, run
 from tests.support.paths import INSTANCES
-from topoopt.verify.failures.outage_units import copies_up, servers_exchanged
+from topoopt.verify.failures import copies_up, servers_exchanged
 from topoopt.workloads.cluster_draws import TRACE_DAYS, TRACE_SERVERS, server_outages
 
 DAYS = ("resilience", "--days", 349)

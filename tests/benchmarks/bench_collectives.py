@@ -22,7 +22,7 @@ from tests.support import written_schedules as written
 from topoopt.analyses.collective.calls import audit_schedule
 from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 

@@ -29,8 +29,8 @@ from topoopt.core.hierarchy import (
 )
 from topoopt.files.documents import Document
 from topoopt.formats.libra import libra_document
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.hierarchy.read import resolve
-from topoopt.kinds.instance_file import read_instance
 
 SHARED = SHARED_DATA / "libra"
 SHIPPED = INSTANCES / "hierarchical"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.paths import INSTANCES
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 
 SHIPPED = INSTANCES / "shared"

@@ -10,7 +10,7 @@ import numpy as np
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.paths import INSTANCES
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.figures import FlowTimes, fabric_options
 from topoopt.simulate.cluster.together import JobOnServers, simulate_together

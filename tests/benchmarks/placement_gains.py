@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tests.support.paths import INSTANCES
 from topoopt.core.placement import Device, Latency, Link, PlacementProblem, RateAllocation, Server, Sharing
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.workloads.placement_graph import branchy_graph

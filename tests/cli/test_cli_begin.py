@@ -21,9 +21,8 @@ from topoopt.cli.app import app
 from topoopt.cli.usage import EXAMPLES
 from topoopt.files.codec import sections_of
 from topoopt.files.untrusted import copied, shipped_files
-from topoopt.kinds import KINDS
-from topoopt.kinds.instance_file import json_schema
-from topoopt.kinds.templates import TEMPLATES
+from topoopt.kinds import KINDS, TEMPLATES
+from topoopt.kinds.files import json_schema
 
 
 def _leaves(command: Any, context: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

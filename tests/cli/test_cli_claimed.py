@@ -18,9 +18,9 @@ from topoopt.core.proofs import Status, StopReason, gap
 from topoopt.core.result import UNCHECKED, Decides, LeftOut, Objective
 from topoopt.kinds import kind_of
 from topoopt.kinds import pipeline as pipeline_of_kinds
-from topoopt.kinds.convert import converted
+from topoopt.kinds.files import converted
 from topoopt.kinds.pipeline import solve as solve_any
-from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings, ViolationLog
+from topoopt.verify.checker import FULL, CheckDepth, CheckFindings, ViolationLog
 
 Document = dict[str, Any]
 CLAIMS = Path("../shared/data/false_claims")

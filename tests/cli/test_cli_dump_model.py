@@ -15,7 +15,7 @@ from formulations.parts.arrays import LpArrays
 from formulations.table import FORMULATIONS, build_named
 from tests.support.cli_cases import refusals, run, write
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 HEAD = {"schema_version": 1, "name": "case"}
 ROUTING = {

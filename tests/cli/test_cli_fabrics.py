@@ -14,7 +14,7 @@ import pytest
 from solvers.job import fabrics as fabric_strategy
 from solvers.job.starts import data_parallel
 from tests.support.cli_cases import chain, job, refusals, run, write
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, CircuitTiming, simulate_circuits
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import topoopt
 from tests.support.cli_cases import chain, job, refusals, run, write
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 
 def test_validate_several_files(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from topoopt.core.network import TopologyProblem
 from topoopt.core.workload import Placement, Strategy
 from topoopt.formats.astrasim import read_network
 from topoopt.formats.table import EXPORTERS
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.job import SOLUTION_FILE
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph

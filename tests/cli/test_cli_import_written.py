@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 from topoopt.files.documents import load_document
 from topoopt.formats.chakra import CommType, NodeType
 from topoopt.formats.table import IMPORTERS
-from topoopt.kinds.instance_file import instance_text
+from topoopt.kinds.files import instance_text
 
 Words = list[object]
 

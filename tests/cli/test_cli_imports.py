@@ -10,7 +10,7 @@ import pytest
 from tests.support.cli_cases import refusals, run, shared
 from topoopt.core.cluster import LinkDirection, LocalAllReduce
 from topoopt.core.job import CoOptimisation
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.job import SOLUTION_FILE
 
 

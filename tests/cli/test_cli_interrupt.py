@@ -122,7 +122,7 @@ def test_a_routing_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: p
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
 
 
-@pytest.mark.parametrize("step", ["topoopt.kinds.instance_file.parse_document", "topoopt.cli.solve.kind_named"])
+@pytest.mark.parametrize("step", ["topoopt.kinds.files.parse_document", "topoopt.cli.solve.kind_named"])
 def test_reading_counts_against_the_limit(tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An instance that is read for ever, solvers that load for ever: exit code 5 at the limit, nothing written."""
     monkeypatch.setattr(step, endless)
@@ -248,7 +248,7 @@ def test_the_second_signal_leaves_what_hangs(
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("topoopt.kinds.instance_file", "parse_document"), ("topoopt.cli.solve", "kind_named")]
+    ("module", "name"), [("topoopt.kinds.files", "parse_document"), ("topoopt.cli.solve", "kind_named")]
 )
 def test_one_signal_ends_what_comes_first(tmp_path: Path, module: str, name: str) -> None:
     """While files are read and solvers load there is nothing to keep: one Ctrl-C, exit code 130, no traceback."""
@@ -318,7 +318,7 @@ def test_interrupt_of_a_command_without_a_plan(tmp_path: Path, monkeypatch: pyte
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("topoopt.kinds.instance_file.parse_document", interrupted)
+    monkeypatch.setattr("topoopt.kinds.files.parse_document", interrupted)
     result = run("validate", write(tmp_path, INSTANCE), "--json")
     assert result.code == 130
     assert result.json == {"status": "unknown", "stopped_by": "interrupted", "exit_code": 130}

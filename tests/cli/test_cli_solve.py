@@ -22,9 +22,9 @@ from tests.support.cli_cases import (
     run_apart,
     write,
 )
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.job import RECORDS, SOLUTION_FILE
-from topoopt.verify.laws.findings import CheckFindings, Violation
+from topoopt.verify.checker import CheckFindings, Violation
 
 SIX = job(6, 2, chain(6), search={"seed": 3})
 

@@ -16,7 +16,7 @@ from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import EXTRAS, extra
-from topoopt.kinds.instance_file import instance_text
+from topoopt.kinds.files import instance_text
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from typer.main import get_command
 from tests.support.paths import ROOT
 from topoopt.cli.app import app
 from topoopt.formats.table import READERS
-from topoopt.kinds import KINDS
-from topoopt.kinds.templates import TEMPLATES
+from topoopt.kinds import KINDS, TEMPLATES
 
 SECTIONS = ("Question", "Instance", "Algebra", "Methods", "Example", "Limits")
 

@@ -16,8 +16,8 @@ from tests.support.mutations import with_value
 from tests.support.paths import ROOT
 from topoopt.core.errors import InputError
 from topoopt.formats.chakra import CommType, NodeType
+from topoopt.kinds.files import read_solution
 from topoopt.kinds.job import SOLUTION_FILE
-from topoopt.kinds.solution_file import read_solution
 
 
 def job(folder: Path) -> Path:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.chakra_files import shared
 from tests.support.network_files import ROUTING, TOPOLOGY, load, refused, with_
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 NAMED = "source,target\nA,B\nB,C\nC,A\n"
 DEMAND = [[0, 5, 1], [0, 0, 0], [2, 0, 0]]

@@ -19,7 +19,7 @@ from topoopt.core.search_settings import SearchSettings
 from topoopt.core.workload import OperatorInput, Split
 from topoopt.files.documents import canonical_sha256
 from topoopt.files.job_document import topological_order
-from topoopt.kinds.instance_file import read_instance, write_instance
+from topoopt.kinds.files import read_instance, write_instance
 
 
 def test_a_graph_in_full_becomes_the_domain_object(tmp_path: Path, graph_instance: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from topoopt.core.errors import InputError
 from topoopt.core.result import Result
 from topoopt.files.documents import parse_document
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.job import SOLUTION_FILE
 
 ODD = st.sampled_from(

@@ -13,7 +13,7 @@ from tests.support.paths import SHARED_DATA
 from tests.support.refused import errors, save
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 DATA = SHARED_DATA / "flexnet"
 

@@ -10,7 +10,7 @@ import pytest
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
 from topoopt.kinds import KINDS, kind_named
-from topoopt.kinds.instance_file import json_schema
+from topoopt.kinds.files import json_schema
 from topoopt.workloads.models import MODELS
 
 

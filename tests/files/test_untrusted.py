@@ -24,7 +24,7 @@ from topoopt.files.job_document import read_profile
 from topoopt.files.untrusted import file_sha256, opened, parsing, read_bytes, read_csv_rows, read_text
 from topoopt.formats.chakra.stream import read_trace as read_chakra_trace
 from topoopt.formats.flexnet import read_flexnet_taskgraph
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 READERS: dict[str, Callable[[Path], object]] = {
     "instance.yaml": read_instance,

@@ -22,7 +22,7 @@ from topoopt.core.result import Result
 from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.schedules.placed_blocks import placed_schedule
 from topoopt.formats.table import EXPORTERS
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 

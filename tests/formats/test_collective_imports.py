@@ -13,7 +13,7 @@ from tests.support import written_schedules as written
 from tests.support.cli_cases import run
 from tests.support.paths import SHARED_DATA
 from topoopt.core.collective import CollectiveProblem
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 DATA = SHARED_DATA / "collectives" / "teccl"
 

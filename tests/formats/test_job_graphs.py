@@ -15,7 +15,7 @@ from tests.support.paths import INSTANCES
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InputError
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.job import SOLUTION_FILE
 from topoopt.simulate.llm_training.network.rates import optimizer_s
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph

@@ -17,7 +17,7 @@ from topoopt.core.regional_circuits import StepCircuits, SwitchedSteps
 from topoopt.core.result import Result
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list import EXPORTER, switched_steps
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.regional_circuits import check_switched_steps

@@ -22,7 +22,7 @@ from topoopt.files.graph_files import read_graph
 from topoopt.files.price_book_file import read_price_book
 from topoopt.formats.importer import Imported
 from topoopt.formats.table import IMPORTERS
-from topoopt.kinds.instance_file import read_instance, write_instance
+from topoopt.kinds.files import read_instance, write_instance
 
 MATRIX = np.array([[0.0, 1.5, 0.25], [2.0, 0.0, 0.5], [1.0, 3.0, 0.0]])
 

@@ -16,7 +16,7 @@ from topoopt.formats.astrasim import read_ns3_topology
 from topoopt.formats.chakra.read import read_comm_groups
 from topoopt.formats.dnn_partitioning import read_expert_split
 from topoopt.formats.hosts import read_hosts
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.llm_training.huggingface import read_huggingface
 from topoopt.kinds.shared_cluster.trace import read_trace
 

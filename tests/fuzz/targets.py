@@ -17,11 +17,11 @@ from tests.support.study_cases import routing, study
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds import kind_named
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.studies.collect import Row, collect_rows, write_parquet
-from topoopt.verify.laws.findings import CheckDepth
+from topoopt.verify.checker import CheckDepth
 
 SMALL = 40_000
 """Bytes of the largest instance file that is damaged."""

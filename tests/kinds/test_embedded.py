@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 import topoopt
 from topoopt.cli.app import app
 from topoopt.files import results as carried
-from topoopt.kinds import embedded
-from topoopt.kinds.embedded import built, document_to_embed
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds import files as embedded
+from topoopt.kinds.files import build_embedded, document_to_embed, read_instance
 
 MATRIX = [[0, 1, 2], [1, 0, 0], [3, 0, 0]]
 
@@ -49,7 +48,7 @@ def test_one_that_refers_to_another_file(tmp_path: Path, name: str) -> None:
     problem = read_instance(_instance(folder, {"file": name}))
     document = document_to_embed(problem)
     assert document is not None
-    assert built(document, "elsewhere").sha256 == problem.sha256
+    assert build_embedded(document, "elsewhere").sha256 == problem.sha256
     solution = topoopt.solve(problem, time_limit_s=20)
     topoopt.write_solution(solution, tmp_path / "solution.json")
     shutil.rmtree(folder)

@@ -18,7 +18,7 @@ from tests.support.sized_instances import shipped
 from topoopt.core.errors import LimitError
 from topoopt.core.proofs import StopReason
 from topoopt.kinds import kind_of
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.pipeline import judged, solve
 

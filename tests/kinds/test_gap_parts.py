@@ -14,10 +14,9 @@ from topoopt.core.cluster import LinkSharing
 from topoopt.core.job import Baseline, CoOptimisation
 from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.core.result import Result
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance, read_solution
 from topoopt.kinds.job.figures import GapParts, JobFigures, Reached, gap_parts, order_free, reached
 from topoopt.kinds.job.page import facts, provenance
-from topoopt.kinds.solution_file import read_solution
 
 SWITCH = "an ideal switch"
 

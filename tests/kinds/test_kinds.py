@@ -19,12 +19,10 @@ from tests.support.smallest import SMALLEST, problem_of, solution_of
 from topoopt.core.errors import InputError
 from topoopt.core.proofs import Status
 from topoopt.kinds import KINDS, kind_named, kind_of
-from topoopt.kinds.explanation import Question
-from topoopt.kinds.instance_file import located, read_instance
+from topoopt.kinds.files import located, read_instance, read_solution, write_solution
 from topoopt.kinds.kind import SolveOptions
-from topoopt.kinds.pipeline import search_problems, solve
-from topoopt.kinds.solution_file import read_solution, write_solution
-from topoopt.verify.laws.findings import FULL
+from topoopt.kinds.pipeline import Question, search_problems, solve
+from topoopt.verify.checker import FULL
 
 
 def test_every_module_of_a_kind_has_a_line() -> None:

@@ -21,7 +21,7 @@ from topoopt.core.shared_cluster import JobsAtOnce
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.laws.findings import BRIEF
+from topoopt.verify.checker import BRIEF
 
 SLOW = ("llm-training, fabrics",)
 """Ten seconds a run; the other cases of its kind have the same search."""

@@ -13,7 +13,7 @@ import pytest
 from tests.support.paths import ROOT
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 INSTANCES = sorted(
     path for path in (ROOT / "instances").rglob("*.yaml") if "studies" not in path.parts and "kind:" in path.read_text()

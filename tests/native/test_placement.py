@@ -16,7 +16,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.native import StopFlag, Stopped, placement
 from topoopt.simulate.dag.shared_circuits import StepGraph
 from topoopt.simulate.placement import ALONE, FAIR, STATIC, PlacementArrays, uniform_rates
-from topoopt.verify.dag_topology.boxes import Box, Boxes
+from topoopt.verify.dag_topology import Box, Boxes
 from topoopt.verify.placement.check import fair_rates
 
 

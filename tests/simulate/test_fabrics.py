@@ -19,8 +19,8 @@ from topoopt.simulate.fabrics import FABRICS, FabricOptions, cost_equivalent_fat
 from topoopt.simulate.fabrics.fat_tree import fat_tree_arity
 from topoopt.simulate.fabrics.random_regular import random_regular_links
 from topoopt.simulate.network import Network
-from topoopt.verify.laws.fabric import check_network
-from topoopt.verify.laws.findings import Violation
+from topoopt.verify.checker import Violation
+from topoopt.verify.laws.networks import check_network
 
 GBPS = 125_000.0
 

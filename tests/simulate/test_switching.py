@@ -25,7 +25,7 @@ from topoopt.core.switching import (
 )
 from topoopt.simulate.switching import Delays, RailShares, electrical_s, events_of, follow, plans_of, rail_orders
 from topoopt.simulate.switching.ports import exchange_share, hop_share, ring_share
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.checker import ViolationLog
 from topoopt.verify.llm_training import rail_steps as check
 from topoopt.verify.llm_training.rails import Follower, all_plans
 

@@ -14,7 +14,7 @@ from tests.simulate.test_switching import DENSE
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.switching import PortSplit, RailJob, StagePorts, SwitchMode, SwitchSettings
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.simulate.switching import Delays, RailShares, electrical_s, follow, rail_job, rail_orders
 
 INSTANCES = Path("instances/llm-training")

@@ -11,7 +11,7 @@ from tests.support.cli_cases import run
 from tests.support.llm_plans import with_fabric, with_network
 from topoopt.core.llm_training_plan import REGIONAL, ServerRoute, TrafficFamily
 from topoopt.core.result import Result
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.llm_training.check import check_llm_training

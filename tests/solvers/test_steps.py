@@ -15,7 +15,7 @@ from topoopt.core.arrays import bytes_of
 from topoopt.core.process import end_if_left
 from topoopt.core.proofs import StopReason
 from topoopt.native import graph
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.checker import ViolationLog
 
 
 def test_a_step_that_never_ends_is_left() -> None:

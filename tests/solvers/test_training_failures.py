@@ -20,7 +20,7 @@ from topoopt.core.failures import Failure
 from topoopt.core.parallelism import Overlap
 from topoopt.core.result import Result
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.failures.training import check_training_repair
+from topoopt.verify.failures import check_training_repair
 
 CASE = """schema_version: 1
 kind: llm-training

@@ -11,7 +11,7 @@ from typing import Any
 
 from topoopt.core.result import Result
 from topoopt.core.shared_cluster import SharedCluster
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 
 SIX_MB = 1_500_000

@@ -9,7 +9,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError
-from topoopt.verify.laws.certificates import integer_lengths
+from topoopt.verify.laws.routing import integer_lengths
 
 FAR = np.int64(2**62)
 

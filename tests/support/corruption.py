@@ -19,8 +19,8 @@ import numpy as np
 from tests.support.mutations import Mutation, mutations
 from topoopt.core.errors import InputError
 from topoopt.kinds import kind_of
-from topoopt.kinds.embedded import check_whole
-from topoopt.verify.laws.findings import FULL
+from topoopt.kinds.files import check_whole
+from topoopt.verify.checker import FULL
 
 Document = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 from topoopt.core.errors import InputError
 from topoopt.files.documents import Document
 from topoopt.kinds import kind_of
-from topoopt.kinds.instance_file import build_instance, json_schema
+from topoopt.kinds.files import build_instance, json_schema
 from topoopt.kinds.pipeline import search_problems
 
 Path = tuple[str | int, ...]

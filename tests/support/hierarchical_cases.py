@@ -17,7 +17,7 @@ from topoopt.formats.libra import libra_document
 from topoopt.kinds.hierarchy.read import resolve
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
+from topoopt.verify.hierarchy import fleet_time_ns, network_cost_usd
 
 SHARED = SHARED_DATA / "libra"
 

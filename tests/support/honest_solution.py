@@ -14,7 +14,7 @@ from topoopt.core.plan import Plan
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import CheckResult, Objective, Result
 from topoopt.core.workload import Workload
-from topoopt.verify.job.instance_bounds import best_bound
+from topoopt.verify.job.bounds import best_bound
 
 GROUP_BYTES = 4.0 * (4096 + 8)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from topoopt.core.errors import InputError
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 ROUTING: dict[str, Any] = {
     "schema_version": 1,

@@ -12,7 +12,7 @@ from collections import defaultdict
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
-from topoopt.verify.job.events import SimulatedLinks
+from topoopt.verify.job.simulation import SimulatedLinks
 
 SERVED = 2000
 """In place of a hop: the chunks of a step should have crossed their links."""

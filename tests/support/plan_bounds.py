@@ -6,12 +6,10 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.proofs import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Strategy, Workload
-from topoopt.verify.job.parts import check_strategy
-from topoopt.verify.job.plan_bounds import bounds_of
-from topoopt.verify.job.traffic import recompute_traffic
-from topoopt.verify.laws.findings import ViolationLog
-from topoopt.verify.laws.hops import hop_counts
-from topoopt.verify.laws.topology import check_topology
+from topoopt.verify.checker import ViolationLog
+from topoopt.verify.job.bounds import bounds_of
+from topoopt.verify.job.plan import check_strategy, recompute_traffic
+from topoopt.verify.laws.networks import check_topology, hop_counts
 
 
 def plan_bounds(

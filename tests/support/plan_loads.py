@@ -10,8 +10,8 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.plan import Plan
 from topoopt.core.workload import Workload
+from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import Inspection, inspect_plan
-from topoopt.verify.laws.findings import ViolationLog
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from topoopt.core.errors import InputError
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 
 def save(path: Path, document: dict[str, Any]) -> Path:

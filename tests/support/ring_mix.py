@@ -22,8 +22,7 @@ from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import SourceFlow
 from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.certificates import all_pairs, integer_lengths
-from topoopt.verify.laws.flows import FlowCheck, check_flow
+from topoopt.verify.laws.routing import FlowCheck, all_pairs, check_flow, integer_lengths
 
 _UNIT = 2.0**-53
 

@@ -8,7 +8,7 @@ from typing import Any
 from tests.support import at_once_cases
 from tests.support.paths import INSTANCES
 from topoopt.kinds import kind_of
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 

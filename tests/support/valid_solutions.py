@@ -17,7 +17,7 @@ from tests.support.unequal_placements import crossing_problem, unequal_problem
 from topoopt.core.placement import Latency, Sharing, StageShape, Throughput
 from topoopt.files.documents import Document as File
 from topoopt.files.documents import parse_yaml
-from topoopt.kinds.instance_file import build_instance, read_instance
+from topoopt.kinds.files import build_instance, read_instance
 from topoopt.kinds.kind import SolveOptions
 
 ANNEALED = SolveOptions(method="anneal", budget=500, seed=1)

@@ -18,12 +18,12 @@ from topoopt.core.errors import TopooptError
 from topoopt.core.network import RoutingMode, RoutingProblem, TopologyProblem
 from topoopt.core.proofs import CLAIMED, Argument, Bound, Status
 from topoopt.kinds import kind_of
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.allocation import CHECKER
-from topoopt.verify.hierarchy.check import arguments as hierarchy_arguments
-from topoopt.verify.laws.findings import BRIEF
+from topoopt.verify.checker import BRIEF
+from topoopt.verify.hierarchy import arguments as hierarchy_arguments
 from topoopt.verify.network.checker import checker_of
 from topoopt.verify.placement.check import checker_of as placement_checker_of
 

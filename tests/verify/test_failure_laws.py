@@ -12,7 +12,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, Ring
-from topoopt.verify.failures.laws import check_repair, check_rerouted, check_rewiring, surviving_links
+from topoopt.verify.failures import check_repair, check_rerouted, check_rewiring, surviving_links
 
 RATE = 1e6
 LOST = Failure(links=((0, 1),))

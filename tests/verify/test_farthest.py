@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.verify.collective.check import ProofError, distances, farthest
+from topoopt.verify.collective import ProofError, distances, farthest
 
 
 @given(st.integers(2, 9), st.integers(0, 3), st.integers(0, 10**6), st.booleans())

@@ -20,8 +20,8 @@ from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
 from topoopt.core.workload import Workload
 from topoopt.kinds.job import SOLUTION_FILE
-from topoopt.verify.job.joint_bound import check_joint, joint_bound
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.checker import ViolationLog
+from topoopt.verify.job.check import check_joint, joint_bound
 
 SMALL = {name: CASES[name] for name in ("three-pairs", "three-chain-of-three", "three-directed", "four-directed")}
 

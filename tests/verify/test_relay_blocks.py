@@ -16,7 +16,7 @@ from solvers.network.search.two_layer import two_layer_multipliers
 from tests.verify.test_topology_bounds import PUBLISHED, _optimum, _random_demand
 from topoopt.core.errors import InputError
 from topoopt.core.network import LinkCounts, RelayPrices
-from topoopt.verify.network.relays import at_most, enough, evaluate_relay, hops_beyond
+from topoopt.verify.network.bounds import at_most, enough, evaluate_relay, hops_beyond
 from topoopt.workloads.demands import demand_matrix
 
 Array = NDArray[np.float64]

@@ -17,7 +17,7 @@ from solvers.network.search.two_layer import two_layer_multipliers
 from tests.verify.test_topology_bounds import PUBLISHED, _random_demand, _theta
 from topoopt.core.errors import InputError
 from topoopt.core.network import LinkCounts, RelayCases, RelayPrices
-from topoopt.verify.network.relays import evaluate_cases, evaluate_relay, hops_beyond
+from topoopt.verify.network.bounds import evaluate_cases, evaluate_relay, hops_beyond
 from topoopt.workloads.demands import demand_matrix
 
 Array = NDArray[np.float64]

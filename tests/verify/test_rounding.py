@@ -10,9 +10,9 @@ from tests.support.verify_cases import dense, make_cluster, sample_splits
 from topoopt.core.hierarchy import PathWeight
 from topoopt.core.proofs import Argument
 from topoopt.core.workload import Workload
-from topoopt.verify.hierarchy.bounds import BandwidthProof, certified_bound, formula_bound
-from topoopt.verify.job.instance_bounds import compute_bounds
-from topoopt.verify.laws.rounding import error_of_sum
+from topoopt.verify.checker import error_of_sum
+from topoopt.verify.hierarchy import BandwidthProof, certified_bound, formula_bound
+from topoopt.verify.job.bounds import compute_bounds
 
 TIMES = (0.1, 0.2)
 """Their sum in doubles is 2^-55 more than that of the two doubles."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from topoopt.core.cluster import ShardShape, block_layer, staggered_layer
-from topoopt.verify.shards.bounds import placing_bound
+from topoopt.verify.shared_cluster.servers import placing_bound
 
 
 def ring(servers: int, interfaces: int = 1) -> ShardShape:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.layers import layer_from_table
 from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, block_layer
-from topoopt.verify.shards.shards import PlacedJob, layer_violations, shard_violations
+from topoopt.verify.shared_cluster.servers import PlacedJob, layer_violations, shard_violations
 
 LAYER = block_layer(8, 2, 4, 0.01)
 RING = ShardShape(np.array([[1, 2, 0], [2, 0, 1]], dtype=np.int32))

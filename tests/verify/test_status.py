@@ -15,10 +15,10 @@ from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import CheckResult, Decides, LeftOut
 from topoopt.files.documents import Document
 from topoopt.kinds import kind_of
-from topoopt.kinds.instance_file import build_instance
+from topoopt.kinds.files import build_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
 
 BROADCAST = (
     HEAD + "collective, topology: {family: ring, servers: 4, link_gbytes_per_s: 10}, collective: allgather, "

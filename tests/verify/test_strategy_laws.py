@@ -30,9 +30,9 @@ from topoopt.core.workload import (
 from topoopt.kinds.job.methods import program_of, prove_bound
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.verify.job.instance_bounds import best_bound
+from topoopt.verify.job.bounds import best_bound
+from topoopt.verify.job.check import at_root, evaluate_certificate, strategy_bound, unit_flow
 from topoopt.verify.job.least_times import choices_of
-from topoopt.verify.job.strategy_certificate import at_root, evaluate_certificate, strategy_bound, unit_flow
 from topoopt.verify.job.strategy_laws import mirrored, strategy_laws
 
 

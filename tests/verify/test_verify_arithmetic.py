@@ -18,15 +18,16 @@ from topoopt.verify.job.least_times import (
     between_all,
     choices_of,
     largest_of_least,
+    latest_by,
     least_byte_hops,
     least_labelling,
     nearest_hops,
     spanning_forest,
+    window_bound,
+    windows_by,
 )
-from topoopt.verify.job.parts import place
-from topoopt.verify.job.traffic import recompute_traffic
-from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
-from topoopt.verify.laws.windows import latest_by, window_bound, windows_by
+from topoopt.verify.job.plan import place, recompute_traffic
+from topoopt.verify.laws.networks import diameter_and_mean, hop_counts
 
 times = st.floats(0, 10).map(lambda x: round(x, 3))
 jobs = st.lists(st.tuples(times, times, times), min_size=1, max_size=5)

@@ -27,7 +27,7 @@ from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Str
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
-from topoopt.verify.job.instance_bounds import best_bound, compute_bounds, instance_bounds
+from topoopt.verify.job.bounds import best_bound, compute_bounds, instance_bounds
 
 
 def values(bounds):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from topoopt.verify.laws.fabric import check_network
+from topoopt.verify.laws.networks import check_network
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,11 @@ from topoopt.core.result import Certificate, Objective
 from topoopt.core.workload import Strategy, StrategyCertificate
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.kinds.job.methods import program_of
-from topoopt.verify.job.check import CHECKER
-from topoopt.verify.job.instance_bounds import best_bound, instance_bounds
+from topoopt.verify.checker import CheckDepth
+from topoopt.verify.job.bounds import best_bound, instance_bounds
+from topoopt.verify.job.check import CHECKER, strategy_bound
 from topoopt.verify.job.least_times import choices_of
-from topoopt.verify.job.strategy_certificate import strategy_bound
 from topoopt.verify.job.strategy_laws import strategy_laws
-from topoopt.verify.laws.findings import CheckDepth
 
 QUICK = CheckDepth(events=0)
 

@@ -14,9 +14,8 @@ from tests.support.plan_loads import plan_figures
 from tests.support.verify_cases import four_servers, make_cluster, rotated_plan, sample_splits
 from topoopt.core.cluster import LocalAllReduce
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload
-from topoopt.verify.job.parts import check_strategy
-from topoopt.verify.job.traffic import local_allreduce_ms, meetings, recompute_traffic, slices
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.checker import ViolationLog
+from topoopt.verify.job.plan import check_strategy, local_allreduce_ms, meetings, recompute_traffic, slices
 
 
 def recompute(cluster, workload, placements):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.measured import make
 from tests.support.paths import INSTANCES, SHARED_DATA
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 FILES = sorted(path for folder in ("measured", "published") for path in (INSTANCES / folder).glob("*.[yj]*"))
 

@@ -23,7 +23,7 @@ from topoopt.drawing.format import counted, precise
 from topoopt.drawing.sentences import claims, objective_text, quantity, rejection
 from topoopt.files.results import bound_document
 from topoopt.kinds import kind_of
-from topoopt.verify.laws.findings import CheckDepth, CheckFindings
+from topoopt.verify.checker import CheckDepth, CheckFindings
 
 LIMIT_S = 60.0
 """For files of `LIMIT_BYTES` or less; of larger ones in proportion."""
@@ -139,7 +139,7 @@ class _Limits:
 
     def checking(self, problem: Any, solution: SolutionHead, depth: CheckDepth) -> CheckFindings:
         """What the checker finds within the limits; what there was no time or memory for is left out."""
-        from topoopt.kinds.embedded import check_whole
+        from topoopt.kinds.files import check_whole
 
         try:
             with self._memory.refused():
@@ -154,9 +154,7 @@ def _read(first: Path, second: Path | None = None) -> tuple[Any, SolutionHead]:
     Raises:
         InputError: what is wrong with them; a solution without an instance in it.
     """
-    from topoopt.kinds.embedded import embedded_problem
-    from topoopt.kinds.instance_file import read_instance
-    from topoopt.kinds.solution_file import read_solution
+    from topoopt.kinds.files import embedded_problem, read_instance, read_solution
 
     if second is None:
         alone: SolutionHead = read_solution(first)

@@ -18,7 +18,7 @@ def complete_kind(incomplete: str) -> list[str]:
 
 def complete_template(incomplete: str) -> list[str]:
     """Kinds of instance files."""
-    from topoopt.kinds.templates import TEMPLATES
+    from topoopt.kinds import TEMPLATES
 
     return _beginning(TEMPLATES, incomplete)
 

@@ -28,7 +28,7 @@ def describe(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.instance_file import json_schema
+        from topoopt.kinds.files import json_schema
 
         sections = sections_of(json_schema(kind))
         shown = sections if field is None else _found(kind, sections, field)

@@ -68,7 +68,7 @@ def _dump(output: Output, instance: Path, formulation: str, out: Path, options: 
     from formulations.parts.write_model import model_text
     from formulations.table import build_named
     from topoopt.files.atomic import write_text_atomically
-    from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.files import read_instance
 
     problem = read_instance(instance)
     program = build_named(formulation, problem, options)

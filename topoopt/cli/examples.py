@@ -79,7 +79,7 @@ def init(
 
     def command() -> int:
         from topoopt.formats.importer import name_of
-        from topoopt.kinds.templates import template
+        from topoopt.kinds import template
 
         file = Path(f"{kind}.yaml") if out is None else out
         return _write(output, {file: template(kind, name_of(file)).encode()}, force)

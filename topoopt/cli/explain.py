@@ -18,8 +18,8 @@ from topoopt.core.result import Decides, LeftOut, SolutionHead
 from topoopt.drawing.sentences import claims
 from topoopt.files.results import check_document
 from topoopt.kinds import KINDS, kind_named, kind_of
-from topoopt.kinds.explanation import Explanation, Question
-from topoopt.verify.laws.findings import BRIEF
+from topoopt.kinds.pipeline import Explanation, Question
+from topoopt.verify.checker import BRIEF
 
 
 def explain(
@@ -83,8 +83,7 @@ def _explained(path: Path, instance: Path | None, question: Question) -> tuple[A
         InputError: no solution of a kind that is explained, or an instance of another kind.
         CheckError: it does not hold.
     """
-    from topoopt.kinds.instance_file import read_instance
-    from topoopt.kinds.solution_file import read_solution
+    from topoopt.kinds.files import read_instance, read_solution
 
     found = read_solution(path)
     kind = kind_of(found)
@@ -109,7 +108,7 @@ def _checked(found: SolutionHead, path: Path, problem: Any) -> SolutionHead:
         InputError: the instance in it cannot be read.
         CheckError: it does not hold.
     """
-    from topoopt.kinds.embedded import check_whole, embedded_problem
+    from topoopt.kinds.files import check_whole, embedded_problem
 
     if problem is None and found.instance is None:
         why = "the solution carries no instance, and none was given"

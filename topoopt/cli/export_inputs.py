@@ -65,8 +65,7 @@ def _solved(instance: Path | None, solution: Any, file: Path) -> Any:
     Raises:
         InputError: there is none, it cannot be read, or is not the one that was solved.
     """
-    from topoopt.kinds.embedded import embedded_problem
-    from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.files import embedded_problem, read_instance
 
     found = embedded_problem(solution, file) if instance is None else read_instance(instance)
     place, path = (str(file), "instance") if instance is None else (str(instance), "--instance")

@@ -25,7 +25,7 @@ def validate(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.instance_file import located, read_instance
+        from topoopt.kinds.files import located, read_instance
         from topoopt.kinds.pipeline import search_problems
 
         files: list[dict[str, Any]] = []
@@ -70,7 +70,7 @@ def schema(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.instance_file import json_schema
+        from topoopt.kinds.files import json_schema
 
         document = json_schema(kind)
         output.result(document, lambda console: console.print_json(json.dumps(document)))

@@ -36,7 +36,7 @@ def write_imported(made: Imported, out: Path | None, output: Output) -> int:
     Raises:
         InputError: the document is no valid instance; WriteError: the file cannot be written.
     """
-    from topoopt.kinds.instance_file import write_instance
+    from topoopt.kinds.files import write_instance
 
     document = made.document
     if out is None:

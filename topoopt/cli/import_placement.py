@@ -30,7 +30,7 @@ def job(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.instance_file import read_instance
+        from topoopt.kinds.files import read_instance
         from topoopt.kinds.placement.read import job_document
 
         require_choice("--objective", objective, OBJECTIVES)
@@ -58,8 +58,7 @@ def expert_split(
 
     def command() -> int:
         from topoopt.formats.dnn_partitioning import read_expert_split
-        from topoopt.kinds.embedded import document_to_embed
-        from topoopt.kinds.instance_file import read_instance
+        from topoopt.kinds.files import document_to_embed, read_instance
         from topoopt.kinds.placement import SOLUTION_FILE
         from topoopt.kinds.placement.methods import evaluate_given
 

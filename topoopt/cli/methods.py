@@ -61,7 +61,7 @@ def _of_kind(name: str) -> list[dict[str, Any]]:
 
 def _for_instance(path: Path) -> list[dict[str, Any]]:
     from topoopt.kinds import kind_of
-    from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.files import read_instance
 
     problem = read_instance(path)
     lines = []

@@ -14,7 +14,7 @@ from topoopt.core.result import SolutionHead
 from topoopt.drawing.sentences import full_answer
 from topoopt.files.results import bound_document, check_document
 from topoopt.kinds import kind_of
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
 
 SolutionArgument = Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")]
 InstanceOption = Annotated[
@@ -34,7 +34,7 @@ def show(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.embedded import solution_of
+        from topoopt.kinds.files import solution_of
 
         problem, result = solution_of(solution, instance)
         pages = kind_of(result).pages()
@@ -64,7 +64,7 @@ def report(
 
     def command() -> int:
         from topoopt.files.atomic import write_text_atomically
-        from topoopt.kinds.embedded import solution_of
+        from topoopt.kinds.files import solution_of
 
         _, result = solution_of(solution, instance)
         file = out or solution.with_name("report.html")
@@ -91,8 +91,7 @@ def convert(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.kinds.convert import converted
-        from topoopt.kinds.solution_file import write_solution
+        from topoopt.kinds.files import converted, write_solution
 
         result = converted(solution, instance, FULL)
         if not result.check.ok:

@@ -134,7 +134,7 @@ def _read(
     Raises:
         InputError, WriteError: something is wrong with it.
     """
-    from topoopt.kinds.instance_file import ChangedKey, located, read_instance
+    from topoopt.kinds.files import ChangedKey, located, read_instance
     from topoopt.kinds.pipeline import search_problems
 
     changes = () if slack is None else (ChangedKey("slack_percent", slack, "--slack"),)

@@ -376,7 +376,7 @@ RELAY_TABLES = ("price", "relief", "shift")
 
 @dataclass(frozen=True, eq=False)
 class RelayPrices:
-    """What a bound by relay blocks rests on (`topoopt.verify.network.relays`).
+    """What a bound by relay blocks rests on (`topoopt.verify.network.bounds`).
 
     Attributes:
         theta: what the prices prove of every topology.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from topoopt.core.errors import Problem
 from topoopt.core.process import end_if_left
+from topoopt.core.proofs import StopReason
 from topoopt.core.result import SolutionHead
 from topoopt.core.search_settings import SearchSettings
 from topoopt.files.documents import Document
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from topoopt.core.price_book import PriceBook
     from topoopt.core.result import Certificate
     from topoopt.files.results import ResultFormat
-    from topoopt.kinds.explanation import Explanation, Question
-    from topoopt.kinds.plan_model import PlanModel
-    from topoopt.verify.laws.findings import CheckDepth, CheckFindings
+    from topoopt.kinds.pipeline import Explanation, Question
+    from topoopt.verify.checker import CheckDepth, CheckFindings
+
 
 Result = TypeVar("Result")
 
@@ -334,3 +335,37 @@ class Kind:
     def methods(self, problem: Any) -> Mapping[str, Method]:
         """The methods for a problem, by name."""
         return self.solver().methods(problem)
+
+
+@dataclass(frozen=True)
+class PlanModel:
+    """A formulation whose solutions are plans of a kind.
+
+    Attributes:
+        build: problem -> Pyomo model with the names of the algebra, without rules that only break symmetry: whoever
+            adds constraints must not lose plans to them. Raises InputError for a problem that it cannot state.
+        found: (problem, solved model, effort, what its solver proved) -> what `Solver.assemble` takes.
+    """
+
+    build: Callable[[Any], Any]
+    found: Callable[[Any, Any, Effort, ModelProof], Any]
+
+
+@dataclass(frozen=True)
+class ModelProof:
+    """What is known of a solved model.
+
+    Attributes:
+        solver: name of the solver.
+        bound: on the objective of the model, in its own sense; None: nothing known, or the objective is not that of the
+            formulation, or its constraints are looser, so that it says nothing of the plan.
+        restricted: whether there are constraints besides those of the formulation.
+        stopped_by: why the solver ended.
+        notes: for people.
+    """
+
+    solver: str
+    bound: float | None
+    restricted: bool
+    stopped_by: StopReason
+    notes: tuple[str, ...]

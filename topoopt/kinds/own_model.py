@@ -25,8 +25,7 @@ from solvers.backends.table import any_solver
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.proofs import Status, StopReason
 from topoopt.kinds import kind_of
-from topoopt.kinds.kind import Effort, Method
-from topoopt.kinds.plan_model import ModelProof
+from topoopt.kinds.kind import Effort, Method, ModelProof
 
 MOST_NAMED = 6
 """Rows named in a note."""

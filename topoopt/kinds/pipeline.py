@@ -1,23 +1,92 @@
-"""The one straight line from a problem of any kind to a checked solution."""
+"""The one straight line leads from a problem of any kind to a checked result, and to its explanation."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from solvers.stop import stop_on_signals
+from solvers.stop import Stop, stop_on_signals
 from solvers.timing import LateError, Timing, step
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.proofs import Status, StopReason
-from topoopt.core.result import CUT_OFF
+from topoopt.core.process import versions
+from topoopt.core.proofs import Bound, Settled, Status, StopReason, settle
+from topoopt.core.result import CUT_OFF, UNCHECKED, Objective, Result, SearchResult
 from topoopt.core.search_settings import SearchSettings
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import AS_STATED, Effort, Instance, Kind, Method, SolveOptions, Solver
-from topoopt.verify.laws.findings import BRIEF, CheckFindings
+from topoopt.verify.checker import BRIEF, Checker, CheckFindings
+
+
+def assembled(problem: Any, search: SearchResult[Any], effort: Effort, checker: Checker) -> Result[Any, Any]:
+    """Return the result of a search, not checked yet.
+
+    The objective is that of the figures of the kind, which share no code with the checker. The bound is what the
+    checker derives from the certificates, so that a solver cannot state another one. Where a derivation takes long, the
+    method states its bounds; the check after assembly holds them against its own derivation.
+
+    Parameters
+    ----------
+    problem : with the settings in force.
+    search : plan and certificates of a method.
+    effort : seed of the run.
+    checker : of the kind.
+
+    Raises
+    ------
+    CheckError
+        The objective is better than the bound (a bug of ours).
+    """
+    objective = kind_of(problem).figures(problem, search.plan).objective
+    derived = (
+        ()
+        if search.bounds and not checker.exhaustive
+        else tuple(
+            Bound(derive(problem, search.certificates), argument)
+            for argument, derive in checker.arguments(problem).items()
+            if argument not in checker.exhaustive
+        )
+    )
+    verdict = settle(
+        objective.value,
+        [*derived, *search.bounds],
+        checker.optimal,
+        rounding=checker.claim_tolerance,
+        maximise=checker.maximise(problem),
+        absolute=checker.rounding(problem),
+        conclusive=checker.further is None or search.stopped_by is StopReason.CONVERGED,
+    )
+    return concluded(problem, search, objective, verdict, effort.search.seed)
+
+
+def concluded(
+    problem: Any, search: SearchResult[Any], objective: Objective, verdict: Settled, seed: int
+) -> Result[Any, Any]:
+    """Return the result of a search whose value and bounds are settled, not checked yet."""
+    return Result(
+        name=problem.name,
+        kind=problem.kind,
+        status=verdict.status,
+        stopped_by=search.stopped_by,
+        objective=objective,
+        bound=verdict.bound,
+        claimed_bound=verdict.claimed_bound,
+        check=UNCHECKED,
+        seed=seed,
+        method=search.method,
+        instance_sha256=problem.sha256,
+        versions=versions(),
+        notes=(*problem.notes, *search.notes),
+        problem=problem,
+        plan=search.plan,
+        certificates=search.certificates,
+    )
+
 
 AUTO = "auto"
 
@@ -167,7 +236,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
 
 
 def _to_embed(problem: Any) -> Any:
-    from topoopt.kinds.embedded import document_to_embed
+    from topoopt.kinds.files import document_to_embed
 
     return document_to_embed(problem)
 
@@ -217,3 +286,57 @@ def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: T
         if isinstance(error, LimitError):
             raise
         raise LimitError(timing.nothing()) from None
+
+
+EXPLANATION_LIMIT_S = 60.0
+"""Of an explanation without a limit of its own."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an explanation is asked.
+
+    Attributes:
+        added_links: capacity to add, in links; None: 100 Gbit/s where the rate of a link is known, else one link.
+        checks: positions of one more link that are solved again.
+        stop: of all that is solved again; what is known then is said.
+    """
+
+    added_links: Fraction | None = None
+    checks: int = 8
+    stop: Stop = field(default_factory=lambda: Stop().within(EXPLANATION_LIMIT_S))
+
+    def left_s(self) -> float:
+        """Seconds that are left; 0 once it is time to end."""
+        left = self.stop.remaining_s()
+        return 0.0 if self.stop.reason() is not None else math.inf if left is None else left
+
+    def options(self, method: str | None = None) -> SolveOptions:
+        """For something that is solved again in the time left."""
+        return options_within(self.stop, method)
+
+
+def options_within(stop: Stop, method: str | None = None) -> SolveOptions:
+    """For a solve that is a part of something larger, ended by its signals and in its time."""
+    left = stop.remaining_s()
+    return SolveOptions(time_limit_s=left, method=method, timing=Timing(stop.within(left), left))
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What limits a solution.
+
+    Attributes:
+        words: sentences for people.
+        figures: the same for programs.
+        notes: what was assumed.
+        late: whether the time limit left something unchecked.
+    """
+
+    words: tuple[str, ...]
+    figures: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    late: bool = False
+
+    def __str__(self) -> str:
+        return "\n".join(self.words)

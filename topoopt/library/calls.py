@@ -17,11 +17,11 @@ from solvers.stop import Stop
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.result import SolutionHead
 from topoopt.kinds import KINDS, kind_named, kind_of
-from topoopt.kinds.embedded import check_whole
-from topoopt.kinds.explanation import Explanation, Question
+from topoopt.kinds.files import check_whole
 from topoopt.kinds.kind import Effort, Kind, Progress, SolveOptions
+from topoopt.kinds.pipeline import Explanation, Question
 from topoopt.library.instances import problem_of
-from topoopt.verify.laws.findings import BRIEF, FULL, CheckDepth, CheckFindings
+from topoopt.verify.checker import BRIEF, FULL, CheckDepth, CheckFindings
 
 if TYPE_CHECKING:
     from topoopt.core.price_book import PriceBook

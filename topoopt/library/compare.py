@@ -13,7 +13,7 @@ from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import StopReason
 from topoopt.kinds import kind_of
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import Kind, SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.library.instances import problem_of

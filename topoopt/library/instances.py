@@ -16,7 +16,7 @@ from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
 from topoopt.files.documents import Document
 from topoopt.files.job_document import cluster_document, workload_document
-from topoopt.kinds.instance_file import build_instance
+from topoopt.kinds.files import build_instance
 
 
 def instance_from_dict(document: Mapping[str, Any]) -> Any:

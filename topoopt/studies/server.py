@@ -24,7 +24,7 @@ from topoopt.core.process import SIGNALS, interrupt
 
 PRELOADED = (
     "topoopt.cli.app",
-    "topoopt.kinds.instance_file",
+    "topoopt.kinds.files",
     "topoopt.kinds.network.methods",
     "topoopt.kinds.network.page",
     "topoopt.kinds.job.methods",

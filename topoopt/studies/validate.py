@@ -15,7 +15,7 @@ from topoopt.core.comparison import Study, StudyRun
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.documents import Document
 from topoopt.kinds import kind_of
-from topoopt.kinds.instance_file import build_instance, read_instance
+from topoopt.kinds.files import build_instance, read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import search_problems
 from topoopt.studies.schema import COMMANDS

@@ -34,8 +34,7 @@ from topoopt.core.allocation import (
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate, Result
-from topoopt.verify.checker import Checker, Derivation
-from topoopt.verify.laws.findings import as_float, float_array, int_array
+from topoopt.verify.checker import Checker, Derivation, as_float, float_array, int_array
 
 ROUNDING = Tolerance.ROUNDING.relative
 """Part of a load or a capacity that rounding explains."""

@@ -21,8 +21,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.proofs import Argument
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, SwitchedSteps
 from topoopt.core.result import Certificate, Result
-from topoopt.verify.checker import Checker
-from topoopt.verify.laws.findings import Violation, ViolationLog, as_int, float_array, int_array
+from topoopt.verify.checker import Checker, Violation, ViolationLog, as_int, float_array, int_array
 
 CIRCUIT_ROUNDING = 1e-12
 """Part of a circuit that is rounding."""

@@ -1,6 +1,6 @@
 """Prices for the bound by relay blocks: subgradient ascent from the multipliers of the two-layer bound.
 
-The bound (`topoopt.verify.network.relays` has the proof): theta >= Theta where
+The bound (`topoopt.verify.network.bounds` has the proof): theta >= Theta where
 
     G = sum D (t - s) + f min c - sum_k U_k >= 0,    t = 3 min c,
 

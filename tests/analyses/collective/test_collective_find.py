@@ -16,7 +16,7 @@ from topoopt.analyses.collective.atlas import atlas, parsed_atlas
 from topoopt.analyses.collective.find import AllReduceCost, find_front, recipe_text
 from topoopt.analyses.collective.scores import ScoredTopology, Wanted, front, scored, topology_limits
 from topoopt.core.cluster import LinkDirection
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 

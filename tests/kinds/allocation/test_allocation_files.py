@@ -16,7 +16,7 @@ from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.errors import InputError
 from topoopt.kinds import kind_named
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 LINE = {"links": [[0, 1], [1, 2]], "directed": False}
 CASE: dict[str, Any] = {

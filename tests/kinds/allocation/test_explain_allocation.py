@@ -14,9 +14,8 @@ from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.errors import InputError
 from topoopt.kinds.allocation.explain import Bottlenecks, explain, find_bottlenecks
-from topoopt.kinds.explanation import Question
-from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.pipeline import solve
+from topoopt.kinds.files import read_instance
+from topoopt.kinds.pipeline import Question, solve
 
 
 def explained(problem: AllocationProblem, added_links: float = 1.0) -> Bottlenecks:

@@ -10,7 +10,7 @@ import pytest
 
 import topoopt
 from topoopt.core.errors import InputError
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 CASE: dict[str, Any] = {
     "schema_version": 1,

@@ -27,12 +27,11 @@ from topoopt.core.collective import (
 )
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.proofs import StopReason
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance, read_solution, write_solution
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.solution_file import read_solution, write_solution
-from topoopt.verify.collective.check import CHECKER
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
+from topoopt.verify.collective import CHECKER
 
 HARMLESS = (
     *PROVENANCE,

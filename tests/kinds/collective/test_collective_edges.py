@@ -10,7 +10,7 @@ import pytest
 from tests.kinds.collective.test_collective import instance
 from tests.support.cli_cases import run
 from topoopt.core.errors import InputError
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 
 PAIR = {"links": [[0, 1, 10]], "directed": False}

@@ -10,9 +10,8 @@ from tests.support.paths import INSTANCES
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.errors import InputError
 from topoopt.kinds.collective.explain import explain
-from topoopt.kinds.explanation import Question
-from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.pipeline import solve
+from topoopt.kinds.files import read_instance
+from topoopt.kinds.pipeline import Question, solve
 
 
 def test_ring_of_five() -> None:

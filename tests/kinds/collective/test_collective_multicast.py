@@ -13,11 +13,11 @@ import pytest
 from tests.kinds.collective.test_collective import instance
 from topoopt.core.collective import CollectiveProblem, CollectiveResult
 from topoopt.core.result import Result
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.collective.check import CHECKER
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
+from topoopt.verify.collective import CHECKER
 
 SLOW_UP = {"links": [[k, 4, 10.0] for k in range(4)] + [[4, k, 30.0] for k in range(4)], "switches": [4]}
 """Four ranks at a switch: 10 GB/s to it, 30 GB/s from it."""

@@ -10,7 +10,7 @@ from tests.support.paths import INSTANCES
 from topoopt.core.collective import CollectiveObjective
 from topoopt.kinds import kind_named
 from topoopt.kinds.collective.page import page, tree_places
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 
 

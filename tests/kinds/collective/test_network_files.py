@@ -11,7 +11,7 @@ from tests.kinds.collective.test_collective import instance
 from tests.support.chakra_files import shared
 from tests.support.cli_cases import run
 from topoopt.core.errors import InputError
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 
 TWO = """<graphml xmlns="http://graphml.graphdrawing.org/xmlns">

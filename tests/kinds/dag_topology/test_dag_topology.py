@@ -24,14 +24,12 @@ from topoopt.core.errors import InfeasibleError
 from topoopt.core.proofs import Status
 from topoopt.core.result import Certificate
 from topoopt.kinds import kind_named
-from topoopt.kinds.convert import converted
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import converted, read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.dag.shared_circuits import StepGraph, followed
-from topoopt.verify.dag_topology.boxes import Boxes, Means, follow, without_transfers
-from topoopt.verify.dag_topology.check import check
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
+from topoopt.verify.dag_topology import Boxes, Means, check, follow, without_transfers
 
 EXAMPLE = INSTANCES / "dag-topology" / "two-stages.yaml"
 

@@ -17,8 +17,7 @@ from tests.support.hierarchical_cases import (
     value_at,
 )
 from topoopt.core.proofs import Argument, Status
-from topoopt.verify.hierarchy.check import point_bound
-from topoopt.verify.hierarchy.times import broken_laws, fleet_time_ns
+from topoopt.verify.hierarchy import broken_laws, fleet_time_ns, point_bound
 
 SPEEDS = ([10.0, 25.0, 50.0, 100.0], [12.5, 25.0, 50.0], [5.0, 10.0, 20.0, 40.0])
 

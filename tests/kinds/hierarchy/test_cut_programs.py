@@ -15,7 +15,7 @@ from solvers.hierarchy import minimise, starting_point
 from solvers.stop import Stop
 from tests.support.paths import INSTANCES
 from topoopt.core.proofs import Status, StopReason
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3])

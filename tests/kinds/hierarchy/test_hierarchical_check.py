@@ -16,9 +16,8 @@ from topoopt.core.hierarchy import Collective, GroupShare, HierarchicalPlan, Hie
 from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.core.result import Objective, Result
 from topoopt.kinds.hierarchy.figures import marginal_ns
-from topoopt.verify.hierarchy.bounds import BandwidthProof, CertificateError, certified_bound, formula_bound
-from topoopt.verify.hierarchy.check import check
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
+from topoopt.verify.hierarchy import BandwidthProof, CertificateError, certified_bound, check, formula_bound
 
 DOCUMENT = random_instance(17, 3, pareto_points=4, loop="dp-overlap")
 
@@ -118,7 +117,7 @@ def test_any_certificate_proves_something_true(seed: int, objective: str) -> Non
     proof = BandwidthProof(0, (PathWeight(0, weight, branches),), tuple(shares), prices)
     bound = certified_bound(problem, design, proof, np.inf)
     total = design.network.total_gbytes_per_s or 0.0
-    from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
+    from topoopt.verify.hierarchy import fleet_time_ns, network_cost_usd
 
     for split in rng.dirichlet(np.ones(3), size=10):
         bandwidth = (total * split).tolist()

@@ -10,7 +10,7 @@ import pytest
 from tests.support.cli_cases import run
 from tests.support.hierarchical_cases import SHARED, instance, job, layer, network, phase, problem_of
 from topoopt.core.errors import InputError
-from topoopt.kinds.instance_file import read_instance, write_instance
+from topoopt.kinds.files import read_instance, write_instance
 
 TIERS = {"near": {"link": 2.0}, "far": {"link": 8.0, "switch": 18.0, "nic": 31.0}}
 

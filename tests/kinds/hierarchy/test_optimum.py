@@ -23,7 +23,7 @@ from tests.support.hierarchical_cases import (
 )
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.proofs import Status
-from topoopt.verify.hierarchy.times import moved_bytes
+from topoopt.verify.hierarchy import moved_bytes
 
 
 def test_one_collective_has_its_closed_form() -> None:

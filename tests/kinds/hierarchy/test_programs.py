@@ -29,7 +29,7 @@ from tests.support.hierarchical_cases import (
 )
 from topoopt.core.hierarchy import Fleet
 from topoopt.core.proofs import Status
-from topoopt.verify.hierarchy.times import moved_bytes
+from topoopt.verify.hierarchy import moved_bytes
 
 
 def dag_document(loop_tasks: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:

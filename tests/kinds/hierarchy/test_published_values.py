@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.hierarchical_cases import problem_of, published, solved
 from topoopt.core.proofs import Status
-from topoopt.verify.hierarchy.times import fleet_time_ns, network_cost_usd
+from topoopt.verify.hierarchy import fleet_time_ns, network_cost_usd
 
 TOTAL_500 = [
     ("GPT_3", "3d", "time", [397.55295, 89.99270, 12.45435], 727439975.679, 10916122.79, 1.059526, 4.333418),

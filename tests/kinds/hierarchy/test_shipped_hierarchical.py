@@ -9,7 +9,7 @@ import pytest
 from tests.support.paths import INSTANCES
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.proofs import Status
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 
 FOLDER = INSTANCES / "hierarchical"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from topoopt.costs import FABRIC_COSTS, Counting, NetworkSize
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 

@@ -9,9 +9,8 @@ import pytest
 from tests.support.smallest import problem_of, solution_of
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError
-from topoopt.kinds.explanation import Question
 from topoopt.kinds.llm_training.explain import explain
-from topoopt.kinds.pipeline import solve
+from topoopt.kinds.pipeline import Question, solve
 
 
 def test_gains_are_solved_again() -> None:

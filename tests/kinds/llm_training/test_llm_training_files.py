@@ -11,7 +11,7 @@ import pytest
 from tests.support.cli_cases import refusals, run
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.drawing.format import milliseconds, percent
-from topoopt.kinds.instance_file import json_schema
+from topoopt.kinds.files import json_schema
 from topoopt.kinds.llm_training.words import strategy_words
 
 

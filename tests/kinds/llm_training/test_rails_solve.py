@@ -20,7 +20,7 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Result
 from topoopt.core.switching import PortSplit
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.llm_training.page import answer
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.llm_training import rails as checked

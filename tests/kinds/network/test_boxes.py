@@ -19,8 +19,7 @@ from tests.support.cli_cases import write
 from topoopt.core.arrays import Floats
 from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.certificates import all_pairs, certified_theta_bound
-from topoopt.verify.laws.flows import check_flow
+from topoopt.verify.laws.routing import all_pairs, certified_theta_bound, check_flow
 
 Place = tuple[int, ...]
 

@@ -16,7 +16,7 @@ from tests.support.cli_cases import run
 from tests.support.network_files import ROUTING, load, refused, with_
 from topoopt.core.errors import InputError
 from topoopt.files.graph_files import read_graph
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 PAIR = [[0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
 RING = "source,target,{name}\n0,1,{fast}\n1,2,{slow}\n2,3,{fast}\n3,0,{fast}\n"

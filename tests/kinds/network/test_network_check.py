@@ -19,7 +19,7 @@ from topoopt.core.topology import Topology
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.methods import ROUTING_METHODS, TOPOLOGY_METHODS, UNLISTED
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
 from topoopt.verify.network.checker import check_network
 
 RING = Topology(

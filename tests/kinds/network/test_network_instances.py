@@ -15,7 +15,7 @@ from tests.support.network_cases import instance, run
 from tests.support.network_files import ROUTING, TOPOLOGY, load, refused, with_
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.workloads.demands import DEMAND_FAMILIES
 
 

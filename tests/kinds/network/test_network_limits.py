@@ -21,7 +21,7 @@ from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network import check as check_solution
 from topoopt.kinds.network.search import best_multipliers, formula_bound, multipliers_of
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
 from topoopt.verify.network.bounds import two_layer_bound as two_layer
 from topoopt.verify.network.bounds import two_layer_from
 from topoopt.verify.network.checker import check_network

@@ -23,8 +23,8 @@ from topoopt.core.topology import Topology
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.laws.findings import FULL
-from topoopt.verify.laws.flows import check_flow, check_hops
+from topoopt.verify.checker import FULL
+from topoopt.verify.laws.routing import check_flow, check_hops
 from topoopt.verify.network.checker import check_network
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.network_cases import HOT_EXPERTS, run
-from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.solution_file import read_solution, write_solution
+from topoopt.kinds.files import read_instance, read_solution, write_solution
 
 FOUND = HOT_EXPERTS
 RING = """

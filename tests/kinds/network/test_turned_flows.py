@@ -19,7 +19,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import RoutingProblem, SourceFlow
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.flows import check_flow
+from topoopt.verify.laws.routing import check_flow
 
 N = 192
 

@@ -19,7 +19,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import NetworkProblem, RoutingMode, RoutingProblem, TopologyProblem, single
 from topoopt.core.topology import Topology
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.checker import common_bound

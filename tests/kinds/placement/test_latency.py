@@ -22,7 +22,7 @@ from topoopt.kinds.kind import Effort, SolveOptions
 from topoopt.kinds.pipeline import judged, solve
 from topoopt.kinds.placement.methods import LATENCY_METHODS, plan_of
 from topoopt.simulate.placement import placement_arrays, simulated, uniform_rates
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
 from topoopt.verify.placement.bounds import latency_bounds, latency_floor
 from topoopt.verify.placement.check import check, fair_rates
 

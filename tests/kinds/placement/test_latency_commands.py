@@ -10,7 +10,7 @@ from tests.support.paths import INSTANCES
 from tests.support.settled import settled
 from topoopt.cli.app import app
 from topoopt.core.proofs import StopReason
-from topoopt.kinds.instance_file import read_instance, write_instance
+from topoopt.kinds.files import read_instance, write_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 

@@ -14,7 +14,7 @@ from tests.support.placed_graphs import problem
 from tests.support.settled import settled
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem, Sharing
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.placement import placement_arrays, simulated, uniform_rates

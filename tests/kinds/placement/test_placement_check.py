@@ -20,7 +20,7 @@ from topoopt.core.result import Objective, Result
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.placement import device_loads, max_load_ms
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
 from topoopt.verify.placement.check import check, device_order, loads_of, objective_of
 
 PROBLEM = random_problem(21, operators=6, devices=3, cpus=1, backward=True)

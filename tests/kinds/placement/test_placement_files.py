@@ -16,12 +16,11 @@ from tests.support.placement_cases import random_problem
 from topoopt.core.errors import InputError
 from topoopt.core.placement import LinkShare, PlacementProblem, Schedule, Throughput
 from topoopt.core.result import Result
-from topoopt.kinds.convert import converted
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import converted, read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.placement import SOLUTION_FILE
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
 
 GOOD: dict[str, Any] = {
     "schema_version": 1,

@@ -12,7 +12,7 @@ from tests.support.paths import INSTANCES
 from topoopt.core.errors import InputError
 from topoopt.core.placement import PlacementProblem
 from topoopt.formats.dnn_partitioning import placement_document, read_expert_split
-from topoopt.kinds.instance_file import read_instance, write_instance
+from topoopt.kinds.files import read_instance, write_instance
 from topoopt.kinds.placement.methods import evaluate_given
 from topoopt.kinds.placement.read import job_document
 

@@ -10,7 +10,7 @@ from tests.support.paths import INSTANCES, SHARED_DATA
 from tests.support.settled import settled
 from topoopt.core.placement import PlacementProblem
 from topoopt.formats.dnn_partitioning import placement_document, read_expert_split
-from topoopt.kinds.instance_file import read_instance, write_instance
+from topoopt.kinds.files import read_instance, write_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.placement.methods import evaluate_given

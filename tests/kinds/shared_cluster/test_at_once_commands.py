@@ -13,7 +13,7 @@ from tests.support import at_once_cases as cases
 from tests.support.paths import INSTANCES
 from topoopt.cli.app import app
 from topoopt.core.errors import InputError
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 
 
 def run(*words: object) -> tuple[int, str]:

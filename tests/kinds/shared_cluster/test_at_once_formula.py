@@ -15,10 +15,10 @@ from topoopt.core.result import Result
 from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_plan import ClassPlan
 from topoopt.kinds import kind_of
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster import SOLUTION_FILE
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
 
 SENDING = {"servers": 8, "iteration_ms": 100, "compute_ms": 60, "allreduce_gbytes": 2}
 """2 GB at 400 Gbit/s: 40 ms, after 60 ms of compute."""

@@ -12,7 +12,7 @@ from topoopt.core.cluster import LinkDirection, ShardShape, block_layer, realisa
 from topoopt.core.errors import CheckError
 from topoopt.core.proofs import Argument, Status
 from topoopt.kinds.shared_cluster import methods as exact
-from topoopt.verify.laws.findings import Violation
+from topoopt.verify.checker import Violation
 
 LAYER = block_layer(8, 4, 4, 0.01)
 FREE = np.ones(8, dtype=bool)

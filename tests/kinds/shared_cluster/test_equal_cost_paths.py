@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import at_once_cases as cases
 from topoopt.core.errors import InputError
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 
 WAYS = ("hashed", "spread", "sprayed")

@@ -21,11 +21,10 @@ from topoopt.core.shared_plan import ShardPlan
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Placement, Strategy
 from topoopt.kinds import kind_of
-from topoopt.kinds.convert import converted
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import converted, read_instance
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster import SOLUTION_FILE
-from topoopt.verify.laws.findings import FULL, CheckFindings
+from topoopt.verify.checker import FULL, CheckFindings
 
 FALSE_CLAIMS = Path("../shared/data/false_claims/planned_classes")
 

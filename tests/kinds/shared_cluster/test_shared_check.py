@@ -26,7 +26,7 @@ from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.figures import objective_of
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
 from topoopt.verify.shared_cluster.times import least_total_s
 
 RANDOM = Fabric("thin", FAT_TREE, 400.0, 4.0)

@@ -17,7 +17,7 @@ from topoopt.core.shared_cluster import (
     DrawnJobs,
     SharedCluster,
 )
-from topoopt.kinds.instance_file import instance_text, read_instance
+from topoopt.kinds.files import instance_text, read_instance
 from topoopt.kinds.job import SOLUTION_FILE as JOB_SOLUTIONS
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

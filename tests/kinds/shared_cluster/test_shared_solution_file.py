@@ -19,11 +19,10 @@ from topoopt.core.result import Result
 from topoopt.core.shared_plan import ranges_text, servers_of_text
 from topoopt.files.documents import Document
 from topoopt.kinds import kind_of
-from topoopt.kinds.convert import converted
-from topoopt.kinds.instance_file import build_instance
+from topoopt.kinds.files import build_instance, converted
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster import SOLUTION_FILE
-from topoopt.verify.laws.findings import FULL
+from topoopt.verify.checker import FULL
 
 PROBLEM = shared_cluster(
     [(0.0, 0, 5), (0.5, 1, 7), (1.0, 0, 2)],

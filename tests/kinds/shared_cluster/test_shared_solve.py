@@ -27,7 +27,7 @@ from topoopt.core.shared_cluster import (
     SharedCluster,
 )
 from topoopt.core.shared_plan import FabricRun
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.methods import SCHEDULING_METHODS

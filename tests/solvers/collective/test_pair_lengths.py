@@ -11,7 +11,7 @@ from solvers.collective.limits import all_to_all_bound, all_to_all_rate, descend
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.verify.collective.check import all_to_all_units
+from topoopt.verify.collective import all_to_all_units
 
 
 def enclosed(network: RatedNetwork, stop: Stop | None = None) -> tuple[float, float]:

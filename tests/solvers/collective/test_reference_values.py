@@ -19,7 +19,7 @@ from topoopt.core.collective import CollectiveObjective, CollectiveOp, Collectiv
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.collective.check import all_to_all_units, allgather_ratio, allreduce_units, bandwidth_us
+from topoopt.verify.collective import all_to_all_units, allgather_ratio, allreduce_units, bandwidth_us
 
 F = Fraction
 

@@ -12,7 +12,7 @@ from solvers.collective.timing import NEIGHBOURS, least_time, step_time_s, steps
 from tests.support.cli_cases import run
 from topoopt.core.collective import SteppedCollective as C
 from topoopt.core.collective import SwitchedCollective
-from topoopt.verify.collective.check import check_circuits
+from topoopt.verify.collective import check_circuits
 
 EIGHT = SwitchedCollective(C.HALVING_DOUBLING, 8, 2, 8.0, 1.0, 0.0)
 """Vector of 8 bytes, 1 byte a second and circuit, two ports."""

@@ -30,7 +30,7 @@ from tests.support.failure_cases import (
 )
 from topoopt.core.failures import Failure
 from topoopt.core.routing import AllReduceDemand, Demand, GroupRings
-from topoopt.verify.failures.laws import check_repair
+from topoopt.verify.failures import check_repair
 
 
 def checked(evaluator: JobEvaluator, failure: Failure) -> None:

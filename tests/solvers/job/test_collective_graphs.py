@@ -20,7 +20,7 @@ from topoopt.core.graphs import de_bruijn_arcs
 from topoopt.core.routing import Demand
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.topology import Topology
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.simulate.lower import build_task_graph
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL

@@ -29,7 +29,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.workload import Operator, Placement, Split, Strategy, Workload
-from topoopt.verify.job.joint_bound import joint_bound
+from topoopt.verify.job.check import joint_bound
 from topoopt.verify.job.plan import check_plan
 
 

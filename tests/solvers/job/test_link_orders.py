@@ -18,7 +18,7 @@ from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.job import ConvergencePoint, CoOptimisation
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import Result
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.job.check import CHECKER

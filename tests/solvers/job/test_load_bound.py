@@ -16,8 +16,7 @@ from solvers.network.constructions import circulant_topology
 from tests.support.cli_cases import chain, job, run, write
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
-from topoopt.kinds.instance_file import read_instance
-from topoopt.kinds.solution_file import read_solution
+from topoopt.kinds.files import read_instance, read_solution
 from topoopt.native import jobs
 from topoopt.simulate.fabrics.direct_connect import plan_network
 from topoopt.simulate.lower import build_task_graph, graph_arrays, strategy_arrays

@@ -12,7 +12,7 @@ from solvers.job.starts import data_parallel
 from solvers.network.constructions import find_topology
 from solvers.stop import Stop
 from topoopt.analyses.reconfiguration import reconfiguration_sweep
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.simulate.circuits import Phase, simulate_stages
 from topoopt.simulate.demand import demand_of
 from topoopt.simulate.lower import build_task_graph

@@ -14,8 +14,7 @@ from tests.support.layers import layer_from_table
 from tests.support.shard_cases import most_placed, pairs, random_layer, random_shape, rings
 from topoopt.core.cluster import block_layer
 from topoopt.core.proofs import Argument, Status, StopReason
-from topoopt.verify.shards.bounds import placing_bound
-from topoopt.verify.shards.shards import PlacedJob, shard_violations
+from topoopt.verify.shared_cluster.servers import PlacedJob, placing_bound, shard_violations
 
 
 @given(st.integers(0, 10**6), st.integers(3, 6), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))

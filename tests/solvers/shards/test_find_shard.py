@@ -11,7 +11,7 @@ from solvers.shards import Verdict, find_shard, search_shard
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import exists, pairs, random_layer, random_shape, rings
 from topoopt.core.cluster import ShardShape, block_layer, staggered_layer
-from topoopt.verify.shards.shards import PlacedJob, shard_violations
+from topoopt.verify.shared_cluster.servers import PlacedJob, shard_violations
 
 
 def free_servers(servers: int, busy: tuple[int, ...] = ()) -> np.ndarray:

@@ -16,7 +16,7 @@ from tests.support.layers import layer_from_table
 from tests.support.shard_cases import most_placed, pairs, rings
 from topoopt.core.cluster import block_layer, staggered_layer
 from topoopt.core.proofs import Argument, Status
-from topoopt.verify.shards.shards import PlacedJob, shard_violations
+from topoopt.verify.shared_cluster.servers import PlacedJob, shard_violations
 
 
 @given(

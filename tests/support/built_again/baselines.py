@@ -12,14 +12,11 @@ from topoopt.core.job import CoOptimisation, FabricChoice, FabricGraph
 from topoopt.core.price_book import PriceBook
 from topoopt.core.workload import Strategy
 from topoopt.simulate.network import Network
-from topoopt.verify.job.events import TRANSFER, EventBudget, IterationTasks, SimulatedNetwork, tasks_of
-from topoopt.verify.job.fabrics.asked import AskedFabric, asked_fabric
-from topoopt.verify.job.fabrics.families import LAWS, fault_of, links_of
-from topoopt.verify.job.parts import check_strategy
-from topoopt.verify.job.simulation import simulated
-from topoopt.verify.job.traffic import recompute_traffic
-from topoopt.verify.laws.findings import FULL, ViolationLog
-from topoopt.verify.shared_cluster.switched import fat_tree, ideal_switch, nic_gbps
+from topoopt.verify.checker import FULL, ViolationLog
+from topoopt.verify.job.plan import check_strategy, recompute_traffic
+from topoopt.verify.job.simulation import TRANSFER, EventBudget, IterationTasks, SimulatedNetwork, simulated, tasks_of
+from topoopt.verify.laws.networks import LAWS, AskedFabric, asked_fabric, fault_of, links_of
+from topoopt.verify.shared_cluster.servers import fat_tree, ideal_switch, nic_gbps
 
 
 def graph_of(cluster: Cluster, network: Network) -> FabricGraph:

@@ -16,10 +16,10 @@ import numpy as np
 from topoopt.core.arrays import Draws, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.job import FabricGraph
-from topoopt.verify.job.events import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork, links_along
-from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS
-from topoopt.verify.laws.findings import ViolationLog
-from topoopt.verify.laws.hops import hop_counts
+from topoopt.verify.checker import ViolationLog
+from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS
+from topoopt.verify.job.simulation import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork, links_along
+from topoopt.verify.laws.networks import hop_counts
 
 Pair = tuple[int, int]
 

@@ -34,7 +34,7 @@ from topoopt.formats.nccl import read_nccl
 from topoopt.formats.patch_list import PHASES_FILE, PODS_FILE, STEPS_FILE, read_patch_list
 from topoopt.formats.schedules import ScheduleOptions
 from topoopt.library.exports import check_choices
-from topoopt.verify.collective.program import OrderLimitError, execute
+from topoopt.verify.laws.schedules import OrderLimitError, execute
 
 
 def _astrasim(folder: Path) -> object:

@@ -7,12 +7,12 @@ import time
 import pytest
 
 from tests.support.paths import INSTANCES
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.verify.checker import CheckDepth
 from topoopt.verify.job.check import CHECKER
 from topoopt.verify.job.simulation import FIGURES
-from topoopt.verify.laws.findings import CheckDepth
 
 
 @pytest.mark.heavy

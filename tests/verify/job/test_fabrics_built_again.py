@@ -16,9 +16,8 @@ from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.fabrics.chosen import options_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.verify.job.fabrics.asked import asked_fabric
-from topoopt.verify.job.fabrics.parts_list import equal_cost_gbps, plan_parts, price_at, price_of
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.checker import ViolationLog
+from topoopt.verify.laws.networks import asked_fabric, equal_cost_gbps, plan_parts, price_at, price_of
 
 CHOICES = (
     *map(FabricChoice, FABRICS),

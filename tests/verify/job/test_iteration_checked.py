@@ -11,12 +11,12 @@ import pytest
 
 from tests.support.paths import INSTANCES
 from topoopt.core.result import Objective, Result
-from topoopt.kinds.instance_file import read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.verify.checker import FULL, CheckDepth
 from topoopt.verify.job.check import CHECKER
-from topoopt.verify.laws.findings import FULL, CheckDepth
 
 INSTANCE = "tiny-4.yaml"
 

@@ -27,8 +27,8 @@ from topoopt.core.workload import (
 from topoopt.kinds.job.methods import program_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.verify.job.check import evaluate_certificate
 from topoopt.verify.job.least_times import choices_of
-from topoopt.verify.job.strategy_certificate import evaluate_certificate
 from topoopt.verify.job.strategy_laws import EventGraph, strategy_laws
 
 RINGS = {4: ((1,), (1, 2)), 8: ((1, 3), (1, 2), (1,))}

@@ -13,7 +13,9 @@ from topoopt.core.workload import Split, Workload, strided_groups
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.verify.job.events import (
+from topoopt.verify.checker import ViolationLog
+from topoopt.verify.job.plan import inspect_plan
+from topoopt.verify.job.simulation import (
     ALLREDUCE,
     FORWARD,
     TRANSFER,
@@ -23,11 +25,9 @@ from topoopt.verify.job.events import (
     SimulatedNetwork,
     flows_of,
     plan_network,
+    simulate_rounds,
     tasks_of,
 )
-from topoopt.verify.job.plan import inspect_plan
-from topoopt.verify.job.simulation import simulate_rounds
-from topoopt.verify.laws.findings import ViolationLog
 
 RATE, HOP_MS, ROUND_MS = 12.5e6, 0.001, 0.0021  # 100 Gbit/s, 1 us, 2.1 us
 SEGMENT = 262_144

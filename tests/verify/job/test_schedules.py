@@ -21,13 +21,11 @@ from topoopt.core.workload import Strategy
 from topoopt.simulate.fabrics import plan_network as engine_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.verify.job.events import ALLREDUCE, IterationTasks, flows_of, plan_network, tasks_of
-from topoopt.verify.job.instance_bounds import instance_bounds
+from topoopt.verify.checker import ViolationLog
+from topoopt.verify.job.bounds import bounds_of, instance_bounds
 from topoopt.verify.job.plan import Inspection, check_plan, inspect_plan
-from topoopt.verify.job.plan_bounds import bounds_of
-from topoopt.verify.job.rings import check_rings
-from topoopt.verify.job.simulation import simulate_rounds
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.job.simulation import ALLREDUCE, IterationTasks, flows_of, plan_network, simulate_rounds, tasks_of
+from topoopt.verify.laws.routing import check_rings
 from topoopt.verify.laws.schedules import check_choice, check_schedules
 
 MB_MS, HOP_MS, ROUND_MS = 1.0, 0.1, 0.5  # what 1e6 bytes take on a link, and the latencies of `links_topology`
@@ -253,7 +251,7 @@ def test_no_plan_beats_the_bounds_for_any_schedule(seed):
 def star_bounds(*, on_rings):
     """(least time of an AllReduce of 4 MB by bounds, a pipelined tree of it) on a star whose hub has all links."""
     from topoopt.verify.job.least_times import Rates, shared_wire_ms, slowest_wire_ms
-    from topoopt.verify.job.traffic import Reduction
+    from topoopt.verify.job.plan import Reduction
 
     cluster, topology = links_topology(4, STAR_OF_4, 3)
     tree = one_tree(topology, (0, 1, 2, 3), 0, pieces=64)

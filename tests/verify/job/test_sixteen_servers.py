@@ -7,11 +7,10 @@ import pytest
 from solvers.job.methods import run_method
 from solvers.stop import Stop
 from tests.support.paths import INSTANCES
-from topoopt.kinds.instance_file import read_instance
-from topoopt.verify.job.events import events_of, flows_of, plan_network, task_count, tasks_of
+from topoopt.kinds.files import read_instance
+from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import inspect_plan
-from topoopt.verify.job.simulation import simulate_rounds
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.job.simulation import events_of, flows_of, plan_network, simulate_rounds, task_count, tasks_of
 
 MOST_EVENTS = 1_000_000
 """Plain Python goes through more than 100 000 in a second: within 30 s on a machine three times slower than that."""

@@ -15,7 +15,7 @@ from topoopt.core.llm_training_plan import FabricPlan
 from topoopt.core.proofs import Status
 from topoopt.core.result import Result
 from topoopt.files.documents import Document, parse_yaml
-from topoopt.kinds.instance_file import build_instance
+from topoopt.kinds.files import build_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.llm_training.check import check_llm_training

@@ -17,8 +17,8 @@ from topoopt.core.proofs import Status
 from topoopt.core.result import CheckResult, Decides, LeftOut, Result
 from topoopt.kinds.llm_training import RECORDS
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.dag_topology.boxes import padding
-from topoopt.verify.laws.findings import CheckDepth, CheckFindings
+from topoopt.verify.checker import CheckDepth, CheckFindings
+from topoopt.verify.dag_topology import padding
 from topoopt.verify.llm_training import pods as pod_walks
 from topoopt.verify.llm_training import rails as rails_checked
 from topoopt.verify.llm_training.check import check_llm_training

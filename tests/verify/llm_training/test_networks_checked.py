@@ -15,11 +15,11 @@ from topoopt.core.llm_training_plan import IDEAL_SWITCH, FabricPlan, ShapeVerdic
 from topoopt.core.result import Result
 from topoopt.core.switching import PortSplit, StagePorts
 from topoopt.files.documents import Document, parse_yaml
-from topoopt.kinds.instance_file import build_instance
+from topoopt.kinds.files import build_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.llm_training.figures import fabric_bounds_s
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.checker import ViolationLog
 from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.fabrics import check_drawn_links, check_form, expander_links
 

@@ -22,9 +22,9 @@ from topoopt.core.llm_training_plan import FabricPlan, GroupReduction
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.proofs import Status
 from topoopt.core.result import Decides, Result
-from topoopt.kinds.convert import converted
+from topoopt.kinds.files import converted
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.laws.findings import CheckDepth, ViolationLog
+from topoopt.verify.checker import CheckDepth, ViolationLog
 from topoopt.verify.llm_training.bounds import BeyondWorkError, WorkBudget
 from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.networks import FamilySeconds, in_pieces, network_rates, part_kept

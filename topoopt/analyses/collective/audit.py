@@ -13,7 +13,7 @@ from topoopt.analyses.collective.audit_speed import AuditFindings, AuditSettings
 from topoopt.core.collective import ChunkProgram, CollectiveOp, DeclaredFigures
 from topoopt.core.errors import LimitError
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.verify.collective.program import Execution, OrderLimitError, execute
+from topoopt.verify.laws.schedules import Execution, OrderLimitError, execute
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from solvers.stop import Stop
 from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.kinds.collective.figures import cut_facts
-from topoopt.verify.collective.check import bandwidth_us
+from topoopt.verify.collective import bandwidth_us
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from topoopt.analyses.collective.audit_network import Placed, placed
 from topoopt.core.arrays import Floats
 from topoopt.core.collective import NOTHING_DECLARED, ChunkProgram, DeclaredFigures, Defect
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.verify.collective.program import Execution
-from topoopt.verify.collective.program_times import (
+from topoopt.verify.laws.schedules import Execution
+from topoopt.verify.program_times import (
     MessageRoutes,
     ProgramTimes,
     copies_in_switches,

@@ -16,7 +16,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.kinds.collective.figures import cut_facts
-from topoopt.verify.collective.check import all_to_all_units, allgather_ratio, allreduce_units
+from topoopt.verify.collective import all_to_all_units, allgather_ratio, allreduce_units
 
 MOST_PAIR_COLUMNS = 600_000
 """Ranks times links up to which All-to-All is bounded without being asked for."""

@@ -27,8 +27,7 @@ def job(
         from topoopt.core.errors import InputError, Problem
         from topoopt.core.job import CoOptimisation
         from topoopt.drawing.format import byte_size, server_set
-        from topoopt.kinds.instance_file import read_instance
-        from topoopt.kinds.solution_file import read_solution
+        from topoopt.kinds.files import read_instance, read_solution
 
         problem = read_instance(instance)
         if not isinstance(problem, CoOptimisation):

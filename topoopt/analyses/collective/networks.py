@@ -47,7 +47,7 @@ def network_argument(text: str, note: Note, rate_attribute: str | None = None) -
         raise InputError([Problem("plays no part", path="--rate-attribute", value=rate_attribute, allowed=allowed)])
     if inline:
         return _inline(text, note)
-    from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.files import read_instance
 
     problem = read_instance(path)
     network = getattr(problem, "network", None)

@@ -33,7 +33,7 @@ def switch(
 
     def command() -> int:
         from solvers.collective.timing import least_time
-        from topoopt.verify.collective.check import check_circuits
+        from topoopt.verify.collective import check_circuits
 
         size = _require(ranks, ports, vector)
         found: list[tuple[SwitchedCollective, CircuitSchedule]] = []

@@ -19,7 +19,7 @@ from topoopt.costs import SAME_BILL
 from topoopt.files.documents import parse_document
 from topoopt.files.results import KIND_LIMITS, SUFFIX
 from topoopt.kinds import kind_named
-from topoopt.kinds.instance_file import build_instance
+from topoopt.kinds.files import build_instance
 from topoopt.kinds.job import SOLUTION_FILE as PLAN_FILE
 
 COSTED = ("co-optimisation", "routing", "topology", "llm-training")

@@ -125,7 +125,7 @@ def fabrics(
 def _training(instance: Path) -> LlmTrainingProblem | None:
     """A language model in training; None for jobs, and for what is refused later."""
     from topoopt.core.llm_training import LlmTrainingProblem
-    from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.files import read_instance
 
     problem: Any = read_instance(instance)
     return problem if isinstance(problem, LlmTrainingProblem) else None
@@ -164,7 +164,7 @@ def _on_training(
 
 
 def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, Result[CoOptimisation, JobPlan] | None]:
-    from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.files import read_instance
     from topoopt.kinds.job import SOLUTION_FILE
 
     job: Any = read_instance(instance)

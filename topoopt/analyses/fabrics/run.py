@@ -23,8 +23,8 @@ from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import bandwidth_tax, breakdown, simulate
+from topoopt.verify.checker import BRIEF
 from topoopt.verify.job.check import CHECKER
-from topoopt.verify.laws.findings import BRIEF
 
 RELATIVE = 1e-9
 

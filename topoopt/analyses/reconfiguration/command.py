@@ -90,7 +90,7 @@ def reconfigure(
     def command() -> int:
         from topoopt.analyses.reconfiguration.answer import answer
         from topoopt.console.attended import attended
-        from topoopt.kinds.instance_file import read_instance
+        from topoopt.kinds.files import read_instance
 
         require_targets(csv_file, plot)
         wanted, period_ms = _durations(delays, period)
@@ -200,7 +200,7 @@ def _solution(problem: Any, asked: _Asked, timing: Timing) -> Any:
     from topoopt.kinds import kind_of
     from topoopt.kinds.kind import SolveOptions
     from topoopt.kinds.pipeline import solve
-    from topoopt.verify.laws.findings import BRIEF
+    from topoopt.verify.checker import BRIEF
 
     file, stop = asked.solution, timing.stop
     if file is None:

@@ -144,7 +144,7 @@ def _run(output: Output, subject: Subject, question: ResilienceQuestion, run: At
 
 
 def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:
-    from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.files import read_instance
 
     if path is None:
         return None
@@ -181,7 +181,7 @@ def _job(asked: _Asked) -> tuple[Subject, Topology]:
 
 def _network(asked: _Asked) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.subject import network_subject
-    from topoopt.kinds.solution_file import read_solution
+    from topoopt.kinds.files import read_solution
 
     asked.refuse_fabric()
     solution = read_solution(asked.path, ("routing", "topology"))

@@ -11,7 +11,7 @@ from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import Copies, OutageRow, OutageStudy
 from topoopt.core.result import Result
-from topoopt.verify.failures.outage_units import copies_up, servers_exchanged
+from topoopt.verify.failures import copies_up, servers_exchanged
 from topoopt.workloads.cluster_draws import server_outages
 
 

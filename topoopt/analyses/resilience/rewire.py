@@ -25,11 +25,10 @@ from topoopt.core.topology import Topology
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.network.methods import TOPOLOGY_METHODS
 from topoopt.kinds.pipeline import judged
-from topoopt.verify.failures.laws import check_repair, check_rewiring
-from topoopt.verify.failures.training import check_training_repair
+from topoopt.verify.checker import Violation, ViolationLog
+from topoopt.verify.failures import check_repair, check_rewiring, check_training_repair
 from topoopt.verify.job.plan import check_plan
-from topoopt.verify.laws.findings import Violation, ViolationLog
-from topoopt.verify.laws.topology import check_topology
+from topoopt.verify.laws.networks import check_topology
 from topoopt.verify.network.checker import NetworkResult
 
 EXACT_S = 60.0

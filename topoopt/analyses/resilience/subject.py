@@ -19,9 +19,9 @@ from topoopt.core.result import Result, SolutionHead
 from topoopt.kinds.network import check as check_network
 from topoopt.kinds.network.figures import NetworkFigures
 from topoopt.simulate.lower import build_task_graph
-from topoopt.verify.failures.laws import check_distances, check_repair, check_rerouted
+from topoopt.verify.checker import BRIEF, Violation, ViolationLog
+from topoopt.verify.failures import check_distances, check_repair, check_rerouted
 from topoopt.verify.job.check import CHECKER
-from topoopt.verify.laws.findings import BRIEF, Violation, ViolationLog
 from topoopt.verify.network.checker import NetworkResult
 
 RELAY_NOTE = (

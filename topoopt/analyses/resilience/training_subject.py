@@ -17,8 +17,8 @@ from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONI
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Result
 from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures
-from topoopt.verify.failures.training import check_training_repair
-from topoopt.verify.laws.findings import Violation, differs
+from topoopt.verify.checker import Violation, differs
+from topoopt.verify.failures import check_training_repair
 from topoopt.verify.llm_training.check import check_llm_training
 
 DIRECT_NOTE = (

@@ -91,7 +91,7 @@ def _figures(file: Path, asked: _Asked) -> TrafficFigures:
     from topoopt.files.documents import parse_document
     from topoopt.files.results import KIND_LIMITS as LIMITS
     from topoopt.files.results import SUFFIX
-    from topoopt.kinds.instance_file import read_instance
+    from topoopt.kinds.files import read_instance
     from topoopt.kinds.job import SOLUTION_FILE
 
     data = parse_document(file, LIMITS).data

@@ -24,8 +24,8 @@ from topoopt.core.allocation import AllocationPlan, AllocationProblem, price_cer
 from topoopt.core.errors import InfeasibleError, Problem
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import Certificate, Result, SearchResult
-from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Method, Solver, table
+from topoopt.kinds.pipeline import assembled
 from topoopt.verify.allocation import CHECKER
 
 Rates = SearchResult[AllocationPlan]

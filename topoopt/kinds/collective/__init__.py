@@ -13,7 +13,7 @@ RECORDS = (
     Kind(
         name="collective",
         files=KindFiles(CollectiveInstance, resolve, "topoopt.kinds.collective"),
-        check=called_later("topoopt.verify.collective.check", "CHECKER"),
+        check=called_later("topoopt.verify.collective", "CHECKER"),
         solver=at_first_use("topoopt.kinds.collective.methods", "SOLVER"),
         figures_class=at_first_use("topoopt.kinds.collective.figures", "CollectiveFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.collective.page", "page")),

@@ -16,9 +16,9 @@ from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.result import Certificate
 from topoopt.kinds.collective.figures import crossing_links, cut_of, limit_sentence, time_text
 from topoopt.kinds.collective.page import answer
-from topoopt.kinds.explanation import Explanation, Question
-from topoopt.verify.collective.check import CHECKER, bandwidth_us
-from topoopt.verify.laws.findings import FULL
+from topoopt.kinds.pipeline import Explanation, Question
+from topoopt.verify.checker import FULL
+from topoopt.verify.collective import CHECKER, bandwidth_us
 
 
 @dataclass(frozen=True)

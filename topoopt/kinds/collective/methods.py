@@ -40,9 +40,9 @@ from topoopt.core.collective import (
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import Certificate, SearchResult
-from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Method, Solver, table
-from topoopt.verify.collective.check import CHECKER
+from topoopt.kinds.pipeline import assembled
+from topoopt.verify.collective import CHECKER
 
 Family = Callable[[CollectiveProblem, Stop], Plans]
 

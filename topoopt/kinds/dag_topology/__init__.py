@@ -13,7 +13,7 @@ RECORDS = (
     Kind(
         name="dag-topology",
         files=KindFiles(DagTopologyInstance, resolve, "topoopt.kinds.dag_topology"),
-        check=called_later("topoopt.verify.dag_topology.check", "check"),
+        check=called_later("topoopt.verify.dag_topology", "check"),
         solver=at_first_use("topoopt.kinds.dag_topology.methods", "SOLVER"),
         figures_class=at_first_use("topoopt.kinds.dag_topology.figures", "DagTopologyFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.dag_topology.page", "page")),

@@ -10,8 +10,7 @@ from topoopt.core.dag_topology import DagTopologyProblem, DagTopologyResult
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.drawing.sentences import quantity
 from topoopt.kinds.dag_topology.figures import DagTopologyFigures
-from topoopt.kinds.explanation import Explanation, Question
-from topoopt.kinds.pipeline import solve
+from topoopt.kinds.pipeline import Explanation, Question, solve
 
 SAME = 1e-9
 """Part of the makespan that is rounding."""

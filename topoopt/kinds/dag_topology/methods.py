@@ -19,10 +19,10 @@ from topoopt.core.dag_topology import (
 )
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.result import Certificate, SearchResult
-from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Method, Solver, table
+from topoopt.kinds.pipeline import assembled
 from topoopt.simulate.dag.shared_circuits import StepGraph, followed
-from topoopt.verify.dag_topology.check import CHECKER
+from topoopt.verify.dag_topology import CHECKER
 
 SAME = 1e-12
 """Part of a time that is rounding."""

@@ -13,7 +13,7 @@ RECORDS = (
     Kind(
         name="hierarchical-bandwidth",
         files=KindFiles(HierarchicalInstance, resolve, "topoopt.kinds.hierarchy"),
-        check=called_later("topoopt.verify.hierarchy.check", "check"),
+        check=called_later("topoopt.verify.hierarchy", "check"),
         solver=at_first_use("topoopt.kinds.hierarchy.methods", "SOLVER"),
         figures_class=at_first_use("topoopt.kinds.hierarchy.figures", "HierarchicalFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.hierarchy.page", "page")),

@@ -19,8 +19,7 @@ from topoopt.core.hierarchy import (
 )
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Columns, Objective, Result
-from topoopt.verify.hierarchy.bounds import BandwidthProof
-from topoopt.verify.hierarchy.check import UNITS
+from topoopt.verify.hierarchy import UNITS, BandwidthProof
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from topoopt.core.hierarchy import (
 )
 from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import Certificate, Result, SearchResult
-from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Method, Solver, table
-from topoopt.verify.hierarchy.check import arguments, checker_of, has_catalogue
+from topoopt.kinds.pipeline import assembled
+from topoopt.verify.hierarchy import arguments, checker_of, has_catalogue
 
 Bandwidths = SearchResult[HierarchicalPlan]
 

@@ -16,7 +16,7 @@ from topoopt.drawing.sentences import compared, objective_text, quantity, reject
 from topoopt.drawing.svg import coordinate, element, percentage, picture, tick_text, ticks
 from topoopt.kinds.hierarchy.figures import CollectiveTime, HierarchicalFigures, marginal_ns
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Swatch, Table
-from topoopt.verify.hierarchy.check import point_bound
+from topoopt.verify.hierarchy import point_bound
 
 COLOURS = 8
 BAR = 26.0

@@ -25,8 +25,8 @@ from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network
 from topoopt.simulate.fabrics.chosen import options_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate, simulate
-from topoopt.verify.job.parts import check_strategy
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.checker import ViolationLog
+from topoopt.verify.job.plan import check_strategy
 
 TIME_MODEL = "rounds"
 FAT_TREE, IDEAL, GRAPH = "fat-tree", "ideal-switch", "random-regular"

@@ -69,11 +69,11 @@ from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.fabrics.chosen import choice_problems, options_of
 from topoopt.simulate.network import Network
-from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
+from topoopt.verify.job.bounds import compute_bounds, instance_bounds
+from topoopt.verify.job.check import at_root, laws_of, strategy_bound
 from topoopt.verify.job.least_times import Choices, choices_of
-from topoopt.verify.job.strategy_certificate import at_root, laws_of, strategy_bound
 from topoopt.verify.job.strategy_laws import StrategyLaws, mirrored, states_of
-from topoopt.verify.laws.fabric import check_network
+from topoopt.verify.laws.networks import check_network
 
 SEARCH_SHARE = 0.7
 """Part of a time limit for the search; bounds, other fabrics and the check have the rest."""
@@ -360,7 +360,7 @@ def prove_bound(
 
     Args:
         quick: try it only where it takes well under a second.
-        formulas: bounds of `topoopt.verify.job.instance_bounds`; None: they are worked out.
+        formulas: bounds of `topoopt.verify.job.bounds`; None: they are worked out.
         programs: linear programs that the proof may take; None: by its size.
         stop: whether time is up; what is proven by then counts.
     """

@@ -10,7 +10,7 @@ from topoopt.files.results import ResultFormat
 from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 from topoopt.kinds.llm_training.read import read_llm_training
 from topoopt.kinds.llm_training.schema import LlmTrainingInstance
-from topoopt.verify.laws.findings import BRIEF, FULL, CheckDepth, CheckFindings
+from topoopt.verify.checker import BRIEF, FULL, CheckDepth, CheckFindings
 
 SOLUTION_FILE = ResultFormat("llm-training", LlmTrainingPlan, read_llm_training)
 

@@ -23,20 +23,9 @@ from topoopt.drawing.rail_ports import ports_legend, ports_picture
 from topoopt.drawing.sentences import rejection, room
 from topoopt.drawing.utilisation import utilisation_legend
 from topoopt.kinds.llm_training.figures import LlmTrainingFigures, PodFigures, fabric_bounds_s
-from topoopt.kinds.llm_training.plots import (
-    PARTS,
-    lanes,
-    memory_plot,
-    pass_kinds,
-    pods_plot,
-    schedule_plot,
-    time_colours,
-    time_plot,
-    traffic_plot,
-    traffic_rows,
-)
 from topoopt.kinds.llm_training.words import (
     NAMES,
+    PARTS,
     TRANSFERS,
     aside,
     candidate_rows,
@@ -45,17 +34,26 @@ from topoopt.kinds.llm_training.words import (
     fabric_name,
     gain_words,
     gib,
+    lanes,
     link_rows,
+    memory_plot,
     note_words,
+    pass_kinds,
     pods_figures,
+    pods_plot,
     pods_rows,
     pods_words,
     proof_words,
     rails_rows,
     reduction_words,
+    schedule_plot,
     seconds,
     strategy_words,
     switching_s,
+    time_colours,
+    time_plot,
+    traffic_plot,
+    traffic_rows,
     why_slower,
 )
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table, Text

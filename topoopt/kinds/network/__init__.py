@@ -20,7 +20,7 @@ from topoopt.kinds.network.read import (
 
 if TYPE_CHECKING:
     from topoopt.core.result import Result
-    from topoopt.verify.laws.findings import CheckDepth, CheckFindings
+    from topoopt.verify.checker import CheckDepth, CheckFindings
 
 ROUTING_FILE = ResultFormat("routing", RoutingPlan, read_routing)
 TOPOLOGY_FILE = ResultFormat("topology", TopologyPlan, read_topology)

@@ -15,12 +15,11 @@ from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitEr
 from topoopt.core.network import LengthCertificate, NetworkProblem, RoutingProblem, TopologyProblem
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
 from topoopt.core.topology import Topology
-from topoopt.kinds.explanation import options_within
 from topoopt.kinds.network import check
 from topoopt.kinds.network.figures import NetworkFigures
 from topoopt.kinds.network.search import best_multipliers
-from topoopt.kinds.pipeline import solve
-from topoopt.verify.laws.findings import BRIEF
+from topoopt.kinds.pipeline import options_within, solve
+from topoopt.verify.checker import BRIEF
 from topoopt.verify.network.bounds import dual_cut, evaluate_cut_mixture, node_cut_bound, topology_bounds
 from topoopt.verify.network.checker import NetworkResult
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.files.results import bound_document
-from topoopt.kinds.explanation import Explanation, Question
 from topoopt.kinds.network.explain import SAME, DegreeGain, Gain, NetworkExplanation, ServerCut, explain_network
+from topoopt.kinds.pipeline import Explanation, Question
 from topoopt.verify.network.checker import NetworkResult
 
 SHOWN = 5

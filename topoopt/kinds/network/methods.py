@@ -46,11 +46,20 @@ from topoopt.core.network import (
 from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.topology import Topology
-from topoopt.kinds.assembly import assembled
-from topoopt.kinds.kind import Effort, Method, MethodTables, Solver, called_later, covers_all, table
+from topoopt.kinds.kind import (
+    Effort,
+    Method,
+    MethodTables,
+    ModelProof,
+    PlanModel,
+    Solver,
+    called_later,
+    covers_all,
+    table,
+)
 from topoopt.kinds.network.read import too_large
-from topoopt.kinds.plan_model import ModelProof, PlanModel
-from topoopt.verify.laws.findings import BRIEF, CheckFindings
+from topoopt.kinds.pipeline import assembled
+from topoopt.verify.checker import BRIEF, CheckFindings
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.checker import NetworkResult, check_network, checker_of
 

@@ -53,9 +53,15 @@ from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.topology import Topology
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.network.read import circulants_only
-from topoopt.verify.failures.laws import check_rerouted
-from topoopt.verify.network.bounds import LEFT, failed_link_bound, quick_bound, two_layer_bound
-from topoopt.verify.network.relays import evaluate_relay, hops_beyond
+from topoopt.verify.failures import check_rerouted
+from topoopt.verify.network.bounds import (
+    LEFT,
+    evaluate_relay,
+    failed_link_bound,
+    hops_beyond,
+    quick_bound,
+    two_layer_bound,
+)
 
 Search = SearchResult[TopologyPlan]
 

@@ -38,9 +38,8 @@ from topoopt.core.placement import (
 from topoopt.core.proofs import Argument, Bound, StopReason, Tolerance, meets
 from topoopt.core.result import Certificate, Result, SearchResult
 from topoopt.core.search_settings import SearchSettings
-from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Method, MethodTables, Solver, table
-from topoopt.kinds.pipeline import judged
+from topoopt.kinds.pipeline import assembled, judged
 from topoopt.simulate.placement import STATIC, PlacedSchedule, simulated
 from topoopt.verify.placement.bounds import latency_floor, work_bound
 from topoopt.verify.placement.check import checker_of

@@ -8,8 +8,7 @@ from typing import Any
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Result
-from topoopt.kinds.explanation import Explanation, Question
-from topoopt.kinds.pipeline import solve
+from topoopt.kinds.pipeline import Explanation, Question, solve
 from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures
 from topoopt.kinds.regional_circuits.page import seconds
 

@@ -10,7 +10,7 @@ from topoopt.core.shared_plan import SharedClusterPlan
 from topoopt.files.results import ResultFormat
 from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 from topoopt.kinds.shared_cluster.read import SharedClusterInstance, resolve
-from topoopt.verify.laws.findings import CheckDepth, CheckFindings
+from topoopt.verify.checker import CheckDepth, CheckFindings
 
 SOLUTION_FILE = ResultFormat("shared-cluster", SharedClusterPlan, resolve)
 

@@ -49,9 +49,8 @@ from topoopt.core.shared_plan import (
     SharedClusterPlan,
     placements_of,
 )
-from topoopt.kinds.assembly import concluded
 from topoopt.kinds.kind import Effort, Method, SolveOptions, Solver, table
-from topoopt.kinds.pipeline import solve
+from topoopt.kinds.pipeline import concluded, solve
 from topoopt.kinds.shared_cluster.figures import (
     DrawnRun,
     FormulaTimes,
@@ -69,10 +68,9 @@ from topoopt.kinds.shared_cluster.figures import (
 )
 from topoopt.simulate.cluster.events import PLACERS, ClusterState, Placer, Switching, simulate
 from topoopt.simulate.cluster.work import RunningWork, WorkAlone, WorkShared, shared_links
-from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
+from topoopt.verify.job.bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import check_plan
-from topoopt.verify.shards.bounds import placing_bound
-from topoopt.verify.shards.shards import PlacedJob, shard_violations
+from topoopt.verify.shared_cluster.servers import PlacedJob, placing_bound, shard_violations
 from topoopt.verify.shared_cluster.times import bounds_of_plan, least_alone_ms, shared_bound
 from topoopt.workloads.cluster_draws import draw_jobs, job_table
 

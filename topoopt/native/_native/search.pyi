@@ -96,7 +96,7 @@ def price_links(
     """
 
 class RelayDual:
-    """The dual function of the bound by relay blocks (`topoopt.verify.network.relays`).
+    """The dual function of the bound by relay blocks (`topoopt.verify.network.bounds`).
 
     Sets of links around servers and splits of pairs are handed from one evaluation to the next.
 

@@ -1,4 +1,4 @@
-"""Least times and bytes of the operators of a job, whatever the topology, the routes and the queues do."""
+"""Least times and bytes of the operators of a job hold whatever the topology, the routes and the queues do."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.process import end_if_left
 from topoopt.core.workload import Operator, Split, Workload
-from topoopt.verify.job.parts import Parts, split_problems
-from topoopt.verify.job.traffic import (
+from topoopt.verify.job.plan import (
     BYTES_PER_MS_OF_ONE_GBPS,
+    Parts,
     PlanTransfers,
     Reduction,
     Traffic,
@@ -21,8 +21,60 @@ from topoopt.verify.job.traffic import (
     meetings,
     shard_bytes,
     slices,
+    split_problems,
 )
-from topoopt.verify.laws.windows import latest_by
+
+
+def window_bound(release: Floats, work: Floats, tail: Floats) -> float:
+    """Lower bound on the end of everything.
+
+    Job j needs `work[j]` ms of a resource that does one thing at a time, not before `release[j]`, and at least
+    `tail[j]` ms pass between its end and the end of everything. (Transfers that share a wire are such jobs.)
+
+    Proof: for any set J of jobs the resource is busy for sum(work) ms after min(release), and the job of J that ends
+    last is followed by at least min(tail). So T >= min release(J) + sum work(J) + min tail(J). Evaluated for the sets
+    of all jobs released no earlier than one of them, of all jobs with no shorter tail than one of them, and of one job.
+    """
+    if not len(work):
+        return 0.0
+    best = float((release + work + tail).max())
+    for first, second in ((release, tail), (tail, release)):
+        order = np.argsort(-first, kind="stable")
+        bound = first[order] + np.cumsum(work[order]) + np.minimum.accumulate(second[order])
+        best = max(best, float(bound.max()))
+    return best
+
+
+def windows_by(resource: Ints, resources: int, release: Floats, work: Floats, tail: Floats) -> tuple[float, int]:
+    """Largest `window_bound` over resources 0..resources-1, and the resource that gives it."""
+    order = np.argsort(resource, kind="stable")
+    cut = np.searchsorted(resource[order], np.arange(resources + 1))
+    best, where = 0.0, 0
+    for index in range(resources):
+        chosen = order[cut[index] : cut[index + 1]]
+        bound = window_bound(release[chosen], work[chosen], tail[chosen])
+        if bound > best:
+            best, where = bound, index
+    return best, where
+
+
+def latest_by(owner: Ints, owners: int, level: Floats, work: Floats) -> Floats:
+    """float64[owners]: for each owner the largest level + sum of the work of its items of at least that level.
+
+    With `level` the release of what an owner waits for and `work` its time on the owner's wire, this is the earliest
+    the owner can have everything (`window_bound` without tails); with `level` what follows an item, it is the least
+    time from the owner's end to the end of everything, the same argument read backwards. 0 for an owner of nothing.
+    """
+    latest = np.zeros(owners, dtype=np.float64)
+    if not len(owner):
+        return latest
+    order = np.lexsort((-level, owner))
+    who, total = owner[order], np.cumsum(work[order])
+    first = np.searchsorted(who, who)
+    before = np.where(first > 0, total[first - 1], 0.0)
+    np.maximum.at(latest, who, level[order] + total - before)
+    return latest
+
 
 Times = list[Floats]
 

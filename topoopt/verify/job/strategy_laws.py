@@ -17,7 +17,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.verify.job.least_times import Choices, between_all, binds, least_byte_hops
-from topoopt.verify.job.traffic import BYTES_PER_MS_OF_ONE_GBPS, channels_read, overlap, slices
+from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS, channels_read, overlap, slices
 
 ANCHORS = 48
 """Operators with laws (7) to (10), which have a term per operator: at most about so many, spread over the graph."""

@@ -1,8 +1,9 @@
-"""Laws of schedules of AllReduces: each is executed for its group, and what it puts on the links is counted."""
+"""Schedules and programs of chunks are executed: who has what after every step, and what every link carries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -10,13 +11,604 @@ from itertools import combinations
 
 import numpy as np
 
-from topoopt.core.arrays import Ints
-from topoopt.core.collective import METHODS_OF, CollectiveOp, CollectiveProblem, GroupSchedule
+from topoopt.core.arrays import Bools, Floats, Ints, distinct
+from topoopt.core.collective import (
+    ALL_RANKS,
+    METHODS_OF,
+    REDUCING,
+    ChunkProgram,
+    CollectiveOp,
+    CollectiveProblem,
+    CollectiveSchedule,
+    Defect,
+    GroupSchedule,
+    bytes_per_unit,
+)
 from topoopt.core.plan import Plan
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.verify.collective.execute import LAWS, route_arcs
-from topoopt.verify.laws.findings import ViolationLog, as_int
+from topoopt.verify.checker import ViolationLog, as_int
+
+Law = Callable[[CollectiveProblem, CollectiveSchedule], Iterator[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class StepTraffic:
+    """What the steps put on the links.
+
+    Attributes
+    ----------
+    units : int64[steps, m], units of the vector over each arc in each step.
+    latency_us : float64[steps], of the slowest message of each step, links alone.
+    """
+
+    units: Ints
+    latency_us: Floats
+
+
+# Laws of a schedule: each may rely on those before it.
+
+
+def routes_exist(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
+    """Every route follows links through switches alone, and every send takes one between its ends."""
+    network, sends, routes = problem.network, schedule.sends, schedule.routes
+    for route, arcs in zip(routes, route_arcs(network, routes), strict=True):
+        if len(route) < 2 or (arcs < 0).any() or any(not network.is_switch[node] for node in route[1:-1]):
+            yield f"route {list(route)} does not lead through switches from rank to rank"
+    if len(sends) and not 0 <= sends.route.min() <= sends.route.max() < len(routes):
+        yield "a send over a route that is not listed"
+        return
+    ends = np.array([(route[0], route[-1]) for route in routes], dtype=np.int64).reshape(-1, 2)
+    for send in np.flatnonzero((ends[sends.route, 0] != sends.tail) | (ends[sends.route, 1] != sends.head)):
+        yield f"send {send} goes over a route between other ranks"
+
+
+def blocks_fit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
+    """The blocks are what the collective is about: equal shares of all ranks, or all of the root."""
+    blocks, ranks = schedule.blocks, problem.network.ranks
+    if len(blocks.units) == 0 or (blocks.units < 1).any() or not np.isin(blocks.owner, ranks).all():
+        yield "blocks of no size, or of no rank"
+        return
+    n, total, nodes, root = len(ranks), blocks.total, problem.network.nodes, int(ranks[problem.root])
+    owned = np.zeros(nodes, dtype=np.int64)
+    np.add.at(owned, blocks.owner, blocks.units)
+    if problem.collective in (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALL_TO_ALL):
+        for rank in ranks[owned[ranks] * n != total].tolist():
+            yield f"rank {rank} has {owned[rank]} of {total} units, 1/{n} expected"
+    elif problem.collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE) and owned[root] != total:
+        yield f"blocks of others than the root {root}"
+    if problem.collective is not CollectiveOp.ALL_TO_ALL:
+        if (blocks.target != -1).any():
+            yield "a target outside All-to-All"
+    elif not np.isin(blocks.target, ranks).all():
+        yield "a block for no rank"
+    else:
+        sent = np.zeros((nodes, nodes), dtype=np.int64)
+        np.add.at(sent, (blocks.owner, blocks.target), blocks.units)
+        if (sent[np.ix_(ranks, ranks)] * n * n != total).any():
+            yield "not the same amount from each rank to each"
+
+
+def sends_fit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
+    """Sends are of blocks, between ranks, and add only where something is reduced."""
+    ranks, sends, count = problem.network.ranks, schedule.sends, len(schedule.blocks.units)
+    between = np.isin(sends.tail, ranks).all() and np.isin(sends.head, ranks).all()
+    if len(sends) and not (between and 0 <= sends.block.min() <= sends.block.max() < count and sends.step.min() >= 0):
+        yield "a send of no block, or between no ranks, or before the first step"
+    elif problem.collective not in REDUCING and sends.reduce.any():
+        yield "sums where nothing is reduced"
+    elif problem.collective in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE) and not sends.reduce.all():
+        yield "copies in a reduction"
+
+
+def relays_allowed(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
+    """Where ranks do not relay, each block goes between its owner and another rank alone."""
+    if problem.relaying:
+        return
+    sends = schedule.sends
+    owner = np.where(sends.reduce, sends.head, sends.tail)
+    for send in np.flatnonzero(owner != schedule.blocks.owner[sends.block]):
+        yield f"block {sends.block[send]} is passed on between other ranks"
+
+
+def sums_complete(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
+    """Every rank but the owner passes its part of a block on once, after all that is added to it has come."""
+    if problem.collective not in REDUCING:
+        return
+    network, blocks, sends = problem.network, schedule.blocks, schedule.sends
+    up = np.flatnonzero(sends.reduce)
+    block, tail = sends.block[up], sends.tail[up]
+    shape = (len(blocks.units), network.nodes)
+    sent = np.zeros(shape, dtype=np.int64)
+    np.add.at(sent, (block, tail), 1)
+    expected = np.zeros(shape, dtype=np.int64)
+    expected[:, network.ranks] = 1
+    expected[np.arange(len(blocks.units)), blocks.owner] = 0
+    wrong = np.argwhere(sent != expected)
+    for index, rank in wrong.tolist():
+        yield f"rank {rank} passes its part of block {index} on {sent[index, rank]} times"
+    if len(wrong):
+        return
+    leaves = np.full(shape, np.iinfo(np.int64).max)
+    leaves[block, tail] = sends.step[up]
+    for send in up[leaves[block, sends.head[up]] <= sends.step[up]]:
+        yield f"send {send} of block {sends.block[send]} reaches rank {sends.head[send]} after it passed its part on"
+
+
+def copies_held(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
+    """Every copy leaves a rank that has the block, and the owner only once its sum is complete."""
+    sends, blocks = schedule.sends, schedule.blocks
+    ready = np.zeros(len(blocks.units), dtype=np.int64)
+    up = np.flatnonzero(sends.reduce)
+    np.maximum.at(ready, sends.block[up], sends.step[up] + 1)
+    down = np.flatnonzero(~sends.reduce)
+    order = down[np.argsort(sends.step[down], kind="stable")]
+    has = _held_at_first(problem, schedule)
+    for start, end in _groups(sends.step[order].astype(np.int64)):
+        current = order[start:end]
+        block, tail = sends.block[current], sends.tail[current]
+        early = (blocks.owner[block] == tail) & (ready[block] > sends.step[current])
+        for send in current[~has[block, tail] | early]:
+            yield f"rank {sends.tail[send]} sends block {sends.block[send]} in step {sends.step[send]} and has it not"
+        has[block, sends.head[current]] = True
+
+
+def results_arrive(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
+    """After the last step every rank has what the collective gives it; sums are at their owner by the law of sums."""
+    if problem.collective in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE):
+        return
+    sends, blocks, ranks = schedule.sends, schedule.blocks, problem.network.ranks
+    has = _held_at_first(problem, schedule)
+    copies = ~sends.reduce
+    has[sends.block[copies], sends.head[copies]] = True
+    if problem.collective is CollectiveOp.ALL_TO_ALL:
+        for block in np.flatnonzero(~has[np.arange(len(blocks.units)), blocks.target]):
+            yield f"block {block} does not reach rank {blocks.target[block]}"
+        return
+    for missing, rank in np.argwhere(~has[:, ranks]).tolist():
+        yield f"rank {ranks[rank]} never gets block {missing}"
+
+
+def _held_at_first(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Bools:
+    """bool[b, V], only the owner of each block has it."""
+    count = len(schedule.blocks.units)
+    has = np.zeros((count, problem.network.nodes), dtype=np.bool_)
+    has[np.arange(count), schedule.blocks.owner] = True
+    return has
+
+
+def _groups(sorted_values: Ints) -> list[tuple[int, int]]:
+    """Ranges of equal values."""
+    edges = np.flatnonzero(np.diff(sorted_values)) + 1
+    ends = [0, *edges.tolist(), len(sorted_values)] if len(sorted_values) else [0]
+    return list(itertools.pairwise(ends))
+
+
+LAWS: tuple[tuple[str, Law], ...] = (
+    ("route", routes_exist),
+    ("blocks", blocks_fit),
+    ("sends", sends_fit),
+    ("relaying", relays_allowed),
+    ("sum", sums_complete),
+    ("causality", copies_held),
+    ("result", results_arrive),
+)
+"""Code of the violations, and the law; after a violated law no later one is looked at."""
+
+
+# Traffic and times.
+
+
+def route_arcs(network: RatedNetwork, routes: Sequence[Sequence[int]]) -> list[Ints]:
+    """Return the arcs along every route; -1 where there is no link."""
+    index = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
+    return [np.array([index.get(hop, -1) for hop in itertools.pairwise(route)], dtype=np.int64) for route in routes]
+
+
+def step_traffic(
+    network: RatedNetwork, schedule: CollectiveSchedule, arcs: list[Ints], *, multicast: bool = False
+) -> StepTraffic:
+    """Return loads and latencies of the steps.
+
+    Parameters
+    ----------
+    arcs : of every route.
+    multicast : what a rank sends several others in a step goes over a link of their routes once; switches copy it.
+    """
+    sends, steps = schedule.sends, schedule.steps
+    units = np.zeros((steps, len(network.arcs)), dtype=np.int64)
+    latency = np.zeros(steps)
+    table = np.full((len(arcs), max(map(len, arcs), default=0)), -1, dtype=np.int64)
+    for route, along in enumerate(arcs):
+        table[route, : len(along)] = along
+    slow = np.array([network.latency_us[along].sum() for along in arcs])
+    np.maximum.at(latency, sends.step, slow[sends.route])
+    uses = np.argwhere(table[sends.route] >= 0)
+    send, arc = uses[:, 0], table[sends.route[uses[:, 0]], uses[:, 1]]
+    if multicast:
+        same = np.column_stack((sends.step[send], sends.block[send], sends.tail[send], arc))
+        once = np.unique(same, axis=0, return_index=True)[1]
+        send, arc = send[once], arc[once]
+    np.add.at(units, (sends.step[send], arc), schedule.blocks.units[sends.block[send]])
+    return StepTraffic(units, latency)
+
+
+def us_per_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floats:
+    """float64[m], us of a unit of the blocks on each arc."""
+    moved = bytes_per_unit(problem.collective, problem.vector_bytes, problem.network, schedule.blocks.total)
+    return np.asarray(moved / (problem.network.gbytes_per_s * 1e3), dtype=np.float64)
+
+
+def step_time_us(problem: CollectiveProblem, schedule: CollectiveSchedule, traffic: StepTraffic) -> float:
+    """All steps one after the other: of each the slowest message's latency and the bytes of its fullest link."""
+    fullest = (traffic.units * us_per_unit(problem, schedule)).max(axis=1, initial=0.0)
+    return float((fullest + traffic.latency_us + problem.message_us).sum())
+
+
+def busy_us(problem: CollectiveProblem, schedule: CollectiveSchedule, traffic: StepTraffic) -> float:
+    """Bytes of all steps over the rate, of the link where that is most."""
+    return float((traffic.units.sum(axis=0) * us_per_unit(problem, schedule)).max(initial=0.0))
+
+
+MOST_VISITS = 30_000_000
+"""Actions looked at to find whether accesses are in order."""
+
+MOST_RACES = 8
+
+
+class OrderLimitError(ValueError):
+    """Whether accesses are in order takes too long to find out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """Actions in an order that obeys all dependences.
+
+    Attributes:
+        actions: int64[a]; fewer where some wait for each other.
+        position: int64[a], position of each action in it; -1: never.
+        earlier, first: those before action k are earlier[first[k]:first[k + 1]].
+    """
+
+    actions: Ints
+    position: Ints
+    earlier: Ints
+    first: Ints
+
+
+def ordered(program: ChunkProgram) -> Order:
+    """Actions in order (Kahn), those of lower number first where that is open within a wave."""
+    count = len(program.places)
+    after = program.after
+    by_action = np.argsort(after[:, 0], kind="stable")
+    earlier = after[by_action, 1]
+    first = np.concatenate(([0], np.cumsum(np.bincount(after[:, 0], minlength=count)))).astype(np.int64)
+    by_earlier = np.argsort(after[:, 1], kind="stable")
+    later = after[by_earlier, 0].tolist()
+    begin = np.concatenate(([0], np.cumsum(np.bincount(after[:, 1], minlength=count)))).tolist()
+    waiting = np.diff(first).tolist()
+    order = [action for action, left in enumerate(waiting) if left == 0]
+    for action in order:
+        for follower in later[begin[action] : begin[action + 1]]:
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                order.append(follower)
+    actions = np.array(order, dtype=np.int64)
+    position = np.full(count, -1, dtype=np.int64)
+    position[actions] = np.arange(len(actions))
+    return Order(actions, position, earlier, first)
+
+
+def deadlock(program: ChunkProgram, order: Order) -> list[Defect]:
+    """Actions that wait for each other in a circle."""
+    stuck = np.flatnonzero(order.position < 0)
+    if len(stuck) == 0:
+        return []
+    seen: dict[int, int] = {}
+    action = int(stuck[0])
+    while action not in seen:
+        seen[action] = len(seen)
+        before = order.earlier[order.first[action] : order.first[action + 1]]
+        action = int(before[order.position[before] < 0][0])
+    circle = [member for member, number in seen.items() if number >= seen[action]]
+    shown = "; ".join(program.place(member) for member in circle[:6]) + ("; ..." if len(circle) > 6 else "")
+    return [Defect("deadlock", f"{len(stuck)} actions never run; these wait for each other: {shown}")]
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """What the order leaves open.
+
+    Attributes:
+        races: pairs of accesses to a cell that are in no order, at least one of them a write.
+        through_others: pairs that are in order only because of messages from other ranks.
+    """
+
+    races: tuple[Defect, ...]
+    through_others: int
+
+
+def accesses(program: ChunkProgram, order: Order) -> Accesses:
+    """Whether all reads and writes of every cell are in order.
+
+    Raises:
+        OrderLimitError: after 30 million actions looked at.
+    """
+    pairs, cells = _pairs(program, order)
+    if len(pairs) == 0:
+        return Accesses((), 0)
+    walk = _Walk(program, order)
+    races: list[Defect] = []
+    missed = others = 0
+    for (early, late), cell in zip(pairs.tolist(), cells.tolist(), strict=True):
+        if walk.reaches(early, late, local=True):
+            continue
+        if walk.reaches(early, late, local=False):
+            others += 1
+            continue
+        missed += 1
+        if missed <= MOST_RACES:
+            text = f"{program.cell(cell)} is used by two that nothing puts in order: "
+            races.append(Defect("race", text + f"{program.place(early)}; {program.place(late)}"))
+        elif missed > 1000:
+            break
+    if missed > MOST_RACES:
+        races.append(Defect("race", f"{missed - MOST_RACES} more of the kind"))
+    return Accesses(tuple(races), others)
+
+
+def _pairs(program: ChunkProgram, order: Order) -> tuple[Ints, Ints]:
+    """Pairs of actions that must be in order, int64[p, 2], and the cell of each; those that plainly are left out."""
+    moves = program.moves
+    count = max(len(program.places), 1)
+    reads, writes = (np.column_stack(np.divmod(distinct(moves[:, end] * count + moves[:, 0]), count)) for end in (2, 1))
+    cell = np.concatenate((reads[:, 0], writes[:, 0]))
+    if len(cell) == 0:
+        return np.zeros((0, 2), dtype=np.int64), cell
+    action = np.concatenate((reads[:, 1], writes[:, 1]))
+    write = np.repeat([False, True], [len(reads), len(writes)])
+    row = np.lexsort((write, order.position[action], cell))
+    cell, action, write = cell[row], action[row], write[row]
+    index = np.arange(len(cell))
+    opening = np.concatenate(([True], cell[1:] != cell[:-1]))
+    start = np.maximum.accumulate(np.where(opening, index, 0))
+    last = np.maximum.accumulate(np.where(write, index, -1))
+    before = np.concatenate(([-1], last[:-1]))  # the write before each access
+    before = np.where(before >= start, before, -1)
+    read_since = np.concatenate(([False], ~write[:-1])) & ~opening
+    coming = np.minimum.accumulate(np.where(write, index, len(cell))[::-1])[::-1]
+    same = (coming < len(cell)) & (start[np.minimum(coming, len(cell) - 1)] == start)
+    following = np.where(same & ~write, coming, -1)  # the write after each read
+    after_write = index[(before >= 0) & (~write | ~read_since)]
+    before_write = index[following >= 0]
+    early = np.concatenate((before[after_write], before_write))
+    late = np.concatenate((after_write, following[before_write]))
+    pairs = np.column_stack((action[early], action[late]))
+    where = cell[late]
+    key, kept = np.unique(pairs[:, 1] * count + pairs[:, 0], return_index=True)
+    pairs, where = pairs[kept], where[kept]
+    direct = _among(key, program.after[:, 0] * count + program.after[:, 1])
+    chain = program.chain
+    same_chain = (chain[pairs[:, 0]] == chain[pairs[:, 1]]) & (pairs[:, 0] < pairs[:, 1])
+    open_ = ~direct & ~same_chain & (pairs[:, 0] != pairs[:, 1])
+    return pairs[open_], where[open_]
+
+
+def _among(wanted: Ints, given: Ints) -> Bools:
+    """bool[w], which of the wanted values are given."""
+    ordered = np.sort(given)
+    index = np.searchsorted(ordered, wanted)
+    among: Bools = np.zeros(len(wanted), dtype=np.bool_)
+    inside = index < len(ordered)
+    among[inside] = ordered[index[inside]] == wanted[inside]
+    return among
+
+
+class _Walk:
+    """Backward search along dependences, no farther than need be."""
+
+    def __init__(self, program: ChunkProgram, order: Order) -> None:
+        self.position = order.position.tolist()
+        self.earlier = order.earlier.tolist()
+        self.first = order.first.tolist()
+        self.chain = program.chain.tolist()
+        self.home = program.home.tolist()
+        self.visits = 0
+
+    def reaches(self, early: int, late: int, *, local: bool) -> bool:
+        """Whether `late` always comes after `early`; `local`: by dependences inside one rank alone."""
+        least, chain, home = self.position[early], self.chain[early], self.home[early]
+        if local and self.home[late] != home:
+            return False
+        stack, seen = [late], {late}
+        while stack:
+            action = stack.pop()
+            self.visits += 1
+            if self.visits > MOST_VISITS:
+                raise OrderLimitError(f"more than {MOST_VISITS} actions looked at")
+            for other in self.earlier[self.first[action] : self.first[action + 1]]:
+                if other == early or (self.chain[other] == chain and other > early):
+                    return True
+                if self.position[other] > least and other not in seen and not (local and self.home[other] != home):
+                    seen.add(other)
+                    stack.append(other)
+        return False
+
+
+MOST_SHOWN = 5
+NOTHING = 0
+HALTING = frozenset({"deadlock", "message", "range"})
+"""Laws without which a program cannot be executed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Execution:
+    """What came of it.
+
+    Attributes:
+        defects: laws that are broken, in the order in which they are looked at.
+        order: of the actions.
+        through_others: accesses of a rank that only messages of other ranks keep in order.
+    """
+
+    defects: tuple[Defect, ...]
+    order: Order
+    through_others: int
+
+
+def execute(program: ChunkProgram) -> Execution:
+    """Run a program once; its order is partial, and what it leaves open is a race.
+
+    Raises:
+        OrderLimitError: too much to look at.
+    """
+    order = ordered(program)
+    defects = [*program.defects, *deadlock(program, order)]
+    if any(defect.law in HALTING for defect in defects):
+        return Execution(tuple(defects), order, 0)
+    if not program.exact:
+        return Execution((*defects, *_knowledge(program, order)), order, 0)
+    wrong = _run(program, order)
+    open_accesses = accesses(program, order)
+    return Execution((*defects, *open_accesses.races, *wrong), order, open_accesses.through_others)
+
+
+class _Values:
+    """Values by number; 0 is nothing, a negative number stands for what went wrong."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[int, int]] = [(-1, 0)]
+        self.number: dict[tuple[int, int], int] = {}
+        self.sums: dict[tuple[int, int], int] = {}
+        self.wrong: list[str] = [""]
+
+    def of(self, label: int, ranks: int) -> int:
+        """Number of a label with a set of ranks as bits."""
+        number = self.number.setdefault((label, ranks), len(self.values))
+        if number == len(self.values):
+            self.values.append((label, ranks))
+        return number
+
+    def bad(self, why: str) -> int:
+        """A value that is wrong for a reason."""
+        self.wrong.append(why)
+        return 1 - len(self.wrong)
+
+    def joined(self, value: int, added: int, where: Callable[[], str]) -> int:
+        """Sum of two values."""
+        if value < 0 or added < 0:
+            return value if value < 0 else added
+        number = self.sums.get((value, added))
+        if number is None:
+            (label, ranks), (second, more) = self.values[value], self.values[added]
+            if NOTHING in (value, added):
+                return self.bad(f"nothing is there to be added at {where()}")
+            if label != second:
+                return self.bad(f"different parts of the vector are added at {where()}")
+            if ranks & more:
+                twice = _lowest(ranks & more)
+                return self.bad(f"what rank {twice} has is counted twice at {where()}")
+            number = self.sums[value, added] = self.of(label, ranks | more)
+        return number
+
+
+def _lowest(ranks: int) -> int:
+    return (ranks & -ranks).bit_length() - 1
+
+
+def _run(program: ChunkProgram, order: Order) -> list[Defect]:
+    values = _Values()
+    held = [NOTHING] * program.cells
+    for cell, label, rank in program.start.tolist():
+        held[cell] = values.of(label, 1 << rank)
+    begin = np.searchsorted(program.moves[:, 0], np.arange(len(program.places) + 1)).tolist()
+    to, source = program.moves[:, 1].tolist(), program.moves[:, 2].tolist()
+    empty: list[tuple[int, int]] = []
+    for action in order.actions.tolist():
+        low, high = begin[action], begin[action + 1]
+        if high == low + 1 and held[source[low]] != NOTHING:
+            held[to[low]] = held[source[low]]
+            continue
+        fresh: dict[int, int] = {}
+        for row in range(low, high):
+            value, cell = held[source[row]], to[row]
+            if value == NOTHING:
+                empty.append((action, source[row]))
+                value = values.bad(f"{program.place(action)} takes what is not there")
+            fresh[cell] = (
+                value if cell not in fresh else values.joined(fresh[cell], value, lambda at=action: program.place(at))  # type: ignore[misc]
+            )
+        for cell, value in fresh.items():
+            held[cell] = value
+    taken = _several(
+        "causality",
+        (f"{program.place(action)} takes {program.cell(cell)}, where nothing is yet" for action, cell in empty),
+    )
+    return [*taken, *_several("result", _wrong_results(program, values, held))]
+
+
+def _wrong_results(program: ChunkProgram, values: _Values, held: list[int]) -> Iterable[str]:
+    """What is not there at the end, or wrong."""
+    everyone = (1 << len(program.ranks)) - 1
+    right: dict[tuple[int, int], int | None] = {}
+    for cell, label, rank in program.expected.tolist():
+        value = held[cell]
+        if (label, rank) not in right:
+            right[label, rank] = values.number.get((label, everyone if rank == ALL_RANKS else 1 << rank))
+        if value == right[label, rank]:
+            continue
+        if value < 0:
+            yield f"{program.cell(cell)} ends wrong: {values.wrong[-value]}"
+            continue
+        own, ranks = values.values[value]
+        wanted = everyone if rank == ALL_RANKS else 1 << rank
+        if value == NOTHING:
+            yield f"{program.cell(cell)} is never filled"
+        elif own != label:
+            yield f"{program.cell(cell)} ends with part {own} of the vector, not {label}"
+        elif ranks != wanted:
+            missing, more = wanted & ~ranks, ranks & ~wanted
+            if missing:
+                yield f"{program.cell(cell)} ends without what rank {program.ranks[_lowest(missing)]} has"
+            else:
+                yield f"{program.cell(cell)} ends with what rank {program.ranks[_lowest(more)]} has besides"
+
+
+def _several(law: str, messages: Iterable[str]) -> list[Defect]:
+    """The first few, and how many more there are."""
+    every = list(messages)
+    hidden = len(every) - MOST_SHOWN
+    return [
+        *(Defect(law, text) for text in every[:MOST_SHOWN]),
+        *([Defect(law, f"{hidden} more of the kind")] if hidden > 0 else []),
+    ]
+
+
+def _knowledge(program: ChunkProgram, order: Order) -> list[Defect]:
+    """Where a file does not say which bytes are sent: every rank must at least come after something of every other."""
+    knowledge = [0] * len(program.places)
+    home = program.home.tolist()
+    first, earlier = order.first.tolist(), order.earlier.tolist()
+    at_end = [1 << rank for rank in range(len(program.ranks))]
+    for action in order.actions.tolist():
+        mask = 1 << home[action]
+        for other in earlier[first[action] : first[action + 1]]:
+            mask |= knowledge[other]
+        knowledge[action] = mask
+        at_end[home[action]] |= mask
+    wanted: dict[int, int] = {}
+    buffers = {cell: other.rank for other in program.buffers for cell in (other.first,)}
+    for cell, _, rank in program.expected.tolist():
+        everyone = (1 << len(program.ranks)) - 1
+        own = buffers[cell]
+        wanted[own] = wanted.get(own, 0) | (everyone if rank == ALL_RANKS else 1 << rank)
+    lost = [
+        f"rank {program.ranks[rank]} can know nothing of rank {program.ranks[_lowest(mask & ~at_end[rank])]}"
+        for rank, mask in sorted(wanted.items())
+        if mask & ~at_end[rank]
+    ]
+    return _several("result", lost)
+
 
 MOST_LOADS = 100_000_000
 """Loads of links in the steps of a schedule that are looked at."""

@@ -19,7 +19,7 @@ from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.core.proofs import Tolerance, beats
 from topoopt.core.result import Decides
-from topoopt.verify.laws.findings import FULL, ViolationLog, differs
+from topoopt.verify.checker import FULL, ViolationLog, differs
 from topoopt.verify.llm_training.costs import (
     Rates,
     StageRows,

@@ -30,8 +30,16 @@ from topoopt.core.llm_training_plan import shapes_of as shapes_of_certificates
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy
 from topoopt.core.proofs import Argument, Status, StopReason, Tolerance, beats, meets
 from topoopt.core.result import Certificate, Decides, Result
-from topoopt.verify.laws.bounds import check_claim, check_stated
-from topoopt.verify.laws.findings import FULL, CheckDepth, CheckFindings, ViolationLog, check_identity, differs
+from topoopt.verify.checker import (
+    FULL,
+    CheckDepth,
+    CheckFindings,
+    ViolationLog,
+    check_claim,
+    check_identity,
+    check_stated,
+    differs,
+)
 from topoopt.verify.llm_training.bounds import (
     BeyondWorkError,
     SpaceSearch,

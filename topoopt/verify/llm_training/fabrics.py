@@ -18,9 +18,8 @@ from topoopt.core.llm_training_plan import REGIONAL, RING_FAMILIES, FabricPlan, 
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.verify.job.fabrics.asked import RACK, AskedFabric
-from topoopt.verify.job.fabrics.families import dark_fault, fault_of, links_of, unlawful
-from topoopt.verify.laws.findings import ViolationLog, differs
+from topoopt.verify.checker import ViolationLog, differs
+from topoopt.verify.laws.networks import RACK, AskedFabric, dark_fault, fault_of, links_of, unlawful
 
 RAIL_TREE, RAIL_ONLY, DIRECT, CUBES, EXPANDER = "rail-fat-tree", "rail-only", "direct-connect", "torus-3d", "expander"
 

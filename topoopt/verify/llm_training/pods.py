@@ -21,17 +21,8 @@ from topoopt.core.llm_training_plan import FabricPlan, PodCandidate, PodClaims, 
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Decides
-from topoopt.verify.dag_topology.boxes import (
-    SLACK_ROUNDING,
-    BeyondDepthError,
-    Box,
-    Boxes,
-    Means,
-    TreeWalk,
-    follow,
-    padding,
-)
-from topoopt.verify.laws.findings import CheckFindings, ViolationLog, as_int, differs
+from topoopt.verify.checker import CheckFindings, ViolationLog, as_int, differs
+from topoopt.verify.dag_topology import SLACK_ROUNDING, BeyondDepthError, Box, Boxes, Means, TreeWalk, follow, padding
 from topoopt.verify.llm_training.bounds import (
     BeyondWorkError,
     WorkBudget,

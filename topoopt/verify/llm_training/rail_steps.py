@@ -28,7 +28,7 @@ from topoopt.core.switching import (
     SwitchMode,
     SwitchSettings,
 )
-from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs
+from topoopt.verify.checker import CheckFindings, ViolationLog, differs
 from topoopt.verify.llm_training.bounds import within_work
 from topoopt.verify.llm_training.fabrics import rank_positions
 from topoopt.verify.llm_training.iteration import Orders

@@ -15,7 +15,7 @@ from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.proofs import Tolerance, beats
 from topoopt.core.switching import Boundary, PortSplit, PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
-from topoopt.verify.laws.findings import ViolationLog
+from topoopt.verify.checker import ViolationLog
 from topoopt.verify.llm_training.bounds import BeyondWorkError, WorkBudget
 from topoopt.verify.llm_training.costs import (
     DimensionRates,

@@ -39,14 +39,18 @@ from topoopt.core.network import (
 from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate, Result
 from topoopt.core.topology import Topology
-from topoopt.verify.checker import Checker, Derivation
-from topoopt.verify.laws.certificates import certified_theta_bound
-from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog
-from topoopt.verify.laws.flows import check_flow, check_hops
-from topoopt.verify.laws.hops import hop_counts
-from topoopt.verify.laws.topology import check_topology
-from topoopt.verify.network.bounds import SEARCHED, evaluate_layered, failed_link_bounds, formulas, two_layer_from
-from topoopt.verify.network.relays import evaluate_cases, evaluate_relay
+from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, ViolationLog
+from topoopt.verify.laws.networks import check_topology, hop_counts
+from topoopt.verify.laws.routing import certified_theta_bound, check_flow, check_hops
+from topoopt.verify.network.bounds import (
+    SEARCHED,
+    evaluate_cases,
+    evaluate_layered,
+    evaluate_relay,
+    failed_link_bounds,
+    formulas,
+    two_layer_from,
+)
 from topoopt.verify.network.trees import blocks_bound, enumeration_bound, tree_bound
 
 RELATIVE = Tolerance.ROUNDING.relative

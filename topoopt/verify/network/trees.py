@@ -22,8 +22,8 @@ from topoopt.core.network import (
 )
 from topoopt.core.process import end_if_left
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.certificates import certified_theta_bound
 from topoopt.verify.laws.link_tree import LeafCases, LinkRules, distances, parts_of, proven_by_leaves
+from topoopt.verify.laws.routing import certified_theta_bound
 
 
 def tree_bound(problem: TopologyProblem, proof: LinkTree, claimed: float) -> float:

@@ -30,8 +30,7 @@ from topoopt.core.placement import (
 )
 from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate, Result
-from topoopt.verify.checker import Checker, Derivation
-from topoopt.verify.laws.findings import CheckDepth, CheckFindings, float_array, int_array
+from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, float_array, int_array
 from topoopt.verify.placement.bounds import latency_bounds, network_shares, order_edges, transfer_ms, work_bound
 from topoopt.verify.placement.exhaustive import searches
 

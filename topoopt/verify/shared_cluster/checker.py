@@ -36,8 +36,10 @@ from topoopt.core.shared_cluster import (
     too_short,
 )
 from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan, strategy_of
-from topoopt.verify.checker import Checker, Derivation
-from topoopt.verify.job.events import (
+from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, ViolationLog
+from topoopt.verify.job.bounds import compute_bounds, instance_bounds
+from topoopt.verify.job.plan import Inspection, Parts, check_strategy, inspect_plan, recompute_traffic
+from topoopt.verify.job.simulation import (
     TRANSFER,
     EventBudget,
     IterationTasks,
@@ -45,26 +47,30 @@ from topoopt.verify.job.events import (
     events_of,
     flows_of,
     plan_network,
+    simulate_rounds,
     task_count,
     tasks_of,
 )
-from topoopt.verify.job.fabrics.asked import asked_fabric
-from topoopt.verify.job.fabrics.parts_list import equal_cost_gbps
-from topoopt.verify.job.instance_bounds import compute_bounds, instance_bounds
-from topoopt.verify.job.parts import Parts, check_strategy
-from topoopt.verify.job.plan import Inspection, inspect_plan
-from topoopt.verify.job.simulation import simulate_rounds
-from topoopt.verify.job.traffic import recompute_traffic
-from topoopt.verify.laws.findings import CheckDepth, CheckFindings, ViolationLog
+from topoopt.verify.laws.networks import asked_fabric, equal_cost_gbps
 from topoopt.verify.laws.schedules import check_choice
-from topoopt.verify.shared_cluster import schedule as schedules
-from topoopt.verify.shared_cluster.flows import crossings_of, first_iterations, joined_tasks
-from topoopt.verify.shared_cluster.schedule import CheckedRun, arrived, complete_stays, scheduled_by, table_errors
-from topoopt.verify.shared_cluster.switched import fat_tree, ideal_switch, nic_gbps
+from topoopt.verify.shared_cluster import servers as schedules
+from topoopt.verify.shared_cluster.servers import (
+    CheckedRun,
+    arrived,
+    complete_stays,
+    fat_tree,
+    ideal_switch,
+    nic_gbps,
+    scheduled_by,
+    table_errors,
+)
 from topoopt.verify.shared_cluster.times import (
     alone_ms,
     bounds_of_plan,
     contention,
+    crossings_of,
+    first_iterations,
+    joined_tasks,
     least_alone_ms,
     shared_bound,
     times_together,

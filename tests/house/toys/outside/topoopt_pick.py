@@ -22,8 +22,8 @@ from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings
 from topoopt.files.results import ResultFormat
 from topoopt.formats.exporter import Export, Exporter, ExportOptions
-from topoopt.kinds.assembly import assembled
 from topoopt.kinds.kind import Effort, Kind, KindFiles, Method, Solver, pages_of, table
+from topoopt.kinds.pipeline import assembled
 from topoopt.page.blocks import Column, Fact, Page, Section, Table
 from topoopt.verify.checker import Checker
 

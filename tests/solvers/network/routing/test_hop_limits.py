@@ -19,8 +19,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.proofs import StopReason
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.certificates import certified_theta_bound
-from topoopt.verify.laws.flows import check_flow, check_hops
+from topoopt.verify.laws.routing import certified_theta_bound, check_flow, check_hops
 
 Matrix = NDArray[np.float64]
 

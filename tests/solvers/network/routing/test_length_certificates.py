@@ -15,12 +15,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.certificates import (
-    all_pairs,
-    certified_theta_bound,
-    exact_theta_bound,
-)
-from topoopt.verify.laws.flows import check_flow
+from topoopt.verify.laws.routing import all_pairs, certified_theta_bound, check_flow, exact_theta_bound
 
 
 def ring(n: int, links: int = 1) -> Topology:

@@ -22,8 +22,7 @@ from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InputError
 from topoopt.core.proofs import Status
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.certificates import certified_theta_bound
-from topoopt.verify.laws.flows import check_flow
+from topoopt.verify.laws.routing import certified_theta_bound, check_flow
 
 DIAMOND = [(0, 1), (1, 3), (0, 2), (2, 3), (3, 4), (4, 0)]
 """Arcs sorted: 01, 02, 13, 23, 34, 40."""

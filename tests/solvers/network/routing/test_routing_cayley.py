@@ -15,8 +15,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.graphs import SemidirectGroup
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.certificates import certified_theta_bound
-from topoopt.verify.laws.flows import check_flow
+from topoopt.verify.laws.routing import certified_theta_bound, check_flow
 
 GROUP = SemidirectGroup(8, 4, 3)
 

@@ -17,8 +17,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.graphs import RingBox
 from topoopt.core.network import SourceFlow
-from topoopt.verify.laws.certificates import certified_theta_bound
-from topoopt.verify.laws.flows import check_flow
+from topoopt.verify.laws.routing import certified_theta_bound, check_flow
 
 
 def all_to_all(n: int) -> np.ndarray:

@@ -17,8 +17,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.certificates import certified_theta_bound, exact_theta_bound
-from topoopt.verify.laws.flows import check_flow
+from topoopt.verify.laws.routing import certified_theta_bound, check_flow, exact_theta_bound
 
 EXACT = ("simplex", "ipx", "softmin")
 

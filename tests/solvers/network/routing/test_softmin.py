@@ -21,8 +21,7 @@ from tests.solvers.network.routing.test_routing_methods import both_ways, direct
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
 from topoopt.native import routing
-from topoopt.verify.laws.certificates import certified_theta_bound
-from topoopt.verify.laws.flows import check_flow
+from topoopt.verify.laws.routing import certified_theta_bound, check_flow
 
 softmin = importlib.import_module("solvers.network.routing.softmin")
 """The module; the package has its function under this name."""

@@ -1,4 +1,4 @@
-"""The checker of collectives: the schedule is executed, and what limits any schedule is derived again in rationals."""
+"""The checker of collectives executes the schedule, and derives again in rationals what limits any schedule."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from topoopt.core.process import end_if_left
 from topoopt.core.proofs import Argument, Tolerance, beats
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.result import Certificate
-from topoopt.verify.checker import Checker, Derivation
-from topoopt.verify.collective.execute import LAWS, Law, busy_us, route_arcs, step_time_us, step_traffic
-from topoopt.verify.laws.findings import CheckFindings, ViolationLog, differs, float_array, int_array
+from topoopt.verify.checker import Checker, CheckFindings, Derivation, ViolationLog, differs, float_array, int_array
+from topoopt.verify.laws.schedules import LAWS, Law, busy_us, route_arcs, step_time_us, step_traffic
 
 Number = int | float
 Limits = Sequence[Certificate]

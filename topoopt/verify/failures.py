@@ -1,15 +1,16 @@
-"""Laws of repairs after a failure: nothing runs over what is dead, every byte still arrives, distances are right.
-
-What is dead is worked out here from the plain fields of topology and failure.
+"""Constraints of repairs after a failure: nothing runs over what is dead, every byte still arrives, distances are
+right.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
@@ -17,12 +18,9 @@ from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.proofs import Tolerance
 from topoopt.core.routing import Demand, GroupRings, PathTable
 from topoopt.core.topology import Topology
-from topoopt.verify.job.rings import check_rings
-from topoopt.verify.job.routes import check_routes
-from topoopt.verify.laws.certificates import certified_theta_bound
-from topoopt.verify.laws.findings import Violation, ViolationLog, differs
-from topoopt.verify.laws.flows import check_flow
-from topoopt.verify.laws.hops import diameter_and_mean, hop_counts
+from topoopt.verify.checker import Violation, ViolationLog, differs
+from topoopt.verify.laws.networks import diameter_and_mean, hop_counts
+from topoopt.verify.laws.routing import certified_theta_bound, check_flow, check_rings, check_routes
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in figures."""
@@ -209,3 +207,87 @@ def check_rewiring(topology: Topology, rewiring: Rewiring, after: Topology) -> t
 
     findings.guard("rewiring-shape", "the re-wiring", look)
     return findings.violations()
+
+
+Path = tuple[int, ...]
+
+
+def check_training_repair(
+    topology: Topology,
+    outcome: FailureOutcome,
+    routes: Mapping[tuple[int, int], Sequence[tuple[Path, float]]],
+    rings: Iterable[tuple[Path, Path]],
+    *,
+    spine: bool = False,
+) -> tuple[Violation, ...]:
+    """All laws broken by what runs after a failure.
+
+    Args:
+        routes: of all pairs that send, with the share of each.
+        rings: of every ring its order before and after.
+        spine: all packet switches that work are joined to each other.
+    """
+    findings, failure = ViolationLog(), outcome.failure
+    check_distances(findings, topology, outcome)
+    links = surviving_links(topology, failure)  # a failed server keeps its links for what it sends and receives itself
+    hosts = topology.servers - topology.packet_switches
+    working = set(range(hosts, topology.servers)) - {hosts + plane for plane in failure.planes}
+    for (source, target), ways in routes.items():
+        if abs(sum(share for _, share in ways) - 1.0) > 1e-6:
+            findings.add("failure-routes", f"{failure.label}: shares from {source} to {target} do not sum to 1")
+        for path, _ in ways:
+            if (path[0], path[-1]) != (source, target):
+                findings.add("failure-routes", f"{failure.label}: {path} does not lead from {source} to {target}")
+            if any(links[step] == 0 and not (spine and working.issuperset(step)) for step in pairwise(path)):
+                findings.add("failure-routes", f"{failure.label}: {path} uses a dead link")
+            if set(path[1:-1]) & set(failure.servers):
+                findings.add("failure-routes", f"{failure.label}: {path} passes through a failed server")
+    for before, now in rings:
+        if sorted(before) != sorted(now):
+            findings.add("failure-rings", f"{failure.label}: ring {now} is not of the servers {sorted(before)}")
+        missing = [step for step in pairwise((*now, now[0])) if step not in routes]
+        if missing:
+            findings.add("failure-rings", f"{failure.label}: nothing leads from {missing[0][0]} to {missing[0][1]}")
+    return findings.violations()
+
+
+def copies_up(down: Bools, copies: int, servers_each: int, *, circuits: bool) -> list[int]:
+    """Of each day.
+
+    Args:
+        down: bool[days, servers]; those of the copies come first, spare ones last.
+        copies: of the plan.
+        servers_each: of a copy.
+        circuits: any servers make a copy; else each copy needs its own.
+    """
+    found = []
+    for day in down.tolist():
+        if circuits:
+            up = sum(not one for one in day)
+            found.append(min(copies, up // servers_each))
+            continue
+        whole = 0
+        for copy in range(copies):
+            whole += not any(day[copy * servers_each : (copy + 1) * servers_each])
+        found.append(whole)
+    return found
+
+
+def servers_exchanged(down: Bools, up: list[int], servers_each: int) -> int:
+    """Servers that copies get in place of others, the first day left out; those in use stay while they are up.
+
+    Args:
+        down: bool[days, servers].
+        up: copies, by day.
+        servers_each: of a copy.
+    """
+    total = 0
+    used: set[int] = set()
+    for day, (row, copies) in enumerate(zip(down.tolist(), up, strict=True)):
+        working = [server for server, one in enumerate(row) if not one]
+        kept = [server for server in working if server in used][: copies * servers_each]
+        others = [server for server in working if server not in used]
+        added = others[: copies * servers_each - len(kept)]
+        total += len(added) if day else 0
+        used = {*kept, *added}
+    return total

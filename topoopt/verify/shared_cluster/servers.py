@@ -1,23 +1,27 @@
-"""Who held which servers when: nobody twice, whole shards, in order, all the work done, and nobody waits who fits.
-
-First come, first served, and backfilling without a reservation, leave nothing open: at each moment the jobs that fit
-start in order of arrival, and placements by group or by lowest number say on which servers. Where a reservation, moves
-or a search of shards decide, only the first waiting job is looked at, or nothing; the check says so.
+"""Servers of a shared cluster: who holds which when, their shards under optical switches, and the fabrics that join
+them.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, pairwise
+from math import ceil
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Ints
+from topoopt.core.arrays import Bools, Draws, Int32s, Ints
+from topoopt.core.cluster import Cluster, OpticalLayer, Shard, ShardShape
+from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import Tolerance
 from topoopt.core.shared_cluster import ACROSS_GROUPS, PARTITIONED, Fabric, JobTable, QueueOrder, SharedCluster
 from topoopt.core.shared_plan import FabricRun, FabricSchedule, Stays
-from topoopt.verify.laws.findings import ViolationLog, float_array, int_array
+from topoopt.verify.checker import Violation, ViolationLog, as_float, as_int, float_array, int_array
+from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS
+from topoopt.verify.job.simulation import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork
+from topoopt.verify.laws.networks import HASHED, RACK, SPREAD, AskedFabric, equal_cost_gbps
 
 SECONDS = Tolerance.EVENTS.relative
 """Difference of two times that is rounding, relative to the time simulated beyond a second."""
@@ -352,3 +356,306 @@ def _servers(fabric: Fabric, free: Bools, group: Ints, count: int) -> Ints | Non
         (remaining[k] if fabric.placement == "best-fit" else 0, k) for k in np.flatnonzero(remaining >= count).tolist()
     ]
     return np.flatnonzero(free & (group == min(fitting)[1]))[:count] if fitting else None
+
+
+Fibre = tuple[int, int]
+"""Plane and server of an interface."""
+
+
+@dataclass(frozen=True)
+class PlacedJob:
+    """A job with the shape it asked for and the shard it was given."""
+
+    name: str
+    shape: ShardShape
+    shard: Shard
+
+
+@dataclass
+class _Switches:
+    """What is patched and set so far: owner of each server, user of each transmit and receive fibre."""
+
+    table: list[list[int]]
+    owner: dict[int, str] = field(default_factory=dict)
+    sends: dict[Fibre, tuple[str, int]] = field(default_factory=dict)
+    receives: dict[Fibre, tuple[str, int]] = field(default_factory=dict)
+
+
+def layer_violations(layer: OpticalLayer) -> tuple[Violation, ...]:
+    """Switches with more interfaces than ports, and tables that are none."""
+    findings = ViolationLog()
+    table = int_array(layer.switch_of, 2)
+    ports = as_int(layer.switch_ports)
+    if table is None or not table.size:
+        findings.add("layer", "the table of switches has no rows of whole numbers")
+    elif table.min() < 0:
+        findings.add("layer", "a switch has a number below 0")
+    else:
+        patched = Counter((plane, switch) for plane, row in enumerate(table.tolist()) for switch in row)
+        for (plane, switch), count in sorted(patched.items()):
+            if ports is None or count > ports:
+                findings.add(
+                    "ports", f"switch {switch} of plane {plane}: {count} interfaces, {layer.switch_ports} ports"
+                )
+    if not 0.0 <= as_float(layer.switching_time_s) < float("inf"):
+        findings.add("layer", f"switching time of {layer.switching_time_s} s")
+    return findings.violations()
+
+
+def shard_violations(layer: OpticalLayer, jobs: Iterable[PlacedJob]) -> tuple[Violation, ...]:
+    """All laws that shards standing at one time break; empty when the switches can set all circuits at once.
+
+    The laws: a server belongs to one job; every rank has a server; interfaces of a job have distinct planes; a circuit
+    stays within one switch; an interface sends to one and receives from one at most; on switches that join ports in
+    pairs, both directions are the same circuit; no switch has more interfaces than ports.
+    """
+    findings = ViolationLog()
+    for violation in layer_violations(layer):
+        findings.add(violation.code, violation.message)
+    if not findings.clean:
+        return findings.violations()
+    switches = _Switches(layer.switch_of.tolist())
+    for job in jobs:
+        findings.guard("job", f"job {job.name}", lambda job=job: _lay(findings, switches, job))  # type: ignore[misc]
+    if layer.paired:
+        for (plane, server), (name, there) in sorted(switches.sends.items()):
+            back = switches.sends.get((plane, there))
+            if back is None or back[1] != server:
+                findings.add("pair", f"job {name}: plane {plane}, circuit {server} to {there} has no way back")
+    return findings.violations()
+
+
+def _lay(findings: ViolationLog, switches: _Switches, job: PlacedJob) -> None:
+    """Check a job by itself and set its circuits beside those of earlier jobs."""
+    arcs = int_array(job.shape.arcs, 2)
+    if arcs is None or not arcs.shape[1]:
+        findings.add("shape", f"job {job.name}: the arcs are no table of whole numbers with a rank at least")
+        return
+    planes, n = len(switches.table), len(switches.table[0])
+    servers, chosen = [as_int(s) for s in job.shard.servers], [as_int(p) for p in job.shard.planes]
+    if len(servers) != arcs.shape[1]:
+        findings.add("ranks", f"job {job.name}: {len(servers)} servers for {arcs.shape[1]} ranks")
+    if len(chosen) != arcs.shape[0]:
+        findings.add("planes", f"job {job.name}: {len(chosen)} planes for {arcs.shape[0]} interfaces")
+    wrong_servers = [s for s in servers if s is None or not 0 <= s < n]
+    wrong_planes = [p for p in chosen if p is None or not 0 <= p < planes]
+    for server in wrong_servers:
+        findings.add("servers", f"job {job.name}: there is no server {server}")
+    for plane in wrong_planes:
+        findings.add("planes", f"job {job.name}: there is no plane {plane}")
+    for plane, count in Counter(chosen).items():
+        if count > 1:
+            findings.add("planes", f"job {job.name}: plane {plane} is given to {count} interfaces")
+    for server in servers:
+        if server is None:
+            continue
+        if server in switches.owner:
+            findings.add("servers", f"server {server} belongs to job {switches.owner[server]} and to job {job.name}")
+        switches.owner.setdefault(server, job.name)
+    if len(servers) != arcs.shape[1] or len(chosen) != arcs.shape[0] or wrong_servers or wrong_planes:
+        return
+    at = [s for s in servers if s is not None]
+    for plane, row in zip((p for p in chosen if p is not None), arcs.tolist(), strict=True):
+        for rank, target in enumerate(row):
+            if target == -1:
+                continue
+            if not 0 <= target < len(at):
+                findings.add("shape", f"job {job.name}: rank {rank} sends to rank {target}, which is none")
+                continue
+            _set_circuit(findings, switches, job.name, plane, at[rank], at[target])
+
+
+def _set_circuit(findings: ViolationLog, switches: _Switches, name: str, plane: int, tail: int, head: int) -> None:
+    if tail == head:
+        findings.add("circuit", f"job {name}: plane {plane}, server {tail} sends to itself")
+    here, there = switches.table[plane][tail], switches.table[plane][head]
+    if here != there:
+        findings.add(
+            "switch", f"job {name}: plane {plane}, server {tail} is at switch {here} and server {head} at {there}"
+        )
+    for fibres, end, other, word in (
+        (switches.sends, tail, head, "sends to"),
+        (switches.receives, head, tail, "receives from"),
+    ):
+        before = fibres.get((plane, end))
+        if before is not None:
+            findings.add(
+                "interface",
+                f"plane {plane}, server {end} {word} {before[1]} (job {before[0]}) and {other} (job {name})",
+            )
+        fibres.setdefault((plane, end), (name, other))
+
+
+MOST_SETS = 5000
+"""Sets of planes compared; with more of them the servers count as one piece."""
+
+
+def placing_bound(layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float]) -> float:
+    """No shards side by side on free servers are worth more.
+
+    Args:
+        layer: the switches.
+        free: bool[n].
+        shapes: of the jobs.
+        worth: of placing each.
+    """
+    whole = min((_joining_all(shape.arcs) for shape in shapes), default=0)
+    pieces = _pieces(layer.switch_of, whole)
+    rooms = np.bincount(pieces[free], minlength=1).tolist()
+    jobs = [(shape.servers, gain) for shape, gain in zip(shapes, worth, strict=True)]
+    values = {room: _most(jobs, room) for room in set(rooms)}
+    return float(sum(values[room] for room in rooms))
+
+
+def _joining_all(arcs: Int32s) -> int:
+    """Interfaces along whose arcs every rank reaches every other, directions left aside."""
+    count = 0
+    for row in arcs.tolist():
+        near: list[list[int]] = [[] for _ in row]
+        for rank, target in enumerate(row):
+            if target >= 0:
+                near[rank].append(target)
+                near[target].append(rank)
+        seen, todo = {0}, [0]
+        while todo:
+            for rank in near[todo.pop()]:
+                if rank not in seen:
+                    seen.add(rank)
+                    todo.append(rank)
+        count += len(seen) == len(row) > 1
+    return count
+
+
+def _pieces(switch_of: Int32s, whole: int) -> Ints:
+    """int64[n]: pieces that any `whole` planes cut the servers into; all 0 if they cut them differently."""
+    one = np.zeros(switch_of.shape[1], dtype=np.int64)
+    first: Ints | None = None
+    for number, planes in enumerate(combinations(range(len(switch_of)), whole) if whole else ()):
+        names: dict[tuple[int, ...], int] = {}
+        columns = map(tuple, switch_of[list(planes)].T.tolist())
+        piece = np.array([names.setdefault(column, len(names)) for column in columns], dtype=np.int64)
+        if number >= MOST_SETS or (first is not None and (piece != first).any()):
+            return one
+        first = piece
+    return one if first is None else first
+
+
+def _most(jobs: Sequence[tuple[int, float]], room: int) -> float:
+    """Largest worth of jobs that together take no more than so many servers."""
+    best = {0: 0.0}
+    for servers, gain in jobs:
+        for taken, value in list(best.items()):
+            more = taken + servers
+            if more <= room and best.get(more, -1.0) < value + gain:
+                best[more] = value + gain
+    return max(best.values())
+
+
+Pair = tuple[int, int]
+Group = tuple[int, ...]
+
+IDEAL_ROUND_HOPS, TREE_ROUND_HOPS = 4.9, 16.0
+
+
+def nic_gbps(asked: AskedFabric, cluster: Cluster, book: PriceBook | None) -> float | None:
+    """Rate of the NIC of a server; None: it takes prices that are not at hand."""
+    if asked.kind == "fat-tree" and asked.nic_gbps is None:
+        return None if book is None else equal_cost_gbps(cluster, asked.ratio, book)
+    fixed = asked.kind in ("full-fat-tree", "oversubscribed-fat-tree") or asked.nic_gbps is None
+    return cluster.degree * cluster.link_gbps if fixed else asked.nic_gbps
+
+
+def ideal_switch(cluster: Cluster, gbps: float, pairs: Iterable[Pair], groups: Iterable[Group]) -> SimulatedNetwork:
+    """Link i goes up from server i, link n + i down to it."""
+    n = cluster.servers
+
+    def ways(source: int, target: int) -> list[tuple[int, ...]]:
+        return [(source, n + target)]
+
+    rate = [gbps * BYTES_PER_MS_OF_ONE_GBPS] * (2 * n)
+    return _network(cluster, rate, IDEAL_ROUND_HOPS, ways, pairs, groups)
+
+
+def fat_tree(
+    asked: AskedFabric, cluster: Cluster, gbps: float, seed: int, pairs: Iterable[Pair], groups: Iterable[Group]
+) -> SimulatedNetwork:
+    """Servers fill the racks in order; rack switches have k/2 servers, pods k/2 racks.
+
+    An oversubscribed layer has ceil(k / (2 r)) links up from each switch, slowed down to the ratio r; the plain one
+    has all k/2, their rate divided by r.
+    """
+    n = cluster.servers
+    k = 2
+    while k**3 < 4 * n:
+        k += 2
+    half = k // 2
+    up = {RACK: (half, 1.0), "aggregation": (half, 1.0)}
+    if asked.kind == "fat-tree":
+        up[RACK] = (half, 1.0 / asked.ratio)
+    elif asked.kind == "oversubscribed-fat-tree":
+        count = ceil(half / asked.ratio * (1 - 1e-12))
+        up[asked.layer] = (count, half / (asked.ratio * count))
+    (rack_links, rack_part), (core_links, core_part) = up[RACK], up["aggregation"]
+    draws = Draws(seed)
+    over, above = (draws.below(links, n * (n - 1)) for links in (rack_links, core_links))
+    number: dict[tuple[object, object], int] = {}
+    rate: list[float] = []
+
+    def link(tail: tuple[object, ...], head: tuple[object, ...], part: float) -> int:
+        if (tail, head) not in number:
+            number[tail, head] = len(rate)
+            rate.append(gbps * BYTES_PER_MS_OF_ONE_GBPS * part)
+        return number[tail, head]
+
+    def ways(source: int, target: int) -> list[tuple[int, ...]]:
+        racks = [server // half for server in (source, target)]
+        pods = [rack // half for rack in racks]
+        if asked.ecmp == HASHED:
+            place = source * (n - 1) + target - (target > source)
+            return [over_switches(source, target, racks, pods, int(over[place]), int(above[place]))]
+        if asked.ecmp == SPREAD:
+            up_first, up_second = target % half % rack_links, racks[1] % half % core_links
+            return [over_switches(source, target, racks, pods, up_first, up_second)]
+        found = [over_switches(source, target, racks, pods, j, i) for j in range(rack_links) for i in range(core_links)]
+        return list(dict.fromkeys(found))
+
+    def over_switches(source: int, target: int, racks: list[int], pods: list[int], j: int, i: int) -> tuple[int, ...]:
+        nodes: list[tuple[object, ...]] = [("server", source), ("rack", racks[0])]
+        parts = [1.0]
+        if racks[0] != racks[1]:
+            nodes.append(("aggregation", pods[0], j))
+            parts.append(rack_part)
+            if pods[0] != pods[1]:
+                nodes += [("core", j, i), ("aggregation", pods[1], j)]
+                parts += [core_part, core_part]
+            nodes.append(("rack", racks[1]))
+            parts.append(rack_part)
+        nodes.append(("server", target))
+        parts.append(1.0)
+        return tuple(link(a, b, part) for (a, b), part in zip(pairwise(nodes), parts, strict=True))
+
+    return _network(cluster, rate, TREE_ROUND_HOPS, ways, pairs, groups)
+
+
+def _network(
+    cluster: Cluster,
+    rate: list[float],
+    round_hops: float,
+    ways: Callable[[int, int], list[tuple[int, ...]]],
+    pairs: Iterable[Pair],
+    groups: Iterable[Group],
+) -> SimulatedNetwork:
+    def of_pair(pair: Pair) -> tuple[PathOfPair, ...]:
+        found = ways(*pair)
+        return tuple(PathOfPair(1.0 / len(found), links) for links in found)
+
+    def of_group(group: Group) -> tuple[RingOfGroup, ...]:
+        found = [ways(a, b) for a, b in pairwise((*group, group[0]))]
+        most = max(map(len, found))
+        return tuple(RingOfGroup(1.0 / most, tuple(each[r * len(each) // most] for each in found)) for r in range(most))
+
+    paths = {pair: of_pair(pair) for pair in pairs}
+    rings = {group: of_group(group) for group in groups}
+    round_ms = round_hops * cluster.hop_latency_us / US_PER_MS
+    hop_ms = cluster.hop_latency_us / US_PER_MS
+    return SimulatedNetwork(rate, hop_ms, round_ms, paths, rings, sharing=cluster.link_sharing)

@@ -1,42 +1,136 @@
-r"""Lower bounds for hierarchical networks, re-derived from a certificate or from sums alone; no solver.
-
-A job takes at least what any of its paths takes, a collective at least any weighted mean of its times in the
-dimensions. With path weights lambda and bytes shared over dimensions as the certificate says,
-
-    sum of weighted times >= F + sum_j W_j / B_j,       F: weighted compute on the paths, W_j: weighted bytes,
-
-for every B > 0. The rest is separable: with prices y of linear rows, min over one column of W/x + r x is 2 sqrt(W r).
-"""
+"""The checker of hierarchical networks computes time and cost itself, and derives every lower bound again."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from topoopt.core.hierarchy import (
     COLLECTIVES,
     Collective,
+    CollectiveCall,
     Design,
     Fleet,
     GroupShare,
     HierarchicalNetwork,
     HierarchicalObjective,
+    HierarchicalPlan,
     HierarchicalProblem,
     HierarchicalWorkload,
+    Layer,
     LayerPhase,
     Loop,
     PathWeight,
 )
-from topoopt.core.proofs import Argument
-from topoopt.core.result import Certificate
-from topoopt.verify.hierarchy.times import moved_bytes
-from topoopt.verify.laws.findings import float_array, int_array
-from topoopt.verify.laws.rounding import error_of_sum
+from topoopt.core.proofs import Argument, Tolerance
+from topoopt.core.result import Certificate, Result
+from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, error_of_sum, float_array, int_array
 
-INFINITE = math.inf
+INFINITE = float("inf")
+
+RELATIVE = Tolerance.ROUNDING.relative
+"""Rounding forgiven in figures and constraints."""
+
+
+def moved_bytes(kind: Collective, size: float, ranks: Sequence[int]) -> list[float]:
+    """Bytes an NPU sends in each dimension for one collective."""
+    moved = [0.0] * len(ranks)
+    if kind is Collective.ALL_REDUCE:
+        # A reduce-scatter on the way up and the all-gather of what is left on the way down.
+        scattered = moved_bytes(Collective.REDUCE_SCATTER, size, ranks)
+        shard = size
+        for p in ranks:
+            shard /= p
+        gathered = moved_bytes(Collective.ALL_GATHER, shard, ranks)
+        return [up + down for up, down in zip(scattered, gathered, strict=True)]
+    held = size
+    for i in range(len(ranks)) if kind is not Collective.ALL_GATHER else range(len(ranks) - 1, -1, -1):
+        p = ranks[i]
+        if p <= 1:
+            continue
+        if kind is Collective.REDUCE_SCATTER:
+            held /= p
+            moved[i] = held * (p - 1)
+        elif kind is Collective.ALL_GATHER:
+            moved[i] = held * (p - 1)
+            held *= p
+        elif kind is Collective.ALL_TO_ALL:
+            moved[i] = size - size / p
+        else:
+            moved[i] = size
+    return moved
+
+
+def collective_times(item: CollectiveCall, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> list[float]:
+    """ns in each dimension; infinite where bytes meet no bandwidth."""
+    moved = moved_bytes(item.collective, item.size_bytes, workload.communicators[item.communicator].ranks)
+    return [0.0 if b == 0 else (b / w if w > 0 else INFINITE) for b, w in zip(moved, bandwidth, strict=True)]
+
+
+def communication_ns(phase: LayerPhase, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> float:
+    """Time of the collectives of a phase."""
+    return sum(max(collective_times(item, workload, bandwidth)) for item in phase.communications)
+
+
+def _layer_ns(layer: Layer, workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> float:
+    forward, inputs, weights = (
+        communication_ns(phase, workload, bandwidth)
+        for phase in (layer.forward, layer.input_gradient, layer.weight_gradient)
+    )
+    backward = layer.weight_gradient.compute_ns + weights
+    tail = max(inputs, backward) if workload.loop is Loop.DP_OVERLAP else inputs + backward
+    return layer.repeat * (layer.forward.compute_ns + forward + layer.input_gradient.compute_ns + tail)
+
+
+def job_time_ns(workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> float:
+    """One iteration of a job."""
+    if workload.loop is not Loop.DAG:
+        return sum(_layer_ns(layer, workload, bandwidth) for layer in workload.layers)
+    ends: list[float] = []
+    for task in workload.tasks:
+        begin = max((ends[before] for before in task.after), default=0.0)
+        ends.append(begin + task.phase.compute_ns + communication_ns(task.phase, workload, bandwidth))
+    return max(ends)
+
+
+def fleet_time_ns(design: Design, fleet: Fleet, bandwidth: Sequence[float]) -> float:
+    """What the objective means by time."""
+    times = [workload.weight * job_time_ns(workload, bandwidth) for workload in design.workloads]
+    return max(times) if fleet is Fleet.WORST_CASE else sum(times)
+
+
+def network_cost_usd(network: HierarchicalNetwork, bandwidth: Sequence[float]) -> float | None:
+    """US dollars; None without prices."""
+    total = network.fixed_cost_usd
+    for dimension, rate in zip(network.dimensions, bandwidth, strict=True):
+        if dimension.usd_per_gbytes_per_s is None:
+            return None
+        total += network.npus * rate * dimension.usd_per_gbytes_per_s
+    return total
+
+
+def broken_laws(network: HierarchicalNetwork, bandwidth: Sequence[float]) -> list[str]:
+    """Bounds, speeds and linear constraints that bandwidths break."""
+    broken = []
+    for item, value in zip(network.dimensions, bandwidth, strict=True):
+        slack = RELATIVE * max(1.0, abs(value))
+        if not item.min_gbytes_per_s - slack <= value <= item.max_gbytes_per_s + slack or not math.isfinite(value):
+            broken.append(f"{item.name} has {value!r} GB/s, not {item.min_gbytes_per_s!r} to {item.max_gbytes_per_s!r}")
+        elif item.speeds_gbytes_per_s and value not in item.speeds_gbytes_per_s:
+            broken.append(f"{item.name} has {value!r} GB/s, which is none of its speeds")
+    for row in network.constraints:
+        terms = [c * value for c, value in zip(row.coefficients, bandwidth, strict=True)]
+        total, size = sum(terms), max(1.0, *map(abs, terms))
+        if not row.at_least - RELATIVE * size <= total <= row.at_most + RELATIVE * size:
+            broken.append(f"constraint {row.name}: {total!r} is not between {row.at_least!r} and {row.at_most!r}")
+    return broken
+
+
+UNBOUNDED = math.inf
 
 
 class CertificateError(ValueError):
@@ -160,7 +254,7 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
     sizes = abs(constant)
     if objective is HierarchicalObjective.TIME_TIMES_COST:
         rows = _homogeneous(rows, network, prices_usd)
-        low, high = [0.0] * (len(low) + 1), [INFINITE] * (len(high) + 1)
+        low, high = [0.0] * (len(low) + 1), [UNBOUNDED] * (len(high) + 1)
         weights, slopes, constant = [work.compute, *weights], [0.0, *slopes], 0.0
     cutoff: list[LinearRow] = []
     if objective is HierarchicalObjective.COST:
@@ -169,7 +263,7 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
         constant += network.fixed_cost_usd - limited
         sizes += network.fixed_cost_usd + 2 * limited
         if math.isfinite(best):
-            cutoff.append(LinearRow(tuple(prices_usd), -INFINITE, best - network.fixed_cost_usd))
+            cutoff.append(LinearRow(tuple(prices_usd), -UNBOUNDED, best - network.fixed_cost_usd))
     total, size = constant, sizes
     priced = [0.0] * len(slopes)
     for index, row in enumerate(rows):
@@ -227,7 +321,7 @@ def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthProof) -
     jobs = design.workloads
     sums = [0.0] * len(jobs)
     for path in proof.paths:
-        if not 0 <= path.job < len(jobs) or not 0 <= path.weight < INFINITE:
+        if not 0 <= path.job < len(jobs) or not 0 <= path.weight < UNBOUNDED:
             raise CertificateError("a path of no job, or of no weight")
         sums[path.job] += path.weight
     scale = [1.0] * len(jobs)
@@ -301,7 +395,7 @@ def _shared(
         raise CertificateError("shares of a group that is on no path, or twice")
     amount = sent.pop(key)
     given = sum(share.bytes_by_dimension)
-    if not all(0 <= item < INFINITE for item in share.bytes_by_dimension):
+    if not all(0 <= item < UNBOUNDED for item in share.bytes_by_dimension):
         raise CertificateError("a share that is no amount of bytes")
     scale = min(1.0, amount / given) if given > 0 else 0.0
     unit = moved_bytes(share.collective, 1.0, jobs[share.job].communicators[share.communicator].ranks)
@@ -313,7 +407,7 @@ def _linear_rows(
 ) -> list[LinearRow]:
     rows = [LinearRow(item.coefficients, item.at_least, item.at_most) for item in network.constraints]
     if problem.cost_cap_usd is not None:
-        rows.append(LinearRow(tuple(prices_usd), -INFINITE, problem.cost_cap_usd - network.fixed_cost_usd))
+        rows.append(LinearRow(tuple(prices_usd), -UNBOUNDED, problem.cost_cap_usd - network.fixed_cost_usd))
     return rows
 
 
@@ -326,24 +420,24 @@ def _homogeneous(
         if row.low == row.high:
             made.append(LinearRow((-row.low, *row.coefficients), 0.0, 0.0))
             continue
-        if row.low > -INFINITE:
-            made.append(LinearRow((-row.low, *row.coefficients), 0.0, INFINITE))
-        if row.high < INFINITE:
-            made.append(LinearRow((-row.high, *row.coefficients), -INFINITE, 0.0))
+        if row.low > -UNBOUNDED:
+            made.append(LinearRow((-row.low, *row.coefficients), 0.0, UNBOUNDED))
+        if row.high < UNBOUNDED:
+            made.append(LinearRow((-row.high, *row.coefficients), -UNBOUNDED, 0.0))
     for j, item in enumerate(network.dimensions):
         unit = tuple(1.0 if k == j else 0.0 for k in range(len(network.dimensions)))
         if item.min_gbytes_per_s > 0:
-            made.append(LinearRow((-item.min_gbytes_per_s, *unit), 0.0, INFINITE))
-        if item.max_gbytes_per_s < INFINITE:
-            made.append(LinearRow((-item.max_gbytes_per_s, *unit), -INFINITE, 0.0))
+            made.append(LinearRow((-item.min_gbytes_per_s, *unit), 0.0, UNBOUNDED))
+        if item.max_gbytes_per_s < UNBOUNDED:
+            made.append(LinearRow((-item.max_gbytes_per_s, *unit), -UNBOUNDED, 0.0))
     made.append(LinearRow((network.fixed_cost_usd, *prices_usd), 1.0, 1.0))
     return made
 
 
 def _ceilings(rows: Sequence[LinearRow], low: Sequence[float], high: Sequence[float]) -> list[float]:
     """Upper bounds of the columns that the rows imply."""
-    one_sided = [(row.coefficients, row.high) for row in rows if row.high < INFINITE]
-    one_sided += [(tuple(-c for c in row.coefficients), -row.low) for row in rows if row.low > -INFINITE]
+    one_sided = [(row.coefficients, row.high) for row in rows if row.high < UNBOUNDED]
+    one_sided += [(tuple(-c for c in row.coefficients), -row.low) for row in rows if row.low > -UNBOUNDED]
     ceiling = list(high)
     for _ in range(len(ceiling) + 1):
         for coefficients, side in one_sided:
@@ -420,16 +514,237 @@ def _formula(
     spread = sum(math.sqrt(item) for item in own) ** 2
     priced = sum(math.sqrt(item * price) for item, price in zip(own, prices, strict=True)) ** 2
     totals = [item for item in network.constraints if set(item.coefficients) == {1.0}]
-    most = min((item.at_most for item in totals), default=INFINITE)
+    most = min((item.at_most for item in totals), default=UNBOUNDED)
     least = max((item.at_least for item in totals), default=0.0)
     if problem.objective is HierarchicalObjective.TIME:
         bound = compute + spread / most
         if problem.cost_cap_usd is not None:
             left = problem.cost_cap_usd - network.fixed_cost_usd
-            bound = max(bound, compute + priced / left if left > 0 else INFINITE)
+            bound = max(bound, compute + priced / left if left > 0 else UNBOUNDED)
         return bound * (1.0 - rounding)
     if problem.objective is HierarchicalObjective.COST:
         left = (problem.time_limit_ns or 0.0) - compute * (1.0 - rounding)
-        return (network.fixed_cost_usd + priced / left) * (1.0 - rounding) if left > 0 else INFINITE
+        return (network.fixed_cost_usd + priced / left) * (1.0 - rounding) if left > 0 else UNBOUNDED
     floor = network.fixed_cost_usd + max(least, 0.0) * min(prices)
     return (compute * floor + priced) * (1.0 - rounding)
+
+
+MAX_ENUMERATED = 100_000
+"""Combinations of speeds up to which all are tried."""
+
+UNITS = {
+    HierarchicalObjective.TIME: "ns",
+    HierarchicalObjective.TIME_TIMES_COST: "ns*USD",
+    HierarchicalObjective.COST: "USD",
+}
+
+
+def has_catalogue(design: Design) -> bool:
+    """Return whether some dimension of a design has a list of speeds."""
+    return any(dimension.speeds_gbytes_per_s for dimension in design.network.dimensions)
+
+
+# Constraints of a plan.
+
+
+def design_of_the_instance(problem: HierarchicalProblem, plan: HierarchicalPlan) -> Iterator[str]:
+    """The design exists; every network has a bandwidth for each of its dimensions."""
+    if not 0 <= plan.design < len(problem.designs):
+        yield f"there is no design {plan.design}"
+        return
+    count = len(problem.designs[plan.design].network.dimensions)
+    for bandwidth in (plan.bandwidth_gbytes_per_s, *(point.bandwidth_gbytes_per_s for point in plan.front)):
+        if len(bandwidth) != count:
+            yield f"{len(bandwidth)} bandwidths for {count} dimensions"
+
+
+def allowed_bandwidths(problem: HierarchicalProblem, plan: HierarchicalPlan) -> Iterator[str]:
+    """Bandwidths are within their bounds, of the speeds there are, and keep every linear constraint."""
+    yield from broken_laws(problem.designs[plan.design].network, plan.bandwidth_gbytes_per_s)
+
+
+def within_cost_cap(problem: HierarchicalProblem, plan: HierarchicalPlan) -> Iterator[str]:
+    """The network costs no more than is allowed."""
+    cost, cap = (
+        network_cost_usd(problem.designs[plan.design].network, plan.bandwidth_gbytes_per_s),
+        problem.cost_cap_usd,
+    )
+    if cap is not None and (cost is None or not cost <= cap * (1 + RELATIVE)):
+        yield f"the network costs {cost!r} USD, at most {cap!r} are allowed"
+
+
+def within_time_limit(problem: HierarchicalProblem, plan: HierarchicalPlan) -> Iterator[str]:
+    """An iteration takes no longer than is allowed."""
+    time = fleet_time_ns(problem.designs[plan.design], problem.fleet, plan.bandwidth_gbytes_per_s)
+    limit = problem.time_limit_ns
+    if limit is not None and not time <= limit * (1 + RELATIVE):
+        yield f"the time is {time!r} ns, at most {limit!r} are allowed"
+
+
+def front_of_networks(problem: HierarchicalProblem, plan: HierarchicalPlan) -> Iterator[str]:
+    """The points of the front are allowed networks that keep their limits, each cheaper than the faster one."""
+    design, costs = problem.designs[plan.design], []
+    if len(plan.front) > problem.pareto_points:
+        yield f"{len(plan.front)} points, at most {problem.pareto_points} are sought"
+    for point in plan.front:
+        label, bandwidth = f"the point at {point.limit_ns!r} ns", point.bandwidth_gbytes_per_s
+        yield from (f"{label}: {text}" for text in broken_laws(design.network, bandwidth))
+        time, cost = fleet_time_ns(design, problem.fleet, bandwidth), network_cost_usd(design.network, bandwidth)
+        if cost is None:
+            yield f"{label} has no price"
+        if not time <= point.limit_ns * (1 + RELATIVE):
+            yield f"{label} takes longer, {time!r} ns"
+        costs.append(math.nan if cost is None else cost)
+    for k, (earlier, later) in enumerate(itertools.pairwise(plan.front)):
+        if not (earlier.limit_ns < later.limit_ns and costs[k] > costs[k + 1]):
+            yield f"the points at {earlier.limit_ns!r} and {later.limit_ns!r} ns are not in order"
+
+
+# Objective.
+
+
+def objective_value(problem: HierarchicalProblem, plan: HierarchicalPlan) -> float:
+    """Return time, time x cost, or cost."""
+    design, bandwidth = problem.designs[plan.design], plan.bandwidth_gbytes_per_s
+    time, cost = fleet_time_ns(design, problem.fleet, bandwidth), network_cost_usd(design.network, bandwidth)
+    priced = math.nan if cost is None else cost
+    return {
+        HierarchicalObjective.TIME: time,
+        HierarchicalObjective.TIME_TIMES_COST: time * (priced or math.nan),
+        HierarchicalObjective.COST: priced,
+    }[problem.objective]
+
+
+# Bounds.
+
+
+def _byte_sums(problem: HierarchicalProblem) -> list[float]:
+    return [formula_bound(problem, design) for design in problem.designs]
+
+
+def _prices(problem: HierarchicalProblem, certificates: Sequence[Certificate]) -> list[float]:
+    """Return a bound for each design, by its certificate or by sums of bytes.
+
+    Raises
+    ------
+    CertificateError
+        A certificate proves nothing, or two are of the same design.
+    """
+    bounds = _byte_sums(problem)
+    proofs = [BandwidthProof.of(problem, certificate) for certificate in certificates]
+    proofs = [proof for proof in proofs if proof.point is None]
+    if len({(proof.design, proof.too_slow) for proof in proofs}) < len(proofs):
+        raise CertificateError("two certificates of one design")
+    for proof in proofs:
+        bounds[proof.design] = max(bounds[proof.design], _certified(problem, proof))
+    return bounds
+
+
+def _certified(problem: HierarchicalProblem, proof: BandwidthProof) -> float:
+    """Return what a proof says of the objective of its design."""
+    design = problem.designs[proof.design]
+    if not proof.too_slow:
+        best = math.inf if proof.cutoff is None else proof.cutoff
+        return min(best, certified_bound(problem, design, proof, best))
+    limit = problem.time_limit_ns
+    if problem.objective is not HierarchicalObjective.COST or limit is None:
+        raise CertificateError("there is no time limit")
+    as_time = replace(problem, objective=HierarchicalObjective.TIME, time_limit_ns=None)
+    return math.inf if certified_bound(as_time, design, proof, math.inf) > limit else -math.inf
+
+
+def _speeds(problem: HierarchicalProblem, certificates: Sequence[Certificate]) -> list[float]:
+    """Return a bound for each design, all combinations tried where it has a list of speeds."""
+    least = (least_by_speeds(problem, design) if has_catalogue(design) else -math.inf for design in problem.designs)
+    return [max(pair) for pair in zip(_prices(problem, certificates), least, strict=True)]
+
+
+def arguments(problem: HierarchicalProblem) -> Mapping[Argument, Derivation]:
+    """Return the arguments that count: sums of bytes, certificates, and trying all speeds where these are few."""
+    derivations: dict[Argument, Derivation] = {
+        Argument.BYTE_SUMS: lambda problem, _: min(_byte_sums(problem)),
+        Argument.BANDWIDTH_PRICES: lambda problem, certificates: min(_prices(problem, certificates)),
+    }
+    listed = [design for design in problem.designs if has_catalogue(design)]
+    if listed and all(map(_few_speeds, listed)):
+        derivations[Argument.ALL_SPEEDS] = lambda problem, certificates: min(_speeds(problem, certificates))
+    return derivations
+
+
+def point_bound(
+    problem: HierarchicalProblem, plan: HierarchicalPlan, k: int, certificates: Sequence[Certificate]
+) -> float:
+    """Return the largest bound on the cost of networks that keep the limit of a point of the front.
+
+    Certificates that prove nothing are passed over.
+    """
+    point, design = plan.front[k], problem.designs[plan.design]
+    cheapest = replace(problem, objective=HierarchicalObjective.COST, time_limit_ns=point.limit_ns)
+    bounds = [formula_bound(cheapest, design)]
+    for certificate in certificates:
+        try:
+            proof = BandwidthProof.of(cheapest, certificate)
+            if proof.point == k and proof.design == plan.design:
+                bounds.append(_certified(cheapest, replace(proof, too_slow=False)))
+        except CertificateError:
+            continue
+    if has_catalogue(design) and _few_speeds(design):
+        bounds.append(least_by_speeds(cheapest, design))
+    return max(bounds)
+
+
+def _few_speeds(design: Design) -> bool:
+    options = [len(dimension.speeds_gbytes_per_s) for dimension in design.network.dimensions]
+    return all(options) and math.prod(options) <= MAX_ENUMERATED
+
+
+def least_by_speeds(problem: HierarchicalProblem, design: Design) -> float:
+    """Return the least objective over all combinations of speeds; infinite if none is allowed."""
+    least = math.inf
+    for bandwidth in itertools.product(*(dimension.speeds_gbytes_per_s for dimension in design.network.dimensions)):
+        cost = network_cost_usd(design.network, bandwidth)
+        if problem.cost_cap_usd is not None and (cost is None or cost > problem.cost_cap_usd * (1 + RELATIVE)):
+            continue
+        if broken_laws(design.network, bandwidth):
+            continue
+        if problem.objective is HierarchicalObjective.COST and (cost is None or cost >= least):
+            continue
+        time = fleet_time_ns(design, problem.fleet, bandwidth)
+        if problem.objective is HierarchicalObjective.COST:
+            if time <= (problem.time_limit_ns or math.inf) * (1 + RELATIVE):
+                least = cost or 0.0
+        else:
+            least = min(least, time if problem.objective is HierarchicalObjective.TIME else time * (cost or 0.0))
+    return least
+
+
+CHECKER = Checker(
+    objective=lambda problem: (problem.objective.value, UNITS[problem.objective]),
+    constraints=(
+        ("design", design_of_the_instance),
+        ("bandwidth", allowed_bandwidths),
+        ("cost-cap", within_cost_cap),
+        ("time-limit", within_time_limit),
+        ("pareto", front_of_networks),
+    ),
+    value=objective_value,
+    arguments=arguments,
+    optimal=Tolerance.TANGENTS,
+)
+
+SPEEDS_CHECKER = replace(CHECKER, claims=(Argument.SPEED_BRANCHING,), optimal=Tolerance.LINEAR_PROGRAM)
+"""Of plans whose design has a list of speeds: linear programs in integers are right to 1e-6."""
+
+
+def checker_of(problem: HierarchicalProblem, plan: HierarchicalPlan) -> Checker:
+    """Return the checker of a plan."""
+    listed = [has_catalogue(design) for design in problem.designs]
+    chosen = listed[plan.design] if plan.design in range(len(listed)) else False
+    return SPEEDS_CHECKER if chosen else replace(CHECKER, claims=SPEEDS_CHECKER.claims if any(listed) else ())
+
+
+def check(
+    problem: HierarchicalProblem, result: Result[HierarchicalProblem, HierarchicalPlan], depth: CheckDepth
+) -> CheckFindings:
+    """Check a result; see `Checker`."""
+    return checker_of(problem, result.plan)(problem, result, depth)

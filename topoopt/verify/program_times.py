@@ -16,7 +16,7 @@ import numpy as np
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.collective import UNKNOWN, ChunkProgram, Defect
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.verify.collective.program import Order
+from topoopt.verify.laws.schedules import Order
 
 MOST_SHOWN = 5
 

@@ -1,1 +1,0 @@
-"""Laws of what is done after a failure, and of networks rewired."""

@@ -1,1 +1,0 @@
-"""Fabrics that a job is compared on, built again for the checker from what they are."""
