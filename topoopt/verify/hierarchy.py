@@ -30,7 +30,7 @@ from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate, Result
 from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, error_of_sum, float_array, int_array
 
-INFINITE = float("inf")
+INFINITE = math.inf
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding forgiven in figures and constraints."""
@@ -128,9 +128,6 @@ def broken_laws(network: HierarchicalNetwork, bandwidth: Sequence[float]) -> lis
         if not row.at_least - RELATIVE * size <= total <= row.at_most + RELATIVE * size:
             broken.append(f"constraint {row.name}: {total!r} is not between {row.at_least!r} and {row.at_most!r}")
     return broken
-
-
-UNBOUNDED = math.inf
 
 
 class CertificateError(ValueError):
@@ -254,7 +251,7 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
     sizes = abs(constant)
     if objective is HierarchicalObjective.TIME_TIMES_COST:
         rows = _homogeneous(rows, network, prices_usd)
-        low, high = [0.0] * (len(low) + 1), [UNBOUNDED] * (len(high) + 1)
+        low, high = [0.0] * (len(low) + 1), [INFINITE] * (len(high) + 1)
         weights, slopes, constant = [work.compute, *weights], [0.0, *slopes], 0.0
     cutoff: list[LinearRow] = []
     if objective is HierarchicalObjective.COST:
@@ -263,7 +260,7 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
         constant += network.fixed_cost_usd - limited
         sizes += network.fixed_cost_usd + 2 * limited
         if math.isfinite(best):
-            cutoff.append(LinearRow(tuple(prices_usd), -UNBOUNDED, best - network.fixed_cost_usd))
+            cutoff.append(LinearRow(tuple(prices_usd), -INFINITE, best - network.fixed_cost_usd))
     total, size = constant, sizes
     priced = [0.0] * len(slopes)
     for index, row in enumerate(rows):
@@ -321,7 +318,7 @@ def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthProof) -
     jobs = design.workloads
     sums = [0.0] * len(jobs)
     for path in proof.paths:
-        if not 0 <= path.job < len(jobs) or not 0 <= path.weight < UNBOUNDED:
+        if not 0 <= path.job < len(jobs) or not 0 <= path.weight < INFINITE:
             raise CertificateError("a path of no job, or of no weight")
         sums[path.job] += path.weight
     scale = [1.0] * len(jobs)
@@ -395,7 +392,7 @@ def _shared(
         raise CertificateError("shares of a group that is on no path, or twice")
     amount = sent.pop(key)
     given = sum(share.bytes_by_dimension)
-    if not all(0 <= item < UNBOUNDED for item in share.bytes_by_dimension):
+    if not all(0 <= item < INFINITE for item in share.bytes_by_dimension):
         raise CertificateError("a share that is no amount of bytes")
     scale = min(1.0, amount / given) if given > 0 else 0.0
     unit = moved_bytes(share.collective, 1.0, jobs[share.job].communicators[share.communicator].ranks)
@@ -407,7 +404,7 @@ def _linear_rows(
 ) -> list[LinearRow]:
     rows = [LinearRow(item.coefficients, item.at_least, item.at_most) for item in network.constraints]
     if problem.cost_cap_usd is not None:
-        rows.append(LinearRow(tuple(prices_usd), -UNBOUNDED, problem.cost_cap_usd - network.fixed_cost_usd))
+        rows.append(LinearRow(tuple(prices_usd), -INFINITE, problem.cost_cap_usd - network.fixed_cost_usd))
     return rows
 
 
@@ -420,24 +417,24 @@ def _homogeneous(
         if row.low == row.high:
             made.append(LinearRow((-row.low, *row.coefficients), 0.0, 0.0))
             continue
-        if row.low > -UNBOUNDED:
-            made.append(LinearRow((-row.low, *row.coefficients), 0.0, UNBOUNDED))
-        if row.high < UNBOUNDED:
-            made.append(LinearRow((-row.high, *row.coefficients), -UNBOUNDED, 0.0))
+        if row.low > -INFINITE:
+            made.append(LinearRow((-row.low, *row.coefficients), 0.0, INFINITE))
+        if row.high < INFINITE:
+            made.append(LinearRow((-row.high, *row.coefficients), -INFINITE, 0.0))
     for j, item in enumerate(network.dimensions):
         unit = tuple(1.0 if k == j else 0.0 for k in range(len(network.dimensions)))
         if item.min_gbytes_per_s > 0:
-            made.append(LinearRow((-item.min_gbytes_per_s, *unit), 0.0, UNBOUNDED))
-        if item.max_gbytes_per_s < UNBOUNDED:
-            made.append(LinearRow((-item.max_gbytes_per_s, *unit), -UNBOUNDED, 0.0))
+            made.append(LinearRow((-item.min_gbytes_per_s, *unit), 0.0, INFINITE))
+        if item.max_gbytes_per_s < INFINITE:
+            made.append(LinearRow((-item.max_gbytes_per_s, *unit), -INFINITE, 0.0))
     made.append(LinearRow((network.fixed_cost_usd, *prices_usd), 1.0, 1.0))
     return made
 
 
 def _ceilings(rows: Sequence[LinearRow], low: Sequence[float], high: Sequence[float]) -> list[float]:
     """Upper bounds of the columns that the rows imply."""
-    one_sided = [(row.coefficients, row.high) for row in rows if row.high < UNBOUNDED]
-    one_sided += [(tuple(-c for c in row.coefficients), -row.low) for row in rows if row.low > -UNBOUNDED]
+    one_sided = [(row.coefficients, row.high) for row in rows if row.high < INFINITE]
+    one_sided += [(tuple(-c for c in row.coefficients), -row.low) for row in rows if row.low > -INFINITE]
     ceiling = list(high)
     for _ in range(len(ceiling) + 1):
         for coefficients, side in one_sided:
@@ -514,17 +511,17 @@ def _formula(
     spread = sum(math.sqrt(item) for item in own) ** 2
     priced = sum(math.sqrt(item * price) for item, price in zip(own, prices, strict=True)) ** 2
     totals = [item for item in network.constraints if set(item.coefficients) == {1.0}]
-    most = min((item.at_most for item in totals), default=UNBOUNDED)
+    most = min((item.at_most for item in totals), default=INFINITE)
     least = max((item.at_least for item in totals), default=0.0)
     if problem.objective is HierarchicalObjective.TIME:
         bound = compute + spread / most
         if problem.cost_cap_usd is not None:
             left = problem.cost_cap_usd - network.fixed_cost_usd
-            bound = max(bound, compute + priced / left if left > 0 else UNBOUNDED)
+            bound = max(bound, compute + priced / left if left > 0 else INFINITE)
         return bound * (1.0 - rounding)
     if problem.objective is HierarchicalObjective.COST:
         left = (problem.time_limit_ns or 0.0) - compute * (1.0 - rounding)
-        return (network.fixed_cost_usd + priced / left) * (1.0 - rounding) if left > 0 else UNBOUNDED
+        return (network.fixed_cost_usd + priced / left) * (1.0 - rounding) if left > 0 else INFINITE
     floor = network.fixed_cost_usd + max(least, 0.0) * min(prices)
     return (compute * floor + priced) * (1.0 - rounding)
 
