@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
     from topoopt.analyses.collective.calls import audit_schedule, collective_bounds, find_topologies
-    from topoopt.analyses.replay.run import replay
+    from topoopt.analyses.replay import replay
     from topoopt.core.cluster import Cluster
     from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, TopooptError
     from topoopt.core.topology import Topology
@@ -39,18 +39,15 @@ if _TYPE_CHECKING:
     from topoopt.kinds.regional_circuits.read import RegionalCircuitsInstance
     from topoopt.kinds.shared_cluster.read import SharedClusterInstance
     from topoopt.library import topologies
-    from topoopt.library.calls import check, evaluate, explain, methods, report, solve
-    from topoopt.library.compare import compare
-    from topoopt.library.instances import instance_from_dict, problem_of
-    from topoopt.library.models import model, solve_model
-    from topoopt.library.pipelines import pipeline_schedules
-    from topoopt.library.problems import job_problem
+    from topoopt.library.calls import check, evaluate, explain, methods, model, report, solve, solve_model
+    from topoopt.library.compare import compare, pipeline_schedules
+    from topoopt.library.instances import instance_from_dict, job_problem, problem_of
 
 __version__ = "0.1.0"
 
 _NAMES = {
     "topoopt.analyses.collective.calls": ("audit_schedule", "collective_bounds", "find_topologies"),
-    "topoopt.analyses.replay.run": ("replay",),
+    "topoopt.analyses.replay": ("replay",),
     "topoopt.core.cluster": ("Cluster",),
     "topoopt.core.errors": ("CheckError", "InfeasibleError", "InputError", "LimitError", "TopooptError"),
     "topoopt.core.workload": ("Placement", "Strategy"),
@@ -70,12 +67,25 @@ _NAMES = {
     "topoopt.kinds.placement.read": ("PlacementInstance",),
     "topoopt.kinds.regional_circuits.read": ("RegionalCircuitsInstance",),
     "topoopt.kinds.shared_cluster.read": ("SharedClusterInstance",),
-    "topoopt.library.calls": ("check", "evaluate", "explain", "methods", "report", "solve"),
-    "topoopt.library.compare": ("compare",),
-    "topoopt.library.instances": ("instance_from_dict", "problem_of"),
-    "topoopt.library.models": ("model", "solve_model"),
-    "topoopt.library.pipelines": ("pipeline_schedules",),
-    "topoopt.library.problems": ("job_problem",),
+    "topoopt.library.calls": (
+        "check",
+        "evaluate",
+        "explain",
+        "methods",
+        "model",
+        "report",
+        "solve",
+        "solve_model",
+    ),
+    "topoopt.library.compare": (
+        "compare",
+        "pipeline_schedules",
+    ),
+    "topoopt.library.instances": (
+        "instance_from_dict",
+        "job_problem",
+        "problem_of",
+    ),
 }
 """Public names by the module they are in."""
 
@@ -145,7 +155,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _ALIASES:
-        return _import_module("topoopt.library.aliases").alias(name)
+        return _import_module("topoopt.library.instances").alias(name)
     if name in _MODULES:
         return _import_module(_MODULES[name])
     if name in _MODULE_OF:

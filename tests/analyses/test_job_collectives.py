@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from solvers.job.candidate_topologies import group_network, ring_line
 from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
-from topoopt.analyses.collective.job import group_network, job_collectives, ring_line
+from topoopt.analyses.collective.job_schedules import job_collectives
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.kinds.files import read_instance, write_solution

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.network_cases import HOT_EXPERTS, run
-from topoopt.analyses.reconfiguration.trace import EVERY_STEP, best_sequence, trace_sweep
+from topoopt.analyses.reconfiguration.run import EVERY_STEP, best_sequence, trace_sweep
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.comparison import Scheme, WhenBetter
 from topoopt.core.errors import InputError

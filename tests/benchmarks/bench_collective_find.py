@@ -7,8 +7,7 @@ from fractions import Fraction
 from solvers.collective.cayley_search import search_cayley
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
-from topoopt.analyses.collective.find import find_front
-from topoopt.analyses.collective.scores import Wanted
+from topoopt.analyses.collective.search import Wanted, find_front
 from topoopt.core.cluster import LinkDirection
 
 SERVERS, DEGREE = 1024, 4

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from tests.benchmarks.figures import Figure
-from topoopt.studies.collect import collect_rows, write_parquet
+from topoopt.studies.execute import Store
 from topoopt.studies.expand import read_study
+from topoopt.studies.results import collect_rows, write_parquet
 from topoopt.studies.runner import run_study
-from topoopt.studies.store import Store
 
 FINISHED = 10_000
 

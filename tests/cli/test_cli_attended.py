@@ -24,7 +24,7 @@ WORK = {
     "resilience": "topoopt.analyses.resilience.run.study",
     "compare": "solvers.job.loop.anneal",
     "collective bound": "topoopt.analyses.collective.bounds.network_bounds",
-    "collective find": "topoopt.analyses.collective.find.find_front",
+    "collective find": "topoopt.analyses.collective.search.find_front",
 }
 """What each command spends its time with."""
 

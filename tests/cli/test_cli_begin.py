@@ -17,8 +17,7 @@ import topoopt
 from tests.support.cli_cases import run, run_apart
 from tests.support.pages import parse_command
 from tests.support.paths import INSTANCES, ROOT
-from topoopt.cli.app import app
-from topoopt.cli.usage import EXAMPLES
+from topoopt.cli.app import EXAMPLES, app
 from topoopt.files.codec import sections_of
 from topoopt.files.untrusted import copied, shipped_files
 from topoopt.kinds import KINDS, TEMPLATES

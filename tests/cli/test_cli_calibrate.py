@@ -11,8 +11,7 @@ import pytest
 
 from tests.support.cli_cases import refusals, run
 from tests.support.paths import INSTANCES
-from topoopt.analyses.calibrate.fit import USUAL, errors_of, fitted, predicted_s, summary
-from topoopt.analyses.calibrate.runs import read_runs
+from topoopt.analyses.calibrate import USUAL, errors_of, fitted, predicted_s, read_runs, summary
 from topoopt.files.documents import parse_document
 from topoopt.kinds.llm_training.read import read_llm_training
 from topoopt.workloads.language_models import TRAINING_DEVICES

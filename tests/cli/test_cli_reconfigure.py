@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli_cases import chain, job, run, write
-from topoopt.analyses.reconfiguration import break_even
+from topoopt.analyses.reconfiguration.run import break_even
 from topoopt.core.comparison import DelayPoint, WhenBetter
 
 

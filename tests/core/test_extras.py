@@ -67,7 +67,7 @@ def test_solutions_have_no_need_of_them(bare: None) -> None:
 def test_nothing_heavy_loads_with_a_solve(tmp_path: Path) -> None:
     """In a process of its own: no library of an extra is loaded by the command that everybody runs."""
     script = (
-        "import sys; from topoopt.cli.worker import command_line\n"
+        "import sys; from topoopt.cli.app import command_line\n"
         f"command_line(['solve', {str(INSTANCES / 'tiny-4.yaml')!r}, '--budget', '5', '-o', {str(tmp_path)!r}])\n"
         f"print([name for name in {sorted(EXTRAS)!r} if name in sys.modules and name != 'pandas'])\n"
     )

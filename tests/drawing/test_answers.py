@@ -15,8 +15,8 @@ from tests.support.gallery import QUESTIONS, said_of
 from tests.support.paths import INSTANCES
 from tests.support.shared_cases import fat_tree
 from tests.support.smallest import SMALLEST, problem_of, solution_of
-from topoopt.analyses.resilience.answer import answer as failures_answer
-from topoopt.analyses.resilience.tables import faster_text
+from topoopt.analyses.resilience.report import answer as failures_answer
+from topoopt.analyses.resilience.report import faster_text
 from topoopt.core.failures import Failure, FailureOutcome, Resilience
 from topoopt.core.network import NetworkProblem, RoutingMode, RoutingPlan
 from topoopt.core.proofs import Argument, Bound, Status

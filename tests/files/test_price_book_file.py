@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from topoopt.analyses.costs.prices import book_of
+from topoopt.analyses.costs import book_of
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.price_book import NIC, OCS_PORT, PARTS, PATCH_PANEL_PORT, UNITS
 from topoopt.costs.bills import DEFAULT_BOOK, SHIPPED_BOOKS, default_price_book, shipped_price_book

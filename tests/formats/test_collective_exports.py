@@ -14,8 +14,7 @@ import pytest
 
 from solvers.stop import Stop
 from tests.support.read_back.exports import check_written, programs_of, write_files
-from topoopt.analyses.collective.audit import audit
-from topoopt.analyses.collective.audit_speed import AuditSettings
+from topoopt.analyses.collective.audits import AuditSettings, audit
 from topoopt.core.collective import CollectiveProblem, CollectiveResult, DeclaredFigures
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.result import Result

@@ -10,8 +10,7 @@ from tests.support.read_back.exports import READERS, check_written
 from tests.support.smallest import problem_of, solution_of
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.table import EXPORTERS
-from topoopt.library.job_graphs import graph_of_job
-from topoopt.library.training_exports import training_program
+from topoopt.library.training_exports import graph_of_job, training_program
 from topoopt.simulate.llm_training.pod_graph import PodSetting
 from topoopt.simulate.lower import build_task_graph
 

@@ -69,7 +69,7 @@ def main() -> None:
     In the end the command runs undisturbed in the second folder too.
     """
     import topoopt.cli.main
-    import topoopt.studies.collect
+    import topoopt.studies.results
     import topoopt.studies.runner  # noqa: F401 - so that no fork loads them
 
     moments, calm, out, *words = sys.argv[1:]

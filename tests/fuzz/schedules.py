@@ -9,8 +9,7 @@ from pathlib import Path
 from solvers.stop import Stop
 from tests.support import written_schedules as written
 from tests.support.smallest import solution_of
-from topoopt.analyses.collective.audit import audit
-from topoopt.analyses.collective.audit_speed import AuditSettings
+from topoopt.analyses.collective.audits import AuditSettings, audit
 from topoopt.core.collective import DeclaredFigures
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.schedules import SCHEDULES, ScheduleOptions

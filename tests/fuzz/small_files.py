@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.paths import INSTANCES
-from topoopt.analyses.calibrate.runs import read_runs
+from topoopt.analyses.calibrate import read_runs
 from topoopt.files.graph_files import read_graph
 from topoopt.files.link_attributes import NetworkUse
 from topoopt.formats.astrasim import read_ns3_topology

@@ -20,7 +20,7 @@ from topoopt.kinds import kind_named
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.studies.collect import Row, collect_rows, write_parquet
+from topoopt.studies.results import ResultRow, collect_rows, write_parquet
 from topoopt.verify.checker import CheckDepth
 
 SMALL = 40_000
@@ -134,7 +134,7 @@ def _collect(path: Path) -> None:
     write_parquet(rows, root / "results.parquet")
 
 
-def _collected(root: Path, damaged: Path | None) -> list[Row]:
+def _collected(root: Path, damaged: Path | None) -> list[ResultRow]:
     """Rows of the store written to a folder, with one file of its name replaced."""
     for name, (place, content) in _kept().items():
         (root / place).parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ def _collected(root: Path, damaged: Path | None) -> list[Row]:
 
 
 @cache
-def _true_rows() -> list[Row]:
+def _true_rows() -> list[ResultRow]:
     with tempfile.TemporaryDirectory() as folder:
         return _collected(Path(folder), None)
 

@@ -21,7 +21,7 @@ from tests.support.cli_cases import write
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.sized_instances import SMALL
 from tests.support.study_cases import routing, study
-from topoopt.studies.rows import TIMES
+from topoopt.studies.results import TIMES
 
 FEW = 3
 MANY = 200

@@ -15,7 +15,7 @@ from tests.fuzz.test_kills import PATIENCE_S, leftovers
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.study_cases import routing, study
-from topoopt.studies.collect import collect_rows
+from topoopt.studies.results import collect_rows
 
 RUNS = 24
 

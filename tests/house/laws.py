@@ -126,16 +126,16 @@ def one_class_a_name(tree: Tree) -> Iterator[str]:
 OPENER = "topoopt.files.untrusted"
 
 OWN_FILES: Mapping[str, str] = {
-    "topoopt.analyses.collective.atlas": "a table of the package",
+    "topoopt.analyses.collective.search": "a table of the package",
     "topoopt.costs.bills": "a price book of the package",
     "topoopt.drawing.glossary": "a table of the package",
     "topoopt.drawing.svg": "a style sheet of the package",
     "topoopt.formats.hosts.script": "parts of scripts of the package",
     "topoopt.native.cmake.build_backend": "wheels that pip asked for",
-    "topoopt.studies.identity": "sources of the package",
+    "topoopt.studies.expand": "sources of the package",
     "topoopt.studies.executors": "/proc/meminfo",
     "solvers.stop": "/proc/PID/statm",
-    "topoopt.studies.process": "/proc/PID/stat",
+    "topoopt.studies.execute": "/proc/PID/stat",
     "topoopt.files.atomic": "writes",
     "topoopt.console.output": "writes nowhere",
     "topoopt.studies.runner": "the lock of a study",

@@ -15,12 +15,8 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
 from topoopt.kinds import kind_named
-from topoopt.library import problems
-from topoopt.library.aliases import ALIASES
-from topoopt.library.instances import instance_from_dict
-from topoopt.library.problems import (
-    job_problem,
-)
+from topoopt.library import instances as problems
+from topoopt.library.instances import ALIASES, instance_from_dict, job_problem
 
 RING = Topology.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)])
 UNIFORM = 1.0 - np.eye(4)

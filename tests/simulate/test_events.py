@@ -216,7 +216,7 @@ def test_scaling_everything_scales_time(case, factor):
 )
 def test_replay_by_rounds_is_near_the_packet_level_results_of_the_artifact(name, artifact_ms, tolerance):
     """Spec c.4: the artifact's packet-level iteration times of its released task graphs on the ideal switch."""
-    from topoopt.analyses.replay.run import replay
+    from topoopt.analyses.replay import replay
 
     path = DATA / f"{name}.fbuf"
     if not path.exists():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.fabric_cases import cluster, clusters
 from tests.support.simulated import times
-from topoopt.analyses.replay.run import replay
+from topoopt.analyses.replay import replay
 from topoopt.core.workload import TaskGraph, TaskKind, strided_groups
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.network import Network

@@ -13,7 +13,7 @@ from tests.support import plain_cases as cases
 from tests.support import plain_flexnet as plain
 from tests.support.simulated import times
 from tests.support.taskgraphs import shared
-from topoopt.analyses.replay.run import replay_network
+from topoopt.analyses.replay import replay_network
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.workload import TaskKind

@@ -7,9 +7,10 @@ import pytest
 
 from tests.support.paths import INSTANCES
 from tests.support.taskgraphs import TASKGRAPHS, shared
-from topoopt.analyses.replay.run import TIME_MODELS, file_rings, replay
+from topoopt.analyses.replay import file_rings, replay
 from topoopt.core.errors import InputError
 from topoopt.core.workload import TaskKind
+from topoopt.simulate.time_models import TIME_MODELS
 
 
 @pytest.mark.parametrize("time_model", ["rounds", "flexnet", "fluid"])

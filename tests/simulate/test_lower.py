@@ -153,7 +153,7 @@ def test_local_allreduce_times():
 @pytest.mark.parametrize("name", ["100dlrm_16", "100candle_16", "100transformer_16", "100vgg_16", "topoopt_12"])
 def test_released_task_graphs_come_back_from_their_recovered_workload(name):
     """A file's graph -> workload with pinned strategy -> graph: same tasks, same bytes, same flexnet time."""
-    from topoopt.analyses.replay.run import replay
+    from topoopt.analyses.replay import replay
     from topoopt.formats.flexnet import read_flexnet_taskgraph
     from topoopt.formats.flexnet.importer import local_allreduce_gbps, workload_of_taskgraph
 

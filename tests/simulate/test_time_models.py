@@ -12,7 +12,7 @@ import pytest
 
 import topoopt.simulate.time_models as folder
 from tests.support import plain_cases as cases
-from topoopt.analyses.replay.run import replay
+from topoopt.analyses.replay import replay
 from topoopt.core.errors import InputError
 from topoopt.core.process import PlugIns
 from topoopt.core.workload import TaskGraph, TaskKind
@@ -87,7 +87,7 @@ def test_a_new_model_is_one_file_and_its_name(monkeypatch: pytest.MonkeyPatch) -
     module.ONE_EACH = TimeModel("a millisecond for every task, one after another", run)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     places = {"rounds": "topoopt.simulate.time_models.arrival:ROUNDS", "one-each": "one_each:ONE_EACH"}
-    monkeypatch.setattr("topoopt.analyses.replay.run.TIME_MODELS", PlugIns(places))
+    monkeypatch.setattr("topoopt.analyses.replay.TIME_MODELS", PlugIns(places))
     graph, _ = chain()
     assert replay(graph, fabric="ideal-switch", link_gbps=100.0, time_model="one-each").iteration_time_ms == 3.0
     with pytest.raises(InputError, match="rounds, one-each"):

@@ -11,8 +11,7 @@ import pytest
 
 from tests.support.handmade import altered
 from tests.support.make_solution import make_solution
-from topoopt.analyses.traffic.plot import load_quantiles, traffic_html, traffic_svg
-from topoopt.analyses.traffic.run import plan_traffic
+from topoopt.analyses.traffic import load_quantiles, plan_traffic, traffic_html, traffic_svg
 from topoopt.core.errors import CheckError
 from topoopt.core.result import Result
 from topoopt.simulate.traffic import traffic_figures

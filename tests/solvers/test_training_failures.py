@@ -12,9 +12,7 @@ import pytest
 from solvers.stop import Stop
 from tests.support.cli_cases import refusals, run
 from tests.support.llm_cases import training
-from topoopt.analyses.resilience.rewire import rewire
-from topoopt.analyses.resilience.run import ResilienceQuestion, study
-from topoopt.analyses.resilience.training_subject import TrainingSubject, training_subject
+from topoopt.analyses.resilience.run import ResilienceQuestion, TrainingSubject, rewire, study, training_subject
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.failures import Failure
 from topoopt.core.parallelism import Overlap

@@ -16,13 +16,10 @@ import pytest
 from tests.support.cli_cases import Run, run
 from topoopt.core.comparison import ComparedBy, Figure, Published
 from topoopt.files.untrusted import shipped_folder
-from topoopt.studies.collect import collect_rows
 from topoopt.studies.expand import read_study
-from topoopt.studies.heat_figures import matrix_of
-from topoopt.studies.published import agreement, published_points, set_beside
-from topoopt.studies.report_data import pivot, starred
-from topoopt.studies.report_figures import draw
-from topoopt.studies.vary import cell_of
+from topoopt.studies.figures import agreement, draw, matrix_of, published_points, set_beside
+from topoopt.studies.results import collect_rows, pivot, starred
+from topoopt.studies.schema import cell_of
 
 ROWS = [
     {"run": "a", "d": 4, "batch": 64, "tax": 1.0, "time": 6.0, "hops.1.part": 0.25, "hops.2.part": 1.0},

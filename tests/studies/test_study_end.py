@@ -14,12 +14,11 @@ import pytest
 from tests.support.cli_cases import process, run_apart
 from tests.support.sized_instances import topology
 from tests.support.study_cases import routing, study
-from topoopt.studies.collect import collect_rows
-from topoopt.studies.ending import SAID
+from topoopt.studies.attended import SAID
+from topoopt.studies.execute import Store, StudyStop
 from topoopt.studies.expand import read_study
+from topoopt.studies.results import collect_rows
 from topoopt.studies.runner import run_study
-from topoopt.studies.stopping import StudyStop
-from topoopt.studies.store import Store
 
 HOURS = {"time_limit_s": 7200, "wall_s": 7200, "memory_mib": 4096}
 

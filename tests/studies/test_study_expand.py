@@ -12,10 +12,8 @@ import pytest
 from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError
-from topoopt.studies.expand import read_study
-from topoopt.studies.schema import Sequence
-from topoopt.studies.validate import outlook
-from topoopt.studies.vary import sequence_values, varied
+from topoopt.studies.expand import outlook, read_study
+from topoopt.studies.schema import Sequence, sequence_values, varied
 
 Written = Callable[..., Path]
 

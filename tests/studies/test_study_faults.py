@@ -20,14 +20,12 @@ from tests.support.cli_cases import run
 from tests.support.paths import ROOT
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError, MachineError
-from topoopt.studies.collect import collect_rows, read_plan
-from topoopt.studies.expand import read_study
-from topoopt.studies.file_options import FILE_OPTIONS, WRITTEN_OPTIONS
-from topoopt.studies.reproduce import reproduce
+from topoopt.studies.attended import reproduce
+from topoopt.studies.execute import Store
+from topoopt.studies.expand import FILE_OPTIONS, WRITTEN_OPTIONS, read_study
+from topoopt.studies.results import collect_rows, read_plan
 from topoopt.studies.runner import run_study
-from topoopt.studies.schema import COMMANDS, Sequence
-from topoopt.studies.store import Store
-from topoopt.studies.vary import sequence_values
+from topoopt.studies.schema import COMMANDS, Sequence, sequence_values
 
 Written = Callable[..., Path]
 

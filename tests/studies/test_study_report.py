@@ -16,9 +16,9 @@ from topoopt.core.comparison import ComparedBy, Figure
 from topoopt.drawing.axes import Axis, name_axis, number_axis
 from topoopt.drawing.chart import Point, Series, legend
 from topoopt.studies.expand import read_study
+from topoopt.studies.figures import KINDS, draw
 from topoopt.studies.report import study_report
-from topoopt.studies.report_data import compared, in_order, percentile, performance_profile, pivot
-from topoopt.studies.report_figures import KINDS, draw
+from topoopt.studies.results import compared, in_order, percentile, performance_profile, pivot
 from topoopt.studies.runner import run_study
 
 Written = Callable[..., Path]

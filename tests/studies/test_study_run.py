@@ -20,15 +20,12 @@ from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
 from topoopt.core.comparison import RunLimits
 from topoopt.core.errors import InputError, TopooptError
-from topoopt.studies.collect import collect_rows, column_names, write_parquet
+from topoopt.studies.attended import reproduce
+from topoopt.studies.execute import Store, StudyStop, Worker
 from topoopt.studies.executors import default_jobs
 from topoopt.studies.expand import read_study
-from topoopt.studies.process import Worker
-from topoopt.studies.reproduce import reproduce
-from topoopt.studies.rows import TIMES
+from topoopt.studies.results import TIMES, collect_rows, column_names, write_parquet
 from topoopt.studies.runner import run_study
-from topoopt.studies.stopping import StudyStop
-from topoopt.studies.store import Store
 
 Written = Callable[..., Path]
 

@@ -12,10 +12,10 @@ from tests.support.cli_cases import run, write
 from tests.support.paths import INSTANCES
 from tests.support.study_cases import study
 from topoopt.files.documents import parse_document
-from topoopt.studies.collect import collect_rows
 from topoopt.studies.expand import read_study
+from topoopt.studies.results import collect_rows
 from topoopt.studies.runner import run_study
-from topoopt.studies.vary import varied
+from topoopt.studies.schema import varied
 
 
 def test_a_row_is_what_solve_finds(tmp_path: Path, written: Callable[..., Path]) -> None:

@@ -8,9 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from solvers.stop import Stop
-from topoopt.analyses.collective.atlas import HEADER, Atlas, atlas, known_smaller
-from topoopt.analyses.collective.candidates import found_topologies
-from topoopt.analyses.collective.scores import ScoredTopology, Wanted
+from topoopt.analyses.collective.search import (
+    HEADER,
+    Atlas,
+    ScoredTopology,
+    Wanted,
+    atlas,
+    found_topologies,
+    known_smaller,
+)
 from topoopt.core.cluster import LinkDirection
 from topoopt.files.atomic import csv_text
 

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from topoopt.cli.worker import command_line
+from topoopt.cli.app import command_line
 
 
 def main(argv: list[str]) -> int:

@@ -21,12 +21,15 @@ from typing import Any, Protocol
 from solvers.processes import Crew, DoTask, Gather, Tell
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, MachineError, Problem, TopooptError
-from topoopt.studies.chunks import FileEvent, new_stop_file
-from topoopt.studies.executor_dask import OPTIONS as DASK_OPTIONS
-from topoopt.studies.executor_dask import client_of
-from topoopt.studies.executor_slurm import OPTIONS as SLURM_OPTIONS
-from topoopt.studies.executor_slurm import executor_of
-from topoopt.studies.executors import backend_of
+from topoopt.studies.executors import (
+    DASK_OPTIONS,
+    SLURM_OPTIONS,
+    FileEvent,
+    backend_of,
+    client_of,
+    executor_of,
+    new_stop_file,
+)
 
 POLL_S = 0.2
 SLURM_POLL_S = 2.0

@@ -1,4 +1,4 @@
-"""`topoopt solve`."""
+"""`topoopt solve`, and what is done with the solution file it writes: `topoopt show`, `report` and `convert`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from topoopt.analyses.costs.prices import given_book
-from topoopt.cli.completions import complete_solver
-from topoopt.cli.solutions import document_of
-from topoopt.cli.solve_options import ExecutorOption, ExecutorOptionOption, JobsOption, SlackOption, chosen_crew
+from topoopt.analyses.costs import given_book
+from topoopt.cli.app import complete_solver
 from topoopt.console.attended import AttendedRun, attended
 from topoopt.console.interrupt import INTERRUPTED
 from topoopt.console.memory_limit import memory_bytes
 from topoopt.console.output import JsonOption, Output
 from topoopt.console.progress import solving_bar
-from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.process import versions
 from topoopt.core.result import SolutionHead
 from topoopt.drawing.sentences import full_answer
-from topoopt.kinds import kind_named
+from topoopt.files.results import bound_document, check_document
+from topoopt.kinds import kind_named, kind_of
 from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
+from topoopt.verify.checker import FULL
+
+if TYPE_CHECKING:
+    from solvers.processes import Gather
 
 
 def solve(
@@ -165,7 +168,7 @@ class OwnChoice:
             InputError: a method was asked for as well, the solver is not found, or the kind has no such formulation.
         """
         from solvers.backends.table import any_solver
-        from topoopt.library.models import hooked_model
+        from topoopt.library.calls import hooked_model
 
         if options.method is not None:
             allowed = "--solver, --formulation and --model-hook, or --method"
@@ -273,3 +276,155 @@ def _require_writable(out: Path) -> None:
     except (OSError, ValueError) as error:  # a name too long, a folder that may not be looked into
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise WriteError(f"{out}: cannot be written: {reason}") from None
+
+
+JobsOption = Annotated[
+    int,
+    typer.Option(min=1, max=256, help="Processes for kinds co-optimisation and topology; the plan stays the same."),
+]
+ExecutorOption = Annotated[
+    str | None,
+    typer.Option(help="Kind co-optimisation: dask or slurm do the --jobs parts at once; the plan stays the same."),
+]
+ExecutorOptionOption = Annotated[
+    list[str] | None,
+    typer.Option("--executor-option", help="KEY=VALUE for the executor, as of `topoopt study run`; may be repeated."),
+]
+SlackOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=1000.0,
+        help="Circuits between pods (dag-topology, llm-training): percent the job may take longer where that saves "
+        "circuits, in place of slack_percent.",
+    ),
+]
+
+
+def chosen_crew(executor: str | None, options: list[str], jobs: int, folder: Path) -> Gather | None:
+    """Who does the parts of the search; None: processes here.
+
+    Raises:
+        InputError: an unknown executor, or options without one.
+    """
+    if executor is None and options:
+        found = Problem("options of no executor", path="--executor-option", value=options[0], allowed="with --executor")
+        raise InputError([found])
+    if executor is None:
+        return None
+    from topoopt.cli.crews import crew_of
+    from topoopt.studies.executors import option_pairs
+
+    return crew_of(executor, option_pairs(options), jobs, folder)
+
+
+SolutionArgument = Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")]
+InstanceOption = Annotated[
+    Path | None, typer.Option(help="Instance file; needed only where the solution carries no instance.")
+]
+
+
+def show(
+    solution: SolutionArgument,
+    instance: InstanceOption = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Show the figures of a solution, computed again from its plan; with --json all of them, tables as well.
+
+    Exit code 6 if a brief check rejects the plan.
+    """
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.kinds.files import solution_of
+
+        problem, result = solution_of(solution, instance)
+        pages = kind_of(result).pages()
+        document = document_of(result, dict(pages.everything(problem, result)), solution)
+
+        def display(console: Console) -> None:
+            pages.show(console, result, None)
+            for note in result.notes:
+                console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+
+        output.result(document, display, full_answer(pages.answer(result), result.check))
+        return 0
+
+    output.run(command)
+
+
+def report(
+    solution: SolutionArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="HTML file to write; default: report.html beside SOLUTION.")
+    ] = None,
+    instance: InstanceOption = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Write the self-contained HTML report of a solution; exit code 6 if a brief check rejects the plan."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.files.atomic import write_text_atomically
+        from topoopt.kinds.files import solution_of
+
+        _, result = solution_of(solution, instance)
+        file = out or solution.with_name("report.html")
+        write_text_atomically(file, kind_of(result).pages().report(result))
+        output.result({"report": str(file)}, lambda console: console.print(f"written: {file}", markup=False))
+        return 0
+
+    output.run(command)
+
+
+def convert(
+    solution: Annotated[Path, typer.Argument(help="solution.json of the release before, format 2.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Solution file to write; default: converted.json beside SOLUTION."),
+    ] = None,
+    instance: InstanceOption = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Write a solution file of format 2 in the present format, once its plan and its proof have been checked.
+
+    Exit code 6, and no file, if the checker rejects it.
+    """
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.kinds.files import converted, write_solution
+
+        result = converted(solution, instance, FULL)
+        if not result.check.ok:
+            raise CheckError("the checker rejects the solution:\n" + "\n".join(result.check.violations))
+        file = out or solution.with_name("converted.json")
+        write_solution(result, file)
+        document = {"solution": str(file), "status": result.status.value, "check": check_document(result.check)}
+        output.result(document, lambda console: console.print(f"written: {file}", markup=False))
+        return output.exit_code(result.check, result.stopped_by, searched=False)
+
+    output.run(command)
+
+
+def document_of(solution: SolutionHead, figures: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Return the JSON object of a solution: what all kinds have, around the figures of one."""
+    objective, claimed = solution.objective, solution.claimed_bound
+    return {
+        "kind": solution.kind,
+        "name": solution.name,
+        "status": solution.status.value,
+        "stopped_by": solution.stopped_by.value,
+        "objective": {"name": objective.name, "value": objective.value, "unit": objective.unit},
+        "bound": bound_document(solution.bound),
+        "claimed_bound": None if claimed is None else bound_document(claimed),
+        "gap": solution.gap,
+        **figures,
+        "method": solution.method,
+        "check": check_document(solution.check),
+        "seed": solution.seed,
+        "versions": dict(solution.versions),
+        "instance_sha256": solution.instance_sha256,
+        "notes": list(solution.notes),
+        "solution": str(file),
+    }

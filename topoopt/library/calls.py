@@ -1,21 +1,29 @@
-"""What can be done with a problem and its solution; every function takes every kind, or names those it takes.
-
-problem = topoopt.read_instance("instances/tiny-6.yaml")
-solution = topoopt.solve(problem, budget=500, seed=1)
-assert topoopt.check(problem, solution).holds
-topoopt.write_solution(solution, "solution.json")
+"""What can be done with a problem and its solution: each function takes every kind; models of one's own; tables and
+HTML.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from markupsafe import Markup
+
 from solvers.stop import Stop
-from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.result import SolutionHead
+from topoopt.core.arrays import Floats
+from topoopt.core.data import Displayed, short
+from topoopt.core.errors import CheckError, InputError, Problem, extra
+from topoopt.core.result import Result, SolutionHead
+from topoopt.core.topology import Topology
+from topoopt.drawing.format import number, percent
+from topoopt.drawing.sentences import full_answer, objective_text
+from topoopt.drawing.svg import element, joined
+from topoopt.drawing.topology_picture import find_links, topology_svg
+from topoopt.drawing.utilisation import plain_style
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.files import check_whole
 from topoopt.kinds.kind import Effort, Kind, Progress, SolveOptions
@@ -24,9 +32,11 @@ from topoopt.library.instances import problem_of
 from topoopt.verify.checker import BRIEF, FULL, CheckDepth, CheckFindings
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from topoopt.core.price_book import PriceBook
-    from topoopt.core.topology import Topology
     from topoopt.core.workload import Strategy
+    from topoopt.kinds.own_model import ModelAnswer, OwnModel
 
 
 def solve(
@@ -230,3 +240,243 @@ def _able(kind: Kind, what: str, can: Callable[[Kind], bool]) -> Kind:
         return kind
     able = ", ".join(name for name in KINDS if can(kind_named(name)))
     raise InputError([Problem(f"this kind has no {what}", path="kind", value=kind.name, allowed=able)])
+
+
+HOOK = "change"
+"""Name of the function that a file of constraints has."""
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedModel:
+    """A solved model.
+
+    Attributes:
+        solution: the plan it gives, checked as every solution; None where solutions of the formulation are no plans.
+        answer: what the solver said of the model itself: status, objective, bound, and what was changed in it.
+        model: with the values of the best point.
+    """
+
+    solution: Any
+    answer: ModelAnswer
+    model: Any
+
+
+def model(problem: Any, formulation: str | None = None, **options: float) -> Any:
+    """The Pyomo model of an instance, with the names of the algebra, to be read, changed and solved.
+
+        model = topoopt.model(problem)                             # joint_topology, for a problem of kind topology
+        model.no_link = pyomo.environ.Constraint(expr=model.x[0, 3] == 0)
+        solved = topoopt.solve_model(model, solver="gurobi")
+        solved.solution.objective, solved.solution.check.ok
+
+    Rules that only break symmetry are left out, as constraints of yours could clash with them.
+
+    Args:
+        problem: of any kind that a formulation takes.
+        formulation: name, as in `topoopt dump-model --list`; None: the one whose solutions are plans of this kind.
+        options: of the formulation, as in that list; with any of them, or where there is no readable model, variables
+            are `x[name]` and constraints `row[name]`, with the names of `topoopt dump-model`.
+
+    Raises:
+        InputError: no such formulation or option, or an instance that it does not take.
+    """
+    from topoopt.kinds.own_model import build_model
+
+    return build_model(problem_of(problem), formulation, options)
+
+
+def solve_model(
+    model: Any, *, solver: str = "highs", seed: int | None = None, time_limit_s: float | None = None
+) -> SolvedModel:
+    """Solve a model that `topoopt.model` made, changed or not; the plan it gives is checked against the instance.
+
+    What the solver claims is held against all rows of the model. Bounds of the solution are over all plans of the
+    instance: they hold for yours, too, as constraints added leave fewer plans. What the solver proves of a model
+    with constraints added is `claimed_bound`, of one with another objective only `answer.bound`.
+
+    Args:
+        model: linear, with whole numbers or without.
+        solver: a name that `topoopt doctor` lists, or `pyomo:NAME`.
+        seed, time_limit_s: None: as the instance says.
+
+    Raises:
+        InputError: not such a model, not a linear one, or a solver that is not found.
+        InfeasibleError: nothing satisfies the model.
+        LimitError: the limit came before anything was found.
+    """
+    from topoopt.kinds import kind_of
+    from topoopt.kinds.own_model import OwnModel, origin_of
+    from topoopt.kinds.pipeline import solve
+
+    origin = origin_of(model)
+    own = OwnModel(model, solver)
+    problem = origin.problem
+    if origin.formulation not in kind_of(problem).solver().models(problem):
+        settings = problem.search.but(seed=seed, time_limit_s=time_limit_s)
+        return SolvedModel(None, own.solved(settings.time_limit_s, settings.seed), model)
+    solution = solve(problem, SolveOptions(seed, time_limit_s, chosen=own.method()))
+    assert own.answer is not None
+    return SolvedModel(solution, own.answer, model)
+
+
+def hooked_model(problem: Any, formulation: str | None, solver: str, hook: Path | None) -> OwnModel:
+    """The model of an instance, changed by the function `change(model, problem)` of a file, which is run.
+
+    Raises:
+        InputError: a file that cannot be read, has no such function, or fails (with its line).
+    """
+    from topoopt.files.untrusted import file_sha256
+    from topoopt.kinds.own_model import OwnModel, build_model
+
+    made = build_model(problem, formulation, {})
+    if hook is None:
+        return OwnModel(made, solver)
+    change = _function_of(hook)
+    try:
+        change(made, problem)
+    except Exception as error:
+        raise InputError([_failed(hook, error)]) from error
+    return OwnModel(made, solver, f"{hook.name} (sha256 {file_sha256(hook, MOST_BYTES)[:16]})")
+
+
+MOST_BYTES = 10_000_000
+"""Of a file of constraints."""
+
+
+def _function_of(hook: Path) -> Callable[[Any, Any], object]:
+    from topoopt.files.untrusted import read_text
+
+    text = read_text(hook, MOST_BYTES)
+    names: dict[str, Any] = {"__name__": "model_hook", "__file__": str(hook)}
+    try:
+        exec(compile(text, str(hook), "exec"), names)
+    except Exception as error:
+        raise InputError([_failed(hook, error)]) from error
+    change = names.get(HOOK)
+    if not callable(change):
+        allowed = f"def {HOOK}(model, problem): ..."
+        raise InputError([Problem("no such function", file=str(hook), path=HOOK, allowed=allowed)])
+    function: Callable[[Any, Any], object] = change
+    return function
+
+
+def _failed(hook: Path, error: Exception) -> Problem:
+    """Where a file of constraints failed."""
+    lines = [error.lineno] if isinstance(error, SyntaxError) else []
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(hook):
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
+    words = str(error).splitlines()[0] if str(error) else ""
+    return Problem(f"{type(error).__name__}: {words}", file=str(hook), line=lines[-1] if lines else None)
+
+
+MOST_ARCS = 6000
+"""Arcs of a topology that is drawn; a picture of more is a black disc of megabytes."""
+
+STYLE = """
+.topoopt { max-width: 480px; }
+.topoopt th, .topoopt td { text-align: left; padding: 1px 10px 1px 0; }
+.topoopt svg { width: 100%; }
+.topoopt .lk { fill: none; stroke-linecap: round; }
+.topoopt .nodes circle { fill: #fff; stroke: #57606c; }
+.topoopt .labels text { text-anchor: middle; dominant-baseline: central; font-size: 12px; fill: #57606c; }
+"""
+
+
+def document_of(solution: SolutionHead) -> dict[str, Any]:
+    """Plain data of a solution, as its file holds them."""
+    document: dict[str, Any] = kind_of(solution).files.solutions.document(solution)  # type: ignore[arg-type]
+    return document
+
+
+def figures_of(result: Result[Any, Any]) -> Any:
+    """Everything that follows from the problem, the seed and the plan of a result.
+
+    Raises:
+        InputError: the result has no problem.
+    """
+    if result.problem is None:
+        text = "the instance is neither in this solution nor beside it"
+        raise InputError([Problem(text, path="instance", allowed="topoopt check INSTANCE SOLUTION")])
+    problem = result.problem
+    if problem.search.seed != result.seed:  # the run was called with another one than the instance says
+        problem = replace(problem, search=problem.search.but(seed=result.seed))
+    return kind_of(result).figures(problem, result.plan, result.certificates)
+
+
+def tables_of(solution: SolutionHead) -> dict[str, pa.Table]:
+    """The columns of a solution as tables of Arrow.
+
+    Raises:
+        InputError: the extra `studies` is not installed.
+    """
+    pa = extra("pyarrow", "tables of Arrow")
+    return {
+        name: pa.table({key: _arrow(values) for key, values in columns.items()})
+        for name, columns in solution.columns().items()
+    }
+
+
+def _arrow(values: Any) -> Any:
+    return np.ascontiguousarray(values) if isinstance(values, np.ndarray) else list(values)
+
+
+def html_of(shown: Displayed) -> str:
+    """A short block for a notebook, with all its style: figures, and the picture of the topology if there is one."""
+    if isinstance(shown, SolutionHead):
+        return str(_block(_headline(shown), *_picture(shown.columns().get("links"), _topology(shown))))
+    inside = ((field.name, getattr(shown, field.name)) for field in fields(shown) if field.repr)  # type: ignore[arg-type]
+    rows = [(name, short(value)) for name, value in inside if name != "sha256" and not _empty(value)]
+    return str(_block([(type(shown).__name__, ""), *rows], *_picture(None, _topology(shown))))
+
+
+def _headline(solution: SolutionHead) -> list[tuple[str, str]]:
+    objective, bound = solution.objective, solution.bound
+    failed = f"FAILED: {len(solution.check.violations)} violations"
+    verdict = solution.check.outcome if solution.check.ok else failed
+    return [
+        (solution.name, f"{solution.kind}, {solution.status}"),
+        ("answer", full_answer(kind_of(solution).pages().answer(solution), solution.check)),
+        (objective_text(objective.name), f"{number(objective.value)} {objective.unit}"),
+        ("bound", f"{number(bound.value)} {objective.unit} ({bound.proved_by}), gap {percent(solution.gap)}"),
+        ("method", f"{solution.method}, seed {solution.seed}, stopped by {solution.stopped_by}"),
+        ("check", verdict),
+    ]
+
+
+def _empty(value: object) -> bool:
+    return value is None or (isinstance(value, str | tuple) and not value)
+
+
+def _topology(shown: Any) -> Topology | None:
+    """The topology that something is, has, or has in its plan or problem."""
+    owners = (shown, getattr(shown, "plan", None), getattr(shown, "problem", None))
+    for found in (shown, *(getattr(owner, "topology", None) for owner in owners)):
+        if isinstance(found, Topology):
+            return found
+    return None
+
+
+def _picture(links: Any, topology: Topology | None) -> Iterable[Markup]:
+    if topology is None or len(topology.arcs) > MOST_ARCS:
+        return ()
+    busy: Floats = np.zeros(len(topology.arcs))
+    if links is not None and "utilisation" in links:
+        busy = np.asarray(links["utilisation"], dtype=np.float64)
+    busy = busy / max(1.0, float(busy.max(initial=0.0)))
+    return (topology_svg(topology, find_links(topology), busy, lambda arc: percent(float(busy[arc]))),)
+
+
+def html_table(rows: Iterable[tuple[str, ...]]) -> Markup:
+    """A table for a notebook, its first row in bold."""
+    first, *others = ([element("td", cell) for cell in row] for row in rows)
+    body = (element("tr", *cells) for cells in others)
+    return element("table", element("tr", *(element("th", cell.striptags()) for cell in first)), joined(body))
+
+
+def _block(rows: Iterable[tuple[str, str]], *pictures: Markup) -> Markup:
+    table = (element("tr", element("th", name), element("td", value)) for name, value in rows)
+    style = element("style", Markup(STYLE + plain_style(".topoopt")))
+    return element("div", style, element("table", joined(table)), *pictures, class_="topoopt")

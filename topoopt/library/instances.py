@@ -1,22 +1,28 @@
-"""Instances from mappings, in which arrays, data frames, graphs and topologies may stand for plain data of a file."""
+"""Instances are made in code from mappings or keywords, in which arrays, frames, graphs and topologies may stand."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from pydantic import BaseModel
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.job import CoOptimisation
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
 from topoopt.files.documents import Document
 from topoopt.files.job_document import cluster_document, workload_document
 from topoopt.kinds.files import build_instance
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def instance_from_dict(document: Mapping[str, Any]) -> Any:
@@ -26,7 +32,7 @@ def instance_from_dict(document: Mapping[str, Any]) -> Any:
                                     "degree": 2, "demand": {"family": "uniform"}})
 
     Args:
-        document: keys and values as in a file, or objects that stand for sections (`topoopt.library.problems`).
+        document: keys and values as in a file, or objects that stand for sections (`topoopt.library.instances`).
 
     Raises:
         InputError: everything that is wrong, with path, value and what is allowed.
@@ -142,3 +148,68 @@ def _matrix(array: np.ndarray[Any, Any], path: str) -> Any:
     if key not in ("demand", "demands") or array.ndim < 2:
         return rows
     return {"matrix": rows} if array.ndim == 2 else [{"matrix": matrix} for matrix in rows]
+
+
+if TYPE_CHECKING:
+    Matrix = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
+
+Section = Mapping[str, Any]
+Pairs = Sequence[tuple[int, int]]
+
+
+def _built(kind: str, name: str, fields: Section) -> Any:
+    stated = {key: value for key, value in fields.items() if value is not None}
+    return instance_from_dict({"schema_version": 1, "kind": kind, "name": name, **stated})
+
+
+def job_problem(
+    *,
+    cluster: Section | Cluster,
+    workload: str | Section | Workload,
+    device: str = "a100",
+    baselines: Section | None = None,
+    search: Section | None = None,
+    name: str = "job",
+) -> CoOptimisation:
+    """A training job on a cluster: strategy, topology and routes of least iteration time are sought.
+
+        cluster = {"servers": 16, "gpus_per_server": 4, "degree": 4, "link_gbps": 100}
+        problem = topoopt.job_problem(cluster=cluster, workload="dlrm")
+
+    Args:
+        cluster: servers, gpus_per_server, degree, link_gbps, ...
+        workload: name of a model, a section with its sizes or with operators, or a `Workload`.
+        device: whose times the operators of a named model take.
+        baselines: fabrics the plan is compared with.
+        search: method, budget, seed, time_limit_s, robust.
+        name: of the instance.
+    """
+    if isinstance(workload, str):
+        workload = {"model": workload, "operator_times": {"device": device}}
+    fields = {"cluster": cluster, "workload": workload, "baselines": baselines, "search": search}
+    return cast(CoOptimisation, _built("co-optimisation", name, fields))
+
+
+ALIASES = {
+    "allocation_problem": "AllocationInstance",
+    "collective_problem": "CollectiveInstance",
+    "hierarchy_problem": "HierarchicalInstance",
+    "placement_problem": "PlacementInstance",
+    "routing_problem": "RoutingInstance",
+    "shared_cluster_problem": "SharedClusterInstance",
+    "topology_problem": "TopologyInstance",
+}
+"""Name of the function -> public class of the instance, which takes the same keywords."""
+
+
+def alias(name: str) -> Callable[..., Any]:
+    """Return a function of the release before."""
+
+    def problem(**fields: Any) -> Any:
+        text = f"topoopt.{name}(...) goes with the next release; topoopt.{ALIASES[name]}(...) takes the same keywords"
+        warnings.warn(text, FutureWarning, stacklevel=2)
+        return problem_of(getattr(import_module("topoopt"), ALIASES[name])(**fields))
+
+    problem.__name__ = name
+    problem.__doc__ = f"The problem of a `topoopt.{ALIASES[name]}`; this name goes with the next release."
+    return problem

@@ -1,5 +1,4 @@
-"""What exporters are handed of a language model in training: the links of a plan on switches, circuits of rails over
-a step, programs of ranks."""
+"""What exporters are handed of a plan: links on switches, circuits of rails, and graphs of tasks and transfers."""
 
 from __future__ import annotations
 
@@ -9,15 +8,24 @@ import numpy as np
 
 from solvers.network.constructions.assemble import switched
 from solvers.switching import RailSteps, switch_mode
+from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import REGIONAL, FabricPlan, PodCircuits
+from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.result import Result
 from topoopt.core.switching import RailTimetable, StagePorts
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import plan_on
+from topoopt.simulate.dag.job_graph import job_graph
+from topoopt.simulate.fabrics import plan_network
+from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
 from topoopt.simulate.llm_training.ranks import TrainingProgram, program_of
+from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.switching.circuits import rail_timetable
+from topoopt.simulate.time_models.evaluate import simulate
+from topoopt.verify.llm_training.pods import check_pod_graph
 from topoopt.verify.llm_training.rail_steps import check_timetable
 
 
@@ -98,3 +106,46 @@ def training_program(problem: LlmTrainingProblem, result: Result[Any, Any], fabr
         InputError: no plan for the fabric, or a strategy whose ranks are not told one by one.
     """
     return program_of(problem, plan_on(result, fabric).strategy)
+
+
+def graph_of_job(problem: Any, solution: Any, pods: PodSetting | None, fabric: str | None) -> DagTopologyProblem:
+    """One iteration of the plan of a solution.
+
+    Args:
+        problem: that was solved.
+        pods: of a language model in training; None: those of the instance.
+        fabric: whose plan; None: that of the solution's own plan.
+
+    Raises:
+        InputError: pods are missing or split groups, or the strategy's ranks are not told one by one.
+        CheckError: the graph is not that of the instance.
+    """
+    if isinstance(problem, LlmTrainingProblem):
+        if pods is None and problem.pods is not None:
+            pods = PodSetting(problem.pods.gpus, problem.pods.ports, problem.pods.circuit_gbps)
+        if pods is None:
+            text, allowed = "needed: how many GPUs share the ports of a pod", "multiples of a tensor group"
+            raise InputError([Problem(text, path="--pod-gpus", allowed=allowed)])
+        program = training_program(problem, solution, fabric)
+        graph = pod_graph(problem, program, pods)
+        refuse_other_graph(problem, program.strategy, pods, graph)
+        return graph
+    if not isinstance(problem, CoOptimisation):
+        raise InputError([Problem("this target needs a job", path="--instance", value=problem.kind)])
+    tasks = build_task_graph(problem.cluster, problem.workload, solution.plan.strategy)
+    cluster = problem.shared_as(solution.plan.link_sharing).cluster
+    begins = simulate(tasks, plan_network(cluster, solution.plan)).start_ms
+    return job_graph(problem.name, problem.cluster, tasks, begins)
+
+
+def refuse_other_graph(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, pods: PodSetting, graph: DagTopologyProblem
+) -> None:
+    """Have the checker look at the graph of an iteration.
+
+    Raises:
+        CheckError: it is not that of the instance.
+    """
+    wrong = check_pod_graph(problem, strategy, pods.gpus, graph).violations
+    if wrong:
+        raise CheckError("the checker rejects the graph of an iteration:\n" + "\n".join(map(str, wrong)))

@@ -1,18 +1,158 @@
-"""A study run before somebody's eyes: progress while it lasts, the table of results after it."""
+"""A study runs before somebody's eyes: progress, its end by signal or time, its table, and one run done again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
-from topoopt.console.output import Output
-from topoopt.core.comparison import Study
-from topoopt.core.errors import extra
-from topoopt.studies.collect import TABLE_FILE, TABLES, Row, collect_rows, write_parquet
-from topoopt.studies.executors import default_jobs
-from topoopt.studies.progress import StudyProgress
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
+
+from solvers.stop import stop_on_signals
+from topoopt.console.interrupt import INTERRUPTED
+from topoopt.console.output import EXIT_OF_STOP, Output
+from topoopt.core.arrays import GIB
+from topoopt.core.comparison import RunLimits, Study, StudyRun
+from topoopt.core.errors import CheckError, InputError, Problem, extra
+from topoopt.core.proofs import StopReason
+from topoopt.files.faults import value_text
+from topoopt.files.untrusted import file_sha256, read_text
+from topoopt.studies.execute import ENVIRONMENT, FAILURES, PROGRAM, RUN_INTERRUPTED, Store, StudyStop, Worker, execute
+from topoopt.studies.executors import Event, default_jobs
+from topoopt.studies.expand import code_versions, faults_of_options, options_of
+from topoopt.studies.results import TABLE_FILE, TABLES, TIMES, ResultRow, collect_rows, read_plan, row_of, write_parquet
 from topoopt.studies.runner import Tally, run_study
-from topoopt.studies.stopping import StudyStop
+from topoopt.studies.schema import COMMANDS
+
+SAID = "finishing: runs in flight keep the best they have, no more begin; Ctrl-C again to stop with what is there"
+
+
+@dataclass(frozen=True)
+class StudyEnd:
+    """Why a study ends early, if it does.
+
+    Attributes:
+        stop: interrupted when it is to end, and in a hurry on the second signal.
+        late: set when the limit was why.
+    """
+
+    stop: StudyStop
+    late: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def status(self) -> str:
+        """`done`, `time` or `interrupted`."""
+        return "done" if not self.stop.interrupted.is_set() else "time" if self.late.is_set() else "interrupted"
+
+    def exit_code(self, rejected: int) -> int:
+        """That of the command; `rejected`: results that the checker rejects."""
+        if self.stop.interrupted.is_set():
+            return EXIT_OF_STOP[StopReason.TIME] if self.late.is_set() else INTERRUPTED
+        return CheckError.exit_code if rejected else 0
+
+
+@contextmanager
+def ended_early(time_limit_s: float | None) -> Iterator[StudyEnd]:
+    """Look after signals, and a limit, while the block runs; the first signal says at once what comes of it."""
+
+    def told(signals: int) -> None:
+        text = SAID if signals == 1 else "stopping"
+        os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
+
+    with stop_on_signals(None, hurries=True, told=told) as stop:
+        end = StudyEnd(StudyStop(stop.interrupted, stop.hurry))
+
+        def over() -> None:
+            end.late.set()
+            end.stop.interrupted.set()
+
+        timer = threading.Timer(time_limit_s or 0.0, over)
+        timer.daemon = True
+        if time_limit_s is not None:
+            timer.start()
+        try:
+            yield end
+        finally:
+            timer.cancel()
+
+
+QUIET_S = 60.0
+"""Seconds between lines where standard error is no terminal."""
+
+
+class StudyProgress:
+    """A bar on a terminal, a line a minute elsewhere."""
+
+    def __init__(self, output: Output, study: Study, jobs: int) -> None:
+        self.output = output
+        self.jobs = jobs
+        self.began = self.said = time.monotonic()
+        self.left = len({run.identity for run in study.runs})
+        self.running: dict[str, str] = {}
+        self.done = self.failed = 0
+        self.bar = Progress(
+            TextColumn("study"),
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[text]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+            TimeElapsedColumn(),
+            console=output.remarks,
+            expand=True,
+            transient=True,
+            disable=not output.remarks.is_terminal,
+        )
+        self.task = self.bar.add_task("study", total=self.left, text="")
+
+    def __enter__(self) -> StudyProgress:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+    def planned(self, total: int) -> None:
+        """Only so many runs are missing."""
+        self.bar.update(self.task, total=total)
+        self.left = total
+
+    def event(self, event: Event) -> None:
+        """Take notice of a run that starts or ends."""
+        if event.record is None:
+            self.running[event.run.identity] = f"{event.run.instance} {event.run.method or ''}".strip()
+        else:
+            self.running.pop(event.run.identity, None)
+            self.done += 1
+            outcome = event.record["outcome"]
+            if outcome in (*FAILURES, ENVIRONMENT):
+                self.failed += 1
+                if outcome != RUN_INTERRUPTED:
+                    text = f"{outcome}: {event.run.instance} {event.run.method or ''} {event.record['reason']}"
+                    self.output.remarks.print(text, markup=False, soft_wrap=True, highlight=False)
+        at_work = ", ".join(list(self.running.values())[:3])
+        running = f", {len(self.running)} running ({escape(at_work)})" if at_work else ""
+        text = f"{self.failed} failed{self._time_left()}{running}"
+        self.bar.update(self.task, completed=self.done, text=text)
+        if not self.output.remarks.is_terminal and time.monotonic() - self.said >= QUIET_S:
+            self.said = time.monotonic()
+            self.output.remarks.print(f"{self.done} of {self.left} runs, {text}", highlight=False, soft_wrap=True)
+
+    def _time_left(self) -> str:
+        if not self.done:
+            return ""
+        seconds = (time.monotonic() - self.began) / self.done * max(0, self.left - self.done)
+        return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
 
 
 @dataclass(frozen=True)
@@ -20,7 +160,7 @@ class AttendedStudy:
     """How a study stands: counts, rows of its table, runs side by side, results that the checker rejects."""
 
     tally: Tally
-    rows: list[Row]
+    rows: list[ResultRow]
     jobs: int
 
     @property
@@ -69,3 +209,172 @@ def attend(
     rows = collect_rows(folder)
     write_parquet(rows, folder / TABLE_FILE)
     return AttendedStudy(tally, rows, number)
+
+
+MAX_BYTES = GIB
+
+SOLVE_OPTIONS = ("method", "seed", "time-limit", "budget")
+"""Those that a study gives to `solve`."""
+
+
+LIMITS = (StopReason.TIME, StopReason.MEMORY, StopReason.INTERRUPTED)
+"""What ends a search at a point that no seed determines."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A run beside itself.
+
+    Attributes:
+        identity: of the run.
+        command: as it was run.
+        differences: column -> (then, now), times left out; empty when all is the same.
+        same_files: file -> whether its bytes are the same (solution.json, where there is one).
+        versions_differ: name -> (then, now) of code and libraries.
+        folder: where the new run is.
+        cut_short: limits that ended the run, then or now; such a run gets as far as the machine lets it.
+    """
+
+    identity: str
+    command: tuple[str, ...]
+    differences: dict[str, tuple[Any, Any]]
+    same_files: dict[str, bool]
+    versions_differ: dict[str, tuple[str | None, str | None]]
+    folder: Path
+    cut_short: tuple[str, ...] = ()
+
+    @property
+    def same(self) -> bool:
+        """Whether the run came out as before."""
+        return not self.differences and all(self.same_files.values())
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it should have: not where a limit of time or memory ended it."""
+        return not self.cut_short
+
+
+def find_run(directory: Path, name: str) -> dict[str, Any]:
+    """The planned run whose identity begins with `name`.
+
+    Raises:
+        InputError: none, or several.
+    """
+    runs = {run["identity"]: run for run in read_plan(directory)["runs"]}
+    found = [run for identity, run in runs.items() if name and identity.startswith(name)]
+    if len(found) != 1:
+        text = "several runs begin so" if found else "no such run"
+        allowed = "the beginning of a hash in the column `run` of the table"
+        raise InputError([Problem(text, file=str(directory), value=name, allowed=allowed)])
+    run: dict[str, Any] = found[0]
+    return run
+
+
+def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGRAM) -> Reproduction:
+    """Run again what a finished run of a study ran, from the instance kept in its folder, in `scratch`.
+
+    Raises:
+        InputError: no such run, or it was never done.
+    """
+    plan = read_plan(directory)
+    planned = find_run(directory, name)
+    store = Store(directory)
+    before = store.record(planned["identity"])
+    if before is None:
+        raise InputError([Problem("this run was not done yet", file=str(directory), value=name)])
+    _refuse_writes(directory, planned)
+    run = _run(planned, store.folder(planned["identity"]))
+    worker = Worker(program)
+    again = Store(scratch)
+    try:
+        after = execute(run, again, worker, StudyStop(), replace=True)
+    finally:
+        worker.close()
+    rows = [row_of(planned, record) for record in (before, after)]
+    names = [key for key in dict.fromkeys([*rows[0], *rows[1]]) if key not in TIMES]
+    differences = {key: (rows[0].get(key), rows[1].get(key)) for key in names if rows[0].get(key) != rows[1].get(key)}
+    folders = (store.folder(run.identity), again.folder(run.identity))
+    same_files = {
+        file: (folders[1] / file).is_file() and len({file_sha256(folder / file, MAX_BYTES) for folder in folders}) == 1
+        for file in ("solution.json",)
+        if (folders[0] / file).is_file()
+    }
+    now = dict(code_versions())
+    then = plan["versions"]
+    differ = {key: (then.get(key), now.get(key)) for key in {**then, **now} if then.get(key) != now.get(key)}
+    ended = dict.fromkeys(str(row["stopped_by"]) for row in rows if row["stopped_by"] in LIMITS)
+    return Reproduction(
+        run.identity, (*run.command, *run.arguments), differences, same_files, differ, folders[1], tuple(ended)
+    )
+
+
+def _refuse_writes(directory: Path, planned: dict[str, Any]) -> None:
+    """Refuse what no study file asks for: the folder may come from a stranger.
+
+    Raises:
+        InputError: another command, or options that would write anywhere but into the folder of the run.
+    """
+    command = " ".join(planned["command"])
+    faults = faults_of_options(options_of(planned["arguments"]))
+    words = SOLVE_OPTIONS if command == "solve" else None
+    others = [key for key in options_of(planned["arguments"]) if words is not None and key not in words]
+    if command not in ("solve", *COMMANDS) or faults or others:
+        text = "not a run of a study" if not faults else faults[0].message
+        raise InputError([Problem(text, str(directory), None, planned["identity"], value_text(command))])
+
+
+def _run(planned: dict[str, Any], folder: Path) -> StudyRun:
+    """The run as planned, with the instance that was kept beside its result."""
+    kept = folder / "instance.json"
+    return StudyRun(
+        position=0,
+        identity=planned["identity"],
+        instance=planned["instance"],
+        command=tuple(planned["command"]),
+        arguments=tuple(planned["arguments"]),
+        document=read_text(kept, MAX_BYTES).rstrip("\n") if kept.is_file() else None,
+        source=planned["source"],
+        method=planned["method"],
+        seed=planned["seed"],
+        repetition=planned["repetition"],
+        factors=tuple(planned["factors"].items()),
+        limits=RunLimits(**planned["limits"]),
+    )
+
+
+def compared_again(output: Output, directory: Path, name: str) -> int:
+    """Do a run of a study once more, in a folder that is not kept; the exit code."""
+    with tempfile.TemporaryDirectory() as scratch:
+        again = reproduce(directory, name, Path(scratch))
+    document = {
+        "run": again.identity,
+        "command": list(again.command),
+        "same": again.same,
+        "comparable": again.comparable,
+        "cut_short_by": list(again.cut_short),
+        "differences": {name: list(pair) for name, pair in again.differences.items()},
+        "same_files": again.same_files,
+        "versions_differ": {name: list(pair) for name, pair in again.versions_differ.items()},
+    }
+
+    def show(console: Console) -> None:
+        lines = [f"version of {name}: then {then}, now {now}" for name, (then, now) in again.versions_differ.items()]
+        lines += [f"{name}: then {then}, now {now}" for name, (then, now) in again.differences.items()]
+        lines += [f"{name}: {'the same bytes' if same else 'different'}" for name, same in again.same_files.items()]
+        for line in (*lines, _verdict(again)):
+            console.print(line, markup=False, soft_wrap=True, highlight=False)
+
+    output.result(document, show)
+    return 0 if again.same or not again.comparable else CheckError.exit_code
+
+
+def _verdict(again: Reproduction) -> str:
+    if again.same:
+        return "reproduced"
+    if again.comparable:
+        return "NOT reproduced"
+    limit = ", ".join(again.cut_short)
+    return (
+        f"not comparable: a limit ({limit}) ended the search, which gets as far as the machine lets it; with `budget` "
+        "instead of `time_limit_s` the same seed gives the same plan"
+    )

@@ -28,8 +28,7 @@ def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False)
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.studies.expand import expanded
-        from topoopt.studies.validate import outlook
+        from topoopt.studies.expand import expanded, outlook
 
         readable, wrong = expanded(study)
         found = None if readable is None else outlook(readable)
@@ -98,13 +97,11 @@ def run(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.studies.again_shown import compared_again
-        from topoopt.studies.answer import answer
-        from topoopt.studies.attended import attend
-        from topoopt.studies.collect import TABLE_FILE
-        from topoopt.studies.ending import ended_early
+        from topoopt.studies.attended import attend, compared_again, ended_early
         from topoopt.studies.executors import option_pairs
         from topoopt.studies.expand import read_study
+        from topoopt.studies.report import answer
+        from topoopt.studies.results import TABLE_FILE
         from topoopt.studies.runner import STUDY_FILE
 
         folder = out or Path("out") / study.stem
@@ -163,9 +160,8 @@ def report(
 
     def command() -> int:
         from topoopt.files.atomic import write_text_atomically
-        from topoopt.studies.answer import answer
-        from topoopt.studies.collect import TABLE_FILE, collect_rows, write_parquet
-        from topoopt.studies.report import study_report
+        from topoopt.studies.report import answer, study_report
+        from topoopt.studies.results import TABLE_FILE, collect_rows, write_parquet
 
         rows, table, file = collect_rows(directory), directory / TABLE_FILE, out or directory / "report.html"
         write_parquet(rows, table)

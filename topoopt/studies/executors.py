@@ -1,25 +1,22 @@
-"""Ways to do many runs; whichever is used, a run is `execute.execute` and ends in the same folder.
-
-An executor gives records in whatever order they come. It has to survive whatever a run does, which is easy, as every
-run has a process of its own.
-"""
+"""Executors do many runs: processes here, a dask cluster, or SLURM through submitit, the last two in chunks of runs."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import queue
+import secrets
 import threading
+import time
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from topoopt.core.comparison import StudyRun
-from topoopt.core.errors import InputError, Problem
-from topoopt.studies.execute import execute
-from topoopt.studies.process import PROGRAM, ServerDiedError, Worker
-from topoopt.studies.stopping import StudyStop
-from topoopt.studies.store import Store
+from topoopt.core.errors import InputError, Problem, TopooptError
+from topoopt.studies.execute import ENVIRONMENT, PROGRAM, ServerDiedError, Store, StudyStop, Worker, execute
 
 
 @dataclass(frozen=True)
@@ -160,3 +157,280 @@ def _available_mib() -> int:
         return int(fields["MemAvailable"].split()[0]) // 1024
     except (OSError, KeyError, ValueError):
         return 1 << 20
+
+
+MOST_RUNS = 32
+"""Runs of a chunk at most: what dies with a machine is done again, what waits cannot be shared out."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Runs done one after another, somewhere that sees the directory of the study.
+
+    Attributes:
+        runs: what to do.
+        root: directory of the study.
+        replace, program: as of `ExecutorWork`.
+        stop_file: the study is to end once this file is there, and to hurry once one with HURRY behind its name is.
+    """
+
+    runs: tuple[StudyRun, ...]
+    root: str
+    replace: bool
+    program: str
+    stop_file: str
+
+
+HURRY = ".now"
+
+
+class FileEvent(threading.Event):
+    """An event that another machine sets by making a file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def is_set(self) -> bool:
+        """Whether the file is there."""
+        return super().is_set() or os.path.exists(self.path)
+
+
+def tell_stop(stop: StudyStop, path: Path) -> None:
+    """Make the files that tell other machines what was asked for here."""
+    for event, file in ((stop.interrupted, path), (stop.hurry, path.with_name(path.name + HURRY))):
+        if event.is_set() and not file.exists():
+            file.touch()
+
+
+def new_stop_file(root: Path) -> Path:
+    """A name for a stop file in the directory of a study."""
+    folder = root / "unfinished"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"stop.{secrets.token_hex(8)}"
+
+
+def chunks_of(runs: Sequence[StudyRun], number: int, most: int = MOST_RUNS) -> list[tuple[StudyRun, ...]]:
+    """Runs dealt out like cards, so that long ones that stand together do not end up together."""
+    count = max(1, min(len(runs), max(number, -(-len(runs) // most))))
+    return [tuple(runs[start::count]) for start in range(count)]
+
+
+def do_chunk(chunk: Chunk) -> list[tuple[str, dict[str, Any]]]:
+    """Do the runs of a chunk that are not there yet; (identity, record) of each that is there at the end."""
+    store = Store(Path(chunk.root))
+    stop = StudyStop(interrupted=FileEvent(chunk.stop_file), hurry=FileEvent(chunk.stop_file + HURRY))
+    worker = Worker(chunk.program)
+    records = []
+    try:
+        for run in chunk.runs:
+            if stop.interrupted.is_set():
+                break
+            record = None if chunk.replace else store.record(run.identity)
+            if record is None:
+                record = execute(run, store, worker, stop, replace=chunk.replace)
+            records.append((run.identity, record))
+            if record["outcome"] == ENVIRONMENT:
+                break
+    finally:
+        worker.close()
+    return records
+
+
+def remove(path: Path) -> None:
+    """Remove the files of `tell_stop` that are there."""
+    for file in (path, path.with_name(path.name + HURRY)):
+        with suppress(OSError):
+            file.unlink()
+
+
+POLL_S = 0.2
+DASK_OPTIONS = ("scheduler",)
+DASK_TRIES = 3
+"""Times a chunk is sent; dask itself gives it to another worker four times before it counts as one failure."""
+
+
+def dask(work: ExecutorWork) -> Iterator[Event]:
+    """See the module.
+
+    Raises:
+        InputError: distributed is not installed, an unknown option, or nobody answers at the address.
+        TopooptError: a chunk failed again and again; what was done is kept.
+    """
+    distributed, options = backend_of(work.options, "dask", "distributed", DASK_OPTIONS)
+    stop_file = new_stop_file(work.store.root)
+    try:
+        with client_of(distributed, options.get("scheduler"), work.jobs, work.store.root) as client:
+            yield from _follow(distributed, client, work, stop_file)
+    finally:
+        remove(stop_file)
+
+
+def client_of(distributed: Any, address: str | None, jobs: int, folder: Path) -> Any:
+    """A client of the scheduler at an address; None: of so many processes here, whose files are in the folder.
+
+    Raises:
+        InputError: nobody answers at the address.
+    """
+    if address is None:
+        cluster = distributed.LocalCluster(
+            n_workers=jobs,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            host="127.0.0.1",
+            local_directory=str(folder / "unfinished"),
+        )
+        return distributed.Client(cluster)
+    try:
+        return distributed.Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        text = f"no dask scheduler answers: {error}"
+        raise InputError([Problem(text, path="--executor-option scheduler", value=address)]) from None
+
+
+def _follow(distributed: Any, client: Any, work: ExecutorWork, stop_file: Path) -> Iterator[Event]:
+    by_identity = {run.identity: run for run in work.runs}
+
+    def send(runs: tuple[Any, ...]) -> Any:
+        chunk = Chunk(runs, str(work.store.root.absolute()), work.replace, work.program, str(stop_file.absolute()))
+        return client.submit(do_chunk, chunk, pure=False, retries=DASK_TRIES)
+
+    waiting = {send(runs): (runs, 1) for runs in chunks_of(work.runs, 2 * work.jobs)}
+    while waiting:
+        if work.stop.interrupted.is_set() and not stop_file.exists():
+            client.cancel([future for future in waiting if future.status == "pending"])
+        tell_stop(work.stop, stop_file)
+        done = _ended(distributed, list(waiting))
+        for future in done:
+            runs, tries = waiting.pop(future)
+            if future.status == "finished":
+                for identity, record in future.result():
+                    yield Event(by_identity[identity], record)
+            elif work.stop.interrupted.is_set():
+                continue
+            elif tries < DASK_TRIES:
+                waiting[send(runs)] = (runs, tries + 1)
+            else:
+                work.stop.give_up()
+                tell_stop(work.stop, stop_file)
+                raise TopooptError(
+                    f"dask lost {len(runs)} runs {DASK_TRIES} times ({future.exception()}); run again to go on"
+                )
+
+
+def _ended(distributed: Any, futures: list[Any]) -> list[Any]:
+    try:
+        distributed.wait(futures, timeout=POLL_S, return_when="FIRST_COMPLETED")
+    except TimeoutError:
+        return []
+    return [future for future in futures if future.done()]
+
+
+SLURM_POLL_S = 5.0
+SLURM_TRIES = 4
+SPARE_MIB = 1024
+"""Memory of the process that watches a run, beside the run's own."""
+
+SLURM_OPTIONS = (
+    "cluster",
+    "partition",
+    "account",
+    "qos",
+    "constraint",
+    "exclude",
+    "nodelist",
+    "gres",
+    "comment",
+    "reservation",
+)
+
+
+def slurm(work: ExecutorWork) -> Iterator[Event]:
+    """See the module.
+
+    Raises:
+        InputError: submitit is not installed, an unknown option, or no sbatch here.
+        TopooptError: a chunk failed again and again; what was done is kept.
+    """
+    submitit, options = backend_of(work.options, "slurm", "submitit", SLURM_OPTIONS)
+    cluster = options.pop("cluster", "slurm")
+    executor = executor_of(submitit, work.store.root, cluster)
+    stop_file = new_stop_file(work.store.root)
+    try:
+        yield from _Array(submitit, executor, cluster, options, work, str(stop_file.absolute())).follow()
+    finally:
+        remove(stop_file)
+
+
+def executor_of(submitit: Any, folder: Path, cluster: str) -> Any:
+    """What submits jobs, whose files are in the folder.
+
+    Raises:
+        InputError: no such cluster.
+    """
+    try:
+        return submitit.AutoExecutor(folder=str(folder / "slurm"), cluster=cluster)
+    except (RuntimeError, ValueError) as error:
+        text = f"no such cluster here: {error}"
+        raise InputError(
+            [Problem(text, path="--executor-option cluster", value=cluster, allowed="slurm, local")]
+        ) from None
+
+
+class _Array:
+    """Chunks submitted as arrays of jobs, lost ones again."""
+
+    def __init__(
+        self, submitit: Any, executor: Any, cluster: str, options: dict[str, str], work: ExecutorWork, stop_file: str
+    ) -> None:
+        self.submitit, self.executor, self.cluster = submitit, executor, cluster
+        self.options, self.work, self.stop_file = options, work, stop_file
+
+    def submit(self, chunks: list[tuple[Any, ...]]) -> list[Any]:
+        work = self.work
+        longest_s = max(sum(run.limits.wall_s + 5 for run in runs) for runs in chunks)
+        memory_mib = max(run.limits.memory_mib for run in work.runs) + SPARE_MIB
+        parameters: dict[str, Any] = {"timeout_min": int(longest_s // 60) + 5, "mem_gb": memory_mib / 1024}
+        if self.cluster == "slurm":
+            parameters |= {"slurm_array_parallelism": work.jobs, "cpus_per_task": 1}
+            parameters |= {f"slurm_{name}": value for name, value in self.options.items()}
+        self.executor.update_parameters(**parameters)
+        tasks = [
+            Chunk(runs, str(work.store.root.absolute()), work.replace, work.program, self.stop_file) for runs in chunks
+        ]
+        return list(self.executor.map_array(do_chunk, tasks))
+
+    def follow(self) -> Iterator[Event]:
+        work = self.work
+        local = self.cluster == "local"
+        by_identity = {run.identity: run for run in work.runs}
+        # submitit starts local jobs all at once, so there are just as many chunks as jobs wanted
+        chunks = chunks_of(work.runs, work.jobs, len(work.runs)) if local else chunks_of(work.runs, 4 * work.jobs)
+        waiting = {job: (runs, 1) for job, runs in zip(self.submit(chunks), chunks, strict=True)}
+        while waiting:
+            tell_stop(work.stop, Path(self.stop_file))
+            ended = [job for job in waiting if job.done()]
+            for job in ended:
+                runs, tries = waiting.pop(job)
+                try:
+                    records = job.result()
+                except (self.submitit.core.utils.UncompletedJobError, self.submitit.core.utils.FailedJobError) as error:
+                    if work.stop.interrupted.is_set():
+                        continue
+                    if tries >= SLURM_TRIES:
+                        work.stop.give_up()
+                        text = (
+                            f"the cluster lost {len(runs)} runs {SLURM_TRIES} times; run again to go on. Last: {error}"
+                        )
+                        raise TopooptError(text) from None
+                    waiting[self.submit([runs])[0]] = (runs, tries + 1)
+                    continue
+                for identity, record in records:
+                    yield Event(by_identity[identity], record)
+            if waiting and not ended:
+                time.sleep(POLL_S if local else SLURM_POLL_S)
+
+
+EXECUTORS: dict[str, Executor] = {"local": local, "slurm": slurm, "dask": dask}
+"""Ways to do runs, by the name of `topoopt study run --executor`."""

@@ -1,24 +1,215 @@
-"""A study file to its runs: patterns, variations, methods, seeds and repetitions multiplied out."""
+"""A study file becomes its runs: factors are multiplied out, every run is named by a hash, and faults are found
+before.
+"""
 
 from __future__ import annotations
 
 import glob
+import hashlib
+import importlib
+import importlib.util
+import json
 import os
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from topoopt.core.arrays import GIB, MIB
 from topoopt.core.comparison import ComparedBy, Figure, Published, RunLimits, Study, StudyRun, Table
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.process import versions
 from topoopt.files.documents import Document, canonical_json, canonical_sha256, parse_document
 from topoopt.files.faults import Fault, value_text
 from topoopt.files.faults import Path as DataPath
-from topoopt.files.findings import Findings
-from topoopt.studies.file_options import faults_of_options, with_found_files, words_of
-from topoopt.studies.identity import References, code_versions, identity_of
-from topoopt.studies.schema import ON_INSTANCES, GroupFile, LimitsFile, StudyFile
-from topoopt.studies.sound import at_their_place, sound_part
-from topoopt.studies.vary import Factors, cell_of, combinations, seeds_of, varied
+from topoopt.files.findings import Findings, fitting
+from topoopt.files.untrusted import file_sha256
+from topoopt.kinds import kind_of
+from topoopt.kinds.files import build_instance, read_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import search_problems
+from topoopt.studies.schema import (
+    COMMANDS,
+    ON_INSTANCES,
+    Factors,
+    GroupFile,
+    LimitsFile,
+    StudyFile,
+    cell_of,
+    combinations,
+    seeds_of,
+    varied,
+)
+
+
+def at_their_place(fault: Fault, kept: Sequence[int]) -> Fault:
+    """A fault with the position that its group has in the file."""
+    if len(fault.path) > 1 and fault.path[0] == "instances" and isinstance(fault.path[1], int):
+        return replace(fault, path=("instances", kept[fault.path[1]], *fault.path[2:]))
+    return fault
+
+
+def sound_part(document: Document, faults: list[Fault]) -> tuple[StudyFile | None, Sequence[int]]:
+    """A study file without the sections that have faults, and its groups without any, with their positions; None if
+    that leaves none."""
+    if not isinstance(document.data, dict):
+        return None, ()
+    bad = {fault.path[0] for fault in faults if fault.path}
+    bad_groups = {fault.path[1] for fault in faults if len(fault.path) > 1 and fault.path[0] == "instances"}
+    sound = {key: value for key, value in document.data.items() if key not in bad and key in StudyFile.model_fields}
+    groups = document.data.get("instances")
+    kept = [index for index in range(len(groups)) if index not in bad_groups] if isinstance(groups, list) else []
+    if isinstance(groups, list):
+        sound["instances"] = [groups[index] for index in kept]
+    return fitting(StudyFile, {"schema_version": 1, "kind": "study", "name": "study", **sound}), kept
+
+
+MAX_OPTION_FILE_BYTES = 64 * MIB
+
+FILE_OPTIONS = ("prices", "solution")
+"""Options that name a file."""
+
+
+WRITTEN_OPTIONS = ("csv", "plot")
+"""Options that name a file or a folder to write."""
+
+_KEPT = ("run.json", "output.json", "log.txt", "instance.json")
+"""Files of a run that are not its command's to write."""
+
+
+def faults_of_options(options: Mapping[str, Any]) -> list[Fault]:
+    """Options that are no option, or that would write anywhere but into the folder of the run."""
+    faults = []
+    for key, value in options.items():
+        if not re.fullmatch(r"[a-z][a-z0-9-]*", key, re.ASCII):
+            faults.append(Fault(("instances",), "not an option", value_text(key), "a name without dashes before it"))
+        elif key in WRITTEN_OPTIONS and value is not None:
+            plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,100}", value, re.ASCII)
+            if not plain or value in _KEPT:
+                text = f"option {key} would write outside the folder of the run"
+                faults.append(Fault(("instances",), text, value_text(value), "a plain file name, such as bill.csv"))
+        elif isinstance(value, str) and value.startswith("-"):
+            text = f"the value of option {key} begins like an option"
+            faults.append(Fault(("instances",), text, value_text(value), "a value that begins with no dash"))
+    return faults
+
+
+def words_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Words after a command that give it these options; none of those that are null or false."""
+    return tuple(
+        word
+        for key, value in options.items()
+        if value is not None and value is not False
+        for word in ((f"--{key}",) if value is True else (f"--{key}", str(value)))
+    )
+
+
+def options_of(words: Sequence[str]) -> dict[str, Any]:
+    """Options of the words after a command: `--key value`, or `--key` alone."""
+    options: dict[str, Any] = {}
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        alone = not left or left[0].startswith("--")
+        options[word.removeprefix("--") if word.startswith("--") else f"({word})"] = True if alone else left.pop(0)
+    return options
+
+
+def with_found_files(
+    options: Mapping[str, Any], folder: Path, faults: list[Fault]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Options with files relative to `folder` as absolute paths, and the SHA-256 of each file by the name given.
+
+    A file that cannot be read is added to `faults`.
+    """
+    found, hashes = dict(options), {}
+    for key in FILE_OPTIONS:
+        value = options.get(key)
+        if not isinstance(value, str):
+            continue
+        path = Path(os.path.abspath(folder / value))
+        try:
+            hashes[value] = file_sha256(path, MAX_OPTION_FILE_BYTES)
+        except InputError:
+            text = f"no such file for option {key}"
+            faults.append(Fault(("instances",), text, value_text(value), f"a file, relative to {folder}"))
+        found[key] = str(path)
+    return found, hashes
+
+
+PACKAGES = ("topoopt", "formulations", "solvers")
+MAX_NAMED_FILE_BYTES = GIB
+"""Of a file that an instance names."""
+
+REFERENCES = ("file", "profile", "trace", "plan")
+"""Keys of an instance whose values may name another file."""
+
+
+def code_versions() -> tuple[tuple[str, str], ...]:
+    """Versions of Python, of the libraries that matter, and a hash over our own sources."""
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        spec = importlib.util.find_spec(package)
+        folder = Path(next(iter(spec.submodule_search_locations or ()))) if spec else None
+        if folder is None:
+            continue
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(str(file.relative_to(folder)).encode())
+            digest.update(b"\0")
+            digest.update(file.read_bytes())
+    return (*versions(), ("code", digest.hexdigest()[:16]))
+
+
+class References:
+    """Files that instances refer to: found relative to the instance, read once, known by content."""
+
+    def __init__(self) -> None:
+        self._hashes: dict[str, str] = {}
+
+    def resolved(self, document: Any, folder: Path, found: dict[str, str]) -> Any:
+        """The document with names of existing files made absolute, for an instance that is moved elsewhere.
+
+        `found` gets the hash of each file under its name.
+        """
+        if isinstance(document, Mapping):
+            return {
+                key: self._file(value, folder, found)
+                if key in REFERENCES and isinstance(value, str)
+                else self.resolved(value, folder, found)
+                for key, value in document.items()
+            }
+        if isinstance(document, list):
+            return [self.resolved(value, folder, found) for value in document]
+        return document
+
+    def sha256(self, name: str) -> str | None:
+        """Of the content of a file; None where it cannot be read, or is larger than any instance."""
+        try:
+            return file_sha256(name, MAX_NAMED_FILE_BYTES)
+        except InputError:
+            return None
+
+    def _file(self, name: str, folder: Path, found: dict[str, str]) -> str:
+        path = folder / name
+        try:
+            full = str(path.resolve())
+            if full not in self._hashes:
+                if not path.is_file():
+                    return name
+                self._hashes[full] = file_sha256(path, MAX_NAMED_FILE_BYTES)
+        except (OSError, ValueError, InputError):
+            return name
+        found[name] = self._hashes[full]
+        return full
+
+
+def identity_of(parts: Mapping[str, Any]) -> str:
+    """SHA-256 over everything that determines a run."""
+    return canonical_sha256(parts)
+
 
 MAX_RUNS = 100_000
 WALL_S = 3600.0
@@ -281,3 +472,80 @@ def _options(method: str, seed: int, limits: RunLimits) -> tuple[str, ...]:
     if limits.budget is not None:
         words += ["--budget", str(limits.budget)]
     return tuple(words)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A study before it is run.
+
+    Attributes:
+        runs: that differ.
+        repeated: rows that share a run with an earlier one.
+        longest_s: seconds until the last run is killed if every run takes all it may, with one job.
+        problems: of instances and methods; such runs will be refused, the others not.
+    """
+
+    runs: int
+    repeated: int
+    longest_s: float
+    problems: tuple[Problem, ...]
+
+
+def outlook(study: Study, *, progress: Callable[[int], None] | None = None) -> Outlook:
+    """Read every instance of a study, and look up every method."""
+    unique = {run.identity: run for run in study.runs}
+    problems: dict[str, Problem] = {}
+    judged: set[tuple[str | None, str, str | None]] = set()
+    for count, run in enumerate(unique.values()):
+        key = (run.document, run.source, run.method)
+        if (run.document is not None or run.source) and key not in judged:
+            judged.add(key)
+            for problem in _problems(run):
+                problems.setdefault(str(problem), problem)
+        if run.command != ("solve",):
+            for problem in _option_problems(run):
+                problems.setdefault(str(problem), problem)
+        if progress is not None:
+            progress(count + 1)
+    longest_s = sum(run.limits.wall_s for run in unique.values())
+    return Outlook(len(unique), len(study.runs) - len(unique), longest_s, tuple(problems.values()))
+
+
+def _problems(run: StudyRun) -> list[Problem]:
+    try:
+        instance = _instance(run)
+        options = SolveOptions(run.seed or 0, run.limits.time_limit_s, run.limits.budget, run.method or "auto")
+        found = search_problems(kind_of(instance), instance, options)
+    except InputError as error:
+        found = list(error.problems)
+    return [_placed(problem, run) for problem in found]
+
+
+def _option_problems(run: StudyRun) -> list[Problem]:
+    """What the command of a run says of its options."""
+    module, name = COMMANDS[" ".join(run.command)]
+    instance = ["instance.json"] if run.document is not None or run.source else []
+    alone = typer.Typer(add_completion=False)
+    alone.command()(getattr(importlib.import_module(module), name))
+    try:
+        typer.main.get_command(alone).make_context(run.command[-1], [*instance, *run.arguments, "--json"])
+    except Exception as error:  # typer has its errors from click, or from a copy of its own
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
+            raise
+        return [Problem(format_message(), path=f"instances: {run.instance}", value=" ".join(run.arguments))]
+    return []
+
+
+def _instance(run: StudyRun) -> Any:
+    if run.document is None:
+        return read_instance(run.source)
+    name = run.source or run.instance
+    return build_instance(Document(name, json.loads(run.document), lambda _: {}))
+
+
+def _placed(problem: Problem, run: StudyRun) -> Problem:
+    """The problem with the file it is in, and what was varied."""
+    varied = ", ".join(f"{path} = {value}" for path, value in run.factors)
+    message = f"{problem.message} (with {varied})" if varied else problem.message
+    return replace(problem, file=problem.file or str(Path(run.source or run.instance)), message=message)

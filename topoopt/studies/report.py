@@ -1,18 +1,241 @@
-"""A study directory as one page."""
+"""The report of a study is one page: its answer, how the runs ended, the figures and tables, and every run."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from topoopt.core.comparison import ComparedBy, Figure, Published, Table
-from topoopt.studies.collect import Row, collect_rows, read_plan
-from topoopt.studies.report_html import StudyPage, render_study
+from topoopt.core.comparison import ComparedBy, Figure, Published, Scalar, Table
+from topoopt.drawing.format import counted, number
+from topoopt.drawing.page import Card, render_page
+from topoopt.studies.figures import Compared, Drawing, agreement, draw, set_beside, signed_percent
+from topoopt.studies.results import (
+    FAILED,
+    REJECTED,
+    ResultRow,
+    Row,
+    chosen,
+    collect_rows,
+    compared,
+    number_of,
+    pivot,
+    read_plan,
+    text_of,
+)
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """Runs, failures, verdicts of the checker and proofs of optimality."""
+    done = sum(row.get("outcome") == "done" for row in rows)
+    failed = sum(row.get("outcome") in FAILED for row in rows)
+    rejected = sum(row.get("outcome") == REJECTED for row in rows)
+    proven = sum(row.get("status") == "optimal" for row in rows)
+    judged = any(row.get("check") is not None for row in rows)
+    lost = f", {failed:,} failed or {'is' if failed == 1 else 'are'} missing" if failed else ""
+    verdict = f"; the checker rejects {counted(rejected, 'result')}" if rejected else ""
+    optimal = f"; {counted(proven, 'result')} {'is' if proven == 1 else 'are'} proven optimal" if judged else ""
+    return f"{done:,} of {counted(len(rows), 'run')} gave a value{lost}{verdict}{optimal}."
+
+
+MOST_RUNS = 5000
+"""Runs listed one by one; figures that lead to later ones lead nowhere, which the page says."""
+
+PLAIN_FIGURES = (Figure("performance-profile"), Figure("box", y="gap"))
+"""What is drawn when a study asks for nothing."""
+
+
+@dataclass(frozen=True)
+class StudyPage:
+    """What a report shows.
+
+    Attributes:
+        title, name, notes: of the study.
+        provenance: (what, value).
+        factors: columns that tell cases apart (instance, method, seed, whatever was varied).
+        rows: of the table of results.
+        comparison, figures, tables, published, names: as the study file asks.
+    """
+
+    title: str
+    name: str
+    notes: tuple[str, ...]
+    provenance: tuple[tuple[str, str], ...]
+    factors: tuple[str, ...]
+    rows: Sequence[Row]
+    comparison: ComparedBy
+    figures: tuple[Figure, ...]
+    tables: tuple[Table, ...]
+    published: tuple[Published, ...]
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table as text; `numeric` says which columns are figures."""
+
+    title: str
+    headings: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    lines: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run of the list: where it is, what it was, how it ended."""
+
+    key: str
+    folder: str
+    hash: str
+    case: str
+    outcome: str
+    css: str
+    reason: str
+    objective: str
+    bound: str
+    gap: str
+    check: str
+    seconds: str
+    instance_hash: str
+    command: str
+
+
+def cell(value: Scalar) -> str:
+    """A cell of a table."""
+    return number(value) if isinstance(value, float) else text_of(value)
+
+
+def render_study(page: StudyPage) -> str:
+    """Self-contained HTML."""
+    rows = page.rows
+    figures = page.figures or PLAIN_FIGURES
+    drawings: list[Drawing] = [
+        draw(figure, rows, page.factors, page.comparison, page.published, page.names) for figure in figures
+    ]
+    beside = set_beside(page.published, rows)
+    return render_page(
+        "studies/page.html.j2",
+        f"{answer(rows)} {agreement(beside)}".strip(),
+        page=page,
+        cards=_cards(page),
+        comparison=_comparison_grid(page),
+        published=_published_grid(beside) if beside else None,
+        drawings=[drawing for drawing in drawings if drawing.picture],
+        undrawn=[drawing.title for drawing in drawings if not drawing.picture],
+        grids=[grid for table in page.tables if (grid := _grid(table, rows, page.names)).lines],
+        failures=[_line(row, page.factors) for row in rows if row.get("outcome") in FAILED],
+        runs=[_line(row, page.factors) for row in rows[:MOST_RUNS]],
+        hidden=max(0, len(rows) - MOST_RUNS),
+    )
+
+
+def _cards(page: StudyPage) -> list[Card]:
+    rows = page.rows
+    done = sum(row.get("outcome") == "done" for row in rows)
+    bad = sum(row.get("outcome") in FAILED for row in rows)
+    rejected = sum(row.get("outcome") == REJECTED for row in rows)
+    checked = sum(row.get("check") is True for row in rows)
+    seconds = sum(number_of(row, "wall_s") or 0.0 for row in rows)
+    proven = sum(row.get("status") == "optimal" for row in rows)
+    other = len(rows) - done - bad
+    judged = any(row.get("check") is not None for row in rows)
+    cards = [
+        Card("runs", f"{len(rows):,}", f"{done:,} gave a value" + (f", {other:,} have none" if other else ""), "main"),
+        Card("failed or missing", f"{bad:,}", "listed below" if bad else "none", "bad" if bad else "good"),
+        Card(
+            "independent check",
+            "failed" if rejected else f"{checked:,} passed",
+            f"{rejected:,} rejected" if rejected else "no result rejected",
+            "bad" if rejected else "good",
+        ),
+        Card("proven optimal", f"{proven:,}", "value meets a proven bound"),
+    ]
+    time = f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds:,.0f} s"
+    # Commands that solve nothing have neither a verdict nor a proof.
+    return [*(cards if judged or rejected else cards[:2]), Card("time", time, "of all runs together")]
+
+
+def _comparison_grid(page: StudyPage) -> Grid | None:
+    """Each value of the compared column: runs, wins, distance from the reference; None where there is only one."""
+    ratios = compared(page.rows, page.factors, page.comparison)
+    groups = list(dict.fromkeys(one.group for one in ratios))
+    if len(groups) < 2:
+        return None
+    lines = []
+    for group in groups:
+        own = [one for one in ratios if one.group == group]
+        known = sorted(one.ratio for one in own if one.ratio is not None)
+        wins = sum(one.wins for one in own)
+        texts = ["-"] * 3
+        if known:
+            mean = sum(known) / len(known)
+            texts = [f"{value:+.2%}" for value in (mean, known[len(known) // 2], known[-1])]
+        lines.append((group, str(len(own)), str(len(known)), str(wins), *texts))
+    against = page.comparison.baseline or "the best"
+    by, value = (page.names.get(column, column) for column in (page.comparison.by, page.comparison.value))
+    headings = (by, "runs", "with a value", "best of the case", "mean", "median", "worst")
+    title = f"{value} against {against} of the same case"
+    return Grid(title, headings, (False, True, True, True, True, True, True), tuple(lines))
+
+
+def _grid(table: Table, rows: Sequence[Row], names: Mapping[str, str]) -> Grid:
+    headings, lines = pivot(chosen(rows, table.where), table.rows, table.values, table.columns, table.statistic, names)
+    numeric = tuple(place >= len(table.rows) for place in range(len(headings)))
+    title = table.title if table.statistic == "mean" else f"{table.title} ({table.statistic})"
+    return Grid(title, tuple(headings), numeric, tuple(tuple(cell(value) for value in line) for line in lines))
+
+
+def _published_grid(beside: Sequence[Compared]) -> Grid:
+    lines = []
+    for each in beside:
+        ours = "-" if each.ours is None else number(each.ours)
+        difference = "-" if each.difference is None else signed_percent(each.difference)
+        why = "" if each.agrees or each.ours is None else each.published.why or ""
+        lines.append((each.published.what, ours, number(each.published.value), difference, each.published.source, why))
+    headings = ("figure", "ours", "published", "difference", "source", "why")
+    numeric = (False, True, True, True, False, False)
+    shown = len(headings) if any(line[-1] for line in lines) else len(headings) - 1
+    cut = tuple(line[:shown] for line in lines)
+    return Grid("Ours and the published figures", headings[:shown], numeric[:shown], cut)
+
+
+def _line(row: Row, factors: Sequence[str]) -> RunLine:
+    key = str(row.get("run"))
+    outcome = str(row.get("outcome"))
+    named = [
+        text_of(row.get(name)) if name in {"instance", "method"} else f"{name} {text_of(row.get(name))}"
+        for name in factors
+        if row.get(name) is not None
+    ]
+    figures = [number_of(row, name) for name in ("objective", "bound")]
+    gap, seconds, check = number_of(row, "gap"), number_of(row, "wall_s"), row.get("check")
+    return RunLine(
+        key=key[:16],
+        folder=f"runs/{key[:2]}/{key}/",
+        hash=key[:12],
+        case=", ".join(named),
+        outcome=outcome,
+        css="bad" if outcome in FAILED else "",
+        reason=str(row.get("reason") or ""),
+        objective=_with_unit(figures[0], row.get("objective_unit")),
+        bound="" if figures[1] is None else number(figures[1]),
+        gap="" if gap is None else f"{gap:.2%}",
+        check={True: "passed", False: "FAILED"}.get(check, "") if isinstance(check, bool) else "",
+        seconds="" if seconds is None else f"{seconds:.2f}",
+        instance_hash=str(row.get("instance_sha256") or "")[:12],
+        command=str(row.get("command") or ""),
+    )
+
+
+def _with_unit(value: float | None, unit: Scalar) -> str:
+    return "" if value is None else f"{number(value)} {unit or ''}".strip()
+
 
 FACTORS = ("instance", "method", "seed", "repetition")
 
 
-def factor_columns(plan: dict[str, Any], rows: list[Row]) -> tuple[str, ...]:
+def factor_columns(plan: dict[str, Any], rows: list[ResultRow]) -> tuple[str, ...]:
     """Columns that tell the runs of a study apart: what was varied, and of the fixed ones those that differ."""
     varied = dict.fromkeys(name for run in plan["runs"] for name in run["factors"])
     fixed = [name for name in FACTORS if name in {"instance", "method"} or len({row.get(name) for row in rows}) > 1]

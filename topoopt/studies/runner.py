@@ -16,12 +16,8 @@ from topoopt.core.comparison import Study, StudyRun
 from topoopt.core.errors import InputError, MachineError, Problem
 from topoopt.files.atomic import failed_write, make_directory, write_text_atomically
 from topoopt.files.documents import Limits, load_document
-from topoopt.studies.execute import ENVIRONMENT, FAILURES, INTERRUPTED
-from topoopt.studies.executor_table import EXECUTORS
-from topoopt.studies.executors import Event, ExecutorWork
-from topoopt.studies.process import PROGRAM
-from topoopt.studies.stopping import StudyStop
-from topoopt.studies.store import Store
+from topoopt.studies.execute import ENVIRONMENT, FAILURES, PROGRAM, RUN_INTERRUPTED, Store, StudyStop
+from topoopt.studies.executors import EXECUTORS, Event, ExecutorWork
 
 STUDY_FILE = "study.json"
 
@@ -145,7 +141,7 @@ def missing_runs(study: Study, store: Store, *, retry_failed: bool) -> tuple[lis
     for run in unique:
         if run.identity in finished:
             record = store.record(run.identity)
-            if record is None or record["outcome"] in (FAILURES if retry_failed else (INTERRUPTED,)):
+            if record is None or record["outcome"] in (FAILURES if retry_failed else (RUN_INTERRUPTED,)):
                 again.append(run)
     return new, again
 
@@ -201,7 +197,7 @@ def run_study(
             if event.record is not None and outcome == ENVIRONMENT:
                 failure = failure or str(event.record["reason"])
                 stop.give_up()
-            elif outcome not in (None, INTERRUPTED):
+            elif outcome not in (None, RUN_INTERRUPTED):
                 ran += 1
             if on_event is not None:
                 on_event(event)

@@ -12,9 +12,18 @@ import pytest
 from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.make_atlas import DEGREES, SIZES, atlas_text, rebuilt
-from topoopt.analyses.collective.atlas import atlas, parsed_atlas
-from topoopt.analyses.collective.find import AllReduceCost, find_front, recipe_text
-from topoopt.analyses.collective.scores import ScoredTopology, Wanted, front, scored, topology_limits
+from topoopt.analyses.collective.search import (
+    AllReduceCost,
+    ScoredTopology,
+    Wanted,
+    atlas,
+    find_front,
+    front,
+    parsed_atlas,
+    recipe_text,
+    scored,
+    topology_limits,
+)
 from topoopt.core.cluster import LinkDirection
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions

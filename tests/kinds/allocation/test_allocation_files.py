@@ -278,7 +278,7 @@ def test_all_pairs_of_a_torus_take_little_memory(tmp_path: Path) -> None:
         transfers_from={"demand": {"family": "uniform"}},
     )
     code = (
-        "import re, sys\nfrom topoopt.cli.worker import command_line\nstatus = command_line(sys.argv[1:])\n"
+        "import re, sys\nfrom topoopt.cli.app import command_line\nstatus = command_line(sys.argv[1:])\n"
         # Not of getrusage, which counts what the parent held when it made this process.
         "print(status, int(re.search(r'VmHWM:\\s+([0-9]+)', open('/proc/self/status').read())[1]) // 1024)"
     )

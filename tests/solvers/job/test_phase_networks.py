@@ -11,7 +11,7 @@ from solvers.job.realise import realise
 from solvers.job.starts import data_parallel
 from solvers.network.constructions import find_topology
 from solvers.stop import Stop
-from topoopt.analyses.reconfiguration import reconfiguration_sweep
+from topoopt.analyses.reconfiguration.run import reconfiguration_sweep
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.circuits import Phase, simulate_stages
 from topoopt.simulate.demand import demand_of

@@ -16,6 +16,7 @@ from tests.support.read_back.rails import read_timetable
 from tests.support.read_back.steps import read_steps
 from tests.support.read_back.traffic import read_traffic
 from tests.support.read_back.training_traces import read_training
+from topoopt.cli.export import check_choices
 from topoopt.core.collective import ChunkProgram
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.workload import TaskKind
@@ -33,7 +34,6 @@ from topoopt.formats.mscclpp import read_schedule as read_plan
 from topoopt.formats.nccl import read_nccl
 from topoopt.formats.patch_list import PHASES_FILE, PODS_FILE, STEPS_FILE, read_patch_list
 from topoopt.formats.schedules import ScheduleOptions
-from topoopt.library.exports import check_choices
 from topoopt.verify.laws.schedules import OrderLimitError, execute
 
 

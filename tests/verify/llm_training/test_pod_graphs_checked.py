@@ -13,7 +13,7 @@ from topoopt.core.errors import CheckError
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute
 from topoopt.core.parallelism import PipelineSchedule as S
-from topoopt.library.job_graphs import refuse_other_graph
+from topoopt.library.training_exports import refuse_other_graph
 from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
 from topoopt.simulate.llm_training.ranks import program_of
 from topoopt.simulate.llm_training.strategies import stage_layers

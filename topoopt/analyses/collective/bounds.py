@@ -1,12 +1,15 @@
-"""What any schedule of a collective can reach on a network at best, and what breadth-first broadcasts reach."""
+"""Bounds say what any schedule of a collective can reach on a network, which is an instance, a file, or text."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from solvers.collective.breadth_first import step_loads
 from solvers.collective.flows import ratio_cut
@@ -15,8 +18,78 @@ from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.drawing.format import counted, precise
+from topoopt.files.documents import Document, parse_yaml
+from topoopt.files.fields import FileModel
+from topoopt.files.findings import Findings, within
+from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
 from topoopt.kinds.collective.figures import cut_facts
 from topoopt.verify.collective import all_to_all_units, allgather_ratio, allreduce_units
+
+Note = Callable[[str], None]
+
+NETWORK_FILES = (".graphml", ".csv", ".txt")
+
+
+class InlineNetwork(FileModel):
+    """A section `topology` alone."""
+
+    topology: RatedSection = Field()
+
+
+def network_argument(text: str, note: Note, rate_attribute: str | None = None) -> RatedNetwork:
+    """The network that an argument names.
+
+    Args:
+        text: an instance file of kind collective, a GraphML file, a table of links, or a section as in instance files:
+            `{preset: dgx-a100, boxes: 2}`, `family: torus, dims: [4, 4]`.
+        note: takes what is worth telling of how a file was read.
+        rate_attribute: of links in a network file.
+
+    Raises:
+        InputError: neither, or everything wrong with it.
+    """
+    path = Path(text)
+    inline = ":" in text and not _is_file(text)
+    if not inline and path.suffix.lower() in NETWORK_FILES:
+        section = FileNetwork(file=path.name, rate_attribute=rate_attribute)
+        return within("topology", lambda: network_of(section, path.parent, note=note))
+    if rate_attribute is not None:
+        allowed = f"beside a network file ({', '.join(NETWORK_FILES)})"
+        raise InputError([Problem("plays no part", path="--rate-attribute", value=rate_attribute, allowed=allowed)])
+    if inline:
+        return _inline(text, note)
+    from topoopt.kinds.files import read_instance
+
+    problem = read_instance(path)
+    network = getattr(problem, "network", None)
+    if not isinstance(network, RatedNetwork):
+        raise InputError([Problem("not an instance of kind collective", file=text)])
+    for line in getattr(problem, "notes", ()):
+        note(line)
+    return network
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # longer than any name, or with characters of none
+        return False
+
+
+def _inline(text: str, note: Note) -> RatedNetwork:
+    section = text if text.lstrip().startswith("{") else "{" + text + "}"
+    parsed = parse_yaml(f"topology: {section}", 100_000)
+    document = Document("TOPOLOGY", parsed.data, parsed.locate, parsed.faults)
+    findings = Findings()
+    file = findings.shaped(InlineNetwork, document)
+    network = findings.attempt(
+        lambda: within("topology", lambda: network_of(file.topology, Path(), note=note)), ("topology",)
+    )
+    findings.refuse(document)
+    assert network is not None
+    return network
+
 
 MOST_PAIR_COLUMNS = 600_000
 """Ranks times links up to which All-to-All is bounded without being asked for."""
@@ -126,3 +199,23 @@ def breadth_first_figures(network: RatedNetwork) -> dict[str, Any]:
     if into.min() == into.max():
         factor = str(Fraction(int(into[0]), network.nodes) * sum(found.loads))
     return {"steps": found.steps, "loads": [str(load) for load in found.loads], "bandwidth_factor": factor}
+
+
+def bounds_answer(found: NetworkBounds, ranks: int, asked: str | None) -> str:
+    """The bounds that were derived.
+
+    Args:
+        asked: collective that was asked for; None: all.
+    """
+    parts = []
+    if asked in (None, "allgather", "reduce-scatter"):
+        named = {"allgather": "AllGather", "reduce-scatter": "ReduceScatter"}.get(
+            asked or "", "AllGather or ReduceScatter"
+        )
+        parts.append(f"{precise(float(found.allgather_rate))} GB/s for {named}")
+    if found.allreduce_rate is not None:
+        parts.append(f"{precise(float(found.allreduce_rate))} GB/s for AllReduce")
+    if found.all_to_all_lambda is not None:
+        parts.append(f"{precise(found.all_to_all_lambda)} GB/s for each ordered pair of an All-to-All")
+    listed = parts[-1] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"No schedule over these {counted(ranks, 'rank')} exceeds {listed} (proven)."

@@ -6,13 +6,10 @@ import warnings
 from pathlib import Path
 
 from solvers.stop import Stop
-from topoopt.analyses.collective.audit import Audit, audit
-from topoopt.analyses.collective.audit_speed import AuditSettings
-from topoopt.analyses.collective.bounds import NetworkBounds, network_bounds
-from topoopt.analyses.collective.collection import collection_halted
-from topoopt.analyses.collective.find import PREFERENCES, TopologyFront, find_front
-from topoopt.analyses.collective.networks import network_argument
-from topoopt.analyses.collective.scores import Wanted
+from topoopt.analyses.collective import collection_halted
+from topoopt.analyses.collective.audits import Audit, AuditSettings, audit
+from topoopt.analyses.collective.bounds import NetworkBounds, network_argument, network_bounds
+from topoopt.analyses.collective.search import PREFERENCES, TopologyFront, Wanted, find_front
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.collective import CollectiveProblem, DeclaredFigures
 from topoopt.core.errors import InputError, Problem

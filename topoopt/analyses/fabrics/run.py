@@ -1,30 +1,128 @@
-"""The rows of `topoopt fabrics`: a strategy searched on each fabric, beside a direct-connect plan."""
+"""A strategy is searched on each fabric for a job or a language model, beside its direct-connect plan."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.markup import escape
 
 from solvers.job.annealing import overflow_bytes
-from solvers.job.fabrics import FabricSearch, JobOnFabrics, left_out
+from solvers.job.fabrics import FabricJob, FabricSearch, JobOnFabrics, left_out, search_strategy
+from solvers.job.starts import starting_strategies
+from solvers.llm_training.network.fabrics import TRAINING_FABRICS
+from solvers.llm_training.network.fabrics import fabric_problems as fabric_problems_fabrics
 from solvers.stop import Stop, first_part
-from topoopt.analyses.fabrics.circuit_rows import CircuitSearch, circuit_row
-from topoopt.core.comparison import PLAN, FabricRow
+from topoopt.analyses.fabrics.report import BarPart, ComparedFabric, FabricBars
+from topoopt.console.tables import TerminalTable
+from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice, JobPlan
+from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown
 from topoopt.core.result import Result
-from topoopt.core.workload import Strategy
+from topoopt.core.switching import delay_text
+from topoopt.core.workload import Strategy, strided_groups
 from topoopt.kinds.job.methods import fabric_problems
-from topoopt.simulate.circuits import DYNAMIC_FABRICS, Phase, Stage, simulate_stages
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.llm_training.figures import fabric_bounds_s
+from topoopt.kinds.llm_training.words import NAMES, fabric_name, seconds, strategy_words
+from topoopt.kinds.pipeline import solve
+from topoopt.simulate.circuits import (
+    DYNAMIC_FABRICS,
+    CircuitRun,
+    CircuitTiming,
+    Phase,
+    Stage,
+    simulate_circuits,
+    simulate_stages,
+)
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import bandwidth_tax, breakdown, simulate
 from topoopt.verify.checker import BRIEF
 from topoopt.verify.job.check import CHECKER
+
+IDEAL = "ideal-switch"
+
+
+@dataclass(frozen=True)
+class CircuitSearch:
+    """What strategies are tried on demand-driven circuits.
+
+    Attributes:
+        delay_ms: of a reconfiguration; circuits stay 4 times the dark time before, 10 us at least.
+        proposals, seed: of the strategy search on the ideal switch; the seed is also that of the circuits.
+        plan: strategy of a given plan; None: there is none.
+    """
+
+    delay_ms: float
+    proposals: int
+    seed: int
+    plan: Strategy | None = None
+
+
+def circuit_row(job: FabricJob, name: str, search: CircuitSearch, stop: Stop) -> FabricRow:
+    """The best of the strategies on a fabric of `DYNAMIC_FABRICS`, all by the flow-level simulator.
+
+    Once `stop` says so no further strategy is tried; one always is.
+
+    Raises:
+        InputError: the servers of the cluster cannot be joined by such circuits, or a bad delay.
+    """
+    began, policy, timing = time.monotonic(), DYNAMIC_FABRICS[name], CircuitTiming(search.delay_ms)
+    tried: list[tuple[float, str, CircuitRun]] = []
+
+    def simulated(strategy: Strategy, label: str) -> None:
+        graph = build_task_graph(job.cluster, job.workload, strategy)
+        run = simulate_circuits(graph, job.cluster, policy, timing, seed=search.seed)
+        tried.append((run.iteration_time_ms, label, run))
+
+    text = f"{policy.description}; {delay_text(search.delay_ms)} to reconfigure; flow-level model"
+    strategies = _strategies(job, search)
+    if not strategies:
+        text = f"{text}: no strategy found fits into the memory of the servers"
+        return FabricRow(name, "left out", text, wall_s=time.monotonic() - began)
+    for strategy, label in strategies.items():
+        if tried and stop.reason() is not None:
+            break
+        simulated(strategy, label)
+    proposals, whole = 0, False
+    if stop.reason() is None:
+        switch = FABRICS[IDEAL].build(job.cluster, strided_groups(job.cluster.servers), FabricOptions(seed=search.seed))
+        found = search_strategy(job, switch, proposals=search.proposals, seed=search.seed, stop=stop)
+        proposals, whole = found.proposals, found.proposals >= search.proposals
+        if found.strategy not in strategies:
+            simulated(found.strategy, "searched on an ideal switch")
+    reason = None if whole else stop.reason()
+    best_ms, best, run = min(tried, key=lambda one: one[0])
+    times = ", ".join(f"{label} {time_ms:.5g} ms" for time_ms, label, _ in tried)
+    return FabricRow(
+        name=name,
+        outcome="found" if reason is None else reason.value,
+        description=f"{text}; switched {run.reconfigurations} times; strategy: {best}; tried: {times}",
+        iteration_time_ms=best_ms,
+        links_per_byte=run.bandwidth_tax if run.sent_bytes.any() else None,
+        proposals=proposals,
+        wall_s=time.monotonic() - began,
+        time_model=FLOW_LEVEL,
+        flow_level_ms=best_ms,
+    )
+
+
+def _strategies(job: FabricJob, search: CircuitSearch) -> dict[Strategy, str]:
+    """Distinct strategies that fit in memory with their names."""
+    named: dict[Strategy, str] = {} if search.plan is None else {search.plan: "strategy of the plan"}
+    for start in starting_strategies(job.cluster, job.workload):
+        named.setdefault(start.strategy, start.name)
+    return {
+        strategy: name for strategy, name in named.items() if overflow_bytes(job.arrays, strategy, job.capacity) == 0
+    }
+
 
 RELATIVE = 1e-9
 
@@ -169,3 +267,160 @@ def _searched(
         proposals=best.proposals,
         wall_s=time.monotonic() - began,
     )
+
+
+HEADINGS = ("fabric", "iteration", "over the first", "bound", "strategy")
+WORDS = frozenset({"fabric", "strategy", "form"})
+PARTS = (
+    ("passes", "c-compute", ("forward", "backward")),
+    *(
+        (NAMES[part], css, (part,))
+        for part, css in (
+            ("recompute", "bar k1"),
+            ("bubble", "bar k7"),
+            ("tensor", "bar k4"),
+            ("context", "bar k3"),
+            ("expert", "bar k5"),
+            ("pipeline", "bar k2"),
+            ("data", "bar k6"),
+            ("optimizer", "quiet"),
+        )
+    ),
+)
+"""Parts of a bar: name, class of the colour, fields of the breakdown."""
+NOTE = (
+    "Each row is the best strategy found on that fabric of the same interfaces; no strategy of the space, wherever its "
+    "ranks stand, is faster on any network of the fabric than the bound."
+)
+
+
+@dataclass(frozen=True)
+class TrainingFabricRow:
+    """The best strategy on a fabric.
+
+    Attributes:
+        fabric, form, strategy: in words.
+        iteration_time_s, bound_s: of the solution on it.
+        over_first: its time over that of the first row.
+        breakdown_s: parts of the time.
+    """
+
+    fabric: str
+    iteration_time_s: float
+    over_first: float
+    bound_s: float
+    form: str
+    strategy: str
+    breakdown_s: StepBreakdown
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Under `HEADINGS`."""
+        times = seconds(self.iteration_time_s), f"{self.over_first:.3f}", seconds(self.bound_s)
+        return (self.fabric, *times, self.strategy)
+
+
+def training_on_fabrics(
+    problem: LlmTrainingProblem, names: Sequence[str] | None, options: SolveOptions
+) -> tuple[Result[Any, Any], int]:
+    """A solution with all fabrics, the first one what the others are held against, and how many were asked for.
+
+    Args:
+        names: None: all that the cluster can have.
+
+    Raises:
+        InputError: no such fabrics, or the cluster cannot have them.
+        CheckError: the checker rejects a plan.
+    """
+    if names is None:
+        chosen = tuple(name for name in TRAINING_FABRICS if not fabric_problems_fabrics(problem.cluster, (name,)))
+    else:
+        chosen = tuple(dict.fromkeys(names))
+        if wrong := fabric_problems_fabrics(problem.cluster, chosen):
+            raise InputError([replace(one, path="--fabrics") for one in wrong])
+    return solve(replace(problem, fabrics=chosen), options), len(chosen)
+
+
+def fabric_rows_of(solution: Result[Any, Any]) -> tuple[TrainingFabricRow, ...]:
+    """A row for each fabric."""
+    return tuple(
+        TrainingFabricRow(
+            fabric=one.fabric,
+            iteration_time_s=one.iteration_time_s,
+            over_first=one.iteration_time_s / solution.objective.value,
+            bound_s=bound_s,
+            form=one.note,
+            strategy=strategy_words(one.strategy),
+            breakdown_s=one.breakdown,
+        )
+        for one, bound_s in zip(solution.figures.fabrics, fabric_bounds_s(solution), strict=True)
+    )
+
+
+def document(solution: Result[Any, Any], rows: Sequence[TrainingFabricRow], asked: int) -> dict[str, Any]:
+    """The JSON object; `asked`: fabrics that were to be compared."""
+    return {
+        "kind": "fabrics",
+        "name": solution.name,
+        "instance_sha256": solution.instance_sha256,
+        "seed": solution.seed,
+        "stopped_by": solution.stopped_by.value,
+        "missing": asked - len(rows),
+        "checked": solution.check.ok,
+        "rows": [asdict(row) for row in rows],
+    }
+
+
+def table_of(rows: Sequence[TrainingFabricRow]) -> tuple[list[str], list[list[object]]]:
+    """Header and lines for CSV, each part of the time in a column of its own."""
+    lines = []
+    for row in rows:
+        line = asdict(row)
+        parts = line.pop("breakdown_s")
+        lines.append(line | {f"breakdown_s.{part}": value for part, value in parts.items()})
+    return list(lines[0]), [list(line.values()) for line in lines]
+
+
+def answer(name: str, rows: Sequence[TrainingFabricRow]) -> str:
+    """The fastest fabric, and the slowest beside it."""
+    ordered = _fastest_first(rows)
+    best, worst = ordered[0], ordered[-1]
+    text = f"{name} trains fastest on {fabric_name(best.fabric)}, {seconds(best.iteration_time_s)} an iteration"
+    ratio = worst.iteration_time_s / best.iteration_time_s
+    return f"{text}; {ratio:.3f}× as long on {fabric_name(worst.fabric)}." if len(rows) > 1 else f"{text}."
+
+
+def _fastest_first(rows: Sequence[TrainingFabricRow]) -> list[TrainingFabricRow]:
+    return sorted(rows, key=lambda row: row.iteration_time_s)
+
+
+def training_bars(name: str, rows: Sequence[TrainingFabricRow]) -> FabricBars:
+    """The comparison for files."""
+    ordered = _fastest_first(rows)
+    return FabricBars(
+        title=name,
+        answer=answer(name, rows),
+        axis="time of an iteration, s",
+        bars=tuple(
+            ComparedFabric(row.fabric, seconds(row.iteration_time_s), _parts(row.breakdown_s)) for row in ordered
+        ),
+        headings=(*HEADINGS, "form"),
+        words=WORDS,
+        rows=tuple((*row.cells, row.form) for row in ordered),
+        note=NOTE,
+    )
+
+
+def _parts(breakdown: StepBreakdown) -> tuple[BarPart, ...]:
+    sizes = [(name, css, sum(getattr(breakdown, part) for part in parts)) for name, css, parts in PARTS]
+    return tuple(BarPart(name, size, seconds(size), css) for name, css, size in sizes)
+
+
+def show(console: Console, rows: Sequence[TrainingFabricRow]) -> None:
+    """A table."""
+    table = TerminalTable(title="a strategy searched on each fabric")
+    for name in HEADINGS:
+        table.add_column(name, justify="left" if name in WORDS else "right")
+    for row in rows:
+        table.add_row(*map(escape, row.cells))
+    console.print(table)

@@ -1,6 +1,297 @@
-"""What reconfiguring circuits gains or costs for a job, at every delay of the optical switches."""
+"""`topoopt reconfigure`: a job or a trace is timed over the reconfiguration delay of switches."""
 
-from topoopt.analyses.reconfiguration.break_even import break_even
-from topoopt.analyses.reconfiguration.run import reconfiguration_sweep
+from __future__ import annotations
 
-__all__ = ["break_even", "reconfiguration_sweep"]
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+import typer
+from rich.console import Console
+
+from topoopt.console.memory_limit import MemoryOption, memory_bytes
+from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.console.tables import TerminalTable
+from topoopt.core.comparison import ReconfigurationSweep
+from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.job import CoOptimisation
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.switching import RailStudy, delay_text, devices_text, parse_delay
+from topoopt.files.atomic import require_targets
+
+if TYPE_CHECKING:
+    from solvers.stop import Stop
+    from solvers.timing import Timing
+
+
+class Common(TypedDict):
+    """Arguments of sweeps of both kinds."""
+
+    delays_ms: list[float]
+    seed: int
+    stop: Stop
+
+
+DELAYS = "1us,10us,50us,200us,1ms,10ms,100ms,1s,60s"
+DEVICES = devices_text()
+
+
+def reconfigure(
+    instance: Annotated[
+        Path,
+        typer.Argument(
+            help="Instance of kind co-optimisation or llm-training, or of topology or routing with step_ms."
+        ),
+    ],
+    solution: Annotated[Path | None, typer.Option(help="Its solution.json; default: the instance is solved.")] = None,
+    delays: Annotated[str, typer.Option(help=f"Delays, parted by commas, or devices: {DEVICES}.")] = DELAYS,
+    fabrics: Annotated[
+        str | None,
+        typer.Option(
+            help="Schemes beside one-shot: per-phase, sip-ml, ocs-reconfig; of a trace of demands: rerouted, "
+            "every-step, best-sequence; of llm-training: on-demand, provisioned. Default: all."
+        ),
+    ] = None,
+    period: Annotated[
+        str | None,
+        typer.Option(help="Time demand-driven circuits stay; default: 4 times the dark time, 10us at least."),
+    ] = None,
+    iterations: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Simulated in a row where circuits follow demand.")
+    ] = 1,
+    no_break_even: Annotated[
+        bool, typer.Option("--no-break-even", help="Simulate the delays alone: no break-even delay is looked for.")
+    ] = False,
+    straggler: Annotated[
+        float, typer.Option(min=1.0, max=100.0, help="llm-training: also with each stage so many times as slow.")
+    ] = 1.0,
+    failed: Annotated[
+        int, typer.Option(min=0, max=100_000, help="llm-training: also with so many interfaces of a server dead.")
+    ] = 0,
+    budget: Annotated[
+        int | None, typer.Option(min=0, max=10**12, help="Strategy proposals where the job is solved.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Default: as in the instance.")] = None,
+    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds for everything.")] = None,
+    memory_limit: Annotated[str | None, MemoryOption] = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot to write, as .html or .svg.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Time of a job, or of a trace of demands, over the reconfiguration delay: one network, and links set anew.
+
+    Exit code 4 if the time limit cut something off.
+    """
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.analyses.reconfiguration.report import answer
+        from topoopt.console.attended import attended
+        from topoopt.kinds.files import read_instance
+
+        require_targets(csv_file, plot)
+        wanted, period_ms = _durations(delays, period)
+        schemes = None if fabrics is None else [name.strip() for name in fabrics.split(",") if name.strip()]
+        memory = memory_bytes(memory_limit)
+        with attended(output, time_limit, memory) as run, output.remarks.status("reconfigure") as status:
+
+            def tell(scheme: str, delay_ms: float) -> None:
+                run.doing = f"{scheme} at {delay_text(delay_ms)}"
+                status.update(run.doing)
+
+            problem = run.first(lambda: read_instance(instance))
+            seeded = problem.search.seed if seed is None else seed
+            common: Common = {"delays_ms": wanted, "seed": seeded, "stop": run.timing.stop}
+            asked = _Asked(solution, budget, seed, schemes, period_ms, iterations, no_break_even, straggler, failed)
+            _refuse_options(problem, asked)
+            run.doing = "reconfigure"
+            sweep, study = run.part(lambda: _sweep(instance, problem, asked, run.timing, common, tell))
+            run.doing = "files"
+            written = _written(sweep, study, csv_file, plot)
+            wall_s = round(time.monotonic() - run.began.at_s, 3)
+            document = {**_document(sweep), **_rails(study), **written, "wall_s": wall_s}
+            output.result(document, lambda console: _show(console, sweep, study, (csv_file, plot)), answer(sweep))
+        return EXIT_OF_STOP.get(sweep.stopped_by, 0)
+
+    output.run(command)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options that concern one sweep."""
+
+    solution: Path | None
+    budget: int | None
+    seed: int | None
+    schemes: list[str] | None
+    period_ms: float | None
+    iterations: int
+    no_break_even: bool
+    straggler: float
+    failed: int
+
+
+def _sweep(
+    instance: Path,
+    problem: Any,
+    asked: _Asked,
+    timing: Timing,
+    common: Common,
+    tell: Callable[[str, float], None],
+) -> tuple[ReconfigurationSweep, RailStudy | None]:
+    """The sweep of a job, of the rails of a training job, or of a trace of demands.
+
+    Raises:
+        InputError: neither.
+    """
+    from topoopt.analyses.reconfiguration.run import SCHEMES, TRACE_SCHEMES, reconfiguration_sweep, trace_sweep
+
+    if isinstance(problem, CoOptimisation):
+        swept = reconfiguration_sweep(
+            problem,
+            _solution(problem, asked, timing).plan,
+            schemes=SCHEMES if asked.schemes is None else asked.schemes,
+            period_ms=asked.period_ms,
+            iterations=asked.iterations,
+            judged=not asked.no_break_even,
+            progress=tell,
+            **common,
+        )
+        return swept, None
+    if isinstance(problem, LlmTrainingProblem):
+        from topoopt.analyses.reconfiguration.rails import rails_of
+
+        strategy, delays_ms = _solution(problem, asked, timing).plan.strategy, common["delays_ms"]
+        slow, failed = asked.straggler, asked.failed
+        return rails_of(instance, problem, strategy, asked.schemes, delays_ms, slow, failed, timing.stop, tell)
+    if isinstance(problem, RoutingProblem | TopologyProblem):
+        found = _solution(problem, asked, timing)
+        names = TRACE_SCHEMES if asked.schemes is None else asked.schemes
+        return trace_sweep(problem, found, schemes=names, **common), None
+    text, allowed = "no job and no trace of demands", "co-optimisation, llm-training, topology, routing"
+    raise InputError([Problem(text, file=str(instance), path="kind", value=problem.kind, allowed=allowed)])
+
+
+def _durations(delays: str, period: str | None) -> tuple[list[float], float | None]:
+    """Milliseconds; every bad one is told."""
+    problems: list[Problem] = []
+
+    def parsed(option: str, text: str) -> float:
+        try:
+            return parse_delay(text)
+        except InputError as error:
+            problem = error.problems[0]
+            problems.append(Problem(problem.message, path=option, value=problem.value, allowed=problem.allowed))
+            return 0.0
+
+    wanted = [parsed("--delays", word) for word in delays.split(",") if word.strip()]
+    period_ms = None if period is None else parsed("--period", period)
+    if problems:
+        raise InputError(problems)
+    return wanted, period_ms
+
+
+def _solution(problem: Any, asked: _Asked, timing: Timing) -> Any:
+    """The solution in a file, checked, or that of a solve."""
+    from topoopt.kinds import kind_of
+    from topoopt.kinds.kind import SolveOptions
+    from topoopt.kinds.pipeline import solve
+    from topoopt.verify.checker import BRIEF
+
+    file, stop = asked.solution, timing.stop
+    if file is None:
+        own = replace(timing, left_out=[])
+        found = solve(problem, SolveOptions(asked.seed, None, asked.budget, objective_only=True, timing=own))
+        _refuse_rejected(found.check.violations, stop)
+        return found
+    kind = kind_of(problem)
+    stored = kind.files.solutions.read(file)
+    _refuse_rejected(tuple(map(str, kind.check(problem, stored, BRIEF).violations)), stop)
+    return stored
+
+
+def _refuse_rejected(violations: tuple[str, ...], stop: Stop) -> None:
+    if violations:
+        raise CheckError("the checker rejects the solution:\n" + "\n".join(violations))
+    if stop.interrupted.is_set():
+        raise KeyboardInterrupt
+
+
+def _refuse_options(problem: Any, asked: _Asked) -> None:
+    """Options that are of other sweeps."""
+    training = {"--straggler": asked.straggler != 1.0, "--failed": asked.failed != 0}
+    jobs = {
+        "--period": asked.period_ms is not None,
+        "--iterations": asked.iterations != 1,
+        "--budget": asked.budget is not None,
+        "--no-break-even": asked.no_break_even,
+    }
+    foreign = training if not isinstance(problem, LlmTrainingProblem) else {}
+    told = [("for training jobs only", name) for name, here in foreign.items() if here]
+    if not isinstance(problem, CoOptimisation):
+        told += [("for jobs only", name) for name, here in jobs.items() if here]
+    if told:
+        raise InputError([Problem(text, path=name, allowed="left out") for text, name in told])
+
+
+def _document(sweep: ReconfigurationSweep) -> dict[str, Any]:
+    return {"kind": "reconfiguration", **asdict(sweep), "versions": dict(sweep.versions), "notes": list(sweep.notes)}
+
+
+def _rails(study: RailStudy | None) -> dict[str, Any]:
+    from topoopt.analyses.reconfiguration.report import rails_document
+
+    return {} if study is None else {"rails": rails_document(study)}
+
+
+def _written(
+    sweep: ReconfigurationSweep, study: RailStudy | None, csv_file: Path | None, plot: Path | None
+) -> dict[str, str | None]:
+    from topoopt.analyses.reconfiguration.report import sweep_html, sweep_svg
+    from topoopt.files.atomic import csv_text, write_targets
+
+    columns = ("scheme", "delay_ms", "iteration_time_ms", "choice", "reconfigurations", "dark_ms")
+    rows = ([scheme.name, *asdict(point).values()] for scheme in sweep.schemes for point in scheme.points)
+    return write_targets(
+        csv_file,
+        plot,
+        text=lambda: csv_text(columns, rows),
+        svg=lambda: sweep_svg(sweep),
+        html=lambda: sweep_html(sweep, study),
+    )
+
+
+def _show(
+    console: Console, sweep: ReconfigurationSweep, study: RailStudy | None, files: tuple[Path | None, ...]
+) -> None:
+    from topoopt.analyses.reconfiguration.report import boundary_lines, sweep_title, time_name, verdict_text
+
+    title = f"{sweep.name}: {sweep_title(sweep)}, {time_name(sweep)} in ms"
+    table = TerminalTable(title=title)
+    table.add_column("delay", justify="right")
+    for scheme in sweep.schemes:
+        table.add_column(scheme.name, justify="right")
+    for point in sweep.schemes[0].points:
+        cells = []
+        for scheme in sweep.schemes:
+            there = next((each for each in scheme.points if each.delay_ms == point.delay_ms), None)
+            cells.append("-" if there is None else f"{there.iteration_time_ms:.4f}")
+        table.add_row(delay_text(point.delay_ms), *cells)
+    console.print(table)
+    if any(scheme.break_even is not None for scheme in sweep.schemes):
+        console.print("When does reconfiguring pay? Faster than one-shot:", highlight=False)
+    for scheme in sweep.schemes:
+        if scheme.break_even is not None:
+            text = f"  {scheme.name}: {verdict_text(scheme.break_even)}"
+            if scheme.break_even_rerouted is not None:
+                text += f"; than new routes alone: {verdict_text(scheme.break_even_rerouted)}"
+            console.print(text, soft_wrap=True, highlight=False)
+    for line in () if study is None else boundary_lines(study):
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+    for note in sweep.notes:
+        console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
+    for file in filter(None, files):
+        console.print(f"written: {file}", soft_wrap=True, markup=False)

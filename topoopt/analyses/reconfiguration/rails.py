@@ -1,4 +1,4 @@
-"""Switching inside the steps of a training job swept over delays: on demand, provisioned, and never."""
+"""Switching inside the steps of a training job is swept over delays, with stages that lag and interfaces that fail."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from solvers.stop import Stop
 from solvers.switching import RailSteps
-from topoopt.analyses.reconfiguration.failed_interfaces import failed_interfaces
-from topoopt.analyses.reconfiguration.job import OutOfTimeError, Progress
-from topoopt.analyses.reconfiguration.run import swept
-from topoopt.analyses.reconfiguration.stragglers import stragglers
+from topoopt.analyses.reconfiguration.run import OutOfTimeError, Progress, swept
 from topoopt.core.comparison import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -20,19 +18,26 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.process import versions
 from topoopt.core.proofs import StopReason
 from topoopt.core.switching import (
+    EVERY_STAGE,
     Boundary,
     BoundaryFigures,
+    FailedFigures,
     PortUse,
     RailStudy,
+    StragglerFigures,
     SwitchedStep,
     SwitchMode,
     SwitchSettings,
     action,
 )
 from topoopt.drawing.format import counted
+from topoopt.files.documents import parse_document
+from topoopt.files.faults import Fault, parse_path
 from topoopt.kinds.llm_training.words import ports_words
 from topoopt.simulate.switching import Delays, RailShares, follow
-from topoopt.verify.llm_training.rail_steps import check_switched
+from topoopt.simulate.switching.failed import failed_figures
+from topoopt.simulate.switching.straggler import straggler_figures
+from topoopt.verify.llm_training.rail_steps import check_failed, check_straggler, check_switched
 
 MODES = tuple(mode.value for mode in SwitchMode)
 """What may be compared with a static topology."""
@@ -220,3 +225,107 @@ def _assumed(rails: RailSteps) -> list[str]:
     if job.exchange is not None and job.inside is PortUse.EXPERT:
         notes.append("tokens go to all servers of a group alike")
     return notes
+
+
+def failed_interfaces(
+    rails: RailSteps, step: SwitchedStep, failed: int, most_checked: int
+) -> tuple[tuple[FailedFigures, ...], list[str]]:
+    """Figures of every place, and notes: what is assumed, how many the checker followed again (the worst first).
+
+    Args:
+        failed: interfaces of a server; 0: none, nothing is followed.
+        most_checked: passes that the checker follows at most; the worst place it follows always.
+
+    Raises:
+        InputError: as many interfaces fail as a server has GPUs.
+        CheckError: the checker finds something wrong.
+    """
+    if failed == 0:
+        return (), []
+    gpus, job = rails.problem.cluster.gpus_per_server, rails.job
+    if failed >= gpus:
+        text = "no interface of the server would be left"
+        raise InputError([Problem(text, path="--failed", value=str(failed), allowed=f"0 to {gpus - 1}")])
+    left = (gpus - failed) / gpus
+    places = (EVERY_STAGE, *range(job.ranks))
+    found = tuple(failed_figures(job, rails.known, step, rank, left) for rank in places)
+    room = max(1, most_checked // (8 * job.ranks * job.micro_batches * job.chunks))
+    worst = sorted(found, key=lambda one: -one.step_s)[:room]
+    wrong = [line for one in worst for line in check_failed(job, step, gpus, failed, one)]
+    if wrong:
+        raise CheckError("the checker rejects a step after a failure:\n" + "\n".join(wrong))
+    assumed = "a GPU whose interface failed sends over those of the others in its server, through the network inside it"
+    return found, [assumed, f"failures checked again: {len(worst)} of {len(found)}"]
+
+
+def stragglers(
+    rails: RailSteps, step: SwitchedStep, slowdown: float, most_checked: int
+) -> tuple[tuple[StragglerFigures, ...], list[str]]:
+    """Figures of every stage, and a note how many the checker followed again: the worst first.
+
+    Args:
+        slowdown: passes of the slow stage take so many times as long; 1: none is slow, nothing is followed.
+        most_checked: passes that the checker follows at most; the worst stage it follows always.
+
+    Raises:
+        CheckError: the checker finds something wrong.
+    """
+    if slowdown == 1.0:
+        return (), []
+    job = rails.job
+    found = tuple(straggler_figures(job, rails.known, step, rank, slowdown) for rank in range(job.ranks))
+    room = max(1, most_checked // (8 * job.ranks * job.micro_batches * job.chunks))
+    worst = sorted(found, key=lambda one: -one.step_s)[:room]
+    wrong = [line for one in worst for line in check_straggler(job, step, slowdown, one)]
+    if wrong:
+        raise CheckError("the checker rejects a step with a slow stage:\n" + "\n".join(wrong))
+    return found, [f"slow stages checked again: {len(worst)} of {len(found)}"]
+
+
+USUAL = SwitchSettings(0.010)
+"""Of an instance without a section: a MEMS switch, circuits provisioned."""
+
+
+def rails_of(
+    instance: Path,
+    problem: LlmTrainingProblem,
+    strategy: ParallelStrategy,
+    schemes: Sequence[str] | None,
+    delays_ms: Sequence[float],
+    slowdown: float,
+    failed: int,
+    stop: Stop,
+    progress: Progress,
+) -> tuple[ReconfigurationSweep, RailStudy]:
+    """Sweep and study of a strategy.
+
+    Raises:
+        InputError: it cannot stand on rails; the fault is placed in the file of the instance.
+    """
+    settings, names = problem.switching or USUAL, MODES if schemes is None else tuple(schemes)
+    try:
+        return rail_study(
+            problem,
+            strategy,
+            settings,
+            delays_ms=delays_ms,
+            schemes=names,
+            slowdown=slowdown,
+            failed=failed,
+            stop=stop,
+            progress=progress,
+        )
+    except InputError as error:
+        raise placed(instance, error) from None
+
+
+def placed(instance: Path, error: InputError) -> InputError:
+    """What is wrong with a strategy on rails, by the places of an instance file."""
+    document, found = parse_document(instance), []
+    for problem in error.problems:
+        path = parse_path(problem.path or "")
+        inside = hasattr(ParallelStrategy(), str(path[0])) if path else False
+        fault = Fault(("strategy", *path) if inside else path, problem.message, problem.value, problem.allowed)
+        own = path[:1] in (("delays",), ("fabrics",), ("--failed",))
+        found += [problem] if own else document.problems([fault])
+    return InputError([replace(one) for one in found])

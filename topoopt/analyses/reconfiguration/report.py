@@ -1,22 +1,179 @@
-"""A sweep of reconfiguration delays as one SVG picture, or as an HTML page with all figures."""
+"""A sweep of reconfiguration delays is shown as one sentence, pictures, tables, and ports of stages over time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from markupsafe import Markup
 
-from topoopt.analyses.reconfiguration.answer import answer
-from topoopt.analyses.reconfiguration.rails_report import rails_section
 from topoopt.core.comparison import BreakEven, ReconfigurationSweep, Scheme, WhenBetter
 from topoopt.core.process import versions_text
-from topoopt.core.switching import OPTICAL_DEVICES, RailStudy, delay_text
+from topoopt.core.switching import (
+    EVERY_STAGE,
+    OPTICAL_DEVICES,
+    BoundaryFigures,
+    RailStudy,
+    SwitchedStep,
+    changes_of,
+    delay_text,
+)
 from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import HEIGHT, Point, Series, legend, xy_chart
-from topoopt.drawing.format import milliseconds, number
+from topoopt.drawing.format import counted, milliseconds, number, percent
 from topoopt.drawing.marks import mark
 from topoopt.drawing.page import render_page
+from topoopt.drawing.rail_ports import ports_legend, ports_picture
 from topoopt.drawing.svg import element, standalone
+
+
+def answer(sweep: ReconfigurationSweep) -> str:
+    """The scheme that pays up to the longest delay, beside the network that is set once."""
+    one_shot = sweep.schemes[0].points[0].iteration_time_ms
+    own = f"the network set once takes {milliseconds(one_shot)}"
+    judged = [scheme for scheme in sweep.schemes if scheme.break_even is not None]
+    paying = [scheme for scheme in judged if _wins_ms(scheme) is not None]
+    if not judged:
+        anew = [(point, scheme.name) for scheme in sweep.schemes[1:] for point in scheme.points]
+        if not anew:
+            return f"Nothing was set beside the network that is set once: {own}."
+        least, name = min(anew, key=lambda one: one[0].iteration_time_ms)
+        took = milliseconds(least.iteration_time_ms)
+        return f"Setting circuits anew takes {took} at best ({name} at {delay_text(least.delay_ms)}); {own}."
+    if not paying:
+        open_ones = [one for one in judged if one.break_even and one.break_even.verdict is WhenBetter.OPEN]
+        if open_ones:
+            return f"Whether setting circuits anew pays was not decided in time; {own}."
+        return f"Setting circuits anew never pays, not even without delay: {own}, and every scheme tried takes longer."
+    best = max(paying, key=lambda scheme: _wins_ms(scheme) or 0.0)
+    wins = _wins_ms(best) or 0.0
+    every = best.break_even is not None and best.break_even.verdict is WhenBetter.ALWAYS
+    upto = f"at every delay tried, up to {delay_text(wins)}" if every else f"up to a delay of {delay_text(wins)}"
+    return f"Setting circuits anew pays {upto} ({best.name}); {own}."
+
+
+def _wins_ms(scheme: Scheme) -> float | None:
+    """The largest delay at which the scheme is faster."""
+    found = scheme.break_even
+    return None if found is None or found.wins is None else found.wins.delay_ms
+
+
+def _figure(value: float) -> float | None:
+    """For JSON: null where any delay does."""
+    return value if math.isfinite(value) else None
+
+
+def rails_document(study: RailStudy) -> dict[str, Any]:
+    """The study for programs; null: any delay, or no static topology."""
+    boundaries = [
+        {**asdict(one), **{name: _figure(getattr(one, name)) for name in ("window_s", "stall_s", "break_even_s")}}
+        for one in study.boundaries
+    ]
+    steps = [step_document(one, study.static_s) for one in study.steps]
+    return {
+        "ports": study.ports,
+        "circuit_gbps": study.circuit_gbps,
+        "electrical_s": study.electrical_s,
+        "static_s": _figure(study.static_s),
+        "static": study.static,
+        "steps": steps,
+        "shown": asdict(study.shown),
+        "boundaries": boundaries,
+        "slowdown": study.slowdown,
+        "stragglers": [asdict(one) for one in study.stragglers],
+        "failed": study.failed,
+        "failures": [asdict(one) for one in study.failures],
+    }
+
+
+def step_document(step: SwitchedStep, static_s: float) -> dict[str, Any]:
+    """A step for programs, without its events."""
+    found = asdict(replace(step, events=()))
+    del found["events"]
+    return {**found, "static_s": _figure(static_s)}
+
+
+def boundary_lines(study: RailStudy) -> list[str]:
+    """The boundaries of the step that is shown, for people."""
+    step = study.shown
+    over = step.step_s / study.electrical_s - 1.0
+    lines = [
+        f"At {delay_text(1e3 * step.delay_s)}, {step.mode.value}: {step.step_s:.6g} s, {percent(over)} over the "
+        f"electrical network; ports are set {step.switches} times in a step; no plan of ports takes less than "
+        f"{step.bound_s:.6g} s"
+    ]
+    if study.stragglers:
+        lines.append(straggler_line(study))
+    if study.failures:
+        lines.append(failure_line(study))
+    return lines + ["  " + ", ".join(row[:2]) + ": " + "; ".join(row[2:]) for row in boundary_rows(study.boundaries)]
+
+
+def straggler_line(study: RailStudy) -> str:
+    """What the slow stage that delays the step most does, on circuits and on the electrical network."""
+    worst = max(study.stragglers, key=lambda one: one.step_s)
+    own, network = worst.step_s / study.shown.step_s - 1.0, worst.electrical_s / study.electrical_s - 1.0
+    return (
+        f"With stage {worst.rank} {study.slowdown:g} times as slow, which delays it most: {worst.step_s:.6g} s, "
+        f"{percent(own)} more; {percent(network)} more on the electrical network, {worst.electrical_s:.6g} s"
+    )
+
+
+def failure_line(study: RailStudy) -> str:
+    """What dead interfaces do: in the server where they delay the step most, and in all servers."""
+    every = next(one for one in study.failures if one.rank == EVERY_STAGE)
+    worst = max((one for one in study.failures if one.rank != EVERY_STAGE), key=lambda one: one.step_s)
+    own, network = worst.step_s / study.shown.step_s - 1.0, worst.electrical_s / study.electrical_s - 1.0
+    return (
+        f"With {counted(study.failed, 'interface')} of a server of stage {worst.rank} dead, which delays it most: "
+        f"{worst.step_s:.6g} s, {percent(own)} more; {percent(network)} more on the electrical network; with "
+        f"{counted(study.failed, 'whole rail')} dead {every.step_s:.6g} s, "
+        f"{percent(every.step_s / study.shown.step_s - 1.0)} more"
+    )
+
+
+def boundary_rows(boundaries: Sequence[BoundaryFigures]) -> list[tuple[str, ...]]:
+    """Name, action, how often, window, stall, break-even."""
+    return [
+        (
+            one.boundary.value,
+            one.action.value,
+            f"{one.switches} times",
+            f"window {_delay(one.window_s)}",
+            f"stall {delay_text(1e3 * max(one.stall_s, 0.0))}",
+            "never pays" if one.break_even_s == 0.0 else f"pays up to {_delay(one.break_even_s)}",
+        )
+        for one in boundaries
+    ]
+
+
+def _delay(seconds: float) -> str:
+    return delay_text(1e3 * seconds) if math.isfinite(seconds) else "any delay"
+
+
+HEADINGS = ("boundary", "action", "in a step", "window", "stall", "pays up to")
+
+
+def rails_section(study: RailStudy) -> dict[str, Any]:
+    """What the template draws of a study."""
+    shown = study.shown
+    return {
+        "words": boundary_lines(study)[0] + ".",
+        "late": straggler_line(study) + "." if study.stragglers else "",
+        "broken": failure_line(study) + "." if study.failures else "",
+        "drawing": ports_picture(shown.plan, shown.step_s, shown.delay_s, changes_of(shown.events), shown.events),
+        "legend": ports_legend(shown.plan, sent=True),
+        "head": HEADINGS,
+        "rows": [_plain(row) for row in boundary_rows(study.boundaries)],
+    }
+
+
+def _plain(row: tuple[str, ...]) -> tuple[str, ...]:
+    """Cells without what the headings say."""
+    return tuple(cell.removeprefix(name).strip() for name, cell in zip(HEADINGS, row, strict=True))
+
 
 TEMPLATE = "analyses/reconfiguration/page.html.j2"
 WIDTH = 1000.0

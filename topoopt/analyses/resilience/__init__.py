@@ -1,1 +1,412 @@
-"""What failures do to a solution, and how it is repaired: the pipeline behind `topoopt resilience`."""
+"""`topoopt resilience`: failures of links, servers and switches, or days of outages, strike a solution, and repairs
+are tried.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+from topoopt.console.memory_limit import MemoryOption, memory_bytes
+from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.console.tables import TerminalTable
+from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.failures import FailureOutcome, Resilience
+from topoopt.core.proofs import StopReason
+
+if TYPE_CHECKING:
+    from solvers.stop import Stop
+    from topoopt.analyses.resilience.run import ResilienceQuestion, Subject
+    from topoopt.console.attended import AttendedRun
+    from topoopt.core.failures import OutageStudy
+    from topoopt.core.topology import Topology
+
+
+SHOWN = 12
+
+
+def resilience(
+    solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
+    instance: Annotated[
+        Path | None, typer.Option(help="Instance file; needed to simulate the iterations of a job.")
+    ] = None,
+    links: Annotated[int, typer.Option(min=1, help="Links that fail at once, beside all single ones.")] = 1,
+    servers: Annotated[int, typer.Option(min=1, help="Servers that fail at once, beside all single ones.")] = 1,
+    samples: Annotated[int, typer.Option(min=0, max=10**6, help="Random failures of several parts.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of samples and searches.")] = 0,
+    rewire: Annotated[
+        int | None, typer.Option(min=0, help="Give up at most so many circuits to mend the worst link failure.")
+    ] = None,
+    link: Annotated[list[str] | None, typer.Option(help="Only this link fails, as A-B; several: all at once.")] = None,
+    server: Annotated[list[int] | None, typer.Option(help="Only this server fails; several: all at once.")] = None,
+    switch: Annotated[
+        list[int] | None, typer.Option(help="Only this switch fails (optical; of llm-training also a rail).")
+    ] = None,
+    fabric: Annotated[
+        str | None,
+        typer.Option(help="Of llm-training: the plan on this fabric; default: the first that is no ideal switch."),
+    ] = None,
+    days: DaysOption = None,
+    spares: SparesOption = None,
+    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
+    memory_limit: Annotated[str | None, MemoryOption] = None,
+    csv: Annotated[Path | None, typer.Option(help="Table of all failures to write.")] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Evaluate every single failure of a link, a server or an optical switch, and repair it at once and by re-wiring.
+
+    Failures of several parts are sampled, and the worst is searched for (proven where all could be evaluated). Works on
+    solutions of the kinds co-optimisation (iteration time; give --instance), llm-training (on any network but an ideal
+    switch), routing and topology (theta).
+
+    With --days servers are down as in the trace of InfiniteHBD: the throughput that is left, with circuits and without.
+    """
+    output = Output.choose(as_json)
+    alone = {"--rewire": rewire, "--link": link, "--server": server, "--switch": switch, "--fabric": fabric}
+
+    def command() -> int:
+        from topoopt.analyses.resilience.run import ResilienceQuestion
+        from topoopt.console.attended import attended
+        from topoopt.core.failures import Failure
+        from topoopt.files.atomic import write_text_atomically
+        from topoopt.files.results import solution_kind
+
+        kind = solution_kind(solution, SUBJECTS)
+        refuse_mixed(kind, days, spares, alone)
+        if days is not None:
+            return answer_outages(output, solution, days, spares, seed, csv=csv, report=report)
+        with attended(output, time_limit, memory_bytes(memory_limit)) as run:
+            stop = run.timing.stop
+            subject, topology = run.first(lambda: SUBJECTS[kind](_Asked(solution, instance, fabric, stop)))
+            failure = None
+            if link or server or switch:
+                ends = _links(link or [], topology)
+                failure = Failure(ends, tuple(sorted(set(server or []))), tuple(sorted(set(switch or []))))
+            question = ResilienceQuestion(links, servers, samples, seed, failure, rewire)
+            run.doing = "failures"
+            result = run.part(lambda: _run(output, subject, question, run))
+            run.doing = "files"
+            if csv is not None:
+                from topoopt.analyses.resilience.report import resilience_csv
+
+                write_text_atomically(csv, resilience_csv(result))
+            if report is not None:
+                from topoopt.analyses.resilience.report import render_resilience
+
+                write_text_atomically(report, render_resilience(result, topology))
+            reason = stop.reason()
+        written = [str(path) for path in (csv, report) if path is not None]
+        _show(output, result, solution, run.began.at_s, reason, written)
+        if result.violations:
+            for line in ("the checker rejects repairs:", *result.violations):
+                output.say_error(line)
+            return CheckError.exit_code
+        return 0 if reason is None else EXIT_OF_STOP.get(reason, 0)
+
+    output.run(command)
+
+
+def _links(texts: list[str], topology: Topology) -> tuple[tuple[int, int], ...]:
+    """Ends of all links named; every one that cannot be read is told."""
+    from solvers.failures.listing import ends_of
+
+    found: list[tuple[int, int]] = []
+    problems: list[Problem] = []
+    for text in texts:
+        try:
+            found.append(ends_of(text, topology))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return tuple(sorted(found))
+
+
+def _run(output: Output, subject: Subject, question: ResilienceQuestion, run: AttendedRun) -> Resilience:
+    from topoopt.analyses.resilience.run import study
+
+    columns = (TextColumn("{task.fields[phase]}"), TextColumn("{task.completed} failures"), TimeElapsedColumn())
+    with Progress(*columns, console=output.remarks, transient=True, disable=not output.remarks.is_terminal) as bar:
+        task = bar.add_task("resilience", total=None, phase="compile")
+
+        def tell(phase: str, done: int) -> None:
+            run.doing = phase
+            bar.update(task, advance=done, phase=phase)
+
+        return study(subject, question, stop=run.timing.stop, progress=tell)
+
+
+def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:
+    from topoopt.kinds.files import read_instance
+
+    if path is None:
+        return None
+    problem = read_instance(path)
+    if problem.kind not in kinds:
+        text, allowed = "not an instance of this solution", ", ".join(kinds)
+        raise InputError([Problem(text, file=str(path), path="kind", value=problem.kind, allowed=allowed)])
+    return problem
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A solution file, and what is said of it."""
+
+    path: Path
+    instance: Path | None
+    fabric: str | None
+    stop: Stop
+
+    def refuse_fabric(self) -> None:
+        """Raise InputError where a fabric is named and the plan has one network."""
+        if self.fabric is not None:
+            raise InputError([Problem("only with llm-training", path="--fabric", value=self.fabric)])
+
+
+def _job(asked: _Asked) -> tuple[Subject, Topology]:
+    from topoopt.analyses.resilience.run import job_subject
+    from topoopt.kinds.job import SOLUTION_FILE
+
+    asked.refuse_fabric()
+    solution = SOLUTION_FILE.read(asked.path)
+    return job_subject(solution, _instance_of(asked.instance, ("co-optimisation",))), solution.plan.topology
+
+
+def _network(asked: _Asked) -> tuple[Subject, Topology]:
+    from topoopt.analyses.resilience.run import network_subject
+    from topoopt.kinds.files import read_solution
+
+    asked.refuse_fabric()
+    solution = read_solution(asked.path, ("routing", "topology"))
+    subject = network_subject(solution, _instance_of(asked.instance, (solution.kind,)), asked.stop)
+    return subject, subject.evaluator.topology
+
+
+def _training(asked: _Asked) -> tuple[Subject, Topology]:
+    from topoopt.analyses.resilience.run import training_subject
+    from topoopt.kinds.llm_training import SOLUTION_FILE
+
+    solution = SOLUTION_FILE.read(asked.path)
+    subject = training_subject(solution, _instance_of(asked.instance, ("llm-training",)), asked.fabric)
+    return subject, subject.evaluator.topology
+
+
+SUBJECTS: Mapping[str, Callable[[_Asked], tuple[Any, Any]]] = {
+    "co-optimisation": _job,
+    "routing": _network,
+    "topology": _network,
+    "llm-training": _training,
+}
+"""By kind of instance: the solution in the file, ready to be studied, and its topology."""
+
+
+def _show(
+    output: Output, result: Resilience, solution: Path, began: float, reason: StopReason | None, written: list[str]
+) -> None:
+    from topoopt.analyses.resilience.report import answer, resilience_dict
+
+    document = {
+        **resilience_dict(result),
+        "stopped_by": (reason or StopReason.CONVERGED).value,
+        "solution": str(solution),
+        "written": written,
+        "wall_s": round(time.monotonic() - began, 3),
+    }
+    output.result(document, lambda console: _print(console, result, written), answer(result))
+
+
+def _print(console: Console, result: Resilience, written: list[str]) -> None:
+    from topoopt.analyses.resilience.report import faster_text
+    from topoopt.drawing.sentences import objective_text
+
+    console.print(
+        f"{result.name} ({result.kind}): {objective_text(result.objective)} {result.nominal:.6g} {result.unit} "
+        "without failure",
+        markup=False, highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    for title, outcomes in (
+        ("links", result.links),
+        ("servers (forwarding)" if result.objective != "theta" else "servers", result.servers),
+        (f"{result.switch}es", result.planes),
+    ):
+        if outcomes:
+            console.print(_table(title, outcomes, result))
+    if faster := faster_text(result):
+        console.print(faster, markup=False, highlight=False, soft_wrap=True)
+    for worst in result.worst:
+        proof = "proven" if worst.proven else "not proven"
+        console.print(
+            f"worst failure of {worst.part}, {worst.count} at a time: {worst.outcome.failure.label}, "
+            f"{_slow(worst.outcome, result.nominal)} ({worst.how}; {proof})",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    for sample in result.sampled:
+        mean = "nothing delivered" if sample.mean_slowdown is None else f"mean slow-down {sample.mean_slowdown:.4g}"
+        if sample.mean_low is not None and sample.mean_high is not None:
+            mean += f" (95 %: {sample.mean_low:.4g} to {sample.mean_high:.4g})"
+        console.print(
+            f"{sample.samples} random failures of {sample.count} {sample.part}: {sample.delivered} delivered "
+            f"(95 %: {sample.delivered_low:.3g} to {sample.delivered_high:.3g} of all), {mean}",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    for rewiring in result.rewirings:
+        before = "nothing delivered" if rewiring.before is None else f"{rewiring.before:.6g}"
+        console.print(
+            f"re-wiring after {rewiring.failure.label}: {before} -> {rewiring.after:.6g} {result.unit}, "
+            f"{len(rewiring.removed)} of {rewiring.allowed} circuits given up, {len(rewiring.added)} set "
+            f"({rewiring.method})",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    console.print(f"independent check of {result.checked} repairs: {'passed' if not result.violations else 'FAILED'}")
+    for note in result.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    if written:
+        console.print(f"[dim]{escape('written: ' + ', '.join(written))}[/]", soft_wrap=True, highlight=False)
+
+
+def _slow(outcome: FailureOutcome, nominal: float) -> str:
+    slow = outcome.slowdown(nominal)
+    return "nothing delivered" if slow is None else f"{slow:.4g}×"
+
+
+def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> TerminalTable:
+    """The worst ones first."""
+    heading = f"{title}: {len(outcomes)} evaluated, the worst {min(SHOWN, len(outcomes))}"
+    table = TerminalTable(title=heading, dense=True)
+    value = "theta" if result.objective == "theta" else result.unit
+    for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
+        table.add_column(column, no_wrap=column not in ("failure", "slow-down", "repair"))
+    ordered = sorted(outcomes, key=lambda each: -(float("inf") if each.value is None else each.value))
+    for outcome in ordered[:SHOWN]:
+        table.add_row(
+            outcome.failure.label,
+            _slow(outcome, result.nominal),
+            "-" if outcome.value is None else f"{outcome.value:.6g}",
+            outcome.repair,
+            str(outcome.disconnected_pairs),
+            "-" if outcome.diameter is None else str(outcome.diameter),
+            f"-{outcome.broken_rings}/{outcome.rings}" if outcome.rings else "-",
+        )
+    return table
+
+
+MOST_SPARES, MOST_DAYS = 100_000, 100_000
+DEFAULT_SPARES = "0,4,8,16"
+
+DaysOption = Annotated[
+    int | None,
+    typer.Option(min=1, max=MOST_DAYS, help="Of llm-training, in place of failures: days of servers down, drawn."),
+]
+SparesOption = Annotated[
+    str | None, typer.Option(help=f"With --days, spare servers, separated by commas; default: {DEFAULT_SPARES}.")
+]
+
+
+def answer_outages(
+    output: Output, solution: Path, days: int, spares: str | None, seed: int, *, csv: Path | None, report: Path | None
+) -> int:
+    """Draw the days, follow the plan through them, and say what is left.
+
+    Raises:
+        InputError: the solution is not of kind llm-training, or the spare servers are no numbers.
+    """
+    from topoopt.analyses.resilience.run import outage_study
+    from topoopt.kinds.llm_training import SOLUTION_FILE
+
+    study = outage_study(SOLUTION_FILE.read(solution), _numbers(spares or DEFAULT_SPARES), days, seed)
+    document = {
+        "kind": "outages",
+        "name": study.name,
+        "days": days,
+        "seed": seed,
+        "copies": study.copies.number,
+        "servers_each": study.copies.servers_each,
+        "rows": [asdict(row) for row in study.rows],
+    }
+    said = _answer(document)
+    written = _written(study, said, csv, report)
+    output.result({**document, "written": written}, lambda console: _show_outages(console, study, written), said)
+    return 0
+
+
+def refuse_mixed(kind: str, days: int | None, spares: str | None, alone: Mapping[str, object]) -> None:
+    """Raise InputError where options of days and of single failures meet, or the plan trains no language model."""
+    from topoopt.core.errors import InputError, Problem
+
+    problems = []
+    if days is None and spares is not None:
+        problems.append(Problem("only with --days", path="--spares", value=spares))
+    if days is not None:
+        problems += [Problem("not with --days", path=name) for name, value in alone.items() if value not in (None, [])]
+        if kind != "llm-training":
+            problems.append(Problem("servers are down in plans of one kind", "", None, "--days", kind, "llm-training"))
+    if problems:
+        raise InputError(problems)
+
+
+def _numbers(text: str) -> list[int]:
+    """Whole numbers separated by commas.
+
+    Raises:
+        InputError: they are none.
+    """
+    from topoopt.core.errors import InputError, Problem
+
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and int(part) <= MOST_SPARES for part in parts):
+        allowed = f"whole numbers from 0 to {MOST_SPARES}, separated by commas"
+        raise InputError([Problem("not numbers of servers", path="--spares", value=text, allowed=allowed)])
+    return sorted({int(part) for part in parts})
+
+
+def _answer(document: dict[str, Any]) -> str:
+    """The mean without circuits or spares, and the best of the rows."""
+    from topoopt.drawing.format import counted, percent
+
+    first = document["rows"][0]
+    best = max(document["rows"][1:], key=lambda row: (row["mean"], -row["spares"]))
+    return (
+        f"{document['name']} keeps {percent(first['mean'])} of its throughput in the mean of "
+        f"{counted(document['days'], 'day')} without spare servers and circuits, {percent(best['mean'])} with "
+        f"{counted(best['spares'], 'spare server')} over circuits."
+    )
+
+
+def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | None) -> list[str]:
+    """The files, written."""
+    from topoopt.analyses.resilience.report import outages_html
+    from topoopt.core.failures import OutageRow
+    from topoopt.files.atomic import csv_text, write_text_atomically
+
+    if csv is not None:
+        names = [column.name for column in fields(OutageRow)]
+        rows = ((getattr(row, name) for name in names) for row in study.rows)
+        write_text_atomically(csv, csv_text(names, rows))
+    if report is not None:
+        write_text_atomically(report, outages_html(study, said))
+    return [str(path) for path in (csv, report) if path is not None]
+
+
+def _show_outages(console: Console, study: OutageStudy, written: list[str]) -> None:
+    """A table."""
+    from topoopt.analyses.resilience.report import HEADINGS, row_cells
+    from topoopt.console.tables import TerminalTable, stacked
+
+    title = f"{study.copies.number} copies of the model on {study.copies.servers_each} servers each"
+    table = TerminalTable(title=title, dense=True)
+    for name in HEADINGS:
+        table.add_column(stacked(name), justify="left" if name == "circuits" else "right")
+    for row in study.rows:
+        table.add_row(*row_cells(row))
+    console.print(table)
+    for file in written:
+        console.print(f"written: {file}", soft_wrap=True, markup=False)

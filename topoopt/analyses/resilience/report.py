@@ -1,34 +1,314 @@
-"""The report on failures: slow-downs, the topology coloured by them, and the repairs, in one HTML file."""
+"""A study of failures or outages is shown as one sentence, tables, charts, coloured topologies and plain data."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from topoopt.analyses.resilience.answer import answer
-from topoopt.analyses.resilience.tables import (
-    NOTHING,
-    REPAIRS,
-    failure_tables,
-    faster_text,
-    rewiring_rows,
-    several_rows,
-    slow_text,
-    worst_first,
-)
-from topoopt.core.failures import FailureOutcome, Resilience
+from topoopt.core.failures import Failure, FailureOutcome, OutageRow, OutageStudy, Resilience
+from topoopt.core.process import versions_text
 from topoopt.core.result import CheckResult
 from topoopt.core.topology import Topology
-from topoopt.drawing.axes import number_axis
+from topoopt.drawing.axes import Axis, number_axis
 from topoopt.drawing.chart import Point, Series, legend, xy_chart
-from topoopt.drawing.format import counted, number, ratio
+from topoopt.drawing.format import counted, number, percent, ratio
 from topoopt.drawing.page import Card, check_card, render_page
-from topoopt.drawing.sentences import objective_text
+from topoopt.drawing.sentences import SAME, SMALL, objective_text, rejection
 from topoopt.drawing.topology_picture import families, find_links, topology_svg
 from topoopt.drawing.utilisation import SLOWDOWN_CLASSES, slowdown_class
+from topoopt.files.atomic import csv_text
+
+SHOWN = 60
+NOTHING = "nothing delivered"
+UNKNOWN = "–"
+
+REPAIRS = (
+    ("reroute", "broken routes over least-loaded shortest surviving paths"),
+    ("detour", "each broken ring step over its least-loaded shortest surviving path"),
+    ("lend", "broken ring steps over links without AllReduce, which model-parallel traffic leaves where it can"),
+    ("re-split", "broken rings dropped, shares of the others by linear program"),
+    ("spread", "the same program, with broken rings on several detours or in another order as alternatives"),
+    ("rebalance", "all routes balanced anew"),
+    ("routed anew", "all demand routed on what survives, by linear program or Frank-Wolfe"),
+)
+
+
+@dataclass(frozen=True)
+class FailureRow:
+    """One failure."""
+
+    label: str
+    slowdown: str
+    value: str
+    repair: str
+    tried: tuple[str, ...]
+    pairs: str
+    diameter: str
+    rings: str
+    rerouted: str
+    spare: str
+
+
+@dataclass(frozen=True)
+class FailureTable:
+    """Failures of one sort, the worst first; `hidden` says how many are left out."""
+
+    title: str
+    strategies: tuple[str, ...]
+    rows: tuple[FailureRow, ...]
+    hidden: str
+    rings: bool
+    spare: bool
+
+
+def faster_text(result: Resilience) -> str:
+    """Why some failures seem to help; empty where none does."""
+    every = (*result.links, *result.servers, *result.planes)
+    slow = [outcome.slowdown(result.nominal) for outcome in every]
+    count = sum(value is not None and value < 1 - SAME for value in slow)
+    if not count:
+        return ""
+    return (
+        f"A slow-down below 1 ({counted(count, 'failure')}): a failure cannot help; the routes made for its repair are "
+        "better than those of the plan, which could have them too."
+    )
+
+
+def worst_first(outcomes: tuple[FailureOutcome, ...]) -> list[FailureOutcome]:
+    """By value, what delivers nothing first."""
+    return sorted(outcomes, key=lambda each: -(float("inf") if each.value is None else each.value))
+
+
+def slow_text(outcome: FailureOutcome, nominal: float) -> str:
+    """Slow-down of an outcome."""
+    slow = outcome.slowdown(nominal)
+    return NOTHING if slow is None else ratio(slow)
+
+
+def failure_tables(result: Resilience) -> tuple[FailureTable, ...]:
+    """Links, servers, optical switches; none for what was not evaluated."""
+    job = result.objective != "theta"
+    servers = "Servers that forward no longer" if job else "Servers"
+    sorts = (("Links", result.links), (servers, result.servers), (f"{result.switch.capitalize()}es", result.planes))
+    return tuple(_table(title, outcomes, result.nominal, job) for title, outcomes in sorts if outcomes)
+
+
+def _table(title: str, outcomes: tuple[FailureOutcome, ...], nominal: float, job: bool) -> FailureTable:
+    ordered = worst_first(outcomes)
+    names = dict.fromkeys(trial.strategy for outcome in ordered for trial in outcome.trials)
+    strategies = tuple(names) if len(names) > 1 else ()
+    left = len(ordered) - SHOWN
+    return FailureTable(
+        title=f"{title} ({len(ordered)})",
+        strategies=strategies,
+        rows=tuple(_row(outcome, nominal, strategies) for outcome in ordered[:SHOWN]),
+        hidden=f"{counted(left, 'failure')} with less effect left out; --csv lists all." if left > 0 else "",
+        rings=job,
+        spare=any(outcome.spare_circuits for outcome in ordered) and job,
+    )
+
+
+def _row(outcome: FailureOutcome, nominal: float, strategies: tuple[str, ...]) -> FailureRow:
+    tried = {trial.strategy: trial.value for trial in outcome.trials}
+
+    def cell(value: float | None) -> str:
+        return UNKNOWN if value is None else number(value)
+
+    return FailureRow(
+        label=outcome.failure.label,
+        slowdown=slow_text(outcome, nominal),
+        value=cell(outcome.value),
+        repair=outcome.repair,
+        tried=tuple(cell(tried.get(name)) for name in strategies),
+        pairs=f"{outcome.disconnected_pairs:,}",
+        diameter=UNKNOWN if outcome.diameter is None else str(outcome.diameter),
+        rings=f"{outcome.broken_rings} of {outcome.rings}",
+        rerouted=f"{outcome.rerouted_pairs:,}",
+        spare=str(outcome.spare_circuits),
+    )
+
+
+def several_rows(result: Resilience) -> tuple[tuple[str, str], ...]:
+    """Worst and random failures of several parts."""
+    rows = []
+    for worst in result.worst:
+        if worst.count > 1:
+            proof = "proven" if worst.proven else "not proven"
+            text = f"{worst.outcome.failure.label}: {slow_text(worst.outcome, result.nominal)} ({worst.how}; {proof})"
+            rows.append((f"worst failure of {worst.count} {worst.part}", text))
+    for sample in result.sampled:
+        delivered = (
+            f"{sample.delivered} of {sample.samples} delivered (95 % confidence: "
+            f"{sample.delivered_low:.3g} to {sample.delivered_high:.3g} of all)"
+        )
+        mean = ""
+        if sample.mean_slowdown is not None:
+            mean = f"; mean slow-down {ratio(sample.mean_slowdown)}"
+            if sample.mean_low is not None and sample.mean_high is not None:
+                mean += f" (95 %: {sample.mean_low:.4g} to {sample.mean_high:.4g})"
+            if sample.p95_slowdown is not None:
+                mean += f", 95th percentile {ratio(sample.p95_slowdown)}"
+        rows.append((f"{sample.count} random {sample.part}, seed {sample.seed}", delivered + mean))
+    return tuple(rows)
+
+
+def rewiring_rows(result: Resilience) -> tuple[tuple[str, str], ...]:
+    """What re-wiring gains."""
+    rows = []
+    for each in result.rewirings:
+        before = NOTHING if each.before is None else f"{number(each.before)} {result.unit}"
+        after = f"{number(each.after)} {result.unit}"
+        given = ", ".join(f"{a}-{b}" for a, b in each.removed) or "none"
+        made = ", ".join(f"{a}-{b}" for a, b in each.added) or "none"
+        bound = "" if each.bound is None else f"; proven: not below {number(each.bound)}"
+        rows.append(
+            (
+                f"after {each.failure.label}, at most {each.allowed} given up",
+                f"{before} → {after}{bound}. Given up: {given}; set: {made} ({each.method})",
+            )
+        )
+    return tuple(rows)
+
+
+def answer(result: Resilience) -> str:
+    """The worst single failures, after the best repair found."""
+    parts = (("link", result.links), ("server", result.servers), (result.switch, result.planes))
+    told = [f"the worst failure of one {name} {_costs(result, outcomes)}" for name, outcomes in parts if outcomes]
+    early = "" if result.complete else ", of the failures evaluated before the end"
+    refused = rejection(CheckResult(not result.violations, result.violations))
+    text = "; ".join(told) or "no single failure was evaluated"
+    return refused or f"After the best repair {text}{early}." if told else refused or f"{text[0].upper()}{text[1:]}."
+
+
+def _costs(result: Resilience, outcomes: tuple[FailureOutcome, ...]) -> str:
+    worst = worst_first(outcomes)[0]
+    slow = worst.slowdown(result.nominal)
+    if slow is None:
+        return f"leaves demand undelivered ({worst.failure.label})"
+    what = "theta" if result.objective == "theta" else "the time"
+    if abs(slow - 1) < SAME:
+        return "costs nothing"
+    if slow < 1:
+        return f"leaves {what} {percent(1 - slow)} below that of the plan, whose own routes are not the best"
+    much = f"by {percent(slow - 1)}" if slow < SMALL else f"to {ratio(slow)}"
+    return f"raises {what} {much} ({worst.failure.label})"
+
+
+COLUMNS = (
+    "part",
+    "failure",
+    "value",
+    "slowdown",
+    "repair",
+    "disconnected_pairs",
+    "diameter",
+    "mean_hops",
+    "broken_rings",
+    "rings",
+    "rerouted_pairs",
+    "bound",
+    "spare_circuits",
+)
+
+
+def failure_dict(failure: Failure) -> dict[str, Any]:
+    """What failed."""
+    return {
+        "label": failure.label,
+        "links": [list(link) for link in failure.links],
+        "servers": list(failure.servers),
+        "switches": list(failure.planes),
+    }
+
+
+def outcome_dict(outcome: FailureOutcome, nominal: float) -> dict[str, Any]:
+    """One failure."""
+    return {
+        "failure": failure_dict(outcome.failure),
+        "value": outcome.value,
+        "slowdown": outcome.slowdown(nominal),
+        "repair": outcome.repair,
+        "tried": {trial.strategy: trial.value for trial in outcome.trials},
+        "bound": outcome.bound,
+        "disconnected_pairs": outcome.disconnected_pairs,
+        "diameter": outcome.diameter,
+        "mean_hops": outcome.mean_hops,
+        "broken_rings": outcome.broken_rings,
+        "rings": outcome.rings,
+        "rerouted_pairs": outcome.rerouted_pairs,
+        "spare_circuits": outcome.spare_circuits,
+    }
+
+
+def resilience_dict(result: Resilience) -> dict[str, Any]:
+    """All of it."""
+    nominal = result.nominal
+    return {
+        "kind": result.kind,
+        "name": result.name,
+        "objective": result.objective,
+        "unit": result.unit,
+        "nominal": nominal,
+        "links": [outcome_dict(outcome, nominal) for outcome in result.links],
+        "servers": [outcome_dict(outcome, nominal) for outcome in result.servers],
+        "switches": [outcome_dict(outcome, nominal) for outcome in result.planes],
+        "worst": [
+            {
+                "part": worst.part,
+                "count": worst.count,
+                "proven": worst.proven,
+                "how": worst.how,
+                "evaluated": worst.evaluated,
+                "outcome": outcome_dict(worst.outcome, nominal),
+            }
+            for worst in result.worst
+        ],
+        "sampled": [{**asdict(sample), "worst": outcome_dict(sample.worst, nominal)} for sample in result.sampled],
+        "rewirings": [
+            {
+                "failure": failure_dict(rewiring.failure),
+                "removed": [list(link) for link in rewiring.removed],
+                "added": [list(link) for link in rewiring.added],
+                "allowed": rewiring.allowed,
+                "before": rewiring.before,
+                "after": rewiring.after,
+                "slowdown": rewiring.after / nominal if nominal > 0 else 1.0,
+                "method": rewiring.method,
+                "bound": rewiring.bound,
+                "violations": list(rewiring.violations),
+            }
+            for rewiring in result.rewirings
+        ],
+        "check": {"ok": not result.violations, "checked": result.checked, "violations": list(result.violations)},
+        "notes": list(result.notes),
+        "seed": result.seed,
+        "complete": result.complete,
+    }
+
+
+def rows(result: Resilience) -> list[tuple[str, FailureOutcome]]:
+    """Every single failure with the part it is of, the worst failures of several at the end."""
+    single = (("link", result.links), ("server", result.servers), ("switch", result.planes))
+    listed = [(part, outcome) for part, outcomes in single for outcome in outcomes]
+    return listed + [(f"worst {each.count} {each.part}", each.outcome) for each in result.worst if each.count > 1]
+
+
+def resilience_csv(result: Resilience) -> str:
+    """CSV text: `COLUMNS`, then one column for each strategy tried."""
+    listed = rows(result)
+    strategies = list(dict.fromkeys(trial.strategy for _, outcome in listed for trial in outcome.trials))
+    cells = []
+    for part, outcome in listed:
+        plain = {**outcome_dict(outcome, result.nominal), "part": part, "failure": outcome.failure.label}
+        tried = {trial.strategy: trial.value for trial in outcome.trials}
+        cells.append([plain[column] for column in COLUMNS] + [tried.get(strategy) for strategy in strategies])
+    return csv_text([*COLUMNS, *strategies], cells)
+
 
 TEMPLATE = "analyses/resilience/page.html.j2"
 
@@ -164,3 +444,89 @@ def render_resilience(result: Resilience, topology: Topology) -> str:
         repairs=tuple((name, text) for name, text in REPAIRS if name in used),
         **_picture(result, topology),
     )
+
+
+OUTAGES_TEMPLATE = "analyses/resilience/outages.html.j2"
+ROOM = 1.06
+"""Of an axis above its largest value."""
+
+HEADINGS = (
+    "spare servers",
+    "circuits",
+    "mean",
+    "99 % of days",
+    "worst day",
+    "days without loss",
+    "exchanged a day",
+    "worst step",
+)
+
+
+def row_name(row: OutageRow) -> str:
+    """What a row is of."""
+    if not row.circuits:
+        return "own servers"
+    return "circuits" if row.spares == 0 else f"circuits, {row.spares} spare"
+
+
+def row_cells(row: OutageRow) -> tuple[str, ...]:
+    """Under `HEADINGS`."""
+    worst = "–" if row.worst_step_s is None else f"{row.worst_step_s:.4g} s"
+    shares = (percent(part) for part in (row.mean, row.p99, row.worst, row.whole_days))
+    return (str(row.spares), "yes" if row.circuits else "no", *shares, f"{row.exchanged:.3g}", worst)
+
+
+def outages_html(study: OutageStudy, answer: str) -> str:
+    """Servers that are down day by day, throughput with the days sorted, and all figures; names are escaped."""
+    sorted_days = _sorted(study)
+    names = [row_name(row) for row in study.rows]
+    copies = study.copies
+    return render_page(
+        OUTAGES_TEMPLATE,
+        answer,
+        name=study.name,
+        subtitle=f"{counted(copies.number, 'copy', 'copies')} of the model on "
+        f"{counted(copies.servers_each, 'server')} each, {counted(study.days, 'day')}, seed {study.seed}",
+        down=_down(study),
+        legend=legend(names, sorted_days),
+        throughput=xy_chart(
+            sorted_days,
+            Axis("days, the worst first", 1.0, float(max(study.days, 2))),
+            Axis("part of the throughput, %", 0.0, 100.0 * ROOM),
+            "Throughput over the days, the worst first",
+        ),
+        head=HEADINGS,
+        rows=[row_cells(row) for row in study.rows],
+        versions=versions_text(),
+    )
+
+
+def _down(study: OutageStudy) -> Markup:
+    """Of the servers of the plan, day by day."""
+    points = tuple(
+        Point(day + 1.0, float(count), f"day {day + 1}: {counted(count, 'server')} down")
+        for day, count in enumerate(study.down)
+    )
+    most = max(1, *study.down)
+    return xy_chart(
+        [Series("down", points, line=True, dots=study.days == 1)],
+        Axis("day", 1.0, float(max(study.days, 2))),
+        Axis("servers of the plan that are down", 0.0, most * ROOM),
+        "Servers that are down, day by day",
+    )
+
+
+def _sorted(study: OutageStudy) -> list[Series]:
+    """A line of stairs for each row."""
+    found = []
+    for row, left in zip(study.rows, study.left, strict=True):
+        stairs: list[Point] = []
+        for place, part in enumerate(sorted(left)):
+            value = 100.0 * part
+            if stairs and stairs[-1].y != value:
+                stairs.append(Point(place + 1.0, stairs[-1].y, ""))
+            if not stairs or stairs[-1].y != value:
+                stairs.append(Point(place + 1.0, value, ""))
+        stairs.append(Point(float(max(study.days, 2)), stairs[-1].y, ""))
+        found.append(Series(row_name(row), tuple(stairs), line=True, dots=False))
+    return found

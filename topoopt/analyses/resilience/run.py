@@ -1,25 +1,432 @@
-"""From a solution to what failures do to it: single ones exactly, several by sampling and by search."""
+"""A solution is struck by failures and outages, repaired or re-wired, and every repair is checked."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from solvers.failures.evaluator import badness
-from solvers.failures.listing import (
-    check_count,
-    check_failure,
-    single_links,
-    single_planes,
-    single_servers,
-)
+import numpy as np
+
+from solvers.failures.damage import PlanTraffic
+from solvers.failures.evaluator import Evaluator, badness
+from solvers.failures.job import JobEvaluator
+from solvers.failures.listing import check_count, check_failure, links_of, single_links, single_planes, single_servers
+from solvers.failures.network import NetworkEvaluator
+from solvers.failures.rewire import JobRewiring, difference, unit_arcs
 from solvers.failures.sample import sample_failures
+from solvers.failures.surviving import after, reach
+from solvers.failures.training import TrainingFailures
+from solvers.failures.training_links import TrainingEvaluator
+from solvers.failures.training_rails import RAIL_FABRICS, RailEvaluator
+from solvers.failures.training_rewire import TrainingRewiring
 from solvers.failures.worst import WorstEffort, worst_failure
-from solvers.stop import Stop
-from topoopt.analyses.resilience.rewire import rewire
-from topoopt.analyses.resilience.subject import Subject
-from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.failures import Failure, FailureOutcome, Resilience, Rewiring, SampledFailures, WorstFailure
+from solvers.stop import Stop, first_part
+from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.failures import (
+    Copies,
+    Failure,
+    FailureOutcome,
+    OutageRow,
+    OutageStudy,
+    Resilience,
+    Rewiring,
+    SampledFailures,
+    WorstFailure,
+)
+from topoopt.core.job import CoOptimisation, JobPlan
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
+from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.plan import Plan
+from topoopt.core.proofs import Status, Tolerance
+from topoopt.core.result import Result, SolutionHead
+from topoopt.core.search_settings import SearchSettings
+from topoopt.core.topology import Topology
+from topoopt.kinds.kind import Effort
+from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures
+from topoopt.kinds.network import check as check_network
+from topoopt.kinds.network.figures import NetworkFigures
+from topoopt.kinds.network.methods import TOPOLOGY_METHODS
+from topoopt.kinds.pipeline import judged
+from topoopt.simulate.lower import build_task_graph
+from topoopt.verify.checker import BRIEF, Violation, ViolationLog, differs
+from topoopt.verify.failures import (
+    check_distances,
+    check_repair,
+    check_rerouted,
+    check_rewiring,
+    check_training_repair,
+    copies_up,
+    servers_exchanged,
+)
+from topoopt.verify.job.check import CHECKER
+from topoopt.verify.job.plan import check_plan
+from topoopt.verify.laws.networks import check_topology
+from topoopt.verify.llm_training.check import check_llm_training
+from topoopt.verify.network.checker import NetworkResult
+from topoopt.workloads.cluster_draws import server_outages
+
+RELAY_NOTE = (
+    "A failed server is evaluated as one that forwards no longer: it computes, sends and receives as before. Should "
+    "the whole server fail, the job stops until a spare is patched in its place by the circuits stated, and then takes "
+    "the time it took before. Distances and disconnected pairs are those of the servers left."
+)
+TRAFFIC_NOTE = (
+    "Without the instance the iteration cannot be simulated: values are the time the busiest link carries traffic. "
+    "Give --instance FILE for iteration times."
+)
+DEMAND_NOTE = "Demand from and to failed servers goes with them; all other demand is routed anew."
+PLANE_NOTE = "A failed optical switch takes one interface of every server: the arcs of its permutation."
+
+
+@dataclass(frozen=True, eq=False)
+class Subject(ABC):
+    """A solution under study.
+
+    Attributes:
+        solution: whose failures are studied.
+        evaluator: of failures.
+        objective, unit: of values.
+        notes: what is assumed.
+    """
+
+    solution: SolutionHead
+    evaluator: Evaluator
+    objective: str
+    unit: str
+    notes: tuple[str, ...]
+
+    @abstractmethod
+    def violations(self, failure: Failure) -> Sequence[Violation]:
+        """What the checker says of the repair of a failure that was evaluated."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobSubject(Subject):
+    """The plan of a job; `instance` where it is known."""
+
+    solution: Result[CoOptimisation, JobPlan]
+    evaluator: JobEvaluator
+    instance: CoOptimisation | None
+
+    def violations(self, failure: Failure) -> Sequence[Violation]:
+        """Repaired routes and rings against the laws, or distances alone where nothing can be repaired."""
+        repair = self.evaluator.repair(failure)
+        if repair.plan is None:
+            return _distances_only(self.evaluator, failure)
+        plan, rate = repair.plan, self.solution.figures.cluster.link_bytes_per_ms
+        return check_repair(
+            self.evaluator.topology, self.solution.figures.demand, repair.outcome, plan.routes, plan.rings, rate
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkSubject(Subject):
+    """The routing of a demand."""
+
+    solution: NetworkResult
+    evaluator: NetworkEvaluator
+
+    def violations(self, failure: Failure) -> Sequence[Violation]:
+        """The routing after the failure against the laws."""
+        found = self.evaluator.repair(failure)
+        if found.routing is None:
+            return _distances_only(self.evaluator, failure)
+        return check_rerouted(
+            self.evaluator.topology,
+            self.evaluator.demand,
+            found.outcome,
+            found.topology,
+            found.routing.flow,
+            found.routing.certificate,
+        )
+
+
+def _distances_only(evaluator: Evaluator, failure: Failure) -> Sequence[Violation]:
+    findings = ViolationLog()
+    check_distances(findings, evaluator.topology, evaluator.outcome(failure))
+    return findings.violations()
+
+
+def _refuse(violations: Sequence[Violation]) -> None:
+    if violations:
+        text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
+        raise CheckError(f"the checker rejects the solution:\n{text}")
+
+
+def job_subject(solution: Result[CoOptimisation, JobPlan], instance: CoOptimisation | None) -> JobSubject:
+    """The plan of a job, simulated where its instance is known.
+
+    Raises:
+        CheckError: the solution does not hold for the instance.
+        InputError: AllReduces run on schedules.
+    """
+    graph = None
+    if instance is not None:
+        _refuse(CHECKER(instance, solution, BRIEF).violations)
+        solution = replace(solution, problem=instance)
+        graph = build_task_graph(instance.cluster, instance.workload, solution.plan.strategy)
+    plan, figures = solution.plan, solution.figures
+    plan.require_rings("failures")
+    traffic = PlanTraffic(plan.topology, plan.routes, plan.rings, figures.demand)
+    evaluator = JobEvaluator(figures.cluster, traffic, graph)
+    if instance is None:
+        return JobSubject(solution, evaluator, "busiest_link", "ms", (TRAFFIC_NOTE, RELAY_NOTE, PLANE_NOTE), None)
+    return JobSubject(solution, evaluator, "iteration_time", "ms", (RELAY_NOTE, PLANE_NOTE), instance)
+
+
+def network_subject(
+    solution: NetworkResult, problem: RoutingProblem | TopologyProblem | None, stop: Stop | None = None
+) -> NetworkSubject:
+    """The routing of a demand, of the instance that is given or of its own.
+
+    Raises:
+        InputError: there are several demands, no instance, or links with rates of their own.
+        CheckError: the solution does not hold for the instance, or its flow is none.
+    """
+    if problem is not None:
+        solution = replace(solution, problem=problem)
+    figures: NetworkFigures = solution.figures
+    figures.one_demand()
+    if figures.topology.rates is not None:
+        text = "failures of links that have rates of their own are not known here"
+        raise InputError([Problem(text, path="topology.rates", allowed="links of one rate")])
+    if problem is not None:
+        _refuse(check_network(problem, solution, BRIEF).violations)
+    hops = figures.flow.by_hop is not None or solution.objective.name != "theta"
+    limits = ("Limits and prices of hops are left out after a failure.",) if hops else ()
+    evaluator = NetworkEvaluator(figures.topology, figures.problem.demand, figures.theta, stop)
+    return NetworkSubject(solution, evaluator, "theta", "link capacity", (DEMAND_NOTE, PLANE_NOTE, *limits))
+
+
+DIRECT_NOTE = (
+    "A failed server is evaluated as one that forwards no longer: its GPUs are replaced by those of a spare, which the "
+    "circuits stated patch in its place; then an iteration takes the time it took before, as it does where a cube of a "
+    "torus is replaced whole. A failed interface is the failure of its link."
+)
+SWITCHED_NOTE = (
+    "Nodes from {hosts} on are switches. A failed interface is the failure of its link. A failed server stops the job "
+    "until a spare behind the same switches takes its place, and then changes nothing."
+)
+RAIL_NOTE = (
+    "Switch i is all switches of rail i. A GPU whose interface leads nowhere sends over those of the others in its "
+    "server, through the network inside it."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSubject(Subject):
+    """A plan on a network."""
+
+    evaluator: TrainingFailures
+
+    def violations(self, failure: Failure) -> Sequence[Violation]:
+        """Routes and rings that run after a failure against the laws."""
+        repair, evaluator = self.evaluator.repair(failure), self.evaluator
+        if repair.network is None:
+            return check_training_repair(evaluator.topology, repair.outcome, {}, ())
+        rings = evaluator.reordered(repair)
+        spine = isinstance(evaluator, RailEvaluator) and evaluator.spine
+        return check_training_repair(evaluator.topology, repair.outcome, evaluator.ways(repair), rings, spine=spine)
+
+
+def training_subject(
+    solution: Result[Any, Any], problem: LlmTrainingProblem | None, fabric: str | None = None
+) -> TrainingSubject:
+    """The plan on a fabric.
+
+    Args:
+        problem: None: as it stands in the solution.
+        fabric: None: the first one on whose network anything is sent.
+
+    Raises:
+        InputError: there is no such fabric, no instance, or families reduce on schedules.
+        CheckError: the solution does not hold for the instance.
+    """
+    if problem is not None:
+        solution = replace(solution, problem=problem)
+    if solution.problem is None:
+        raise InputError([Problem("no instance stands in the solution", path="--instance", allowed="its file")])
+    problem = solution.problem
+    if wrong := check_llm_training(problem, solution).violations:
+        raise CheckError("\n".join(["the checker rejects the solution:", *map(str, wrong)]))
+    chosen = _plan_on(solution, fabric)
+    if chosen.plan.network.schedules:
+        text = "failures are followed where families reduce on rings"
+        raise InputError([Problem(text, path="search.allreduce", allowed="rings")])
+    evaluator: TrainingFailures
+    if chosen.fabric in RAIL_FABRICS:
+        evaluator = RailEvaluator(problem, chosen.plan)
+    else:
+        evaluator = TrainingEvaluator(problem, chosen.plan)
+    if differs(evaluator.nominal, 1e3 * chosen.iteration_time_s, Tolerance.ROUNDING.relative):
+        raise CheckError(f"the plan on {chosen.fabric} takes {evaluator.nominal!r} ms, another time stands in its file")
+    notes = [f"The plan on {chosen.fabric}."]
+    if chosen.fabric in DIRECT_FABRICS:
+        notes.append(DIRECT_NOTE)
+    else:
+        notes.append(SWITCHED_NOTE.format(hosts=evaluator.topology.hosts))
+        notes += [RAIL_NOTE] if chosen.fabric in RAIL_FABRICS else []
+    return TrainingSubject(solution, evaluator, "iteration_time", "ms", tuple(notes))
+
+
+def _plan_on(solution: Result[Any, Any], fabric: str | None) -> FabricFigures:
+    """What failures are studied of.
+
+    Raises:
+        InputError: there is no such plan, or nothing in it that fails.
+    """
+    option = "fabrics" if fabric is None else "--fabric"
+    figures: LlmTrainingFigures = solution.figures
+    planned = {one.fabric: one for one in figures.fabrics}
+    if fabric is not None and fabric not in planned:
+        raise InputError([Problem("no plan on this fabric", path=option, value=fabric, allowed=", ".join(planned))])
+    chosen = [one for one in figures.fabrics if fabric in (None, one.fabric)]
+    real = [one for one in chosen if one.fabric not in (IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS)]
+    others = ", ".join(name for name in (*DIRECT_FABRICS, *SWITCHED_FABRICS) if name != IDEAL_SWITCH)
+    if not real and chosen[0].fabric == PHOTONIC_RAILS:
+        text = "circuits that are set anew: topoopt reconfigure --failed says what dead interfaces do to a step"
+        raise InputError([Problem(text, path=option, value=PHOTONIC_RAILS, allowed=f"a plan on one of {others}")])
+    if not real and chosen[0].fabric == POD_CIRCUITS:
+        text = "failures of circuits between pods are not followed"
+        raise InputError([Problem(text, path=option, value=POD_CIRCUITS, allowed=f"a plan on one of {others}")])
+    if not real:
+        text = "an ideal switch stands for no devices that could fail, nothing fills it"
+        raise InputError([Problem(text, path=option, value=IDEAL_SWITCH, allowed=f"a plan on one of {others}")])
+    sending = [one for one in real if one.loads]
+    if not sending:
+        text = "nothing leaves a server in this plan, so no failure of the network delays it"
+        raise InputError([Problem(text, path=option, value=real[0].fabric, allowed="a plan that sends")])
+    return sending[0]
+
+
+EXACT_S = 60.0
+"""Seconds for the joint program with kept links; then the portfolio's search stands in."""
+
+
+def rewire(subject: Subject, failure: Failure, most: int, *, seed: int, stop: Stop) -> Rewiring | None:
+    """The best re-wiring found that gives up at most `most` circuits; None if nothing delivers everything."""
+    if isinstance(subject, JobSubject):
+        return _job(subject, failure, most, seed, stop)
+    if isinstance(subject, NetworkSubject):
+        return _network(subject, failure, most, seed, stop)
+    if isinstance(subject, TrainingSubject):
+        return _training(subject, failure, most, stop)
+    raise TypeError(f"no re-wiring of a {type(subject).__name__}")
+
+
+def _job(subject: JobSubject, failure: Failure, most: int, seed: int, stop: Stop) -> Rewiring | None:
+    evaluator = subject.evaluator
+    found = JobRewiring(evaluator, failure, most, seed, stop).run()
+    if found is None:
+        return None
+    result = Rewiring(
+        failure=failure,
+        removed=found.exchange.removed,
+        added=found.exchange.added,
+        allowed=most,
+        before=evaluator.outcome(failure).value,
+        after=found.time_ms,
+        method=found.method,
+    )
+    findings = ViolationLog()
+    check_topology(findings, subject.solution.figures.cluster, found.topology)
+    plan = Plan(subject.solution.plan.strategy, found.topology, found.plan.routes, found.plan.rings)
+    laws: list[Violation] = [*findings.violations(), *check_rewiring(evaluator.topology, result, found.topology)]
+    if subject.instance is not None:
+        laws += check_plan(subject.instance.cluster, subject.instance.workload, plan)
+    demand, rate = subject.solution.figures.demand, subject.solution.figures.cluster.link_bytes_per_ms
+    laws += check_repair(found.topology, demand, _whole(found.topology, found.time_ms), plan.routes, plan.rings, rate)
+    return _with(result, laws)
+
+
+def _training(subject: TrainingSubject, failure: Failure, most: int, stop: Stop) -> Rewiring | None:
+    evaluator = subject.evaluator
+    if not isinstance(evaluator, TrainingEvaluator):
+        raise TypeError("only links between servers are set anew")
+    found = TrainingRewiring(evaluator, failure, most, stop).run()
+    if found is None:
+        return None
+    before = evaluator.outcome(failure).value
+    exchange = found.exchange
+    result = Rewiring(failure, exchange.removed, exchange.added, most, before, found.time_ms, found.method)
+    whole = _whole(found.topology, found.time_ms)
+    laws = check_training_repair(found.topology, whole, evaluator.ways(found.plan), evaluator.reordered(found.plan))
+    return _with(result, [*check_rewiring(evaluator.topology, result, found.topology), *laws])
+
+
+def _whole(topology: Topology, value: float) -> FailureOutcome:
+    """A network that nothing failed in."""
+    far = reach(after(topology, Failure()))
+    return FailureOutcome(Failure(), far.disconnected_pairs, far.diameter, far.mean_hops, 0, 0, 0, value, "re-wired")
+
+
+def _with(result: Rewiring, laws: Sequence[Violation]) -> Rewiring:
+    return replace(result, violations=tuple(dict.fromkeys(str(law) for law in laws)))
+
+
+def _network(subject: NetworkSubject, failure: Failure, most: int, seed: int, stop: Stop) -> Rewiring | None:
+    topology, demand = subject.evaluator.topology, subject.evaluator.demand
+    left = Counter(links_of(topology)) - Counter(failure.links)
+    gone = tuple(link for link in set(failure.links) if not left[link])
+    problem = TopologyProblem(
+        name=subject.solution.name,
+        servers=topology.servers,
+        degree=topology.degree,
+        links=topology.links,
+        demand=demand,
+        forbidden=_pairs(gone, topology),
+        kept=_pairs(tuple(left.elements()), topology),
+        max_changed=most,
+    )
+    before = subject.evaluator.outcome(failure).value
+    found = _solved(problem, seed, stop)
+    if found is None or (before is not None and found.figures.theta >= before) or _again(found, failure, topology):
+        return None if before is None else Rewiring(failure, (), (), most, before, before, "no re-wiring helps")
+    exchange = difference(topology, failure, found.figures.topology)
+    proven = found.bound.value if found.status is Status.OPTIMAL else None
+    result = Rewiring(
+        failure, exchange.removed, exchange.added, most, before, found.figures.theta, _method(found), proven
+    )
+    laws = check_rewiring(topology, result, found.figures.topology)
+    broken = tuple(dict.fromkeys((*found.check.violations, *(str(law) for law in laws))))
+    return replace(result, violations=broken)
+
+
+def _method(found: NetworkResult) -> str:
+    proof = "proven" if found.status is Status.OPTIMAL else "not proven"
+    return f"{found.method} with kept links, {proof}"
+
+
+def _again(found: NetworkResult, failure: Failure, topology: Topology) -> bool:
+    """Whether a failed link with a surviving parallel one was set again, which the program cannot forbid."""
+    return bool(set(difference(topology, failure, found.figures.topology).added) & set(failure.links))
+
+
+def _pairs(links: Sequence[tuple[int, int]], topology: Topology) -> tuple[tuple[int, int], ...]:
+    direction: LinkDirection = topology.links
+    return tuple(sorted((int(a), int(b)) for a, b in unit_arcs(tuple(links), direction)))
+
+
+def _solved(problem: TopologyProblem, seed: int, stop: Stop) -> NetworkResult | None:
+    """By the exact methods where they are quick enough, else by the portfolio's search."""
+    for method, share in (("auto", first_part(stop, 1.0, EXACT_S)), ("portfolio", stop)):
+        try:
+            effort = Effort(SearchSettings(seed=seed), share)
+            outcome = TOPOLOGY_METHODS[method].run(problem, effort)
+        except LimitError:
+            continue
+        except InfeasibleError:
+            return None
+        solution: NetworkResult = judged(problem, outcome, effort)
+        return solution
+    return None
+
 
 Progress = Callable[[str, int], None]
 """Called with (what is done, failures evaluated since the last call)."""
@@ -198,3 +605,83 @@ class _Study:
         if failure not in self.checked:
             violations = self.subject.violations(failure)
             self.checked[failure] = tuple(f"{violation.code}: {violation.message}" for violation in violations)
+
+
+def copies_of(solution: Result[Any, Any]) -> Copies:
+    """Of the plan of a solution.
+
+    Raises:
+        InputError: a server holds parts of several copies.
+    """
+    strategy, cluster = solution.plan.strategy, solution.figures.problem.cluster
+    ranks = max(strategy.tensor * strategy.context, strategy.expert * strategy.expert_tensor) * strategy.pipeline
+    if ranks % cluster.gpus_per_server:
+        allowed = f"multiples of the {cluster.gpus_per_server} GPUs of a server"
+        raise InputError([Problem("GPUs of a copy of the model share a server", value=str(ranks), allowed=allowed)])
+    return Copies(strategy.gpus // ranks, ranks // cluster.gpus_per_server)
+
+
+def outage_study(solution: Result[Any, Any], spares: Sequence[int], days: int, seed: int) -> OutageStudy:
+    """Draw days, and follow the copies of the model through them.
+
+    Raises:
+        InputError: the plan is not made of whole servers.
+        CheckError: another count of the copies differs.
+    """
+    copies = copies_of(solution)
+
+    def down_of(number: int) -> Bools:
+        return server_outages(copies.number * copies.servers_each + number, days, np.random.default_rng(seed))
+
+    asked = [(0, False), *((number, True) for number in spares)]
+    found = [_row(solution, copies, down_of(number), number, circuits=circuits) for number, circuits in asked]
+    down = tuple(down_of(0).sum(axis=1).tolist())
+    return OutageStudy(
+        solution.name, copies, seed, down, tuple(row for row, _ in found), tuple(left for _, left in found)
+    )
+
+
+def _row(
+    solution: Result[Any, Any], copies: Copies, down: Bools, spares: int, *, circuits: bool
+) -> tuple[OutageRow, tuple[float, ...]]:
+    up = _copies_up(down, copies, circuits=circuits)
+    exchanged = _exchanged(down, up * copies.servers_each) if circuits else 0
+    again = copies_up(down, copies.number, copies.servers_each, circuits=circuits)
+    if up.tolist() != again or (circuits and exchanged != servers_exchanged(down, again, copies.servers_each)):
+        raise CheckError("copies of the model that are up are counted otherwise by the checker")
+    left: Floats = up / copies.number
+    part = np.sort(left)
+    p99 = float(part[int(0.01 * len(part))])
+    step = solution.objective.value
+    row = OutageRow(
+        spares=spares,
+        circuits=circuits,
+        mean=float(part.mean()),
+        p99=p99,
+        worst=float(part[0]),
+        whole_days=float((part >= 1.0).mean()),
+        exchanged=exchanged / max(len(down) - 1, 1),
+        p99_step_s=step / p99 if p99 else None,
+        worst_step_s=step / float(part[0]) if part[0] else None,
+    )
+    return row, tuple(left.tolist())
+
+
+def _exchanged(down: Bools, needed: Ints) -> int:
+    """Servers that come in over all days but the first: those in use stay while they are up."""
+    used, found = np.zeros(down.shape[1], dtype=np.bool_), 0
+    for day, count in enumerate(needed.tolist()):
+        order = np.argsort(np.where(down[day], 2, np.where(used, 0, 1)), kind="stable")
+        chosen = np.zeros_like(used)
+        chosen[order[:count]] = True
+        found += int((chosen & ~used).sum()) if day else 0
+        used = chosen
+    return found
+
+
+def _copies_up(down: Bools, copies: Copies, *, circuits: bool) -> Ints:
+    """int64[days]."""
+    if circuits:
+        return np.asarray(np.minimum(copies.number, (~down).sum(axis=1) // copies.servers_each), dtype=np.int64)
+    own = down[:, : copies.number * copies.servers_each].reshape(len(down), copies.number, copies.servers_each)
+    return np.asarray((~own.any(axis=2)).sum(axis=1), dtype=np.int64)

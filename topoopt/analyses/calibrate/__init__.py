@@ -1,1 +1,0 @@
-"""Efficiencies of a GPU, fitted to measured iterations."""

@@ -1,0 +1,750 @@
+"""Bills of every fabric are counted for one cluster or a range of sizes, and shown as an answer, tables and curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.text import Text
+
+from topoopt.console.tables import TerminalTable
+from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.job import CoOptimisation
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT, Bill, PriceBook, iterations_per_s_per_million_usd
+from topoopt.core.process import versions_text
+from topoopt.core.topology import Topology
+from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, SAME_BILL, Counting, NetworkSize
+from topoopt.costs.bills import bill_of, equal_cost_gbps, port_gbps
+from topoopt.costs.cabling import Cabling, cabling_of
+from topoopt.drawing.axes import Axis, number_axis
+from topoopt.drawing.chart import Point, Series, legend, xy_chart
+from topoopt.drawing.format import counted, number, ratio
+from topoopt.drawing.marks import mark
+from topoopt.drawing.page import render_page
+from topoopt.drawing.svg import element, standalone
+from topoopt.files.documents import parse_document
+from topoopt.files.faults import nearest_text, value_text
+from topoopt.files.results import KIND_LIMITS, SUFFIX
+from topoopt.kinds import kind_named
+from topoopt.kinds.files import build_instance
+from topoopt.kinds.job import SOLUTION_FILE as PLAN_FILE
+
+COSTED = ("co-optimisation", "routing", "topology", "llm-training")
+"""Kinds of instances whose network is one of servers with interfaces."""
+
+BILL_OF = {"fat-tree": "full-fat-tree", **SAME_BILL}
+"""Fabrics of language models in training that are counted as another."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A cluster.
+
+    Attributes:
+        name: of the instance; empty for a size.
+        servers, degree, link_gbps: n, d, B.
+        switches: int32[d, n], circuits of a solution, see `Topology`; None: not known.
+        solved: whether it is a solution.
+        optical_interfaces: of the d, those on the optical switch of a region.
+        iterations_s: of a language model in training, seconds of an iteration on the fabrics of its solution, by
+            their names in the table of counting rules.
+        rail_ports: of a server on optical switches of rails; 0: not said.
+    """
+
+    name: str
+    servers: int
+    degree: int
+    link_gbps: float
+    switches: NDArray[np.int32] | None = None
+    solved: bool = False
+    iterations_s: Mapping[str, float] = field(default_factory=dict)
+    optical_interfaces: int = 0
+    rail_ports: int = 0
+
+
+def target_of(file: Path | None, servers: int | None, degree: int | None, link_gbps: float | None) -> Target:
+    """The cluster of a file, at another rate if one is given; or one of the given size.
+
+    Raises:
+        InputError: everything wrong with the file, a kind without a bill, no rate, a size beside a file or half of one.
+    """
+    sizes = (("--servers", servers), ("--degree", degree))
+    if file is None:
+        if servers is None or degree is None or link_gbps is None:
+            missing = [name for name, value in (*sizes, ("--rate", link_gbps)) if value is None]
+            allowed = "a value, or an instance or solution file"
+            raise InputError([Problem("missing", path=name, allowed=allowed) for name in missing])
+        return Target("", servers, degree, link_gbps)
+    beside = [Problem("not beside a file", path=name, value=str(value)) for name, value in sizes if value is not None]
+    if beside:
+        raise InputError(beside)
+    found, own_gbps = _solved(file) or _stated(file)
+    gbps = own_gbps if link_gbps is None else link_gbps
+    if gbps is None:
+        raise InputError([Problem("the file has no rate of links", file=str(file), allowed="--rate, Gbit/s")])
+    return replace(found, link_gbps=gbps, iterations_s=found.iterations_s if gbps == own_gbps else {})
+
+
+_Found = tuple[Target, float | None]
+"""A cluster, and the rate that its file says; None: it says none."""
+
+
+def _found(
+    name: str,
+    servers: int,
+    degree: int,
+    gbps: float | None,
+    switches: NDArray[np.int32] | None = None,
+    *,
+    solved: bool = False,
+) -> _Found:
+    return Target(name, servers, degree, gbps or 0.0, switches, solved), gbps
+
+
+def _solved(file: Path) -> _Found | None:
+    """The cluster of a solution; None for any other file."""
+    data = parse_document(file, KIND_LIMITS).data
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(kind, str) or not kind.endswith(SUFFIX):
+        return None
+    kind = kind.removesuffix(SUFFIX)
+    if kind == "co-optimisation":
+        plan = PLAN_FILE.read(file)
+        cluster = plan.figures.cluster
+        lit = _lit(plan.plan.topology)
+        return _found(plan.name, cluster.servers, cluster.degree, cluster.link_gbps, lit, solved=True)
+    if kind == "llm-training":
+        return _trained(file)
+    if kind in COSTED:
+        network: Any = kind_named(kind).files.solutions.read(file)
+        topology, gbps = network.figures.topology, network.figures.problem.link_gbps
+        return _found(network.name, topology.servers, topology.degree, gbps, _lit(topology), solved=True)
+    raise _no_bill(file, kind)
+
+
+def _trained(file: Path) -> _Found:
+    """The cluster of a language model in training, by the instance that stands in its solution.
+
+    Raises:
+        InputError: none stands there.
+    """
+    result = kind_named("llm-training").files.solutions.read(file)
+    if result.problem is None:
+        text, allowed = "no instance stands in the solution", "the instance file"
+        raise InputError([Problem(text, file=str(file), path="instance", allowed=allowed)])
+    times = {BILL_OF.get(row.fabric, row.fabric): row.iteration_time_s for row in result.figures.fabrics}
+    found, gbps = _trained_on(result.problem)
+    return replace(found, iterations_s=times), gbps
+
+
+def _trained_on(problem: LlmTrainingProblem) -> _Found:
+    cluster = problem.cluster
+    found, gbps = _found(problem.name, cluster.servers, cluster.degree, cluster.link_gbps)
+    ports = 0 if problem.switching is None else problem.switching.ports * cluster.gpus_per_server
+    return replace(found, optical_interfaces=cluster.optical_interfaces, rail_ports=ports), gbps
+
+
+def _lit(topology: Topology) -> NDArray[np.int32] | None:
+    """Circuits, if the solution says which interface takes which."""
+    return topology.switches if (topology.switches >= 0).any() or not len(topology.arcs) else None
+
+
+def _stated(file: Path) -> _Found:
+    instance = build_instance(parse_document(file))
+    if isinstance(instance, CoOptimisation):
+        cluster = instance.cluster
+        return _found(instance.name, cluster.servers, cluster.degree, cluster.link_gbps)
+    if isinstance(instance, LlmTrainingProblem):
+        return _trained_on(instance)
+    if isinstance(instance, TopologyProblem):
+        return _found(instance.name, instance.servers, instance.degree, instance.link_gbps)
+    if isinstance(instance, RoutingProblem):
+        topology = instance.topology
+        return _found(instance.name, topology.servers, topology.degree, instance.link_gbps)
+    raise _no_bill(file, instance.kind)
+
+
+def _no_bill(file: Path, kind: str) -> InputError:
+    text = "networks of this kind are not counted"
+    return InputError([Problem(text, file=str(file), path="kind", value=kind, allowed=", ".join(COSTED))])
+
+
+@dataclass(frozen=True, eq=False)
+class CostQuestion:
+    """What is asked.
+
+    Attributes:
+        target: the cluster.
+        fabrics: names, in order.
+        named: whether the user chose them.
+        equal_to: fabric whose cost the others are set to.
+        oversubscription: of oversubscribed fabrics.
+        counting: what of a switch is paid.
+        book: prices.
+    """
+
+    target: Target
+    fabrics: tuple[str, ...]
+    named: bool
+    equal_to: str
+    oversubscription: float
+    counting: Counting
+    book: PriceBook
+
+
+@dataclass(frozen=True, eq=False)
+class FabricFigures:
+    """One fabric.
+
+    Attributes:
+        bill: its parts.
+        remark: on its rate; None if there is nothing to say.
+        over_direct_connect: its price over that of direct connect.
+        equal_gbps: rate of a server's port at which it costs as much as the reference; None: its slowest port costs
+            more.
+        cabling: of its optical devices; None: it has none.
+        iteration_time_s: of a language model in training on it; None: not solved there.
+    """
+
+    bill: Bill
+    remark: str | None
+    over_direct_connect: float
+    equal_gbps: float | None
+    cabling: Cabling | None
+    iteration_time_s: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CostFigures:
+    """All fabrics that exist for the cluster, and why the others do not."""
+
+    fabrics: dict[str, FabricFigures]
+    unavailable: dict[str, str]
+
+
+def chosen_fabrics(names: str | None, equal_to: str) -> tuple[str, ...]:
+    """Fabrics by name, all by default.
+
+    Raises:
+        InputError: names that no counting rule has, also of the reference.
+    """
+    listed = tuple(FABRIC_COSTS) if names is None else tuple(dict.fromkeys(part.strip() for part in names.split(",")))
+    wrong = [("--fabrics", name) for name in listed if name not in FABRIC_COSTS]
+    wrong += [("--equal-to", equal_to)] if equal_to not in FABRIC_COSTS else []
+    if wrong:
+        raise InputError(
+            [
+                Problem("no such fabric", path=option, value=value_text(name), allowed=nearest_text(name, FABRIC_COSTS))
+                for option, name in wrong
+            ]
+        )
+    return listed
+
+
+def figures_of(question: CostQuestion) -> CostFigures:
+    """Count every fabric.
+
+    Raises:
+        InputError: a fabric that the user named, or the reference, does not exist for the cluster.
+    """
+    target, book, counting = question.target, question.book, question.counting
+    size = NetworkSize(
+        target.servers, target.degree, question.oversubscription, target.optical_interfaces, target.rail_ports
+    )
+
+    def bill(fabric: str) -> tuple[Bill, str | None]:
+        gbps, remark = port_gbps(fabric, size, target.link_gbps, book, counting)
+        return bill_of(fabric, size, gbps, book, counting), remark
+
+    direct, reference = bill(DIRECT_CONNECT)[0].usd, bill(question.equal_to)[0].usd
+    found: dict[str, FabricFigures] = {}
+    unavailable: dict[str, str] = {}
+    problems: list[Problem] = []
+    for fabric in question.fabrics:
+        try:
+            own, remark = bill(fabric)
+        except InputError as error:
+            unavailable[fabric] = str(error)
+            problems += error.problems
+            continue
+        equal = equal_cost_gbps(fabric, size, reference, book, counting)
+        over = own.usd / direct if direct else 1.0
+        seconds = target.iterations_s.get(fabric)
+        found[fabric] = FabricFigures(own, remark, over, equal, _cabling(question, fabric), seconds)
+    if problems and question.named:
+        raise InputError(problems)
+    return CostFigures(found, unavailable)
+
+
+def _cabling(question: CostQuestion, fabric: str) -> Cabling | None:
+    entry = FABRIC_COSTS[fabric]
+    device = None if entry.optical_part is None else question.book.device(entry.optical_part)
+    if device is None:
+        return None
+    target = question.target
+    return cabling_of(device, target.servers, entry.planes * target.degree, target.switches)
+
+
+def cabling_error(question: CostQuestion, figures: CostFigures) -> InfeasibleError | None:
+    """Why the circuits of a solution cannot be set: on any fabric the user named, else on all that have devices."""
+    known = {name: one.cabling for name, one in figures.fabrics.items() if one.cabling is not None}
+    bad = {name: cabling for name, cabling in known.items() if cabling.cabled is False}
+    if not bad or (not question.named and len(bad) < len(known)):
+        return None
+    return InfeasibleError("\n".join(f"{name} cannot be cabled: {one.reason}" for name, one in bad.items()))
+
+
+def cost_document(question: CostQuestion, figures: CostFigures, book_file: str | None) -> dict[str, Any]:
+    """The JSON object."""
+    target, book = question.target, question.book
+    only = _figures(next(iter(figures.fabrics.values()))) if len(figures.fabrics) == 1 else {}
+    return {
+        "kind": "cost",
+        "name": target.name,
+        "servers": target.servers,
+        "degree": target.degree,
+        "link_gbps": target.link_gbps,
+        **only,
+        "oversubscription": question.oversubscription,
+        "counting": question.counting.value,
+        "equal_to": question.equal_to,
+        "book": {
+            "name": book.name,
+            "dated": book.dated,
+            "currency": "USD",
+            "sha256": book.sha256,
+            "file": book_file,
+        },
+        "fabrics": {name: _fabric(one) for name, one in figures.fabrics.items()},
+        "unavailable": figures.unavailable,
+    }
+
+
+def _figures(figures: FabricFigures) -> dict[str, Any]:
+    """What is told of each fabric; also at the top of the object if there is only one, as a study has it."""
+    bill = figures.bill
+    return {
+        "server_ports": bill.server_ports,
+        "port_gbps": bill.link_gbps,
+        "server_gbps": bill.server_gbps,
+        "usd": bill.usd,
+        "usd_per_server": bill.usd_per_server,
+        "over_direct_connect": figures.over_direct_connect,
+        "equal_cost_port_gbps": figures.equal_gbps,
+        "equal_cost_server_gbps": None if figures.equal_gbps is None else bill.server_ports * figures.equal_gbps,
+        "watts": bill.watts,
+        "known_watts": bill.known_watts,
+    }
+
+
+def _fabric(figures: FabricFigures) -> dict[str, Any]:
+    bill, cabling = figures.bill, figures.cabling
+    document: dict[str, Any] = {
+        "title": bill.title,
+        **_figures(figures),
+        "power_missing": list(bill.power_missing),
+        "notes": _notes(figures),
+        "bill": [dict(zip(COLUMNS, row, strict=True)) for row in bill_rows(bill)],
+    }
+    if figures.iteration_time_s is not None:
+        worth = iterations_per_s_per_million_usd(1e3 * figures.iteration_time_s, bill.usd)
+        document |= {"iteration_time_s": figures.iteration_time_s, "iterations_per_s_per_million_usd": worth}
+    if cabling is not None:
+        document["devices"] = {
+            "device": cabling.device,
+            "ports": cabling.ports,
+            "planes": cabling.planes,
+            "devices_per_plane": cabling.devices_per_plane,
+            "devices": cabling.devices,
+            "crossing_circuits": cabling.crossing,
+            "reordered_devices_per_plane": cabling.reordered,
+            "cabled": cabling.cabled,
+            "reason": cabling.reason,
+        }
+    return document
+
+
+def _notes(figures: FabricFigures) -> list[str]:
+    return [*([figures.remark] if figures.remark else []), *figures.bill.notes]
+
+
+COLUMNS = ("part", "where", "rate_gbps", "count", "unit_usd", "usd", "unit_watts", "watts")
+"""Of a row of a bill."""
+
+
+def bill_rows(bill: Bill) -> Sequence[tuple[object, ...]]:
+    """One row a line of the bill, under COLUMNS."""
+    return [
+        (one.part, one.where, one.rate_gbps, one.count, one.unit_usd, one.usd, one.unit_watts, one.watts)
+        for one in bill.lines
+    ]
+
+
+COMPARED = ("oversubscribed-fat-tree", "full-fat-tree", "ideal-switch")
+"""Networks of switches that direct connect is set beside."""
+
+
+def answer(question: CostQuestion, figures: CostFigures) -> str:
+    """Direct connect where it is counted, else the first fabric; others as multiples of direct connect."""
+    target = question.target
+    own = DIRECT_CONNECT if DIRECT_CONNECT in figures.fabrics else next(iter(figures.fabrics), "")
+    where = f"{counted(target.servers, 'server')} with {target.degree} × {target.link_gbps:g} Gbit/s"
+    if not own:
+        return f"None of the fabrics exists for {where}."
+    found = figures.fabrics[own]
+    others = [name for name in COMPARED if name in figures.fabrics and name != own]
+    against = [f"{name} {ratio(figures.fabrics[name].over_direct_connect)}" for name in others]
+    than = "" if own == DIRECT_CONNECT or not others else " as direct connect"
+    return (
+        f"{own[0].upper()}{own[1:]} for {where} costs {found.bill.usd:,.0f} USD, "
+        f"{found.bill.usd_per_server:,.0f} a server"
+        f"{'; ' + ', '.join(against) + ' as much' + than if against else ''}."
+    )
+
+
+COUNTING_WORDS = {Counting.PORTS: "ports in use", Counting.DEVICES: "whole devices"}
+"""What of switches and panels is paid."""
+
+
+def show_cost(console: Console, question: CostQuestion, figures: CostFigures) -> None:
+    """Prices side by side, the bill of each fabric, optical devices, and how it was counted."""
+    target, book = question.target, question.book
+    head = f"{target.name + ': ' if target.name else ''}{counted(target.servers, 'server')}, "
+    head += f"{counted(target.degree, 'interface')} of "
+    head += f"{target.link_gbps:g} Gbit/s; prices {book.name} of {book.dated}, USD; {COUNTING_WORDS[question.counting]}"
+    _line(console, head)
+    _wide(console, _overview(question, figures))
+    _wide(console, _bills(figures))
+    if any(one.cabling for one in figures.fabrics.values()):
+        _wide(console, _devices(question, figures))
+    for name, one in figures.fabrics.items():
+        notes = [*([one.remark] if one.remark else []), *one.bill.notes]
+        notes += [one.cabling.reason] if one.cabling is not None and one.cabling.reason else []
+        if one.iteration_time_s is not None:
+            worth = iterations_per_s_per_million_usd(1e3 * one.iteration_time_s, one.bill.usd)
+            bought = "" if worth is None else f", {number(worth)} iterations a second for a million USD"
+            notes.append(f"an iteration takes {number(one.iteration_time_s)} s{bought}")
+        for note in notes:
+            _line(console, f"{name}: {note}")
+    for reason in figures.unavailable.values():
+        _line(console, f"left out: {reason}")
+    missing = dict.fromkeys(part for one in figures.fabrics.values() for part in one.bill.power_missing)
+    if missing:
+        _line(console, f"power not in the price book, so totals are lower limits: {', '.join(missing)}")
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(text, markup=False, soft_wrap=True, highlight=False)
+
+
+def _wide(console: Console, table: TerminalTable) -> None:
+    """Print a table; a file has no width that it must fit."""
+    if not console.is_terminal:
+        console.width = max(console.width, 180)
+    console.print(table)
+
+
+def _table(*columns: tuple[str, bool]) -> TerminalTable:
+    table = TerminalTable()
+    for name, figures in columns:
+        table.add_column(name, justify="right" if figures else "left", overflow="fold")
+    return table
+
+
+def dollars(value: float) -> str:
+    """Whole dollars, thousands separated."""
+    return f"{value:,.0f}"
+
+
+def watts_text(bill: Bill) -> str:
+    """Power, as a lower limit where some part's is not known."""
+    if bill.watts is not None:
+        return f"{bill.watts:,.0f}"
+    return f"> {bill.known_watts:,.0f}" if bill.known_watts else "?"
+
+
+def _overview(question: CostQuestion, figures: CostFigures) -> TerminalTable:
+    table = _table(
+        ("fabric", False),
+        ("a server", False),
+        ("USD", True),
+        ("a server", True),
+        ("of direct connect", True),
+        (f"as dear as {question.equal_to} at", True),
+        ("W", True),
+    )
+    for name, one in figures.fabrics.items():
+        bill = one.bill
+        ports = f"{bill.server_ports} x {number(bill.link_gbps)} Gbit/s"
+        price = (dollars(bill.usd), dollars(bill.usd_per_server), f"{one.over_direct_connect:.3f}")
+        table.add_row(name, ports, *price, _equal(one), watts_text(bill))
+    return table
+
+
+def _equal(one: FabricFigures) -> str:
+    if one.equal_gbps is None:
+        return "slowest is dearer"
+    return f"{one.bill.server_ports} x {number(one.equal_gbps)} Gbit/s"
+
+
+def _bills(figures: CostFigures) -> TerminalTable:
+    table = _table(*((name, False) for name in ("bill", "part", "for")))
+    for name in ("Gbit/s", "count", "USD each", "USD", "W each"):
+        table.add_column(name, justify="right")
+    for name, one in figures.fabrics.items():
+        for place, line in enumerate(one.bill.lines):
+            table.add_row(
+                Text(name if place == 0 else ""),
+                line.part.replace("_", " "),
+                line.where,
+                "" if line.rate_gbps is None else number(line.rate_gbps),
+                f"{line.count:,.10g}" if line.count == int(line.count) else f"{line.count:,.2f}",
+                f"{line.unit_usd:,.2f}",
+                dollars(line.usd),
+                "?" if line.unit_watts is None else f"{line.unit_watts:g}",
+                end_section=place == len(one.bill.lines) - 1,
+            )
+    return table
+
+
+def _devices(question: CostQuestion, figures: CostFigures) -> TerminalTable:
+    table = _table(
+        ("optical devices", False),
+        ("kind", False),
+        *((name, True) for name in ("ports", "planes", "a plane", "in all")),
+        ("circuits" if question.target.solved else "any circuits", False),
+    )
+    for name, one in figures.fabrics.items():
+        cabling = one.cabling
+        if cabling is not None:
+            verdict = {True: "fit", False: "CANNOT BE CABLED", None: "not all"}[cabling.cabled]
+            numbers = (cabling.ports, cabling.planes, cabling.devices_per_plane, cabling.devices)
+            table.add_row(name, cabling.device, *map(str, numbers), verdict)
+    return table
+
+
+TEMPLATE = "analyses/costs/page.html.j2"
+MILLION = 1e6
+CHART = (470.0, 320.0)
+"""Width and height of a chart in the picture, without the texts of its axis."""
+LEFT, GUTTER, EDGE, TITLE, ROW, LINE = 70.0, 90.0, 24.0, 26.0, 372.0, 20.0
+
+
+@dataclass(frozen=True)
+class CostCurve:
+    """One fabric: (servers, USD), by size."""
+
+    name: str
+    title: str
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class CostPanel:
+    """Curves of one degree and rate."""
+
+    title: str
+    curves: tuple[CostCurve, ...]
+
+
+@dataclass(frozen=True)
+class OwnCost:
+    """What a fabric costs for the cluster asked for: rate of a port, USD, USD a server, over direct connect."""
+
+    name: str
+    rate: str
+    usd: float
+    usd_per_server: float
+    over_direct_connect: float
+
+
+@dataclass(frozen=True)
+class CostPage:
+    """The cluster asked for, all panels, and what to know about them; the first panel is of its degree and rate."""
+
+    title: str
+    answer: str
+    servers: int
+    own: tuple[OwnCost, ...]
+    panels: tuple[CostPanel, ...]
+    notes: tuple[str, ...]
+
+
+def _names(page: CostPage) -> list[str]:
+    """Fabrics in order, the same colour for each in every panel."""
+    return list(dict.fromkeys(curve.name for panel in page.panels for curve in panel.curves))
+
+
+def _series(page: CostPage, panel: CostPanel) -> list[Series]:
+    """The curves of a panel, the same place for each fabric in every panel."""
+    by_name = {curve.name: curve for curve in panel.curves}
+    series = []
+    for name in _names(page):
+        points = by_name[name].points if name in by_name else ()
+        dots = (Point(float(n), usd / MILLION, f"{name}\n{n:,} servers\n{usd:,.0f} USD") for n, usd in points)
+        series.append(Series(name, tuple(dots), line=True))
+    return series
+
+
+def _chart(page: CostPage, panel: CostPanel) -> Markup:
+    everything = [(n, usd / MILLION) for one in page.panels for curve in one.curves for n, usd in curve.points]
+    x = _doublings("servers", [n for n, _ in everything])
+    y = number_axis("cost, million USD", [usd for _, usd in everything], log=True)
+    return xy_chart(_series(page, panel), x, y, f"Cost against servers, {panel.title}")
+
+
+@dataclass(frozen=True)
+class _Doublings(Axis):
+    """A logarithmic axis with a tick at every power of two."""
+
+    def marks(self, target: int) -> list[tuple[float, str]]:
+        """Powers of two within the axis."""
+        values = [2**power for power in range(64) if self.low <= 2**power <= self.high]
+        return [(float(value), f"{value:,}") for value in values]
+
+
+def _doublings(title: str, values: list[int]) -> Axis:
+    axis = number_axis(title, [float(value) for value in values], log=True)
+    return _Doublings(axis.title, axis.low, axis.high, log=axis.log)
+
+
+def cost_svg(page: CostPage) -> str:
+    """Two panels a row, the legend below; styles inside, so that the file needs nothing else."""
+    width, height = CHART
+    parts = []
+    for place, panel in enumerate(page.panels):
+        left, top = EDGE + LEFT + (place % 2) * (width + GUTTER), EDGE + (place // 2) * ROW
+        parts.append(element("text", panel.title, x=left - LEFT + 14, y=top + 12, class_="title"))
+        parts.append(
+            element("svg", _chart(page, panel), x=left, y=top + TITLE, width=width, height=height, class_="inset")
+        )
+    below = EDGE + -(-len(page.panels) // 2) * ROW + 4
+    titles = {curve.name: curve.title for panel in page.panels for curve in panel.curves}
+    for place, name in enumerate(_names(page)):
+        across, down = EDGE + 14 + (place % 2) * (width + GUTTER), below + (place // 2) * LINE
+        parts.append(mark(place, x=across + 6, y=down - 4))
+        parts.append(element("text", f"{name}: {titles[name]}", x=across + 18, y=down))
+    below += -(-len(_names(page)) // 2) * LINE + 10
+    for place, note in enumerate(page.notes):
+        parts.append(element("text", note, x=EDGE + 14, y=below + place * LINE, class_="quiet"))
+    whole_width = 2 * EDGE + LEFT + 2 * width + GUTTER
+    whole_height = below + len(page.notes) * LINE + EDGE
+    return standalone(
+        *parts,
+        label="Cost against the size of the cluster",
+        width=whole_width,
+        height=whole_height,
+        css="\nsvg.inset { overflow: visible; } svg.inset svg.chart { width: 100%; }",
+    )
+
+
+def cost_html(page: CostPage) -> str:
+    """The panels, and every figure in tables."""
+    names = _names(page)
+    titles = {curve.name: curve.title for panel in page.panels for curve in panel.curves}
+    return render_page(
+        TEMPLATE,
+        page.answer,
+        title=page.title,
+        own=[
+            (one.name, one.rate, f"{one.usd:,.0f}", f"{one.usd_per_server:,.0f}", ratio(one.over_direct_connect))
+            for one in page.own
+        ],
+        legend=legend([f"{name}: {titles[name]}" for name in names], _series(page, page.panels[0])),
+        panels=[(panel.title, _chart(page, panel), _rows(panel, names)) for panel in page.panels],
+        names=names,
+        notes=page.notes,
+        versions=versions_text(),
+    )
+
+
+def _rows(panel: CostPanel, names: list[str]) -> list[list[str]]:
+    costs = {curve.name: dict(curve.points) for curve in panel.curves}
+    sizes = sorted({n for curve in panel.curves for n, _ in curve.points})
+    cells = [[costs.get(name, {}).get(n) for name in names] for n in sizes]
+    return [
+        [f"{n:,}", *("–" if usd is None else f"{usd / MILLION:,.3f}" for usd in row)]
+        for n, row in zip(sizes, cells, strict=True)
+    ]
+
+
+SERVERS = (
+    128, 160, 192, 224, 256, 320, 384, 432, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3456, 4096,
+)  # fmt: skip
+"""Sizes, with those of full fat-trees (k = 8, 12, 16, 24)."""
+
+SETTINGS = ((4, 100.0), (4, 200.0), (8, 100.0), (8, 200.0))
+"""Degree and rate of the panels of the figure."""
+
+SHOWN = (
+    DIRECT_CONNECT,
+    "direct-connect-ocs",
+    "oversubscribed-fat-tree",
+    "full-fat-tree",
+    "ideal-switch",
+    "random-regular",
+)
+"""Fabrics of the plot unless others are named."""
+
+
+def cost_page(question: CostQuestion, figures: CostFigures) -> CostPage:
+    """The cluster asked for, a panel for its degree and rate, and one for each other setting of the figure."""
+    target, book = question.target, question.book
+    own = (target.degree, float(target.link_gbps))
+    names = question.fabrics if question.named else SHOWN
+    limits = [
+        f"{device.name}: {device.ports} ports, so more servers take several in every plane"
+        for device in map(book.device, (PATCH_PANEL_PORT, OCS_PORT))
+        if device is not None
+    ]
+    notes = (
+        f"Prices {book.name} of {book.dated}, US dollars; paid are {COUNTING_WORDS[question.counting]}.",
+        "A fat-tree of equal cost lies on the line of direct connect by definition, where it is not faster than all "
+        "interfaces together.",
+        *(f"{limit}." for limit in limits),
+    )
+    settings = (own, *(setting for setting in SETTINGS if setting != own))
+    return CostPage(
+        title=target.name or counted(target.servers, "server"),
+        answer=answer(question, figures),
+        servers=target.servers,
+        own=tuple(
+            OwnCost(
+                name,
+                f"{number(one.bill.link_gbps)} Gbit/s",
+                one.bill.usd,
+                one.bill.usd_per_server,
+                one.over_direct_connect,
+            )
+            for name, one in figures.fabrics.items()
+        ),
+        panels=tuple(_panel(question, names, *setting, first=setting == own) for setting in settings),
+        notes=notes,
+    )
+
+
+def _panel(question: CostQuestion, names: tuple[str, ...], degree: int, gbps: float, *, first: bool) -> CostPanel:
+    """The curves of one setting; those of the cluster asked for have a point of its size."""
+    sizes = sorted({*SERVERS, question.target.servers}) if first else SERVERS
+    curves = []
+    for name in names:
+        points = []
+        for servers in sizes:
+            size = NetworkSize(servers, degree, question.oversubscription)
+            try:
+                rate, _ = port_gbps(name, size, gbps, question.book, question.counting)
+                usd = bill_of(name, size, rate, question.book, question.counting).usd
+            except InputError:  # this fabric does not exist at this size
+                continue
+            points.append((servers, usd))
+        if points:
+            curves.append(CostCurve(name, FABRIC_COSTS[name].title, tuple(points)))
+    return CostPanel(f"d = {degree}, {gbps:g} Gbit/s", tuple(curves))

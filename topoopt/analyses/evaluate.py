@@ -1,0 +1,303 @@
+"""`topoopt evaluate`: one strategy of a language model is timed, alone or on networks made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from solvers.llm_training.network.plan import FoundOnFabric, best_network, decided, mapped, planned_problems
+from solvers.llm_training.space import with_layers
+from solvers.stop import Stop
+from topoopt.console.output import JsonOption, Output
+from topoopt.core.arrays import GIB
+from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
+from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
+from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
+from topoopt.drawing.format import counted, percent
+from topoopt.kinds.llm_training.figures import FabricFigures
+from topoopt.kinds.llm_training.words import gib, seconds
+from topoopt.simulate.llm_training.strategies import strategy_problems
+from topoopt.workloads.language_models import active_parameters, parameters
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(help="Instance of kind llm-training.")],
+    tensor: Annotated[int | None, typer.Option(min=1, help="GPUs that share each matrix.")] = None,
+    sequence: Annotated[
+        bool | None, typer.Option("--sequence/--no-sequence", help="Split what lies between the matrices too.")
+    ] = None,
+    context: Annotated[int | None, typer.Option(min=1, help="Parts of each sequence.")] = None,
+    pipeline: Annotated[int | None, typer.Option(min=1, help="Stages.")] = None,
+    chunks: Annotated[int | None, typer.Option(min=1, help="Runs of layers of a stage.")] = None,
+    data: Annotated[int | None, typer.Option(min=1, help="Replicas; default: what the others leave.")] = None,
+    expert: Annotated[int | None, typer.Option(min=1, help="GPUs that share the experts of a layer.")] = None,
+    expert_tensor: Annotated[int | None, typer.Option(min=1, help="GPUs that share each expert.")] = None,
+    zero: Annotated[int | None, typer.Option(min=0, max=3, help="What replicas share: ZeRO 0 to 3.")] = None,
+    micro_batch: Annotated[int | None, typer.Option(min=1, help="Sequences of a micro-batch.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="gpipe, 1f1b, interleaved, zb-h1, zb-2p or dualpipe.")] = None,
+    recompute: Annotated[str | None, typer.Option(help="none, selective or full.")] = None,
+    fabric: Annotated[
+        list[str] | None,
+        typer.Option(help="Also on this network, e.g. direct-connect, torus-3d, rail-only, photonic-rails."),
+    ] = None,
+    as_json: Annotated[bool, JsonOption] = False,
+) -> None:
+    """Time, its parts and memory of one configuration; what is not given is as the instance pins it, else plain."""
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        from topoopt.core.parallelism import PipelineSchedule, Recompute
+        from topoopt.files.documents import parse_document
+        from topoopt.kinds.llm_training.read import read_llm_training
+        from topoopt.simulate.llm_training.step import estimate
+
+        problem = read_llm_training(parse_document(file))
+        given: dict[str, Any] = {
+            "tensor": tensor,
+            "sequence": sequence,
+            "context": context,
+            "pipeline": pipeline,
+            "chunks": chunks,
+            "data": data,
+            "expert": expert,
+            "expert_tensor": expert_tensor,
+            "zero": zero,
+            "micro_batch": micro_batch,
+            "schedule": _named("--schedule", schedule, PipelineSchedule),
+            "recompute": _named("--recompute", recompute, Recompute),
+        }
+        strategy = chosen_strategy(problem, given)
+        ideal = estimate(problem, strategy)
+        document = estimate_document(problem, strategy, ideal)
+        if problem.switching is not None:
+            document["switching"] = _switched(file, problem, strategy)
+        if fabric:
+            document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric, document.get("switching"))
+        output.result(document, lambda console: _show(console, document), answer(problem, document))
+        return 0
+
+    output.run(command)
+
+
+def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
+    """The step with circuits set anew inside it, as the instance says, checked."""
+    from solvers.stop import stop_on_signals
+    from solvers.switching import RailSteps
+    from topoopt.analyses.reconfiguration.rails import check_step, placed
+    from topoopt.analyses.reconfiguration.report import step_document
+    from topoopt.core.errors import InputError
+    from topoopt.core.switching import SwitchMode
+
+    settings = problem.switching
+    mode = SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
+    try:
+        rails = RailSteps(problem, strategy, settings)
+    except InputError as error:
+        raise placed(file, error) from None
+    with stop_on_signals(None) as stop:
+        step = rails.switched(settings.delay_s, mode, stop, events=True)
+        static_s, _ = rails.static(stop)
+    check_step(rails, step)
+    return step_document(step, static_s)
+
+
+def _on_fabrics(
+    problem: Any, strategy: Any, ideal: Any, fabrics: list[str], switched: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    from solvers.stop import stop_on_signals
+
+    with stop_on_signals(None) as stop:
+        return on_fabrics(problem, strategy, ideal, tuple(fabrics), stop, switched)
+
+
+def _named(option: str, value: str | None, names: Any) -> Any:
+    """The member of an enumeration that an option names.
+
+    Raises:
+        InputError: there is none.
+    """
+    from topoopt.core.errors import InputError, Problem
+    from topoopt.files.faults import nearest_text, value_text
+
+    if value is None:
+        return None
+    known = [one.value for one in names]
+    if value not in known:
+        raise InputError([Problem("unknown value", None, None, option, value_text(value), nearest_text(value, known))])
+    return names(value)
+
+
+def _show(console: Console, document: dict[str, Any]) -> None:
+    parts = ", ".join(f"{name} {value}" for name, value in document["strategy"].items() if isinstance(value, int))
+    times = ", ".join(f"{name} {value:.4g}" for name, value in document["breakdown_s"].items() if value)
+    memory = ", ".join(f"{name} {value:.4g}" for name, value in document["memory_gib"].items())
+    lines = [
+        f"{document['name']}: {document['iteration_time_s']:.6g} s an iteration",
+        f"strategy: {parts}, {document['strategy']['schedule']}, recompute {document['strategy']['recompute']}",
+        f"seconds: {times}",
+        f"GiB of the fullest GPU: {memory} ({'fits' if document['fits'] else 'does not fit'})",
+        f"{document['tflops_per_gpu']:.5g} TFLOP/s a GPU, {100 * document['mfu']:.4g} % of its peak "
+        f"(causal attention, without recomputation); {document['tokens_per_s_per_gpu']:.6g} tokens/s a GPU",
+        *(_fabric_text(one) for one in document.get("fabrics", ())),
+    ]
+    if "switching" in document:
+        one = document["switching"]
+        lines.append(
+            f"circuits set anew inside the step, {one['mode']}, {1e3 * one['delay_s']:.6g} ms: {one['step_s']:.6g} s; "
+            f"electrical network {one['electrical_s']:.6g} s; ports are set {one['switches']} times"
+        )
+    for line in (*lines, *(f"note: {note}" for note in document["notes"])):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _fabric_text(one: dict[str, Any]) -> str:
+    waits = {part["dimension"]: part["exposed_s"] for part in one["dimensions"]}
+    worst = max(waits, key=lambda name: waits[name], default=None)
+    text = f"{one['fabric']}: {one['iteration_time_s']:.6g} s"
+    split = ", ".join(f"{family} {count}" for family, count in one["degree_split"].items() if count)
+    text += "".join(f"; {part}" for part in (one["form"], split and f"interfaces {split}") if part)
+    return text if worst is None else f"{text}; waits most for {worst}, {waits[worst]:.4g} s"
+
+
+def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> ParallelStrategy:
+    """The strategy of options, else of what the instance pins, else the plainest that is allowed.
+
+    Args:
+        given: parts of a strategy by name; None: not given.
+
+    Raises:
+        InputError: the GPUs left over are no whole number of replicas, or its layers cannot be divided as pinned.
+    """
+    stated = {name: value for name, value in given.items() if value is not None}
+    space = [part.name for part in fields(StrategySpace) if part.name not in ("layers", "short_ends")]
+    first = {name: getattr(problem.space, name) for name in space}
+    parts = {name: values[0] for name, values in first.items() if values is not None and len(values) == 1} | stated
+
+    def default(name: str, value: Any) -> None:
+        if name not in parts:
+            allowed = first.get(name)
+            parts[name] = value if allowed is None or value in allowed else allowed[0]
+
+    for name in ("tensor", "context", "pipeline", "chunks", "expert", "expert_tensor", "micro_batch"):
+        default(name, 1)
+    others = parts["tensor"] * parts["context"] * parts["pipeline"]
+    if "data" not in parts and problem.cluster.gpus % others:
+        text = "tensor x context x pipeline does not divide the number of GPUs"
+        raise InputError([Problem(text, path="tensor", value=str(others), allowed=str(problem.cluster.gpus))])
+    default("data", problem.cluster.gpus // others)
+    default("zero", 1 if parts["data"] * parts["context"] > 1 else 0)
+    default("sequence", parts["tensor"] > 1)
+    default("schedule", PipelineSchedule.INTERLEAVED if parts["chunks"] > 1 else PipelineSchedule.ONE_F_ONE_B)
+    default("recompute", Recompute.NONE)
+    chosen = replace(ParallelStrategy(), **parts)
+    return chosen if strategy_problems(problem, chosen) else with_layers(problem, chosen)
+
+
+def estimate_document(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: StepEstimate) -> dict[str, Any]:
+    """All figures, for programs."""
+    seconds = found.iteration_time_s
+    gpus = problem.cluster.gpus
+    flops = found.model_flops / seconds / gpus
+    usable = problem.usable_bytes
+    memory = {part: size / GIB for part, size in asdict(found.memory).items()}
+    return {
+        "name": problem.name,
+        "strategy": asdict(strategy),
+        "iteration_time_s": seconds,
+        "breakdown_s": asdict(found.breakdown),
+        "memory_gib": {**memory, "total": found.memory.total / GIB},
+        "mfu": flops / found.peak_flops,
+        "tflops_per_gpu": flops / 1e12,
+        "tokens_per_s_per_gpu": problem.batch.tokens / seconds / gpus,
+        "fits": usable is None or found.memory.total <= usable,
+        "parameters": parameters(problem.model),
+        "met_parameters": active_parameters(problem.model),
+        "detail": dict(found.detail),
+        "notes": list(problem.notes),
+    }
+
+
+def on_fabrics(
+    problem: LlmTrainingProblem,
+    strategy: ParallelStrategy,
+    ideal: StepEstimate,
+    fabrics: tuple[str, ...],
+    stop: Stop,
+    switched: dict[str, Any] | None,
+) -> list[dict[str, Any]]:
+    """For programs: time on each fabric, and what families get there.
+
+    Args:
+        ideal: of the strategy on an ideal switch.
+        switched: its step with circuits set anew; None: the instance says nothing of these.
+
+    Raises:
+        InputError: no such fabric, or the cluster cannot have it.
+    """
+    problems = planned_problems(problem.cluster, fabrics)
+    if PHOTONIC_RAILS in fabrics and problem.switching is None:
+        text, allowed = "how long circuits of the rails take to set is missing", "an instance with switching:"
+        problems.append(Problem(text, path="--fabric", value=PHOTONIC_RAILS, allowed=allowed))
+    if POD_CIRCUITS in fabrics:
+        text, allowed = "circuits between pods are searched with the strategy", "topoopt solve, search.topology: dag"
+        problems.append(Problem(text, path="--fabric", value=POD_CIRCUITS, allowed=allowed))
+    if problems:
+        raise InputError(problems)
+    ranked = RankedStrategy(strategy, ideal.iteration_time_s, ideal.memory.total)
+    found = []
+    for fabric in fabrics:
+        if fabric == PHOTONIC_RAILS:
+            found.append(_rails(switched))
+            continue
+        one = best_network(problem, fabric, ranked)
+        if one is None:
+            degree = problem.cluster.degree
+            has = "1 interface of a server does" if degree == 1 else f"{degree} interfaces of a server do"
+            raise InfeasibleError(f"{fabric}: {has} not join all that send to each other")
+        best = mapped(problem, fabric, one, stop)
+        figures = FabricFigures(problem, decided(FoundOnFabric(fabric, best, (), 1)), strategy)
+        found.append(
+            {
+                "fabric": fabric,
+                "iteration_time_s": figures.iteration_time_s,
+                "form": figures.note,
+                "degree_split": {family.value: count for family, count in figures.network.degree_split},
+                "dimensions": [asdict(load) for load in figures.loads],
+            }
+        )
+    return found
+
+
+def _rails(switched: dict[str, Any] | None) -> dict[str, Any]:
+    """A step on rails among steps on networks."""
+    assert switched is not None
+    form = f"ports are set {switched['switches']} times, {switched['mode']}, stall {switched['exposed_s']:.4g} s"
+    return {
+        "fabric": PHOTONIC_RAILS,
+        "iteration_time_s": switched["step_s"],
+        "form": form,
+        "degree_split": {},
+        "dimensions": [],
+    }
+
+
+def answer(problem: LlmTrainingProblem, document: Mapping[str, Any]) -> str:
+    """Of the figures of one configuration."""
+    usable = problem.usable_bytes
+    memory = gib(document["memory_gib"]["total"] * GIB)
+    if usable is None:
+        room = f"the fullest GPU holds {memory}"
+    elif document["fits"]:
+        room = f"the fullest GPU holds {memory} of {gib(usable)}"
+    else:
+        room = f"but it does not fit: the fullest GPU would hold {memory} of {gib(usable)}"
+    return (
+        f"One iteration takes {seconds(document['iteration_time_s'])} on {counted(problem.cluster.gpus, 'GPU')}, "
+        f"{percent(document['mfu'])} of the peak; {room}."
+    )

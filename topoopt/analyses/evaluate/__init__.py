@@ -1,1 +1,0 @@
-"""One configuration of an instance, evaluated."""
