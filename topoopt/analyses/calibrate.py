@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from scipy.optimize import least_squares
 
 from topoopt.analyses.evaluate import chosen_strategy
 from topoopt.console.output import JsonOption, Output
@@ -371,6 +370,8 @@ def predicted_s(run: MeasuredRun, reached: ReachedRates) -> float:
 
 def fitted(runs: Sequence[MeasuredRun]) -> ReachedRates:
     """Efficiencies that fit the runs best, of four digits; `runs` are those that are not held out."""
+    from scipy.optimize import least_squares
+
     usual, spread, most = (np.array(column) for column in zip(*USUAL.values(), strict=True))
     start = np.log(usual)
 

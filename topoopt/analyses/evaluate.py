@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from solvers.llm_training.network.plan import FoundOnFabric, best_network, decided, mapped, planned_problems
 from solvers.llm_training.space import with_layers
 from solvers.stop import Stop
 from topoopt.console.output import JsonOption, Output
@@ -20,8 +19,6 @@ from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.drawing.format import counted, percent
-from topoopt.kinds.llm_training.figures import FabricFigures
-from topoopt.kinds.llm_training.words import gib, seconds
 from topoopt.simulate.llm_training.strategies import strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters
 
@@ -240,6 +237,9 @@ def on_fabrics(
     Raises:
         InputError: no such fabric, or the cluster cannot have it.
     """
+    from solvers.llm_training.network.plan import FoundOnFabric, best_network, decided, mapped, planned_problems
+    from topoopt.kinds.llm_training.figures import FabricFigures
+
     problems = planned_problems(problem.cluster, fabrics)
     if PHOTONIC_RAILS in fabrics and problem.switching is None:
         text, allowed = "how long circuits of the rails take to set is missing", "an instance with switching:"
@@ -289,6 +289,8 @@ def _rails(switched: dict[str, Any] | None) -> dict[str, Any]:
 
 def answer(problem: LlmTrainingProblem, document: Mapping[str, Any]) -> str:
     """Of the figures of one configuration."""
+    from topoopt.kinds.llm_training.words import gib, seconds
+
     usable = problem.usable_bytes
     memory = gib(document["memory_gib"]["total"] * GIB)
     if usable is None:

@@ -15,7 +15,7 @@ from solvers.job.annealing import overflow_bytes
 from solvers.job.fabrics import FabricJob, FabricSearch, JobOnFabrics, left_out, search_strategy
 from solvers.job.starts import starting_strategies
 from solvers.llm_training.network.fabrics import TRAINING_FABRICS
-from solvers.llm_training.network.fabrics import fabric_problems as fabric_problems_fabrics
+from solvers.llm_training.network.fabrics import fabric_problems as training_fabric_problems
 from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.report import BarPart, ComparedFabric, FabricBars
 from topoopt.console.tables import TerminalTable
@@ -333,10 +333,10 @@ def training_on_fabrics(
         CheckError: the checker rejects a plan.
     """
     if names is None:
-        chosen = tuple(name for name in TRAINING_FABRICS if not fabric_problems_fabrics(problem.cluster, (name,)))
+        chosen = tuple(name for name in TRAINING_FABRICS if not training_fabric_problems(problem.cluster, (name,)))
     else:
         chosen = tuple(dict.fromkeys(names))
-        if wrong := fabric_problems_fabrics(problem.cluster, chosen):
+        if wrong := training_fabric_problems(problem.cluster, chosen):
             raise InputError([replace(one, path="--fabrics") for one in wrong])
     return solve(replace(problem, fabrics=chosen), options), len(chosen)
 
