@@ -26,7 +26,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, Split, box_certificate
 from topoopt.core.result import Certificate, SearchResult
-from topoopt.simulate.regional import RegionTraffic
+from topoopt.simulate.circuits import RegionTraffic
 
 NEED_ROUNDING = 1e-12
 """Part of a circuit that a pair may lack: rounding, to the side that proves less."""

@@ -25,18 +25,19 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import StopReason
 from topoopt.core.switching import RailJob, StagePorts, SwitchedStep, SwitchMode, SwitchSettings
 from topoopt.simulate.llm_training.strategies import stage_layers, strategy_problems
+from topoopt.simulate.rail_job import rail_job
 from topoopt.simulate.switching import (
     Delays,
+    RailOrders,
     RailShares,
     electrical_s,
     events_of,
+    final_split,
     follow,
     plans_of,
-    rail_job,
     rail_orders,
+    shares_of,
 )
-from topoopt.simulate.switching.shares import shares_of
-from topoopt.simulate.switching.step import RailOrders, final_split
 
 MOST_STEPS = 300
 """Steps that are followed at most; the bound is then that of the plans left."""

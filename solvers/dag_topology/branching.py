@@ -21,7 +21,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.dag_topology import DagTopologyProblem, PathMean, Split, StepPath
 from topoopt.native import placement
-from topoopt.simulate.dag.shared_circuits import StepGraph, in_order, makespan
+from topoopt.simulate.dag import StepGraph, in_order, makespan
 
 SOURCE, SINK = -1, -2
 

@@ -18,10 +18,8 @@ from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
 from topoopt.core.llm_training_plan import PodCandidate, PodVerdict
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.simulate.dag.by_name import ordered_by_name
-from topoopt.simulate.dag.shared_circuits import makespan
-from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
-from topoopt.simulate.llm_training.ranks import program_of
+from topoopt.simulate.dag import makespan, ordered_by_name
+from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
 
 DEALT = ("volume", "proportional", "square-root", "equal")
 """Matrices whose circuits are quick to deal out, as starts."""

@@ -20,7 +20,7 @@ from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import POD_CIRCUITS, PodClaims, PodDecisions, RankedStrategy
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.dag.shared_circuits import makespan
+from topoopt.simulate.dag import makespan
 from topoopt.simulate.llm_training.step import estimate
 
 CROWDED = 4

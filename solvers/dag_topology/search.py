@@ -17,7 +17,7 @@ from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Ints
 from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem, PathMean, Split
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.dag.shared_circuits import makespan
+from topoopt.simulate.dag import makespan
 
 MOST_BOXES = 40_000
 """Boxes of a tree: what a solution file holds without growing large."""

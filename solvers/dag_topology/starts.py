@@ -20,7 +20,7 @@ from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InfeasibleError
 from topoopt.native import placement
-from topoopt.simulate.dag.shared_circuits import StepGraph, makespan
+from topoopt.simulate.dag import StepGraph, makespan
 
 MARGIN = 1e-10
 """Part of the target by which a time may stay below it and count as not below: rounding of sums."""

@@ -23,7 +23,7 @@ from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskGraph
 from topoopt.native import jobs
-from topoopt.simulate.fabrics.direct_connect import direct_connect_network
+from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import GraphArrays, graph_arrays
 from topoopt.simulate.network import network_arrays
 

@@ -30,8 +30,7 @@ from topoopt.core.routing import Demand
 from topoopt.core.search_settings import RobustGoal
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskGraph, Workload
-from topoopt.simulate.demand import demand_of
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.lower import build_task_graph, demand_of
 
 EXCHANGE_SERVERS = 16
 EXCHANGES = 60

@@ -16,7 +16,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import FabricPlan, TrafficFamily
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
-from topoopt.simulate.llm_training.network.links import PlacedNetwork, family_groups
+from topoopt.simulate.llm_training.links import PlacedNetwork, family_groups
 
 NONE_NEEDED, REROUTED, IMPOSSIBLE = "none needed", "re-routed", "impossible"
 

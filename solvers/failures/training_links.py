@@ -35,15 +35,8 @@ from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, FabricPlan, NetworkPlan
 from topoopt.core.topology import Topology
-from topoopt.simulate.fabrics.direct_graph import short_tour
-from topoopt.simulate.llm_training.network.links import (
-    LinkGraph,
-    PlacedNetwork,
-    Rails,
-    family_flows,
-    path_table,
-    spread_routes,
-)
+from topoopt.simulate.fabrics.direct_graphs import short_tour
+from topoopt.simulate.llm_training.links import LinkGraph, PlacedNetwork, Rails, family_flows, path_table, spread_routes
 
 REORDERED = "re-routed, rings in another order"
 ROUNDS = 4

@@ -22,7 +22,7 @@ from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import FabricPlan
 from topoopt.core.topology import Topology
-from topoopt.simulate.llm_training.network.links import LinkGraph, PlacedNetwork, Rails, path_table, switch_routes
+from topoopt.simulate.llm_training.links import LinkGraph, PlacedNetwork, Rails, path_table, switch_routes
 
 RAIL_FABRICS = {"rail-fat-tree": Rails.SPINE, "rail-only": Rails.RELAYED}
 

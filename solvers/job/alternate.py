@@ -35,7 +35,7 @@ from topoopt.core.proofs import StopReason
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Strategy, Workload
-from topoopt.simulate.demand import demand_of
+from topoopt.simulate.lower import demand_of
 
 
 def distinct_strategies(reached: Candidate, others: Iterable[Candidate]) -> list[Candidate]:

@@ -27,10 +27,8 @@ from topoopt.core.process import end_if_left
 from topoopt.core.proofs import StopReason
 from topoopt.core.workload import Placement, Strategy, Workload
 from topoopt.native import jobs
-from topoopt.simulate.demand import demand_of
-from topoopt.simulate.lower import build_task_graph, strategy_arrays
+from topoopt.simulate.lower import WorkloadArrays, build_task_graph, demand_of, strategy_arrays, workload_arrays
 from topoopt.simulate.network import NetworkArrays
-from topoopt.simulate.workload_arrays import WorkloadArrays, workload_arrays
 
 
 class LikeLayers(NamedTuple):

@@ -34,13 +34,11 @@ from topoopt.core.errors import InputError
 from topoopt.core.job import Baseline, FabricChoice
 from topoopt.core.workload import Strategy, TaskGraph, TaskKind, Workload, strided_groups
 from topoopt.simulate.circuits import Phase, Stage, phases_of
-from topoopt.simulate.demand import demand_of
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.lower import WorkloadArrays, build_task_graph, demand_of, workload_arrays
 from topoopt.simulate.network import Network, network_arrays
-from topoopt.simulate.time_models.arrival import rounds_within
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.workload_arrays import WorkloadArrays, workload_arrays
+from topoopt.simulate.time_models.models import rounds_within
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,9 +49,8 @@ from topoopt.core.proofs import Status
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Placement, Strategy, Workload, strided_groups
-from topoopt.simulate.demand import demand_of
-from topoopt.simulate.fabrics.direct_connect import direct_connect_network
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.fabrics import direct_connect_network
+from topoopt.simulate.lower import build_task_graph, demand_of
 from topoopt.simulate.time_models.evaluate import simulate
 
 MOST_SERVERS = 5

@@ -47,12 +47,10 @@ from topoopt.core.routing import Demand
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Strategy, TaskGraph, Workload, strided_groups
-from topoopt.simulate.demand import demand_of
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.lower import build_task_graph, demand_of, workload_arrays
 from topoopt.simulate.network import network_arrays
-from topoopt.simulate.time_models.arrival import rounds_within
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.workload_arrays import workload_arrays
+from topoopt.simulate.time_models.models import rounds_within
 
 if TYPE_CHECKING:
     from solvers.job.program_topologies import TopologyQuestion

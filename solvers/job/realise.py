@@ -22,7 +22,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
-from topoopt.simulate.fabrics.direct_connect import direct_connect_network
+from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.network import Network
 
 LEAST_SHARE = 0.02

@@ -20,9 +20,8 @@ from topoopt.core.workload import Workload, strided_groups
 from topoopt.files.job_document import read_profile
 from topoopt.formats.flexnet.importer import workload_from_profile
 from topoopt.native import jobs
-from topoopt.simulate.lower import build_task_graph, strategy_arrays
+from topoopt.simulate.lower import WorkloadArrays, build_task_graph, strategy_arrays, workload_arrays
 from topoopt.simulate.network import NetworkArrays, network_arrays
-from topoopt.simulate.workload_arrays import WorkloadArrays, workload_arrays
 
 MEASURES = Path("../shared/data/flexnet/measures")
 CASES = (

@@ -13,7 +13,7 @@ from topoopt.core.shared_cluster import SharedCluster
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.figures import FlowTimes, fabric_options
-from topoopt.simulate.cluster.together import JobOnServers, simulate_together
+from topoopt.simulate.cluster_rates import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.workloads.cluster_draws import draw_jobs
 

@@ -6,9 +6,8 @@ import io
 
 import pytest
 
-from topoopt.console.output import Output
-from topoopt.console.progress import solving_bar
-from topoopt.console.terminal import SafeConsole
+from topoopt.page.long_run import solving_bar
+from topoopt.page.output import Output, SafeConsole
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -20,9 +20,9 @@ from tests.support.cli_cases import run
 from tests.support.interrupting import signalled_callback
 from tests.support.paths import INSTANCES, ROOT
 from topoopt.cli.app import COMMANDS
-from topoopt.console.output import Output
 from topoopt.core.process import SIGNALS, interrupt, is_pending, take
 from topoopt.files.atomic import write_text_atomically
+from topoopt.page.output import Output
 
 TINY, NETWORK = INSTANCES / "tiny-4.yaml", INSTANCES / "networks" / "uniform-5-2.yaml"
 TRAINING = INSTANCES / "llm-training"

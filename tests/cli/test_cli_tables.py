@@ -6,8 +6,8 @@ import io
 import re
 
 from tests.support.paths import ROOT
-from topoopt.console.tables import TerminalTable, stacked
-from topoopt.console.terminal import SafeConsole
+from topoopt.page.output import SafeConsole
+from topoopt.page.render import TerminalTable, stacked
 
 
 def test_no_other_tables() -> None:

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.support.cli_cases import run, run_apart
-from topoopt.console.terminal import SafeConsole, shown
 from topoopt.core.errors import Problem
+from topoopt.page.output import SafeConsole, shown
 
 ESCAPES = {
     "colour": "\x1b[31mred",

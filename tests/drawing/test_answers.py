@@ -21,8 +21,8 @@ from topoopt.core.failures import Failure, FailureOutcome, Resilience
 from topoopt.core.network import NetworkProblem, RoutingMode, RoutingPlan
 from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.core.result import CheckResult, Objective
-from topoopt.drawing.sentences import by_how_much, compared, full, rejection, room
 from topoopt.kinds import KINDS, kind_of
+from topoopt.page.text import by_how_much, compared, full, possible_improvement, rejection
 
 
 def answer_of(solution: Any) -> str:
@@ -109,14 +109,17 @@ def test_room_is_what_is_proven() -> None:
         solution_of("routing"), objective=Objective("theta", 5.0, ""), bound=Bound(4.0, Argument.LAYERED_MOORE)
     )
     opened = replace(plain, status=Status.FEASIBLE)
-    assert room(plain, "plan", "faster") == "no plan is faster (proven)"
-    assert room(opened, "plan", "faster") == "no plan can be more than 1.25× faster (proven)"
+    assert possible_improvement(plain, "plan", "faster") == "no plan is faster (proven)"
+    assert possible_improvement(opened, "plan", "faster") == "no plan can be more than 1.25× faster (proven)"
     nothing = replace(opened, bound=Bound(0.0, Argument.LAYERED_MOORE))
-    assert room(nothing, "plan", "faster") == "how much faster another plan could be is not known"
+    assert possible_improvement(nothing, "plan", "faster") == "how much faster another plan could be is not known"
     upper = replace(opened, objective=Objective("algbw", 5.0, "GB/s"), bound=Bound(5.2, Argument.LAYERED_MOORE))
-    assert room(upper, "plan", "better") == "no plan can be more than 4.0 % better (proven)"
+    assert possible_improvement(upper, "plan", "better") == "no plan can be more than 4.0 % better (proven)"
     claimed = replace(opened, bound=replace(opened.bound, derived=False))
-    assert room(claimed, "plan", "faster") == "no plan can be more than 1.25× faster (claimed, not verified)"
+    assert (
+        possible_improvement(claimed, "plan", "faster")
+        == "no plan can be more than 1.25× faster (claimed, not verified)"
+    )
     assert rejection(CheckResult(True, ())) == ""
 
 

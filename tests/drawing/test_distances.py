@@ -8,7 +8,7 @@ import pytest
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology
-from topoopt.drawing.distances import box_of, diameter_and_mean_hops, fewest_hops
+from topoopt.page.networks import box_of, diameter_and_mean_hops, fewest_hops
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import pytest
 import topoopt
 from topoopt.core.graphs import kautz_arcs
 from topoopt.core.topology import Topology
-from topoopt.drawing.layout import SIZE, bent, layout_of
-from topoopt.drawing.topology_picture import find_links, topology_svg
+from topoopt.page.networks import SIZE, bent, find_links, layout_of, topology_svg
 
 
 def lattice(dims: list[int], *, periodic: bool) -> Topology:

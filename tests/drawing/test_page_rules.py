@@ -12,8 +12,7 @@ import pytest
 from tests.support.gallery import PAGES, TEMPLATES, page_of
 from tests.support.page_rules import faults_of, field_names
 from tests.support.paths import ROOT
-from topoopt.drawing.finish import finished
-from topoopt.drawing.glossary import TERMS
+from topoopt.page.render import TERMS, finished
 
 SHELL = '<!doctype html><html><body><main>{}\n<!-- glossary -->\n</main><p class="answer">One.</p></body></html>'
 
@@ -27,7 +26,7 @@ def test_a_page_keeps_the_rules(name: str, tmp_path: Path) -> None:
 def test_every_template_is_looked_at() -> None:
     """A page that stands in no list would escape the rules."""
     root = ROOT / "topoopt"
-    whole = [path for path in root.rglob("*.html.j2") if 'extends "drawing/base.html.j2"' in path.read_text()]
+    whole = [path for path in root.rglob("*.html.j2") if 'extends "page/base.html.j2"' in path.read_text()]
     questions = {str(path.relative_to(root)) for path in whole if path.parent.parent.name != "kinds"}
     assert questions == set(TEMPLATES)
     assert set(TEMPLATES.values()) <= set(PAGES)
@@ -77,7 +76,7 @@ def test_the_glossary_is_in_order_and_is_that_of_the_documentation() -> None:
     """No term twice, and the page of the documentation says the same of each."""
     names = [term.name for term in TERMS]
     assert names == sorted(set(names), key=str.lower)
-    rows = list(csv.DictReader(files("topoopt.drawing").joinpath("glossary.csv").read_text("utf-8").splitlines()))
+    rows = list(csv.DictReader(files("topoopt.page").joinpath("glossary.csv").read_text("utf-8").splitlines()))
     assert len(rows) == len(names)
     told = " ".join((ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split())
     assert [term.name for term in TERMS if f"**{term.name}** : {term.meaning}" not in told] == []

@@ -11,8 +11,7 @@ import pytest
 from tests.support.report_page import Page
 from topoopt.core.comparison import ComparedRun, Comparison, compared
 from topoopt.core.proofs import Argument, Bound
-from topoopt.drawing.comparison import comparison_html, comparison_svg
-from topoopt.drawing.comparison_plot import DOTS, LEAST_AXIS, SCATTER, panel
+from topoopt.page.comparison import DOTS, LEAST_AXIS, SCATTER, comparison_html, comparison_svg, panel
 
 CUTS = Bound(4.0, Argument.NODE_CUT)
 RUN = ComparedRun(

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.support.handmade import HandmadeResult, altered
 from topoopt.core.job import OperatorChoice, Span
 from topoopt.core.price_book import FabricPrices
-from topoopt.drawing.lanes import merged
 from topoopt.kinds.job.plots import packed, shown_servers
 from topoopt.kinds.job.tables import fabrics_table, steps_table, strategy_table
 from topoopt.page.blocks import Table
+from topoopt.page.timelines import merged_spans
 
 Builder = Callable[..., HandmadeResult]
 
@@ -56,7 +56,7 @@ def test_what_the_iteration_waits_for_is_drawn_first() -> None:
 def test_merged_transfers_cover_the_same_time(times: list[tuple[int, int]]) -> None:
     """Merged runs are apart and cover exactly the unit intervals the spans cover."""
     spans = [Span(0, "transfer", str(i), start, start + length) for i, (start, length) in enumerate(times)]
-    runs = merged(spans)
+    runs = merged_spans(spans)
     covered = {t for start, length in times for t in range(start, start + length)}
     ends = [(min(s.start_ms for s in run), max(s.end_ms for s in run)) for run in runs]
     assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from topoopt.core.result import Result
-from topoopt.drawing.format import byte_size, number, percent, ratio, server_set, shortened
-from topoopt.drawing.png import palette_png, ramp
-from topoopt.drawing.sentences import compared
-from topoopt.drawing.svg import decade_ticks, element, percentage, ticks
+from topoopt.page.svg import decade_ticks, element, palette_png, percentage, ramp, ticks
+from topoopt.page.text import byte_size, compared, number, percent, ratio, server_set, shortened
 
 Builder = Callable[..., Result[Any, Any]]
 

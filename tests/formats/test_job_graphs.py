@@ -17,9 +17,8 @@ from topoopt.core.errors import InputError
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.job import SOLUTION_FILE
-from topoopt.simulate.llm_training.network.rates import optimizer_s
-from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
-from topoopt.simulate.llm_training.ranks import TrainingProgram
+from topoopt.simulate.llm_training.ranks import PodSetting, TrainingProgram, pod_graph
+from topoopt.simulate.llm_training.step import optimizer_s
 from topoopt.workloads.language_models import end_weights, layer_weights
 
 SMALL = INSTANCES / "llm-training" / "small-16.yaml"

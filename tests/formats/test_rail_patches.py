@@ -30,7 +30,7 @@ from topoopt.core.switching import (
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list import rails_export
 from topoopt.kinds.files import read_instance
-from topoopt.simulate.switching.circuits import rail_timetable
+from topoopt.simulate.rail_job import rail_timetable
 from topoopt.verify.llm_training.rail_steps import check_timetable
 
 FILE = INSTANCES / "llm-training" / "rails-32.yaml"

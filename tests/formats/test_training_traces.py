@@ -24,8 +24,8 @@ from topoopt.formats.chakra.stream import read_trace
 from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.table import EXPORTERS
 from topoopt.library.training_exports import training_program
-from topoopt.simulate.llm_training.network.rates import pipeline_shape
 from topoopt.simulate.llm_training.ranks import TrainingProgram
+from topoopt.simulate.llm_training.step import pipeline_shape
 from topoopt.simulate.pipeline import pipeline_time
 
 FAMILIES = ("tensor", "context", "expert", "data", "expert-data")

@@ -128,8 +128,8 @@ OPENER = "topoopt.files.untrusted"
 OWN_FILES: Mapping[str, str] = {
     "topoopt.analyses.collective.search": "a table of the package",
     "topoopt.costs.bills": "a price book of the package",
-    "topoopt.drawing.glossary": "a table of the package",
-    "topoopt.drawing.svg": "a style sheet of the package",
+    "topoopt.page.render": "a table of the package",
+    "topoopt.page.svg": "a style sheet of the package",
     "topoopt.formats.hosts.script": "parts of scripts of the package",
     "topoopt.native.cmake.build_backend": "wheels that pip asked for",
     "topoopt.studies.expand": "sources of the package",
@@ -137,7 +137,7 @@ OWN_FILES: Mapping[str, str] = {
     "solvers.stop": "/proc/PID/statm",
     "topoopt.studies.execute": "/proc/PID/stat",
     "topoopt.files.atomic": "writes",
-    "topoopt.console.output": "writes nowhere",
+    "topoopt.page.output": "writes nowhere",
     "topoopt.studies.runner": "the lock of a study",
     "topoopt.studies.server": "the streams of a child",
 }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.support.plain_cases import random_case
-from topoopt.simulate.circuits.work import Work, make_work, pair_chunks
+from topoopt.simulate.circuits import Work, make_work, pair_chunks
 
 Arguments = tuple[Any, ...]
 

@@ -16,9 +16,8 @@ from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload, strided_groups
 from topoopt.native import jobs
-from topoopt.simulate.lower import GraphArrays
+from topoopt.simulate.lower import GraphArrays, WorkloadArrays, workload_arrays
 from topoopt.simulate.network import NetworkArrays, network_arrays
-from topoopt.simulate.workload_arrays import WorkloadArrays, workload_arrays
 
 N = 4
 

@@ -10,9 +10,8 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.native import pipeline
-from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.simulate.pipeline.table import PipelineMemory, pass_orders
-from topoopt.simulate.pipeline.timeline import TickCosts
+from topoopt.simulate.pipeline import PipelineMemory, pass_orders
+from topoopt.simulate.pipeline_timeline import PassOrders, TickCosts
 
 Rng = np.random.Generator
 

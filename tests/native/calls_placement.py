@@ -12,7 +12,7 @@ from tests.support.dag_jobs import drawn
 from tests.support.placed_graphs import problem
 from topoopt.core.arrays import Floats, Ints
 from topoopt.native import placement
-from topoopt.simulate.dag.shared_circuits import StepGraph
+from topoopt.simulate.dag import StepGraph
 from topoopt.simulate.placement import PlacementArrays, placement_arrays, uniform_rates
 
 Arguments = tuple[Any, ...]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.native import calls_circuits as calls
 from topoopt.native import circuits
-from topoopt.simulate.circuits.work import Work
+from topoopt.simulate.circuits import Work
 
 Rates = Callable[[list[int]], dict[int, float]]
 """Bytes per ms of queues in which bytes wait."""

@@ -19,7 +19,7 @@ from topoopt.core.workload import TaskKind
 from topoopt.native import StopFlag, Stopped, flows
 from topoopt.simulate.lower import graph_arrays
 from topoopt.simulate.network import network_arrays
-from topoopt.simulate.time_models.time_model import Outcome
+from topoopt.simulate.time_models.evaluate import Outcome
 
 
 @pytest.mark.parametrize("seed", range(60))

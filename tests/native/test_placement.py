@@ -14,7 +14,7 @@ from tests.native.calls_placement import CALLS, random_arrays
 from tests.support.dag_jobs import drawn
 from topoopt.core.arrays import Floats, Ints
 from topoopt.native import StopFlag, Stopped, placement
-from topoopt.simulate.dag.shared_circuits import StepGraph
+from topoopt.simulate.dag import StepGraph
 from topoopt.simulate.placement import ALONE, FAIR, STATIC, PlacementArrays, uniform_rates
 from topoopt.verify.dag_topology import Box, Boxes
 from topoopt.verify.placement.check import fair_rates

@@ -21,11 +21,11 @@ from topoopt.simulate.circuits import (
     CircuitTiming,
     Phase,
     Stage,
+    pair_chunks,
     phases_of,
     simulate_circuits,
     simulate_stages,
 )
-from topoopt.simulate.circuits.work import pair_chunks
 
 FORWARD, BACKWARD, TRANSFER, ALLREDUCE = TaskKind.FORWARD, TaskKind.BACKWARD, TaskKind.TRANSFER, TaskKind.ALLREDUCE
 SIP, OCS = DYNAMIC_FABRICS["sip-ml"], DYNAMIC_FABRICS["ocs-reconfig"]

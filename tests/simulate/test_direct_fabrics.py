@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from tests.support.fabric_cases import cluster, clusters
 from topoopt.core.errors import InputError
 from topoopt.core.graphs import torus_steps
-from topoopt.simulate.cycle_factors import most_cycles
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, ListedFabric
-from topoopt.simulate.fabrics.torus import even_shape
-from topoopt.simulate.network import Network
+from topoopt.simulate.fabrics.direct_graphs import even_shape
+from topoopt.simulate.network import Network, most_cycles
 
 GBPS = 125_000.0
 

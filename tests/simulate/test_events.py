@@ -18,8 +18,8 @@ from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.time_models.arrival import rounds_within
 from topoopt.simulate.time_models.evaluate import breakdown, critical_tasks, simulate
+from topoopt.simulate.time_models.models import rounds_within
 
 DATA = Path("../shared/data/flexnet/taskgraphs")
 
@@ -229,7 +229,7 @@ def test_replay_by_rounds_is_near_the_packet_level_results_of_the_artifact(name,
 def test_a_crowded_timeline_merges_the_transfers_of_a_server(monkeypatch):
     """Past the limit of spans each server keeps its compute spans and the times in which it sends anything."""
     from topoopt.simulate.time_models import evaluate as module
-    from topoopt.simulate.time_models import timeline
+    from topoopt.simulate.time_models import evaluate as timeline
 
     tasks = [forward(0, 1.0), *[transfer(0, 1, 12_500_000)] * 3, forward(1, 50.0), transfer(1, 0, 12_500_000)]
     graph = make_graph(2, tasks, [(0, 1), (0, 2), (0, 3), (4, 5)])
@@ -255,7 +255,7 @@ def test_a_crowded_timeline_joins_what_follows_without_a_gap(monkeypatch):
     Server 0: 1, 1, 1, 1 and 20 ms in a row. Server 1: waits for a transfer, then 2 ms.
     """
     from topoopt.simulate.time_models import evaluate as module
-    from topoopt.simulate.time_models import timeline
+    from topoopt.simulate.time_models import evaluate as timeline
 
     chain = [forward(0, 1.0)] * 4 + [forward(0, 20.0), transfer(0, 1, 12_500_000), forward(1, 2.0)]
     graph = make_graph(2, chain, [(place, place + 1) for place in range(6)])
@@ -273,7 +273,7 @@ def test_a_crowded_timeline_joins_what_follows_without_a_gap(monkeypatch):
 def test_a_timeline_without_room_leaves_out_whole_servers(monkeypatch):
     """Six servers of a pass each, room for three: the one on the critical path and the first two others stay."""
     from topoopt.simulate.time_models import evaluate as module
-    from topoopt.simulate.time_models import timeline
+    from topoopt.simulate.time_models import evaluate as timeline
 
     graph = make_graph(6, [forward(server, 9.0 if server == 4 else 1.0) for server in range(6)], [])
     monkeypatch.setattr(timeline, "MOST_SPANS", 3)

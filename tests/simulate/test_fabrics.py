@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from tests.support.fabric_cases import clusters
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
+from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
-from topoopt.simulate.fabrics import FABRICS, FabricOptions, cost_equivalent_fat_tree_gbps, direct_connect_network
-from topoopt.simulate.fabrics.fat_tree import fat_tree_arity
-from topoopt.simulate.fabrics.random_regular import random_regular_links
+from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
+from topoopt.simulate.fabrics.direct_graphs import random_regular_links
 from topoopt.simulate.network import Network
 from topoopt.verify.checker import Violation
 from topoopt.verify.laws.networks import check_network
@@ -312,7 +313,7 @@ def test_direct_connect_refuses_a_route_over_a_missing_link() -> None:
 @given(servers=st.integers(3, 14), degree=st.integers(2, 4), seed=st.integers(0, 99))
 def test_rings_of_the_random_graph_are_tours(servers: int, degree: int, seed: int) -> None:
     """The tour visits every member once and crosses between n links and n diameters."""
-    from topoopt.simulate.fabrics.direct_graph import short_tour
+    from topoopt.simulate.fabrics.direct_graphs import short_tour
 
     network = FABRICS["random-regular"].build(cluster(servers, degree), (), FabricOptions(seed=seed))
     hops = np.zeros((servers, servers), dtype=np.int64)

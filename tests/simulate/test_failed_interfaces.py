@@ -13,7 +13,7 @@ from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from tests.support.switched_steps import fastest_step
 from topoopt.core.switching import EVERY_STAGE, FailedFigures, RailJob, SwitchedStep, SwitchMode
-from topoopt.simulate.switching.failed import failed_figures
+from topoopt.simulate.switching import failed_figures
 from topoopt.verify.llm_training.rail_steps import check_failed
 
 

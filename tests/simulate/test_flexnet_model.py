@@ -17,7 +17,7 @@ from topoopt.analyses.replay import replay_network
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.workload import TaskKind
-from topoopt.simulate.time_models.flexnet import simulate
+from topoopt.simulate.time_models.models import simulate_flexnet
 
 
 @given(seed=st.integers(0, 10**9), with_ties=st.booleans(), turned=st.booleans())
@@ -26,7 +26,7 @@ def test_compiled_equals_plain_on_random_graphs(seed: int, with_ties: bool, turn
     """Compiled and plain models agree to the last bit, ties and ring directions included."""
     graph, network = cases.random_case(seed, with_ties)
     directions = np.random.default_rng(seed).choice([-1, 1], graph.tasks).astype(np.int8) if turned else None
-    done = simulate(graph, network, directions)
+    done = simulate_flexnet(graph, network, directions)
     expected = plain.plain_flexnet_times(graph, network, None if directions is None else directions.tolist())
     assert done.start_ms.tolist() == expected[0]
     assert done.end_ms.tolist() == expected[1]
@@ -135,7 +135,7 @@ def test_refuses_to_turn_a_ring_of_one_way_links() -> None:
     network = cases.network_of(3, links, {}, (GroupRings((0, 1, 2), (ring,)),))
     graph = cases.graph_of(3, [(TaskKind.ALLREDUCE, -1, -1, 0, 0.0, 9)], set(), ((0, 1, 2),))
     with pytest.raises(ValueError, match="no link opposite to"):
-        simulate(graph, network, np.array([-1], dtype=np.int8))
+        simulate_flexnet(graph, network, np.array([-1], dtype=np.int8))
 
 
 def test_refuses_more_traffic_than_it_can_work_through() -> None:

@@ -11,11 +11,8 @@ from tests.support.closed_forms import closed_form_s
 from tests.support.plain_pipeline import NAMES, lanes_of, plain_makespan
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
-from topoopt.simulate.pipeline import pipeline_time
-from topoopt.simulate.pipeline.bounds import makespan_bound_s
-from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders, schedule_problems
-from topoopt.simulate.pipeline.timeline import TickCosts, most_held
+from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pass_orders, pipeline_time, schedule_problems
+from topoopt.simulate.pipeline_timeline import PassOrders, TickCosts, makespan_bound_s, most_held
 
 GPIPE, PLAIN, INTERLEAVED, ZB_H1, ZB_2P, DUALPIPE, DUALPIPE_V = PipelineSchedule
 

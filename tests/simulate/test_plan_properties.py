@@ -15,10 +15,10 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Operator, OperatorInput, Split, TaskGraph, Workload, strided_groups
-from topoopt.drawing.distances import diameter_and_mean_hops
+from topoopt.page.networks import diameter_and_mean_hops
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.hops import hop_matrix
 from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import hop_matrix
 from topoopt.simulate.time_models.evaluate import simulate
 
 N = 8

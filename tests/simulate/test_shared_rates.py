@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.shared_cases import fat_tree, step_by_step
 from topoopt.core.shared_cluster import JobClass
 from topoopt.native import jobs
-from topoopt.simulate.cluster.work import job_loads, shared_links
+from topoopt.simulate.cluster_rates import job_loads, shared_links
 
 
 def rates(parts: np.ndarray, capacity: np.ndarray, limit: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 from tests.simulate.test_switching import DENSE, EXPERTS, ON_DEMAND, PROVISIONED
 from tests.support.switched_steps import fastest_step
 from topoopt.core.switching import RailJob, StragglerFigures, SwitchedStep, SwitchMode
-from topoopt.simulate.switching.straggler import straggler_figures
+from topoopt.simulate.switching import straggler_figures
 from topoopt.verify.llm_training.rail_steps import check_straggler
 
 

@@ -23,8 +23,18 @@ from topoopt.core.switching import (
     SwitchMode,
     changes_of,
 )
-from topoopt.simulate.switching import Delays, RailShares, electrical_s, events_of, follow, plans_of, rail_orders
-from topoopt.simulate.switching.ports import exchange_share, hop_share, ring_share
+from topoopt.simulate.switching import (
+    Delays,
+    RailShares,
+    electrical_s,
+    events_of,
+    exchange_share,
+    follow,
+    hop_share,
+    plans_of,
+    rail_orders,
+    ring_share,
+)
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.llm_training import rail_steps as check
 from topoopt.verify.llm_training.rails import Follower, all_plans

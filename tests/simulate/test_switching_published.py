@@ -15,7 +15,8 @@ from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.switching import PortSplit, RailJob, StagePorts, SwitchMode, SwitchSettings
 from topoopt.kinds.files import read_instance
-from topoopt.simulate.switching import Delays, RailShares, electrical_s, follow, rail_job, rail_orders
+from topoopt.simulate.rail_job import rail_job
+from topoopt.simulate.switching import Delays, RailShares, electrical_s, follow, rail_orders
 
 INSTANCES = Path("instances/llm-training")
 ON_DEMAND, PROVISIONED = SwitchMode.ON_DEMAND, SwitchMode.PROVISIONED

@@ -15,7 +15,7 @@ from tests.support.simulated import times
 from topoopt.core.cluster import Cluster
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.workload import TaskGraph, TaskKind
-from topoopt.simulate.cluster.together import (
+from topoopt.simulate.cluster_rates import (
     JobOnServers,
     first_iterations,
     job_view,
@@ -23,11 +23,10 @@ from topoopt.simulate.cluster.together import (
     shared_network,
     simulate_together,
 )
-from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.fabrics.options import Group
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, Group
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.fluid import outcome
+from topoopt.simulate.time_models.models import fluid_outcome
 
 TRANSFER, ALLREDUCE, FORWARD = TaskKind.TRANSFER, TaskKind.ALLREDUCE, TaskKind.FORWARD
 CLUSTER = Cluster(servers=54, gpus_per_server=1, degree=4, link_gbps=100.0)
@@ -77,7 +76,7 @@ def test_without_restarts_the_long_job_ends_alone() -> None:
     cluster = replace(CLUSTER, servers=6)
     graph, job_ptr = merge_jobs(two_jobs(1000, 3000), 6)
     network = shared_network(graph, cluster, dumbbell, FabricOptions())
-    done = outcome(graph, network, job_ptr, restart=False)
+    done = fluid_outcome(graph, network, job_ptr, restart=False)
     assert done.first_end.tolist() == pytest.approx([200.0, 400.0])
     assert done.carried.tolist() == pytest.approx([1000.0, 3000.0, 4000.0, 1000.0, 3000.0])
 

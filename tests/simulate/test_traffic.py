@@ -14,7 +14,7 @@ from tests.support.make_solution import make_solution
 from topoopt.analyses.traffic import load_quantiles, plan_traffic, traffic_html, traffic_svg
 from topoopt.core.errors import CheckError
 from topoopt.core.result import Result
-from topoopt.simulate.traffic import traffic_figures
+from topoopt.simulate.network import traffic_figures
 
 
 def plain_bytes(solution: Result[Any, Any]) -> dict[tuple[int, int], float]:

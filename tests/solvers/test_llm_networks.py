@@ -30,8 +30,8 @@ from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
 from topoopt.core.routing import PathTable
-from topoopt.simulate.llm_training.network.links import FamilyLoad, LinkGraph, family_groups, torus_routes
-from topoopt.simulate.llm_training.network.rates import max_min_parts
+from topoopt.simulate.llm_training.links import FamilyLoad, LinkGraph, family_groups, torus_routes
+from topoopt.simulate.llm_training.step import max_min_parts
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
 from topoopt.simulate.llm_training.times import iteration_times
 

@@ -12,7 +12,7 @@ from solvers.llm_training.network.fabrics import TRAINING_FABRICS
 from solvers.llm_training.network.plan import _orders, best_map, best_on_fabric
 from solvers.stop import Stop
 from tests.support.llm_cases import plain, ranked, strategy, training
-from topoopt.simulate.llm_training.network.links import family_groups
+from topoopt.simulate.llm_training.links import family_groups
 
 
 def test_places_of_ranks_are_searched() -> None:

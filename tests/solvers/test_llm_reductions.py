@@ -196,8 +196,8 @@ def test_too_many_servers_are_refused() -> None:
 
 def test_a_family_that_waits_keeps_no_more_than_its_rate() -> None:
     """One that fills half of a link beside one that fills all of it: together 3/2, so two thirds each."""
-    from topoopt.simulate.llm_training.network.links import FamilyLoad
-    from topoopt.simulate.llm_training.network.rates import max_min_parts
+    from topoopt.simulate.llm_training.links import FamilyLoad
+    from topoopt.simulate.llm_training.step import max_min_parts
 
     waiting, busy = FamilyLoad(np.array([1.0, 0.0]), 1.0, 1, waits=1.0), FamilyLoad(np.array([1.0, 0.0]), 1.0, 1)
     assert max_min_parts([waiting, busy]) == pytest.approx([2 / 3, 2 / 3])

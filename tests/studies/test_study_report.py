@@ -13,8 +13,7 @@ import pytest
 
 from tests.support.study_cases import routing, study
 from topoopt.core.comparison import ComparedBy, Figure
-from topoopt.drawing.axes import Axis, name_axis, number_axis
-from topoopt.drawing.chart import Point, Series, legend
+from topoopt.page.charts import Axis, Point, Series, legend, name_axis, number_axis
 from topoopt.studies.expand import read_study
 from topoopt.studies.figures import KINDS, draw
 from topoopt.studies.report import study_report

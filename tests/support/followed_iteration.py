@@ -15,12 +15,11 @@ from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PassKind
 from topoopt.core.routing import GroupRings
 from topoopt.simulate.llm_training.costs import data_bytes, layer_traffic
-from topoopt.simulate.llm_training.network.links import FamilyGroups, PlacedNetwork
-from topoopt.simulate.llm_training.network.rates import NetworkRates, layer_sync, optimizer_s
-from topoopt.simulate.llm_training.step import strategy_orders
+from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork
+from topoopt.simulate.llm_training.step import NetworkRates, layer_sync, optimizer_s, strategy_orders
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.network import Network, compile_network
-from topoopt.simulate.pipeline.orders import PassOrders
+from topoopt.simulate.pipeline_timeline import PassOrders
 from topoopt.simulate.time_models.evaluate import simulate
 
 FORWARD, WEIGHTS = int(PassKind.FORWARD), int(PassKind.WEIGHTS)

@@ -14,8 +14,8 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.llm_training.costs import layer_traffic
-from topoopt.simulate.llm_training.network.links import BlockGroups, FamilyGroups, PlacedNetwork
-from topoopt.simulate.llm_training.network.rates import NetworkRates, group_rates, stage_times
+from topoopt.simulate.llm_training.links import BlockGroups, FamilyGroups, PlacedNetwork
+from topoopt.simulate.llm_training.step import NetworkRates, group_rates, stage_times
 from topoopt.simulate.llm_training.strategies import columns_of
 
 MS = 1e3

@@ -40,7 +40,7 @@ TEMPLATES: Mapping[str, str] = {
     "analyses/reconfiguration/page.html.j2": "reconfigure",
     "analyses/resilience/page.html.j2": "resilience",
     "analyses/traffic/page.html.j2": "traffic",
-    "drawing/comparison.html.j2": "compare",
+    "page/comparison.html.j2": "compare",
     "page/page.html.j2": "allocation",
     "studies/page.html.j2": "study",
 }

@@ -11,7 +11,7 @@ from functools import cache
 
 import topoopt.core
 from tests.support.report_page import Page
-from topoopt.drawing.glossary import TERMS
+from topoopt.page.render import TERMS
 
 UNITS = {"B", "GB", "TB", "PB", "MB", "GiB", "MiB", "KB", "USD", "W", "M"}
 WORDS = {"CSV", "SVG", "HTML", "JSON", "INSTANCE", "DIR", "RUN", "FAILED", "HTTP", "SQL", "OK", "AND", "OR", "NOT"}

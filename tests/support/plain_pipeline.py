@@ -8,7 +8,7 @@ from itertools import pairwise
 import networkx as nx
 
 from topoopt.core.parallelism import PassKind
-from topoopt.simulate.pipeline.orders import PassOrders
+from topoopt.simulate.pipeline_timeline import PassOrders
 
 Pass = tuple[str, int, int]
 """F, B (gradients of inputs, or all) or W; micro-batch; stage."""

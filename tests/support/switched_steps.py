@@ -5,8 +5,7 @@ from __future__ import annotations
 from solvers.stop import Stop
 from solvers.switching import fastest_ports
 from topoopt.core.switching import RailJob, SwitchedStep, SwitchMode
-from topoopt.simulate.switching import rail_orders
-from topoopt.simulate.switching.step import RailOrders
+from topoopt.simulate.switching import RailOrders, rail_orders
 
 
 def fastest_step(job: RailJob, delay_s: float, mode: SwitchMode) -> tuple[RailOrders, SwitchedStep]:

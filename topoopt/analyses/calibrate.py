@@ -19,16 +19,16 @@ import typer
 from rich.console import Console
 
 from topoopt.analyses.evaluate import chosen_strategy
-from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import TerminalTable
 from topoopt.core.arrays import MIB, Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, ReachedRates
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute
-from topoopt.drawing.format import counted, percent
 from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable, used
 from topoopt.files.untrusted import read_text
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.render import TerminalTable
+from topoopt.page.text import counted, percent
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
 from topoopt.simulate.llm_training.times import iteration_times
 from topoopt.workloads.language_models import LANGUAGE_MODELS

@@ -12,13 +12,13 @@ from rich.console import Console
 
 from solvers.llm_training.space import with_layers
 from solvers.stop import Stop
-from topoopt.console.output import JsonOption, Output
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
-from topoopt.drawing.format import counted, percent
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.text import counted, percent
 from topoopt.simulate.llm_training.strategies import strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters
 

@@ -13,16 +13,16 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from topoopt.console.output import JsonOption, Output
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Placement, Strategy, TaskGraph
-from topoopt.drawing.format import counted, milliseconds
 from topoopt.formats.flexnet import FlexnetFile, read_flexnet_taskgraph
 from topoopt.kinds.files import read_instance
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.text import counted, milliseconds
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.network import Network

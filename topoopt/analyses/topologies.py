@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from topoopt.console.output import JsonOption, Output
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.graphs import moore_bound
-from topoopt.drawing.format import ROUNDING, counted, number
-from topoopt.drawing.sentences import SMALL, by_how_much
 from topoopt.files.atomic import csv_text, require_targets, write_targets
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.text import ROUNDING, SMALL, by_how_much, counted, number
 
 if TYPE_CHECKING:
     from topoopt.core.routing import TrafficFigures
@@ -49,9 +48,9 @@ def _totient(servers: int, degree: int, links: LinkDirection, seed: int, *, sele
 
 
 def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, family: str) -> TopologyMetrics:
-    from topoopt.drawing.distances import diameter_and_mean_hops
     from topoopt.files.sections import make_topology
     from topoopt.files.topology_families import family_arcs
+    from topoopt.page.networks import diameter_and_mean_hops
 
     given = {"servers": servers, "degree": degree, "links": links.value}
     made = family_arcs(family, given, seed=seed, max_servers=MOST_SERVERS)
@@ -330,7 +329,7 @@ def _table(figures: TrafficFigures) -> str:
 
 
 def _show(console: Console, found: dict[str, Any], files: tuple[Path | None, ...]) -> None:
-    from topoopt.drawing.format import byte_size
+    from topoopt.page.text import byte_size
 
     def line(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True, highlight=False)
@@ -378,8 +377,8 @@ def totient(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.drawing.format import counted
         from topoopt.library.topologies import totient
+        from topoopt.page.text import counted
 
         result = totient(servers, degree, links, selection)
         document = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(result).items()}

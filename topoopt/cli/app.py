@@ -13,10 +13,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from topoopt.console.output import Output
-from topoopt.console.quiet import be_quiet
-from topoopt.console.terminal import shown
 from topoopt.core.errors import InputError
+from topoopt.page.output import Output, shown
+from topoopt.page.process import be_quiet
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "solve": (
@@ -398,7 +397,7 @@ app = typer.Typer(
 
 def command_line(arguments: list[str]) -> int:
     """`topoopt` with these arguments; the exit code."""
-    from topoopt.console.began import begin
+    from topoopt.page.process import begin
 
     begin()
     sys.argv = ["topoopt", *arguments]

@@ -14,19 +14,16 @@ from rich.console import Console
 from solvers.stop import Memory
 from solvers.timing import LateError, step
 from topoopt.analyses.costs import given_book
-from topoopt.console.attended import attended
-from topoopt.console.memory_limit import memory_bytes
-from topoopt.console.output import JsonOption, Output
-from topoopt.console.progress import solving_bar
 from topoopt.core.errors import CheckError, InputError, LimitError, Problem
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import CheckResult, Decides, LeftOut, SolutionHead
-from topoopt.drawing.format import counted, precise
-from topoopt.drawing.sentences import claims, objective_text, quantity, rejection
 from topoopt.files.results import bound_document, check_document
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.pipeline import Explanation, Question
+from topoopt.page.long_run import attended, memory_bytes, solving_bar
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.text import claims, counted, objective_text, precise, quantity, rejection
 from topoopt.verify.checker import BRIEF, CheckDepth, CheckFindings
 
 LIMIT_S = 60.0

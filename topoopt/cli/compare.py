@@ -15,22 +15,21 @@ from rich.markup import escape
 from rich.measure import Measurement
 
 from topoopt.analyses.costs import given_book
-from topoopt.console.interrupt import INTERRUPTED
-from topoopt.console.memory_limit import MemoryOption, memory_bytes
-from topoopt.console.output import JsonOption, Output
-from topoopt.console.progress import counting_bar
-from topoopt.console.tables import TerminalTable
 from topoopt.core.comparison import Best, Comparison, best_of
 from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
 from topoopt.core.process import take
 from topoopt.core.proofs import StopReason
 from topoopt.files.atomic import require_targets
 from topoopt.kinds import kind_named
+from topoopt.page.long_run import MemoryOption, counting_bar, memory_bytes
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.process import INTERRUPTED
+from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
-    from topoopt.console.attended import AttendedRun
     from topoopt.core.comparison import ComparedRun
     from topoopt.library.compare import PlannedRun
+    from topoopt.page.long_run import AttendedRun
 
 
 def compare(
@@ -62,10 +61,10 @@ def compare(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.console.attended import attended
         from topoopt.core.comparison import compared, record
-        from topoopt.drawing.comparison import comparison_answer
         from topoopt.library.compare import entrants_of, starts_of
+        from topoopt.page.comparison import comparison_answer
+        from topoopt.page.long_run import attended
 
         require_targets(csv_file, plot)
         memory = memory_bytes(memory_limit)
@@ -143,8 +142,8 @@ def _written(
     records: list[dict[str, Any]], rows: list[Comparison], csv_file: Path | None, plot: Path | None
 ) -> dict[str, str | None]:
     from topoopt.core.comparison import COLUMNS
-    from topoopt.drawing.comparison import comparison_html, comparison_svg
     from topoopt.files.atomic import csv_text, write_targets
+    from topoopt.page.comparison import comparison_html, comparison_svg
 
     return write_targets(
         csv_file,

@@ -13,14 +13,14 @@ from rich.markup import escape
 
 from topoopt.cli.app import complete_target
 from topoopt.cli.files import ForceOption
-from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.regional_circuits import SwitchedSteps
-from topoopt.drawing.format import counted
 from topoopt.formats.exporter import Export
 from topoopt.formats.importer import QueuesOption, require_positive
 from topoopt.kinds import kind_named
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.render import TerminalTable
+from topoopt.page.text import counted
 from topoopt.verify.regional_circuits import check_switched_steps
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def from_instance(
     problem = _solved(instance, solution, file)
     if to == "dag":
         from topoopt.library.training_exports import graph_of_job
-        from topoopt.simulate.llm_training.pod_graph import PodSetting
+        from topoopt.simulate.llm_training.ranks import PodSetting
 
         pods = None if pod_gpus is None else PodSetting(pod_gpus, pod_ports, circuit_gbps)
         return {"job_graph": graph_of_job(problem, solution, pods, fabric)}

@@ -14,12 +14,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from topoopt.cli.app import complete_example, complete_template
-from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.codec import FieldWords, SectionWords, sections_of
 from topoopt.files.faults import nearest_text, value_text
 from topoopt.kinds import kind_of
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.render import TerminalTable
 
 
 def validate(

@@ -13,12 +13,12 @@ import typer
 from rich.console import Console
 
 from topoopt.cli.app import LazyGroup
-from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.atomic import new_file
 from topoopt.files.results import check_document
 from topoopt.formats.importer import Imported, Importer, NameOption, imported_placement, name_of, require_choice
 from topoopt.formats.table import IMPORTERS
+from topoopt.page.output import JsonOption, Output
 
 OWN = ("expert-split", "job")
 """Commands that have no foreign instance to read; in `topoopt.cli.import_`."""

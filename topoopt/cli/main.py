@@ -9,8 +9,7 @@ import io
 import os
 import sys
 
-from topoopt.console.began import begin
-from topoopt.console.interrupt import ignore_from_now, leave_on_interrupt
+from topoopt.page.process import begin, ignore_from_now, leave_on_interrupt
 
 
 def main() -> None:

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.text import Text
 
 from topoopt.cli.app import complete_formulation, complete_kind
-from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError, Problem
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.render import TerminalTable
 
 
 def methods(

@@ -14,18 +14,16 @@ from rich.console import Console
 
 from topoopt.analyses.costs import given_book
 from topoopt.cli.app import complete_solver
-from topoopt.console.attended import AttendedRun, attended
-from topoopt.console.interrupt import INTERRUPTED
-from topoopt.console.memory_limit import memory_bytes
-from topoopt.console.output import JsonOption, Output
-from topoopt.console.progress import solving_bar
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.process import versions
 from topoopt.core.result import SolutionHead
-from topoopt.drawing.sentences import full_answer
 from topoopt.files.results import bound_document, check_document
 from topoopt.kinds import kind_named, kind_of
 from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
+from topoopt.page.long_run import AttendedRun, attended, memory_bytes, solving_bar
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.process import INTERRUPTED
+from topoopt.page.text import full_answer
 from topoopt.verify.checker import FULL
 
 if TYPE_CHECKING:
@@ -182,9 +180,9 @@ DEFAULT_SOLVER = "highs"
 
 def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:
     """Solve, check, write solution.json and report.html, show; the exit code."""
-    from topoopt.console.solution_tables import show_end
     from topoopt.files.atomic import make_directory, write_text_atomically
     from topoopt.kinds.pipeline import solve as solved
+    from topoopt.page.render import show_end
 
     kind, problem = given.kind, given.problem
     run.doing = "start"

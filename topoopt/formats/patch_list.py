@@ -19,11 +19,11 @@ from topoopt.core.regional_circuits import PortPair, StepCircuits, SwitchedSteps
 from topoopt.core.result import Result
 from topoopt.core.switching import CircuitGroup, RailTimetable
 from topoopt.core.topology import Topology
-from topoopt.drawing.format import counted
 from topoopt.files.atomic import csv_text
 from topoopt.files.untrusted import parsing, read_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse, written_topology
 from topoopt.formats.hosts import named_servers, numbered_servers
+from topoopt.page.text import counted
 
 Circuit = tuple[int, int, int]
 

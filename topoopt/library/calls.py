@@ -19,16 +19,14 @@ from topoopt.core.data import Displayed, short
 from topoopt.core.errors import CheckError, InputError, Problem, extra
 from topoopt.core.result import Result, SolutionHead
 from topoopt.core.topology import Topology
-from topoopt.drawing.format import number, percent
-from topoopt.drawing.sentences import full_answer, objective_text
-from topoopt.drawing.svg import element, joined
-from topoopt.drawing.topology_picture import find_links, topology_svg
-from topoopt.drawing.utilisation import plain_style
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.files import check_whole
 from topoopt.kinds.kind import Effort, Kind, Progress, SolveOptions
 from topoopt.kinds.pipeline import Explanation, Question
 from topoopt.library.instances import problem_of
+from topoopt.page.networks import find_links, topology_svg
+from topoopt.page.svg import element, joined, plain_style
+from topoopt.page.text import full_answer, number, objective_text, percent
 from topoopt.verify.checker import BRIEF, FULL, CheckDepth, CheckFindings
 
 if TYPE_CHECKING:

@@ -22,11 +22,8 @@ from topoopt.kinds.kind import Kind, SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.library.calls import html_table
 from topoopt.library.instances import problem_of
-from topoopt.simulate.pipeline import pipeline_time
-from topoopt.simulate.pipeline.bounds import makespan_bound_s
-from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, schedule_problems
-from topoopt.simulate.pipeline.timeline import most_held
+from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pipeline_time, schedule_problems
+from topoopt.simulate.pipeline_timeline import PassOrders, makespan_bound_s, most_held
 
 DEFAULT_LIMIT_S = 30.0
 

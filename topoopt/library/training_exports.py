@@ -18,12 +18,11 @@ from topoopt.core.result import Result
 from topoopt.core.switching import RailTimetable, StagePorts
 from topoopt.core.topology import Topology
 from topoopt.formats.exporter import plan_on
-from topoopt.simulate.dag.job_graph import job_graph
+from topoopt.simulate.dag import job_graph
 from topoopt.simulate.fabrics import plan_network
-from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
-from topoopt.simulate.llm_training.ranks import TrainingProgram, program_of
+from topoopt.simulate.llm_training.ranks import PodSetting, TrainingProgram, pod_graph, program_of
 from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.switching.circuits import rail_timetable
+from topoopt.simulate.rail_job import rail_timetable
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.llm_training.pods import check_pod_graph
 from topoopt.verify.llm_training.rail_steps import check_timetable

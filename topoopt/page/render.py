@@ -1,21 +1,321 @@
-"""The three renderings of a page: HTML, terminal, JSON."""
+"""A page is rendered three times: as HTML, in the terminal, and as JSON."""
 
 from __future__ import annotations
 
-from typing import Any
+import csv
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import rich.table
 from markupsafe import Markup
+from markupsafe import escape as escape_markupsafe
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.console.solution_tables import show_figures
-from topoopt.console.tables import TerminalTable
 from topoopt.core.proofs import Status
-from topoopt.core.result import Result
-from topoopt.drawing.format import percent
-from topoopt.drawing.page import Card, closing_cards, render_page, run_rows, versions_row
-from topoopt.drawing.sentences import bound_text
+from topoopt.core.result import CUT_OFF, CheckResult, Result, SolutionHead
 from topoopt.page.blocks import Column, Page, Plot, Side, Table
+from topoopt.page.svg import use_style
+from topoopt.page.text import bound_text, counted, full_answer, objective_text, percent, quantity
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+HEADING_WIDTH = 7
+"""Columns of letters, at least, on a line of a heading that stands on several."""
+
+
+class TerminalTable(rich.table.Table):
+    """A table for people; columns and rows are added as to those of rich. Dense: many columns stand side by side."""
+
+    def __init__(self, *headings: str, title: str | None = None, show_header: bool = True, dense: bool = False) -> None:
+        super().__init__(
+            *headings,
+            title=title,
+            title_justify="left",
+            title_style="bold",
+            box=SIMPLE_HEAD if show_header else None,
+            padding=(0, 1 if dense else 2, 0, 0),
+            pad_edge=False,
+            show_header=show_header,
+            header_style="dim",
+        )
+
+
+def stacked(heading: str) -> str:
+    """A heading on as many lines as keep its column narrow: no word is cut where many columns stand side by side."""
+    return "\n".join(textwrap.wrap(heading, max(HEADING_WIDTH, *map(len, heading.split()))))
+
+
+def verdict_of(solution: SolutionHead) -> str:
+    """What the checker says, in words."""
+    check = solution.check
+    if check.cut_off:
+        return f"not made: {CUT_OFF.reason}"
+    left_out = f"; not recomputed: {', '.join(one.figure for one in check.not_recomputed)}"
+    count = len(check.violations)
+    verdict = check.outcome if check.ok else f"FAILED: {count} violation{'' if count == 1 else 's'}"
+    return verdict + (left_out if check.not_recomputed else "")
+
+
+def show_figures(
+    console: Console, solution: SolutionHead, wall_s: float | None, rows: Iterable[tuple[str, str]], *, title: str = ""
+) -> None:
+    """A table of names and values, closed by the run and its check; the title is by default the status."""
+    table = TerminalTable(title=f"{escape(solution.name)}: {title or solution.status}", show_header=False)
+    claim, unit = solution.claimed_bound, solution.objective.unit
+    claimed = [] if claim is None else [("claimed bound", f"{claim.value:.6g} {unit} ({claim.proved_by})")]
+    took = "" if wall_s is None else f", {wall_s:.2f} s"
+    run = ("method", f"{solution.method}{took}, stopped by {solution.stopped_by}")
+    for name, value in (*rows, *claimed, run, ("check", verdict_of(solution))):
+        table.add_row(name, escape(value))
+    console.print(table)
+
+
+def show_end(console: Console, solution: SolutionHead, files: Iterable[Path]) -> None:
+    """The notes, and the files written."""
+    for note in solution.notes:
+        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    written = ", ".join(map(str, files))
+    console.print(f"[dim]{escape(f'written: {written}')}[/]", soft_wrap=True, highlight=False)
+
+
+@dataclass(frozen=True)
+class GlossaryEntry:
+    """An entry of the glossary.
+
+    Attributes:
+        name: how it stands in the list.
+        spelt: regular expression of how it stands in a text.
+        meaning: a sentence or two.
+    """
+
+    name: str
+    spelt: str
+    meaning: str
+
+    @property
+    def anchor(self) -> str:
+        """Of the entry on a page."""
+        return "term-" + re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+
+def _read_glossary() -> tuple[GlossaryEntry, ...]:
+    text = files("topoopt.page").joinpath("glossary.csv").read_text(encoding="utf-8")
+    return tuple(GlossaryEntry(row["term"], row["spelt"], row["meaning"]) for row in csv.DictReader(text.splitlines()))
+
+
+TERMS = _read_glossary()
+"""In the order of the alphabet."""
+
+_SPELT = "|".join(f"(?P<t{place}>{term.spelt})" for place, term in enumerate(TERMS))
+_EVERY = re.compile(rf"(?<![\w-])(?:{_SPELT})(?![\w-])")
+
+
+def found_terms(text: str) -> Iterable[tuple[int, int, GlossaryEntry]]:
+    """Where terms stand in a text: begin, end, entry."""
+    for match in _EVERY.finditer(text):
+        group = match.lastgroup
+        if group is not None:
+            yield match.start(), match.end(), TERMS[int(group[1:])]
+
+
+_TAG = re.compile(r"(<[^>]*>)")
+_NAME = re.compile(r"</?([a-zA-Z0-9]+)")
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+UNTOUCHED = {"head", "script", "style", "svg", "a", "button", "title", "h1", "nav", "code", "label", "summary"}
+"""Whose text stays as it is: no page, a picture, or what does something already."""
+
+SCROLLER = (
+    '<div class="scroller"><div class="scroll" tabindex="0" role="region" aria-label="{label}, scrolls sideways">',
+    '</div><p class="hint screen" hidden>scrolls sideways →</p></div>',
+)
+GLOSSARY = "<!-- glossary -->"
+"""Where a page has the meaning of its terms."""
+
+
+def finished(page: str) -> str:
+    """The page with a link at the first place of every term in a section, and the glossary of those terms.
+
+    Args:
+        page: well formed; markup stands in it only as such, everything else is escaped.
+    """
+    used: dict[str, GlossaryEntry] = {}
+    text = "".join(_linked(_scrolling(page), used))
+    return text.replace(GLOSSARY, _glossary(used))
+
+
+def _scrolling(page: str) -> str:
+    """Every table in a box that scrolls sideways, can be reached by keys, and says so."""
+    parts: list[str] = []
+    boxes: list[bool] = []  # of each open div, whether it scrolls
+    wrapped: list[bool] = []  # of each open table, whether it has got a box here
+    for part in _TAG.split(page):
+        name, closing = _tag_name(part), part.startswith("</")
+        if name == "div":
+            scrolls = boxes.pop() if closing else part.startswith('<div class="scroll"')
+            if not closing:
+                boxes.append(scrolls)
+            label = "timeline" if "timeline" in part else "table"
+            parts.append((SCROLLER[1] if closing else SCROLLER[0].format(label=label)) if scrolls else part)
+        elif name == "table" and not closing:
+            wrapped.append(not any(boxes))
+            parts += [SCROLLER[0].format(label="table"), part] if wrapped[-1] else [part]
+        elif name == "table":
+            parts += [part, SCROLLER[1]] if wrapped.pop() else [part]
+        else:
+            parts.append(part)
+    return "".join(parts)
+
+
+def _linked(page: str, used: dict[str, GlossaryEntry]) -> Iterator[str]:
+    """Parts of the page, terms linked, each once a section."""
+    closed: list[str] = []
+    seen: set[str] = set()
+    for part in _TAG.split(page):
+        if part.startswith("<"):
+            name = _tag_name(part)
+            if name == "section" and not part.startswith("</"):
+                seen = set()
+            if name in UNTOUCHED and not part.endswith("/>"):
+                if part.startswith("</"):
+                    closed.pop()
+                else:
+                    closed.append(name)
+            yield part
+        elif closed or not part.strip():
+            yield part
+        else:
+            yield _with_terms(part, seen, used)
+
+
+def _with_terms(text: str, seen: set[str], used: dict[str, GlossaryEntry]) -> str:
+    parts, at = [], 0
+    for begin, end, term in found_terms(text):
+        if term.name in seen:
+            continue
+        seen.add(term.name)
+        used[term.name] = term
+        tip = escape_markupsafe(f"{term.name}: {term.meaning}")
+        parts += [text[at:begin], f'<a class="term" href="#{term.anchor}" data-tip="{tip}">{text[begin:end]}</a>']
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def _glossary(used: dict[str, GlossaryEntry]) -> str:
+    if not used:
+        return ""
+    entries = "\n".join(
+        f'<dt id="{term.anchor}">{escape_markupsafe(term.name)}</dt><dd>{escape_markupsafe(term.meaning)}</dd>'
+        for term in TERMS
+        if term.name in used
+    )
+    return Markup(f'<section id="glossary">\n<h2>Terms</h2>\n<dl class="glossary">\n{entries}\n</dl>\n</section>')
+
+
+def _tag_name(part: str) -> str:
+    match = _NAME.match(part)
+    return "" if match is None else match.group(1)
+
+
+LISTED_VIOLATIONS = 50
+
+
+@dataclass(frozen=True)
+class Card:
+    """A headline figure: what it is, its value, a line of explanation, and a colour class."""
+
+    title: str
+    value: str
+    detail: str
+    css: str = ""
+
+
+def check_card(check: CheckResult) -> Card:
+    """Verdict of the checker."""
+    if check.cut_off:
+        return Card("independent check", "not made", CUT_OFF.reason, "claimed")
+    found = "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below"
+    left_out = f"; not recomputed: {counted(len(check.not_recomputed), 'figure')}" if check.not_recomputed else ""
+    css = "good" if check.holds else "claimed" if check.ok else "bad"
+    return Card("independent check", check.outcome, found + left_out, css)
+
+
+def closing_cards(solution: SolutionHead) -> tuple[Card, ...]:
+    """A claimed bound, if there is one, and the verdict of the checker."""
+    claim = solution.claimed_bound
+    if claim is None:
+        return (check_card(solution.check),)
+    value = quantity(claim.value, solution.objective.unit)
+    return Card("claimed bound", value, claim.proved_by, "claimed"), check_card(solution.check)
+
+
+def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
+    """Name and value pairs of the instance and the run."""
+    claim, unit = solution.claimed_bound, solution.objective.unit
+    claims = () if claim is None else (("claimed bound", f"{quantity(claim.value, unit)}, {claim.proved_by}"),)
+    return (
+        ("instance", f"{solution.name} ({solution.kind})"),
+        ("instance SHA-256", solution.instance_sha256 or "not recorded"),
+        ("method", solution.method),
+        ("seed", str(solution.seed)),
+        ("status", f"{solution.status.value}; stopped by: {solution.stopped_by.value}"),
+        ("objective", f"{objective_text(solution.objective.name)}, {quantity(solution.objective.value, unit)}"),
+        *claims,
+    )
+
+
+def versions_row(solution: SolutionHead) -> tuple[str, str]:
+    """What made the solution."""
+    return "versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"
+
+
+@cache
+def _environment() -> Environment:
+    """Templates are compiled once; their compiler is loaded with the first, as many a run has no page."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("topoopt", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render_page(template: str, answer: str, check: CheckResult | None = None, **values: object) -> str:
+    """A self-contained page from a template of this package; every value that is no markup is escaped.
+
+    Args:
+        template: its path in the package.
+        answer: one sentence that answers the question, before all else.
+        check: whose violations to list.
+        values: of the template; one that is missing is an error.
+    """
+    violations = () if check is None else check.violations
+    page = (
+        _environment()
+        .get_template(template)
+        .render(
+            answer=answer if check is None else full_answer(answer, check),
+            use_style=use_style(),
+            violations=[text.replace(" -> ", " → ") for text in violations[:LISTED_VIOLATIONS]],
+            hidden_violations=max(0, len(violations) - LISTED_VIOLATIONS),
+            **values,
+        )
+    )
+    return finished(page)
+
 
 TEMPLATE = "page/page.html.j2"
 SHOWN_VIOLATIONS = 20

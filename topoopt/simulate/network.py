@@ -1,9 +1,10 @@
-"""A fabric as the simulators see it: directed links with rates, paths of pairs, rings of groups, in flat arrays."""
+"""A fabric is directed links with rates, paths of pairs and rings of groups; traffic is counted and stepped over it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +13,207 @@ from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError
-from topoopt.core.routing import GroupRings, PathTable
-from topoopt.simulate.schedule_rounds import ScheduleArrays, schedule_arrays
+from topoopt.core.routing import Demand, GroupRings, PathTable, TrafficFigures, ring_pair_bytes
+from topoopt.core.topology import Topology
+from topoopt.native import graph
+
+UNLIMITED = np.iinfo(np.int64).max
+
+
+class ScheduleArrays(NamedTuple):
+    """S schedules in flat arrays.
+
+    Attributes:
+        group_ptr: int64[G+1]; schedules of group g are group_ptr[g]..group_ptr[g+1].
+        from_bytes, below_bytes: int64[S], payloads that they are for.
+        step_ptr: int64[S+1], steps of a schedule; hop_ptr: int64[...+1], hops of a step.
+        load_ptr: int64[...+1], loads of a hop; link: int32[...]; share: float64[...], of the payload.
+    """
+
+    group_ptr: Ints
+    from_bytes: Ints
+    below_bytes: Ints
+    step_ptr: Ints
+    hop_ptr: Ints
+    load_ptr: Ints
+    link: Int32s
+    share: Floats
+
+
+def schedule_arrays(
+    groups: Sequence[tuple[int, ...]], schedules: Sequence[GroupSchedule], link_id: Int32s
+) -> ScheduleArrays:
+    """Flatten schedules.
+
+    Args:
+        groups: members, in any order, of every group.
+        schedules: of these groups.
+        link_id: int32[V, V], number of the link of two nodes, -1: none.
+
+    Raises:
+        ValueError: a message goes over a link that does not exist.
+    """
+    ordered = [[one for one in schedules if one.members == tuple(sorted(group))] for group in groups]
+    flat = [one for own in ordered for one in own]
+    steps: list[int] = []
+    hops: list[int] = []
+    links: list[Int32s] = [np.zeros(0, dtype=np.int32)]
+    shares: list[Floats] = [np.zeros(0)]
+    for one in flat:
+        by_hop = _units(one, link_id)
+        whole, parts = one.schedule.steps, one.schedule.blocks.total * one.pieces
+        before = np.concatenate((np.zeros_like(by_hop[:, :1]), np.cumsum(by_hop, axis=1)), axis=1)
+        for step in range(one.steps):
+            own = before[:, min(step + 1, whole)] - before[:, max(step - one.pieces + 1, 0)]
+            used = [np.flatnonzero(units) for units in own]
+            hops.append(sum(len(at) > 0 for at in used))
+            links += [at.astype(np.int32) for at in used if len(at)]
+            shares += [own[hop, at] / parts for hop, at in enumerate(used) if len(at)]
+        steps.append(one.steps)
+    below = [UNLIMITED if one.below_bytes is None else one.below_bytes for one in flat]
+    return ScheduleArrays(
+        group_ptr=_starts([len(own) for own in ordered]),
+        from_bytes=np.array([one.from_bytes for one in flat], dtype=np.int64),
+        below_bytes=np.array(below, dtype=np.int64),
+        step_ptr=_starts(steps),
+        hop_ptr=_starts(hops),
+        load_ptr=_starts([len(own) for own in links[1:]]),
+        link=np.concatenate(links),
+        share=np.concatenate(shares),
+    )
+
+
+def _units(one: GroupSchedule, link_id: Int32s) -> Ints:
+    """int64[hops, steps, links], units of the blocks over each link at each hop of their routes."""
+    schedule, sends = one.schedule, one.schedule.sends
+    longest = max((len(route) - 1 for route in schedule.routes), default=0)
+    table = np.full((len(schedule.routes), longest), -1, dtype=np.int64)
+    for place, route in enumerate(schedule.routes):
+        own = [int(link_id[hop]) for hop in pairwise(route)]
+        if min(own) < 0:
+            raise ValueError("a message goes over a link that does not exist")
+        table[place, : len(own)] = own
+    size = schedule.blocks.units[sends.block]
+    units = np.zeros((longest, schedule.steps, int(link_id.max()) + 1), dtype=np.int64)
+    for hop in range(longest):
+        link = table[sends.route, hop]
+        used = link >= 0
+        np.add.at(units[hop], (sends.step[used], link[used]), size[used])
+    return units
+
+
+def _starts(lengths: Sequence[int]) -> Ints:
+    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64)
+
+
+def hop_matrix(topology: Topology) -> Int32s:
+    """int32[n, n]: hops from i to j over the arcs; -1 where there is no path."""
+    n, arcs = topology.servers, topology.arcs
+    first = np.concatenate(([0], np.cumsum(np.bincount(arcs[:, 0], minlength=n)))).astype(np.int64)
+    head = arcs[np.argsort(arcs[:, 0], kind="stable"), 1].astype(np.int32)
+    return graph.hop_distances(first, head, n).astype(np.int32)
+
+
+TRIES_PER_SERVER = 400
+SEEDS = range(1, 4)
+
+
+def joined_cycles(factors: Ints, *, seed: int = 1) -> tuple[tuple[int, ...], ...] | None:
+    """One Hamiltonian cycle for each factor, together over the same links; None when not found.
+
+    Args:
+        factors: int64[m, n, 2], the two neighbours of each server in each factor (twice the same for parallel links).
+        seed: of the search.
+    """
+    cycles = graph.join_cycles(factors, factors.shape[1] * TRIES_PER_SERVER, seed)
+    return None if cycles is None else tuple(map(tuple, cycles.tolist()))
+
+
+def most_cycles(factors: Ints) -> tuple[tuple[int, ...], ...]:
+    """Hamiltonian cycles over the links of all factors, else of all but one; none where neither is found.
+
+    Not all can be used always: on a prism over an odd cycle with doubled rungs each of two cycles would cross each rung
+    once, and so end on the wrong side.
+    """
+    fewer = [np.delete(factors, place, axis=0) for place in range(len(factors)) if len(factors) > 1]
+    for chosen in (factors, *fewer):
+        for seed in SEEDS:
+            found = joined_cycles(chosen, seed=seed)
+            if found is not None:
+                return found
+    return ()
+
+
+def model_parallel_arc_bytes(demand: Demand, topology: Topology, routes: PathTable) -> Floats:
+    """float64[m]: bytes each arc carries for others and for itself.
+
+    Raises:
+        ValueError: a pair with demand has no route.
+    """
+    matrix = demand.model_parallel_bytes
+    routed = np.zeros(matrix.shape, dtype=bool)
+    routed[routes.source, routes.target] = np.diff(routes.pair_ptr) > 0
+    if (matrix[~routed] > 0).any():
+        raise ValueError("a pair of servers with demand has no route")
+    carried = _path_bytes(demand, routes)
+    hops = np.diff(routes.path_ptr) - 1
+    inner = np.ones(max(len(routes.node) - 1, 0), dtype=bool)
+    inner[routes.path_ptr[1:-1] - 1] = False
+    arcs = topology.arc_ids()[routes.node[:-1], routes.node[1:]][inner]
+    return np.bincount(arcs, weights=np.repeat(carried, hops), minlength=len(topology.arcs)).astype(np.float64)
+
+
+def _path_bytes(demand: Demand, routes: PathTable) -> Floats:
+    pair = np.repeat(np.arange(len(routes.source)), np.diff(routes.pair_ptr))
+    sent: Floats = demand.model_parallel_bytes[routes.source, routes.target][pair] * routes.share
+    return sent
+
+
+def allreduce_arc_bytes(demand: Demand, topology: Topology, rings: Sequence[GroupRings]) -> Floats:
+    """float64[m]: every member of a group of k sends 2 (k-1)/k of the payload, split over its rings.
+
+    Raises:
+        KeyError: a group has no rings.
+    """
+    arcs = topology.arc_ids()
+    total = np.zeros(len(topology.arcs))
+    known = {group.members: group.rings for group in rings}
+    for wanted in demand.allreduce:
+        if wanted.wire_bytes_per_member == 0:
+            continue
+        for ring in known[wanted.members]:
+            tail = np.concatenate([path[:-1] for path in ring.paths])
+            head = np.concatenate([path[1:] for path in ring.paths])
+            np.add.at(total, arcs[tail, head], wanted.wire_bytes_per_member * ring.share)
+    return total
+
+
+def traffic_figures(
+    name: str, plan: str, demand: Demand, topology: Topology, routes: PathTable, rings: Sequence[GroupRings]
+) -> TrafficFigures:
+    """Bandwidth tax, path lengths and link loads of a demand on a network."""
+    hops = np.diff(routes.path_ptr) - 1
+    sent = np.bincount(hops, weights=_path_bytes(demand, routes))
+    pairs = np.bincount(hops, weights=routes.share)
+    parallel = topology.multiplicity
+
+    def each(arc_bytes: Floats) -> Floats:
+        return np.repeat(arc_bytes / parallel, parallel)
+
+    return TrafficFigures(
+        name=name,
+        plan=plan,
+        servers=topology.servers,
+        degree=topology.degree,
+        allreduce_bytes=demand.allreduce_wire_bytes,
+        model_parallel_bytes=float(demand.model_parallel_bytes.sum()),
+        allreduce_link_bytes=each(allreduce_arc_bytes(demand, topology, rings)),
+        model_parallel_link_bytes=each(model_parallel_arc_bytes(demand, topology, routes)),
+        byte_hops=sent / sent.sum() if sent.sum() > 0 else np.zeros(0),
+        pair_hops=pairs / pairs.sum() if pairs.sum() > 0 else np.zeros(0),
+        pair_bytes=ring_pair_bytes(demand, rings, topology.servers) + demand.model_parallel_bytes,
+    )
+
 
 HOP_BITS = 10
 """Hops of a path are counted in so many bits."""

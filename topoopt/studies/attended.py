@@ -19,14 +19,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 
 from solvers.stop import stop_on_signals
-from topoopt.console.interrupt import INTERRUPTED
-from topoopt.console.output import EXIT_OF_STOP, Output
 from topoopt.core.arrays import GIB
 from topoopt.core.comparison import RunLimits, Study, StudyRun
 from topoopt.core.errors import CheckError, InputError, Problem, extra
 from topoopt.core.proofs import StopReason
 from topoopt.files.faults import value_text
 from topoopt.files.untrusted import file_sha256, read_text
+from topoopt.page.output import EXIT_OF_STOP, Output
+from topoopt.page.process import INTERRUPTED
 from topoopt.studies.execute import ENVIRONMENT, FAILURES, PROGRAM, RUN_INTERRUPTED, Store, StudyStop, Worker, execute
 from topoopt.studies.executors import Event, default_jobs
 from topoopt.studies.expand import code_versions, faults_of_options, options_of

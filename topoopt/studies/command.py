@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.console.output import JsonOption, Output
-from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InputError
+from topoopt.page.output import JsonOption, Output
+from topoopt.page.render import TerminalTable
 
 app = typer.Typer(
     help="Batches of runs over instances, methods and seeds: run, resume, compare, report.", no_args_is_help=True

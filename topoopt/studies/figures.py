@@ -15,10 +15,21 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
 from topoopt.core.comparison import ComparedBy, Figure, Published
-from topoopt.drawing.axes import Axis, name_axis, number_axis
-from topoopt.drawing.chart import Point, Series, bar_chart, box_chart, legend, xy_chart
-from topoopt.drawing.format import byte_size, counted, number
-from topoopt.drawing.heat_map import LINEAR, LOGARITHMIC, heat_map
+from topoopt.page.charts import (
+    LINEAR,
+    LOGARITHMIC,
+    Axis,
+    Point,
+    Series,
+    bar_chart,
+    box_chart,
+    heat_map,
+    legend,
+    name_axis,
+    number_axis,
+    xy_chart,
+)
+from topoopt.page.text import byte_size, counted, number
 from topoopt.studies.results import (
     STATISTICS,
     Row,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from topoopt.core.comparison import ComparedBy, Figure, Published, Scalar, Table
-from topoopt.drawing.format import counted, number
-from topoopt.drawing.page import Card, render_page
+from topoopt.page.render import Card, render_page
+from topoopt.page.text import counted, number
 from topoopt.studies.figures import Compared, Drawing, agreement, draw, set_beside, signed_percent
 from topoopt.studies.results import (
     FAILED,

@@ -33,8 +33,7 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
 from topoopt.native import routing
-from topoopt.simulate.cycle_factors import most_cycles
-from topoopt.simulate.llm_training.network.links import (
+from topoopt.simulate.llm_training.links import (
     BlockGroups,
     FamilyGroups,
     LinkGraph,
@@ -44,6 +43,7 @@ from topoopt.simulate.llm_training.network.links import (
     path_table,
     spread_routes,
 )
+from topoopt.simulate.network import most_cycles
 
 
 def rank_rings(servers: Ints) -> Ints:

@@ -21,15 +21,8 @@ from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.routing import PathTable
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.simulate.llm_training.costs import GroupHops, GroupRates, iteration_traffic
-from topoopt.simulate.llm_training.network.links import (
-    FamilyGroups,
-    LinkGraph,
-    PlacedNetwork,
-    Rails,
-    family_flows,
-    path_table,
-)
-from topoopt.simulate.llm_training.network.rates import (
+from topoopt.simulate.llm_training.links import FamilyGroups, LinkGraph, PlacedNetwork, Rails, family_flows, path_table
+from topoopt.simulate.llm_training.step import (
     Bucket,
     NetworkRates,
     family_buckets,

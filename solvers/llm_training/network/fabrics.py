@@ -27,10 +27,10 @@ from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.routing import PathTable
-from topoopt.simulate.fabrics import FABRICS
-from topoopt.simulate.fabrics.direct_graph import route_hops, short_tour
-from topoopt.simulate.fabrics.options import FabricOptions
-from topoopt.simulate.llm_training.network.links import (
+from topoopt.simulate.circuits import RegionTraffic
+from topoopt.simulate.fabrics import FABRICS, FabricOptions
+from topoopt.simulate.fabrics.direct_graphs import route_hops, short_tour
+from topoopt.simulate.llm_training.links import (
     FamilyGroups,
     LinkGraph,
     PlacedNetwork,
@@ -44,7 +44,6 @@ from topoopt.simulate.llm_training.network.links import (
     torus,
     torus_routes,
 )
-from topoopt.simulate.regional import RegionTraffic
 
 MOST_REGION = 128
 """Servers of a region; larger ones get no circuits."""

@@ -43,9 +43,8 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
 from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.costs import GroupRates, ledger
-from topoopt.simulate.llm_training.network.links import FamilyGroups, PlacedNetwork, family_groups, rank_coordinates
-from topoopt.simulate.llm_training.network.rates import network_rates, shared_rates
-from topoopt.simulate.llm_training.step import roofline_estimate
+from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork, family_groups, rank_coordinates
+from topoopt.simulate.llm_training.step import network_rates, roofline_estimate, shared_rates
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
 from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts
 

@@ -12,7 +12,7 @@ from math import gcd
 
 import numpy as np
 
-from topoopt.simulate.cycle_factors import joined_cycles
+from topoopt.simulate.network import joined_cycles
 
 
 def circulant_cycles(n: int, distances: Sequence[int], *, seed: int = 1) -> tuple[tuple[int, ...], ...] | None:

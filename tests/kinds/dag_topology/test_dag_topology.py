@@ -27,7 +27,7 @@ from topoopt.kinds import kind_named
 from topoopt.kinds.files import converted, read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.simulate.dag.shared_circuits import StepGraph, followed
+from topoopt.simulate.dag import StepGraph, followed
 from topoopt.verify.checker import FULL
 from topoopt.verify.dag_topology import Boxes, Means, check, follow, without_transfers
 

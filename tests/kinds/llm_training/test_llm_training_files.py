@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.cli_cases import refusals, run
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.drawing.format import milliseconds, percent
 from topoopt.kinds.files import json_schema
 from topoopt.kinds.llm_training.words import strategy_words
+from topoopt.page.text import milliseconds, percent
 
 
 def instance(**changes: Any) -> dict[str, Any]:

@@ -35,9 +35,8 @@ from topoopt.formats.patch_list import pods_export
 from topoopt.kinds.llm_training.figures import PodFigures
 from topoopt.kinds.llm_training.page import answer
 from topoopt.kinds.pipeline import solve
-from topoopt.simulate.dag.by_name import ordered_by_name
-from topoopt.simulate.llm_training.pod_graph import PodSetting, pod_graph
-from topoopt.simulate.llm_training.ranks import program_of
+from topoopt.simulate.dag import ordered_by_name
+from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.pods import derived_graph, pod_seconds

@@ -23,7 +23,7 @@ from topoopt.core.result import Result
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.regional_circuits.page import seconds as time_text
-from topoopt.simulate.regional import RegionTraffic
+from topoopt.simulate.circuits import RegionTraffic
 from topoopt.verify.checker import FULL
 from topoopt.verify.regional_circuits import CHECKER, RunProof, check_boxes, step_seconds
 from topoopt.workloads.demands import HotExperts, hot_experts

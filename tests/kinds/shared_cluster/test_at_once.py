@@ -34,7 +34,7 @@ from topoopt.kinds.shared_cluster.figures import (
     tail_of,
 )
 from topoopt.kinds.shared_cluster.page import statistics_table
-from topoopt.simulate.cluster.together import JobOnServers, simulate_together
+from topoopt.simulate.cluster_rates import JobOnServers, simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify.checker import FULL, CheckDepth

@@ -10,7 +10,7 @@ import pytest
 from tests.support.llm_cases import strategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER
-from topoopt.simulate.llm_training.network.links import family_groups
+from topoopt.simulate.llm_training.links import family_groups
 
 
 def test_groups_of_a_small_case_by_hand() -> None:

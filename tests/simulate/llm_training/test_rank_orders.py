@@ -14,7 +14,7 @@ from tests.support.llm_cases import strategy, training
 from topoopt.core.parallelism import RANK_ORDERS, TENSOR_FIRST, ParallelStrategy, PipelineSchedule
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.simulate.llm_training.costs import GroupRates, layer_traffic, ranks_beside
-from topoopt.simulate.llm_training.network.links import rank_coordinates
+from topoopt.simulate.llm_training.links import rank_coordinates
 from topoopt.simulate.llm_training.strategies import columns_of
 
 

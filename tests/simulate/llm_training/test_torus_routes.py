@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from topoopt.simulate.llm_training.network.links import torus_routes
+from topoopt.simulate.llm_training.links import torus_routes
 
 
 @pytest.mark.parametrize("sides", [(5,), (5, 4), (4, 4, 4), (3, 2, 5)])

@@ -24,8 +24,7 @@ from topoopt.core.search_settings import RobustGoal, SearchSettings
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job import RECORDS
 from topoopt.kinds.pipeline import search_problems
-from topoopt.simulate.demand import demand_of
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.lower import build_task_graph, demand_of
 from topoopt.verify.job.plan import check_plan
 
 

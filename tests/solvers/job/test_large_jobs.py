@@ -31,9 +31,8 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.routing import Demand
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.lower import build_task_graph, workload_arrays
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.workload_arrays import workload_arrays
 from topoopt.verify.job.plan import check_plan
 
 LARGE = 264

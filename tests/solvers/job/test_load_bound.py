@@ -18,11 +18,10 @@ from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
 from topoopt.kinds.files import read_instance, read_solution
 from topoopt.native import jobs
-from topoopt.simulate.fabrics.direct_connect import plan_network
-from topoopt.simulate.lower import build_task_graph, graph_arrays, strategy_arrays
+from topoopt.simulate.fabrics import plan_network
+from topoopt.simulate.lower import build_task_graph, graph_arrays, strategy_arrays, workload_arrays
 from topoopt.simulate.network import network_arrays
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.workload_arrays import workload_arrays
 
 
 def layers(n: int, elements: int) -> Workload:

@@ -12,8 +12,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.workload import Placement, Strategy, Workload, strided_groups
 from topoopt.costs.bills import default_price_book
-from topoopt.simulate.fabrics import FABRICS
-from topoopt.simulate.fabrics.chosen import options_of
+from topoopt.simulate.fabrics import FABRICS, options_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.checker import ViolationLog

@@ -16,14 +16,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.console.tables import TerminalTable
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.collective import CircuitSchedule, DeclaredFigures, SteppedCollective, SwitchedCollective
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.proofs import StopReason
 from topoopt.core.switching import delay_text, parse_delay
-from topoopt.drawing.format import counted
+from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page.render import TerminalTable
+from topoopt.page.text import counted
 
 if TYPE_CHECKING:
     from topoopt.analyses.collective.search import AllReduceCost, TopologyFront
@@ -120,9 +120,9 @@ def audit(
         from topoopt.analyses.collective.audits import Audit, AuditSettings, audit_answer
         from topoopt.analyses.collective.audits import audit as examined
         from topoopt.analyses.collective.bounds import network_argument
-        from topoopt.console.attended import attended
         from topoopt.files.faults import nearest_text, value_text
         from topoopt.formats.schedules import NAMES, SCHEDULES, ScheduleOptions, collective_named
+        from topoopt.page.long_run import attended
 
         if form not in SCHEDULES:
             raise InputError(
@@ -232,8 +232,8 @@ def find(
             front_html,
             write_network,
         )
-        from topoopt.console.attended import attended
         from topoopt.files.atomic import write_text_atomically
+        from topoopt.page.long_run import attended
 
         _require_range(links, prefer, vector, network, csv_file, report)
         cost = _cost(vector, link_gbytes_per_s, latency_us)
@@ -347,11 +347,11 @@ def job(
 
     def command() -> int:
         from topoopt.analyses.collective.job_schedules import answer, job_collectives
-        from topoopt.console.attended import attended
         from topoopt.core.errors import InputError, Problem
         from topoopt.core.job import CoOptimisation
-        from topoopt.drawing.format import byte_size, server_set
         from topoopt.kinds.files import read_instance, read_solution
+        from topoopt.page.long_run import attended
+        from topoopt.page.text import byte_size, server_set
 
         problem = read_instance(instance)
         if not isinstance(problem, CoOptimisation):
@@ -509,8 +509,8 @@ def bound(
             network_argument,
             network_bounds,
         )
-        from topoopt.console.attended import attended
         from topoopt.core.errors import InputError, Problem
+        from topoopt.page.long_run import attended
 
         if method not in ("optimum", "bfb"):
             raise InputError([Problem("no such method", path="--method", value=method, allowed="optimum, bfb")])

@@ -22,8 +22,8 @@ from topoopt.core.collective import (
 )
 from topoopt.core.errors import LimitError
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.drawing.format import counted, percent, precise
 from topoopt.kinds.collective.figures import cut_facts
+from topoopt.page.text import counted, percent, precise
 from topoopt.verify.collective import bandwidth_us
 from topoopt.verify.laws.schedules import Execution, OrderLimitError, execute
 from topoopt.verify.program_times import (

@@ -18,12 +18,12 @@ from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.drawing.format import counted, precise
 from topoopt.files.documents import Document, parse_yaml
 from topoopt.files.fields import FileModel
 from topoopt.files.findings import Findings, within
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
 from topoopt.kinds.collective.figures import cut_facts
+from topoopt.page.text import counted, precise
 from topoopt.verify.collective import all_to_all_units, allgather_ratio, allreduce_units
 
 Note = Callable[[str], None]

@@ -24,10 +24,9 @@ from topoopt.core.routing import GroupRings
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskKind
-from topoopt.drawing.format import counted
-from topoopt.drawing.sentences import compared
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.page.text import compared, counted
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify.job.plan import check_plan
 

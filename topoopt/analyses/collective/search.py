@@ -30,14 +30,13 @@ from topoopt.core.graphs import SemidirectGroup, UnitGraph, moore_bound
 from topoopt.core.process import versions_text
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.topology import Topology
-from topoopt.drawing.axes import number_axis
-from topoopt.drawing.chart import Point, Series, legend, xy_chart
-from topoopt.drawing.format import counted, number, percent
-from topoopt.drawing.page import render_page
-from topoopt.drawing.topology_picture import find_links, topology_svg
 from topoopt.files.atomic import csv_text, write_text_atomically
 from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.topology_families import DISTANCE_REGULAR, family_arcs
+from topoopt.page.charts import Point, Series, legend, number_axis, xy_chart
+from topoopt.page.networks import find_links, topology_svg
+from topoopt.page.render import render_page
+from topoopt.page.text import counted, number, percent
 
 Recipe = Mapping[str, Any]
 """A section `topology` of instance files: a family with its sizes."""

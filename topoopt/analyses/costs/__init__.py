@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topoopt.console.output import JsonOption, Output
 from topoopt.core.errors import InputError, Problem
+from topoopt.page.output import JsonOption, Output
 
 if TYPE_CHECKING:
     from topoopt.analyses.costs.figures import CostFigures, CostQuestion

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
-from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -24,18 +23,16 @@ from topoopt.core.topology import Topology
 from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, SAME_BILL, Counting, NetworkSize
 from topoopt.costs.bills import bill_of, equal_cost_gbps, port_gbps
 from topoopt.costs.cabling import Cabling, cabling_of
-from topoopt.drawing.axes import Axis, number_axis
-from topoopt.drawing.chart import Point, Series, legend, xy_chart
-from topoopt.drawing.format import counted, number, ratio
-from topoopt.drawing.marks import mark
-from topoopt.drawing.page import render_page
-from topoopt.drawing.svg import element, standalone
 from topoopt.files.documents import parse_document
 from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.results import KIND_LIMITS, SUFFIX
 from topoopt.kinds import kind_named
 from topoopt.kinds.files import build_instance
 from topoopt.kinds.job import SOLUTION_FILE as PLAN_FILE
+from topoopt.page.charts import Axis, Point, Series, legend, number_axis, xy_chart
+from topoopt.page.render import TerminalTable, render_page
+from topoopt.page.svg import element, mark, standalone
+from topoopt.page.text import counted, number, ratio
 
 COSTED = ("co-optimisation", "routing", "topology", "llm-training")
 """Kinds of instances whose network is one of servers with interfaces."""

@@ -12,11 +12,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
 
-from topoopt.console.interrupt import INTERRUPTED
-from topoopt.console.memory_limit import MemoryOption, memory_bytes
-from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.console.progress import counting_bar
-from topoopt.console.tables import TerminalTable
 from topoopt.core.comparison import FabricRow
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.job import CoOptimisation, FabricChoice
@@ -25,14 +20,18 @@ from topoopt.core.proofs import StopReason
 from topoopt.core.switching import devices_text, parse_delay
 from topoopt.files.atomic import require_targets
 from topoopt.kinds.kind import SolveOptions
+from topoopt.page.long_run import MemoryOption, counting_bar, memory_bytes
+from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page.process import INTERRUPTED
+from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
     from solvers.job.fabrics import FabricSearch
     from topoopt.analyses.fabrics.run import CircuitSearch
-    from topoopt.console.attended import AttendedRun
     from topoopt.core.job import JobPlan
     from topoopt.core.llm_training import LlmTrainingProblem
     from topoopt.core.result import Result
+    from topoopt.page.long_run import AttendedRun
 
 
 KIND = "co-optimisation, llm-training"
@@ -82,7 +81,7 @@ def fabrics(
 
     def command() -> int:
         from topoopt.analyses.fabrics.report import answer
-        from topoopt.console.attended import attended
+        from topoopt.page.long_run import attended
 
         require_targets(csv_file, plot)
         training = _training(instance)

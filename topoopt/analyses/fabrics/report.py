@@ -9,10 +9,9 @@ from markupsafe import Markup
 
 from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.process import versions_text
-from topoopt.drawing.format import milliseconds, number, quotient, ratio, shortened
-from topoopt.drawing.page import render_page
-from topoopt.drawing.sentences import compared
-from topoopt.drawing.svg import coordinate, element, picture, standalone, tick_text, ticks
+from topoopt.page.render import render_page
+from topoopt.page.svg import coordinate, element, picture, standalone, tick_text, ticks
+from topoopt.page.text import compared, milliseconds, number, quotient, ratio, shortened
 
 
 def answer(rows: Sequence[FabricRow]) -> str:

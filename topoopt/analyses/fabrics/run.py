@@ -18,7 +18,6 @@ from solvers.llm_training.network.fabrics import TRAINING_FABRICS
 from solvers.llm_training.network.fabrics import fabric_problems as training_fabric_problems
 from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.report import BarPart, ComparedFabric, FabricBars
-from topoopt.console.tables import TerminalTable
 from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice, JobPlan
@@ -31,6 +30,7 @@ from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.llm_training.figures import fabric_bounds_s
 from topoopt.kinds.llm_training.words import NAMES, fabric_name, seconds, strategy_words
 from topoopt.kinds.pipeline import solve
+from topoopt.page.render import TerminalTable
 from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
     CircuitRun,

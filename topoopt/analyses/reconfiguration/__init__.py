@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 import typer
 from rich.console import Console
 
-from topoopt.console.memory_limit import MemoryOption, memory_bytes
-from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.console.tables import TerminalTable
 from topoopt.core.comparison import ReconfigurationSweep
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation
@@ -21,6 +18,9 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.switching import RailStudy, delay_text, devices_text, parse_delay
 from topoopt.files.atomic import require_targets
+from topoopt.page.long_run import MemoryOption, memory_bytes
+from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
     from solvers.stop import Stop
@@ -89,8 +89,8 @@ def reconfigure(
 
     def command() -> int:
         from topoopt.analyses.reconfiguration.report import answer
-        from topoopt.console.attended import attended
         from topoopt.kinds.files import read_instance
+        from topoopt.page.long_run import attended
 
         require_targets(csv_file, plot)
         wanted, period_ms = _durations(delays, period)

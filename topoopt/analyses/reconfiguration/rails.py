@@ -30,13 +30,11 @@ from topoopt.core.switching import (
     SwitchSettings,
     action,
 )
-from topoopt.drawing.format import counted
 from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, parse_path
 from topoopt.kinds.llm_training.words import ports_words
-from topoopt.simulate.switching import Delays, RailShares, follow
-from topoopt.simulate.switching.failed import failed_figures
-from topoopt.simulate.switching.straggler import straggler_figures
+from topoopt.page.text import counted
+from topoopt.simulate.switching import Delays, RailShares, failed_figures, follow, straggler_figures
 from topoopt.verify.llm_training.rail_steps import check_failed, check_straggler, check_switched
 
 MODES = tuple(mode.value for mode in SwitchMode)

@@ -20,13 +20,11 @@ from topoopt.core.switching import (
     changes_of,
     delay_text,
 )
-from topoopt.drawing.axes import Axis, number_axis
-from topoopt.drawing.chart import HEIGHT, Point, Series, legend, xy_chart
-from topoopt.drawing.format import counted, milliseconds, number, percent
-from topoopt.drawing.marks import mark
-from topoopt.drawing.page import render_page
-from topoopt.drawing.rail_ports import ports_legend, ports_picture
-from topoopt.drawing.svg import element, standalone
+from topoopt.page.charts import HEIGHT, Axis, Point, Series, legend, number_axis, xy_chart
+from topoopt.page.render import render_page
+from topoopt.page.svg import element, mark, standalone
+from topoopt.page.text import counted, milliseconds, number, percent
+from topoopt.page.timelines import ports_legend, ports_picture
 
 
 def answer(sweep: ReconfigurationSweep) -> str:

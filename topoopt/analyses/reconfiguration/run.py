@@ -36,12 +36,10 @@ from topoopt.simulate.circuits import (
     simulate_circuits,
     simulate_stages,
 )
-from topoopt.simulate.fabrics.direct_connect import plan_network
-from topoopt.simulate.fabrics.ideal_switch import ideal_switch
-from topoopt.simulate.fabrics.options import FabricOptions
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.fabrics import FabricOptions, plan_network
+from topoopt.simulate.fabrics.switched import ideal_switch
+from topoopt.simulate.lower import build_task_graph, workload_arrays
 from topoopt.simulate.network import Network, network_arrays
-from topoopt.simulate.workload_arrays import workload_arrays
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.checker import NetworkResult
 

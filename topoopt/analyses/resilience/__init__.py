@@ -15,19 +15,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from topoopt.console.memory_limit import MemoryOption, memory_bytes
-from topoopt.console.output import EXIT_OF_STOP, JsonOption, Output
-from topoopt.console.tables import TerminalTable
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import FailureOutcome, Resilience
 from topoopt.core.proofs import StopReason
+from topoopt.page.long_run import MemoryOption, memory_bytes
+from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
     from solvers.stop import Stop
     from topoopt.analyses.resilience.run import ResilienceQuestion, Subject
-    from topoopt.console.attended import AttendedRun
     from topoopt.core.failures import OutageStudy
     from topoopt.core.topology import Topology
+    from topoopt.page.long_run import AttendedRun
 
 
 SHOWN = 12
@@ -75,10 +75,10 @@ def resilience(
 
     def command() -> int:
         from topoopt.analyses.resilience.run import ResilienceQuestion
-        from topoopt.console.attended import attended
         from topoopt.core.failures import Failure
         from topoopt.files.atomic import write_text_atomically
         from topoopt.files.results import solution_kind
+        from topoopt.page.long_run import attended
 
         kind = solution_kind(solution, SUBJECTS)
         refuse_mixed(kind, days, spares, alone)
@@ -226,7 +226,7 @@ def _show(
 
 def _print(console: Console, result: Resilience, written: list[str]) -> None:
     from topoopt.analyses.resilience.report import faster_text
-    from topoopt.drawing.sentences import objective_text
+    from topoopt.page.text import objective_text
 
     console.print(
         f"{result.name} ({result.kind}): {objective_text(result.objective)} {result.nominal:.6g} {result.unit} "
@@ -370,7 +370,7 @@ def _numbers(text: str) -> list[int]:
 
 def _answer(document: dict[str, Any]) -> str:
     """The mean without circuits or spares, and the best of the rows."""
-    from topoopt.drawing.format import counted, percent
+    from topoopt.page.text import counted, percent
 
     first = document["rows"][0]
     best = max(document["rows"][1:], key=lambda row: (row["mean"], -row["spares"]))
@@ -399,7 +399,7 @@ def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | Non
 def _show_outages(console: Console, study: OutageStudy, written: list[str]) -> None:
     """A table."""
     from topoopt.analyses.resilience.report import HEADINGS, row_cells
-    from topoopt.console.tables import TerminalTable, stacked
+    from topoopt.page.render import TerminalTable, stacked
 
     title = f"{study.copies.number} copies of the model on {study.copies.servers_each} servers each"
     table = TerminalTable(title=title, dense=True)

@@ -14,14 +14,12 @@ from topoopt.core.failures import Failure, FailureOutcome, OutageRow, OutageStud
 from topoopt.core.process import versions_text
 from topoopt.core.result import CheckResult
 from topoopt.core.topology import Topology
-from topoopt.drawing.axes import Axis, number_axis
-from topoopt.drawing.chart import Point, Series, legend, xy_chart
-from topoopt.drawing.format import counted, number, percent, ratio
-from topoopt.drawing.page import Card, check_card, render_page
-from topoopt.drawing.sentences import SAME, SMALL, objective_text, rejection
-from topoopt.drawing.topology_picture import families, find_links, topology_svg
-from topoopt.drawing.utilisation import SLOWDOWN_CLASSES, slowdown_class
 from topoopt.files.atomic import csv_text
+from topoopt.page.charts import Axis, Point, Series, legend, number_axis, xy_chart
+from topoopt.page.networks import families, find_links, topology_svg
+from topoopt.page.render import Card, check_card, render_page
+from topoopt.page.svg import SLOWDOWN_CLASSES, slowdown_class
+from topoopt.page.text import SAME, SMALL, counted, number, objective_text, percent, ratio, rejection
 
 SHOWN = 60
 NOTHING = "nothing delivered"

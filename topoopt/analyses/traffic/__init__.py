@@ -15,16 +15,13 @@ from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.process import versions_text
 from topoopt.core.result import Result
 from topoopt.core.routing import AllReduceDemand, Demand, TrafficFigures
-from topoopt.drawing.axes import Axis, number_axis
-from topoopt.drawing.chart import HEIGHT, Point, Series, legend, xy_chart
-from topoopt.drawing.format import byte_size, counted, percent, ratio
-from topoopt.drawing.marks import mark
-from topoopt.drawing.page import Card, render_page
-from topoopt.drawing.svg import element, standalone
 from topoopt.library.topologies import totient
-from topoopt.simulate.demand import demand_of
-from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.traffic import traffic_figures
+from topoopt.page.charts import HEIGHT, Axis, Point, Series, legend, number_axis, xy_chart
+from topoopt.page.render import Card, render_page
+from topoopt.page.svg import element, mark, standalone
+from topoopt.page.text import byte_size, counted, percent, ratio
+from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import traffic_figures
 
 RELATIVE = 1e-9
 

@@ -9,16 +9,13 @@ from markupsafe import Markup
 
 from topoopt.core.allocation import AllocationPlan, AllocationProblem
 from topoopt.core.result import Result
-from topoopt.drawing.format import counted, percent, shortened
-from topoopt.drawing.format import number as plain_number
-from topoopt.drawing.layout import SIZE, Layout, bent, layout_of
-from topoopt.drawing.sentences import objective_text, rejection, room
-from topoopt.drawing.sorted_chart import sorted_chart
-from topoopt.drawing.svg import element, percentage
-from topoopt.drawing.topology_picture import chord, on_circle, position
-from topoopt.drawing.utilisation import use_class, utilisation_legend
 from topoopt.kinds.allocation.figures import AllocationFigures
 from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
+from topoopt.page.charts import sorted_chart
+from topoopt.page.networks import SIZE, Layout, bent, chord, layout_of, on_circle, position
+from topoopt.page.svg import element, percentage, use_class, utilisation_legend
+from topoopt.page.text import counted, objective_text, percent, possible_improvement, rejection, shortened
+from topoopt.page.text import number as plain_number
 
 GOALS = {
     "max-min": "no rate can grow unless one that is no larger falls",
@@ -95,7 +92,7 @@ def answer(result: Result[AllocationProblem, AllocationPlan], figures: Allocatio
     """Return what the transfers get, all together and the slowest, and whether that is proven."""
     objective, count = result.objective, len(figures.rates_gbps)
     shortest = objective.name == "completion_time"
-    best = room(result, "allocation", "faster" if shortest else "better")
+    best = possible_improvement(result, "allocation", "faster" if shortest else "better")
     shared = (
         f"{counted(count, 'transfer')} {'shares' if count == 1 else 'share'} {gbps(float(figures.rates_gbps.sum()))}"
     )

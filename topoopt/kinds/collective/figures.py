@@ -25,7 +25,7 @@ from topoopt.core.collective import (
 from topoopt.core.proofs import Argument
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.result import Certificate, Columns, Objective
-from topoopt.drawing.format import counted
+from topoopt.page.text import counted
 
 NAMED_NODES = 12
 """Nodes of a side of a cut that are named."""

@@ -11,15 +11,6 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Ints
 from topoopt.core.collective import CollectiveResult
-from topoopt.drawing.axes import number_axis
-from topoopt.drawing.chart import Point, Series, legend, xy_chart
-from topoopt.drawing.format import byte_size, counted, number, percent
-from topoopt.drawing.layout import SIZE
-from topoopt.drawing.sentences import objective_text, rejection, room
-from topoopt.drawing.sorted_chart import sorted_chart
-from topoopt.drawing.svg import element, joined, picture
-from topoopt.drawing.topology_picture import RADIUS, chord, label_step, position
-from topoopt.drawing.utilisation import use_class, utilisation_legend
 from topoopt.kinds.collective.figures import (
     CollectiveFigures,
     crossing_links,
@@ -29,6 +20,10 @@ from topoopt.kinds.collective.figures import (
     time_text,
 )
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
+from topoopt.page.charts import Point, Series, legend, number_axis, sorted_chart, xy_chart
+from topoopt.page.networks import RADIUS, SIZE, chord, label_step, position
+from topoopt.page.svg import element, joined, picture, use_class, utilisation_legend
+from topoopt.page.text import byte_size, counted, number, objective_text, percent, possible_improvement, rejection
 
 BETTER = {"GB/s": "faster", "us": "faster", "steps": "shorter"}
 """By the unit of the objective."""
@@ -56,7 +51,7 @@ def answer(result: CollectiveResult) -> str:
     """Return time, steps and algorithm bandwidth, and what is proven of all schedules."""
     figures: CollectiveFigures = result.figures
     problem = figures.problem
-    best = room(result, "schedule", BETTER[result.objective.unit])
+    best = possible_improvement(result, "schedule", BETTER[result.objective.unit])
     return rejection(result.check) or (
         f"{problem.collective} of {byte_size(problem.vector_bytes)} "
         f"over {counted(len(problem.network.ranks), 'rank')} takes {time_text(figures.time_us)} "

@@ -8,9 +8,9 @@ import numpy as np
 
 from topoopt.core.dag_topology import DagTopologyProblem, DagTopologyResult
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.drawing.sentences import quantity
 from topoopt.kinds.dag_topology.figures import DagTopologyFigures
 from topoopt.kinds.pipeline import Explanation, Question, solve
+from topoopt.page.text import quantity
 
 SAME = 1e-9
 """Part of the makespan that is rounding."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from topoopt.core.arrays import Floats
 from topoopt.core.dag_topology import DagTopologyPlan, DagTopologyProblem, PairCircuits
 from topoopt.core.result import Columns, Objective
-from topoopt.simulate.dag.shared_circuits import StepGraph, followed
+from topoopt.simulate.dag import StepGraph, followed
 
 Channel = tuple[int, int]
 """Source and target."""

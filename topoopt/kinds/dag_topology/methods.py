@@ -21,7 +21,7 @@ from topoopt.core.proofs import Argument, Bound
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import assembled
-from topoopt.simulate.dag.shared_circuits import StepGraph, followed
+from topoopt.simulate.dag import StepGraph, followed
 from topoopt.verify.dag_topology import CHECKER
 
 SAME = 1e-12

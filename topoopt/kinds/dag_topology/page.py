@@ -5,14 +5,12 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from topoopt.core.dag_topology import DagTopologyResult
-from topoopt.drawing.circuits_picture import DrawnCircuits, circle_of_circuits
-from topoopt.drawing.format import counted, percent, shortened
-from topoopt.drawing.lanes import HEAD, LANE, WIDTH_PX
-from topoopt.drawing.sentences import quantity, rejection, room
-from topoopt.drawing.svg import element, joined, percentage, picture, tick_text, ticks
-from topoopt.drawing.utilisation import utilisation_legend
 from topoopt.kinds.dag_topology.figures import Channel, DagTopologyFigures
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
+from topoopt.page.networks import DrawnCircuits, circle_of_circuits
+from topoopt.page.svg import element, joined, percentage, picture, tick_text, ticks, utilisation_legend
+from topoopt.page.text import counted, percent, possible_improvement, quantity, rejection, shortened
+from topoopt.page.timelines import HEAD, LANE, WIDTH_PX
 
 MAX_LANES = 40
 MAX_BARS = 3000
@@ -33,7 +31,7 @@ def answer(result: DagTopologyResult) -> str:
     return rejection(result.check) or (
         f"The job takes {quantity(result.objective.value, result.objective.unit)} over "
         f"{counted(total, 'circuit')}, which leaves {counted(figures.ports_saved, 'port')} of "
-        f"{sum(figures.problem.ports)} free: {room(result, 'choice of circuits', 'faster')}; {few}."
+        f"{sum(figures.problem.ports)} free: {possible_improvement(result, 'choice of circuits', 'faster')}; {few}."
     )
 
 

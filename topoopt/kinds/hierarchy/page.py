@@ -11,11 +11,21 @@ from markupsafe import Markup
 
 from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalPlan, HierarchicalProblem
 from topoopt.core.result import Result
-from topoopt.drawing.format import byte_size, number, percent, ratio, shortened
-from topoopt.drawing.sentences import compared, objective_text, quantity, rejection, room
-from topoopt.drawing.svg import coordinate, element, percentage, picture, tick_text, ticks
 from topoopt.kinds.hierarchy.figures import CollectiveTime, HierarchicalFigures, marginal_ns
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Swatch, Table
+from topoopt.page.svg import coordinate, element, percentage, picture, tick_text, ticks
+from topoopt.page.text import (
+    byte_size,
+    compared,
+    number,
+    objective_text,
+    percent,
+    possible_improvement,
+    quantity,
+    ratio,
+    rejection,
+    shortened,
+)
 from topoopt.verify.hierarchy import point_bound
 
 COLOURS = 8
@@ -88,7 +98,7 @@ def answer(result: HierarchicalResult, figures: HierarchicalFigures) -> str:
     better = "faster" if figures.problem.objective is HierarchicalObjective.TIME else "better"
     jobs = len(figures.jobs)
     iteration = "One iteration" if jobs == 1 else f"An iteration of all {jobs} jobs, as weighted,"
-    best = room(result, "design allowed", better)
+    best = possible_improvement(result, "design allowed", better)
     return rejection(result.check) or f"{iteration} takes {duration(figures.time_ns)}{cost}, {against}; {best}."
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation, Span
-from topoopt.drawing.format import percent
 from topoopt.files.results import bound_document
 from topoopt.kinds.job.figures import GapParts, JobFigures, JobResult, gap_parts, order_free
 from topoopt.kinds.pipeline import Explanation, Question
+from topoopt.page.text import percent
 from topoopt.simulate.fabrics import plan_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate

@@ -19,11 +19,9 @@ from topoopt.core.result import Columns, Objective, Result, links_of, listed
 from topoopt.core.routing import Demand
 from topoopt.core.workload import GRADIENT_BYTES, Strategy, TaskGraph, Workload, strided_groups
 from topoopt.costs.bills import SimulatedFabric, default_price_book, fabric_prices
-from topoopt.drawing.format import milliseconds, percent
-from topoopt.simulate.demand import demand_of
-from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network
-from topoopt.simulate.fabrics.chosen import options_of
-from topoopt.simulate.lower import build_task_graph
+from topoopt.page.text import milliseconds, percent
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, options_of, plan_network
+from topoopt.simulate.lower import build_task_graph, demand_of
 from topoopt.simulate.time_models.evaluate import evaluate, simulate
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import check_strategy

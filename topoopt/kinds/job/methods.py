@@ -66,8 +66,7 @@ from topoopt.files.documents import parse_document
 from topoopt.files.faults import Path, path_text
 from topoopt.kinds.job.figures import JobResult, continued, job_figures
 from topoopt.kinds.kind import Effort, Method, Solver, table
-from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.fabrics.chosen import choice_problems, options_of
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, choice_problems, options_of
 from topoopt.simulate.network import Network
 from topoopt.verify.job.bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.check import at_root, laws_of, strategy_bound

@@ -9,12 +9,6 @@ from topoopt.core.arrays import GIB
 from topoopt.core.cluster import LinkDirection, LinkSharing
 from topoopt.core.job import Span
 from topoopt.core.price_book import PLAN_FABRIC, iterations_per_s_per_million_usd
-from topoopt.drawing.distances import diameter_and_mean_hops
-from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio, shortened
-from topoopt.drawing.sentences import compared, objective_text, rejection, room
-from topoopt.drawing.sorted_chart import sorted_chart
-from topoopt.drawing.topology_picture import dark_ports
-from topoopt.drawing.utilisation import use_class
 from topoopt.kinds.job.figures import FAT_TREE, TIME_MODEL, JobFigures, JobResult, gap_parts, reached
 from topoopt.kinds.job.plots import (
     MAX_LABEL,
@@ -44,6 +38,23 @@ from topoopt.kinds.job.tables import (
     traffic_plots,
 )
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table, Text
+from topoopt.page.charts import sorted_chart
+from topoopt.page.networks import dark_ports, diameter_and_mean_hops
+from topoopt.page.svg import use_class
+from topoopt.page.text import (
+    byte_size,
+    compared,
+    counted,
+    milliseconds,
+    number,
+    objective_text,
+    percent,
+    possible_improvement,
+    quotient,
+    ratio,
+    rejection,
+    shortened,
+)
 
 SAME_PRICE = 0.02
 """Prices of networks closer than this part are the same, for people."""
@@ -96,7 +107,7 @@ def _cluster_text(figures: JobFigures) -> str:
 def answer(result: JobResult, figures: JobFigures) -> str:
     """Say how long an iteration takes, what the network gains, and how much faster any plan could be."""
     own = milliseconds(result.objective.value)
-    least = room(result, "plan on these servers", "faster")
+    least = possible_improvement(result, "plan on these servers", "faster")
     return rejection(result.check) or f"One iteration takes {own}{_against(result, figures)}; {least}."
 
 

@@ -13,14 +13,13 @@ from markupsafe import Markup
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import ConvergencePoint, Span
-from topoopt.drawing.format import byte_size, counted, milliseconds, percent, shortened
-from topoopt.drawing.heat_map import LINEAR, heat_map
-from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, axis, bar, critical, merged, sending
-from topoopt.drawing.layout import SIZE, Layout
-from topoopt.drawing.svg import coordinate, element, percentage, picture, tick_text, ticks
-from topoopt.drawing.topology_picture import RADIUS, chord, families, find_links, on_circle, topology_svg
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.page.blocks import Swatch
+from topoopt.page.charts import LINEAR, heat_map
+from topoopt.page.networks import RADIUS, SIZE, Layout, chord, families, find_links, on_circle, topology_svg
+from topoopt.page.svg import coordinate, element, percentage, picture, tick_text, ticks
+from topoopt.page.text import byte_size, counted, milliseconds, percent, shortened
+from topoopt.page.timelines import COMPUTE, FEW_LANES, HEAD, LANE, critical, lane_bar, merged_spans, sending, time_axis
 
 ROUNDING = 1e-9
 """Idle time below this part of the iteration is rounding."""
@@ -313,14 +312,14 @@ def timeline(figures: JobFigures) -> tuple[Markup, tuple[str, ...]]:
             sends[span.lane].append(span)
         elif span.kind in {"forward", "backward"}:
             css = "fwd" if span.kind == "forward" else "bwd"
-            shapes.append(bar(span, total, top[span.lane], css, span.kind))
+            shapes.append(lane_bar(span, total, top[span.lane], css, span.kind))
     path = dict.fromkeys(figures.evaluation.critical_path)  # in order: the same bytes every time
     for step in path:
         if step.lane in top:
             y = top[step.lane] + (COMPUTE if step.kind == "transfer" else -2.0)
             shapes.append(critical(step, total, y))
     for server, mine in sends.items():
-        shapes.extend(sending(run, total, top[server] + COMPUTE + 1) for run in merged(mine))
+        shapes.extend(sending(run, total, top[server] + COMPUTE + 1) for run in merged_spans(mine))
     height = HEAD + LANE * len(servers)
     notes = []
     if len(servers) < n:
@@ -335,7 +334,7 @@ def timeline(figures: JobFigures) -> tuple[Markup, tuple[str, ...]]:
         height += 8
         names.append(element("text", "AllReduce", x=0, y=height + 11))
         for row, span in placed:
-            shapes.append(bar(span, total, height + row * (COMPUTE + 2), "ar", "AllReduce"))
+            shapes.append(lane_bar(span, total, height + row * (COMPUTE + 2), "ar", "AllReduce"))
             if span in path:
                 shapes.append(critical(span, total, height + row * (COMPUTE + 2) - 2.0))
         height += rows * (COMPUTE + 2) + 4
@@ -347,7 +346,7 @@ def timeline(figures: JobFigures) -> tuple[Markup, tuple[str, ...]]:
             )
     lanes = picture(*names, label="Lanes", class_="lanes", width=84, height=int(height) + 2)
     bars = picture(
-        axis(total, height), *shapes, label="Timeline of one iteration", class_="bars", height=int(height) + 2
+        time_axis(total, height), *shapes, label="Timeline of one iteration", class_="bars", height=int(height) + 2
     )
     scrolled = element("div", bars, class_="scroll", data_label="timeline")
     return element("div", element("div", lanes), scrolled, class_="gantt"), tuple(notes)

@@ -16,23 +16,13 @@ from topoopt.core.collective import BREADTH_FIRST, FEWEST_STEPS, TREES, GroupSch
 from topoopt.core.job import OperatorChoice, Span
 from topoopt.core.price_book import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.routing import GroupRings, Ring, ring_pair_bytes
-from topoopt.drawing.format import (
-    byte_size,
-    counted,
-    milliseconds,
-    number,
-    percent,
-    quotient,
-    ratio,
-    server_set,
-    shortened,
-)
-from topoopt.drawing.heat_map import LOGARITHMIC, MAX_CELLS, heat_map, in_blocks
-from topoopt.drawing.svg import element, joined, percentage
-from topoopt.drawing.switches import switch_rows
 from topoopt.kinds.job.figures import JobFigures, JobResult
 from topoopt.kinds.job.plots import MAX_LABEL, SPAN_NAMES, breakdown_terms, time_bar
 from topoopt.page.blocks import Block, Column, Plot, Table
+from topoopt.page.charts import LOGARITHMIC, MAX_CELLS, heat_map, in_blocks
+from topoopt.page.networks import switch_rows
+from topoopt.page.svg import element, joined, percentage
+from topoopt.page.text import byte_size, counted, milliseconds, number, percent, quotient, ratio, server_set, shortened
 
 LONGEST_STEPS = 15
 MAX_LAYER = 40

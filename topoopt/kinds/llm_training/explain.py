@@ -18,7 +18,6 @@ from topoopt.core.llm_training_plan import IDEAL_SWITCH, LlmTrainingPlan
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import Result
-from topoopt.drawing.format import counted, number, percent
 from topoopt.kinds.llm_training.figures import LlmTrainingFigures
 from topoopt.kinds.llm_training.page import answer, claims_of
 from topoopt.kinds.llm_training.words import (
@@ -34,6 +33,7 @@ from topoopt.kinds.llm_training.words import (
     strategy_words,
 )
 from topoopt.kinds.pipeline import Explanation, Question
+from topoopt.page.text import counted, number, percent
 from topoopt.verify.llm_training.check import check_llm_training
 
 Solved = Result[LlmTrainingProblem, LlmTrainingPlan]

@@ -39,14 +39,14 @@ from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, StageCo
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.result import Certificate, Columns, Objective, Result
 from topoopt.core.switching import PortChange, StagePorts, SwitchedStep, SwitchMode, changes_of
-from topoopt.simulate.dag.shared_circuits import makespan
+from topoopt.simulate.dag import makespan
+from topoopt.simulate.llm_training import step as stages
 from topoopt.simulate.llm_training.costs import GroupRates
-from topoopt.simulate.llm_training.network import rates as stages
-from topoopt.simulate.llm_training.network.links import family_groups
+from topoopt.simulate.llm_training.links import family_groups
 from topoopt.simulate.llm_training.step import estimate, roofline_estimate, strategy_orders, strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.times import iteration_times
-from topoopt.simulate.pipeline.timeline import TickCosts, timed
+from topoopt.simulate.pipeline_timeline import TickCosts, timed
 
 WITHOUT_LINKS = (IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS)
 """Fabrics whose plans have no network of their own."""

@@ -18,10 +18,6 @@ from topoopt.core.llm_training_plan import (
     shape_outcomes,
 )
 from topoopt.core.result import Result
-from topoopt.drawing.format import byte_size, counted, number, percent, shortened
-from topoopt.drawing.rail_ports import ports_legend, ports_picture
-from topoopt.drawing.sentences import rejection, room
-from topoopt.drawing.utilisation import utilisation_legend
 from topoopt.kinds.llm_training.figures import LlmTrainingFigures, PodFigures, fabric_bounds_s
 from topoopt.kinds.llm_training.words import (
     NAMES,
@@ -57,6 +53,9 @@ from topoopt.kinds.llm_training.words import (
     why_slower,
 )
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table, Text
+from topoopt.page.svg import utilisation_legend
+from topoopt.page.text import byte_size, counted, number, percent, possible_improvement, rejection, shortened
+from topoopt.page.timelines import ports_legend, ports_picture
 
 Solved = Result[LlmTrainingProblem, LlmTrainingPlan]
 
@@ -100,7 +99,7 @@ def answer(result: Solved) -> str:
     return rejection(result.check) or (
         f"Train {problem.model.name} on {counted(problem.cluster.gpus, 'GPU')} with {strategy_words(fabric.strategy)}: "
         f"{seconds(result.objective.value)} an iteration {over}, {percent(figures.mfu)} of the peak; "
-        f"{room(result, 'strategy of the space', 'faster')}."
+        f"{possible_improvement(result, 'strategy of the space', 'faster')}."
     )
 
 

@@ -21,11 +21,11 @@ from topoopt.core.llm_training_plan import (
 )
 from topoopt.core.parallelism import ParallelStrategy, PassKind, Recompute
 from topoopt.core.switching import PortSplit, PortUse, StagePorts, delay_text
-from topoopt.drawing.circuits_picture import DrawnCircuits, circle_of_circuits
-from topoopt.drawing.format import byte_size, counted, number, percent, shortened
-from topoopt.drawing.lanes import LanesDrawing, seconds_axis
-from topoopt.drawing.svg import element, percentage, picture
 from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures, PodFigures, StageFigures
+from topoopt.page.networks import DrawnCircuits, circle_of_circuits
+from topoopt.page.svg import element, percentage, picture
+from topoopt.page.text import byte_size, counted, number, percent, shortened
+from topoopt.page.timelines import LanesDrawing, seconds_axis
 
 NAMES = {
     "forward": "forward passes",

@@ -26,7 +26,7 @@ from topoopt.core.network import (
 from topoopt.core.proofs import Argument, Bound, Tolerance, capped, settle
 from topoopt.core.result import Certificate, Columns, Objective, links_of
 from topoopt.core.topology import Topology
-from topoopt.drawing.distances import fewest_hops
+from topoopt.page.networks import fewest_hops
 from topoopt.verify.network.bounds import LEFT, failed_link_bound
 from topoopt.verify.network.checker import remaining, routing_bound
 

@@ -12,17 +12,12 @@ from topoopt.core.network import RoutingMode
 from topoopt.core.proofs import Bound, Status
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
-from topoopt.drawing.distances import diameter_and_mean_hops
-from topoopt.drawing.format import counted, number, percent, ratio
-from topoopt.drawing.heat_map import LINEAR, LOGARITHMIC, MAX_CELLS, heat_map
-from topoopt.drawing.sentences import by_how_much, full, objective_text, rejection, surety_of
-from topoopt.drawing.sorted_chart import sorted_chart
-from topoopt.drawing.svg import element, percentage
-from topoopt.drawing.switches import switch_rows
-from topoopt.drawing.topology_picture import DrawnLink, dark_ports, find_links, topology_svg
-from topoopt.drawing.utilisation import use_class, utilisation_legend
 from topoopt.kinds.network.figures import FULL, NetworkFigures, RobustFigures, moore_counts, moore_hops
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table, Text
+from topoopt.page.charts import LINEAR, LOGARITHMIC, MAX_CELLS, heat_map, sorted_chart
+from topoopt.page.networks import DrawnLink, dark_ports, diameter_and_mean_hops, find_links, switch_rows, topology_svg
+from topoopt.page.svg import element, percentage, use_class, utilisation_legend
+from topoopt.page.text import by_how_much, counted, full, number, objective_text, percent, ratio, rejection, surety_of
 
 UNIT = "link capacities"
 DRAWN_SERVERS = 64

@@ -333,7 +333,7 @@ def _cut_off(topology: Topology, demand: Floats | None) -> list[Fault]:
     """A pair with demand, or any where the demand is not known, that no path joins; others need none."""
     if unreachable_pair(topology.servers, topology.arcs.astype(np.int64)) is None:
         return []
-    from topoopt.simulate.hops import hop_matrix  # compiled, and rarely needed
+    from topoopt.simulate.network import hop_matrix  # compiled, and rarely needed
 
     lost = hop_matrix(topology) < 0
     if demand is not None:

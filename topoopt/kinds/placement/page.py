@@ -10,12 +10,23 @@ from markupsafe import Markup
 from topoopt.core.job import Span
 from topoopt.core.placement import Communication, PlacementPlan, PlacementProblem, Schedule, StageShape, Throughput
 from topoopt.core.result import Result
-from topoopt.drawing.format import byte_size, counted, milliseconds, number, percent, quotient, ratio, shortened
-from topoopt.drawing.lanes import COMPUTE, FEW_LANES, HEAD, LANE, axis, bar, merged, sending
-from topoopt.drawing.sentences import objective_text, rejection, room
-from topoopt.drawing.svg import element, percentage, picture
 from topoopt.kinds.placement.figures import PlacementFigures
 from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
+from topoopt.page.svg import element, percentage, picture
+from topoopt.page.text import (
+    byte_size,
+    counted,
+    milliseconds,
+    number,
+    objective_text,
+    percent,
+    possible_improvement,
+    quotient,
+    ratio,
+    rejection,
+    shortened,
+)
+from topoopt.page.timelines import COMPUTE, FEW_LANES, HEAD, LANE, lane_bar, merged_spans, sending, time_axis
 from topoopt.simulate.placement import DeviceLoad
 
 PARTS = (
@@ -78,7 +89,7 @@ def answer(result: Result[PlacementProblem, PlacementPlan], figures: PlacementFi
     devices = f"on {used} of {counted(len(figures.problem.devices), 'device')}"
     value = milliseconds(result.objective.value)
     what = f"One step takes {value}" if figures.scheduled else f"The pipeline finishes a micro-batch every {value}"
-    best = room(result, "placement on these devices", "faster")
+    best = possible_improvement(result, "placement on these devices", "faster")
     return rejection(result.check) or f"{what} {devices}; {best}."
 
 
@@ -317,7 +328,7 @@ def schedule_plot(figures: PlacementFigures) -> Markup:
     spans = _drawn_spans(figures, devices)
     longest = sorted(spans, key=lambda span: (span.start_ms - span.end_ms, span.start_ms))[:DRAWN_OPERATORS]
     in_order = sorted(longest, key=lambda span: (span.lane, span.start_ms, span.label))
-    shapes += [bar(span, total, top[span.lane], "fwd", "operator") for span in in_order]
+    shapes += [lane_bar(span, total, top[span.lane], "fwd", "operator") for span in in_order]
     received: dict[int, list[Span]] = {}
     for transfer in figures.transfers:
         if transfer.end_ms > transfer.start_ms and transfer.target in top:
@@ -325,9 +336,11 @@ def schedule_plot(figures: PlacementFigures) -> Markup:
             span = Span(transfer.target, "transfer", label, transfer.start_ms, transfer.end_ms)
             received.setdefault(transfer.target, []).append(span)
     for device, arriving in received.items():
-        shapes += [sending(run, total, top[device] + COMPUTE + 1, "receives") for run in merged(arriving)]
+        shapes += [sending(run, total, top[device] + COMPUTE + 1, "receives") for run in merged_spans(arriving)]
     lanes = picture(*names, label="Devices", class_="lanes", width=84, height=int(height) + 2)
-    bars = picture(axis(total, height), *shapes, label="Schedule of one step", class_="bars", height=int(height) + 2)
+    bars = picture(
+        time_axis(total, height), *shapes, label="Schedule of one step", class_="bars", height=int(height) + 2
+    )
     drawn = element("div", bars, class_="scroll", data_label="timeline")
     return element("div", element("div", lanes), drawn, class_="gantt")
 

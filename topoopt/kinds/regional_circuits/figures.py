@@ -11,7 +11,7 @@ import numpy as np
 from topoopt.core.arrays import Ints
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Columns, Objective
-from topoopt.simulate.regional import RegionTraffic
+from topoopt.simulate.circuits import RegionTraffic
 
 
 @dataclass(frozen=True)

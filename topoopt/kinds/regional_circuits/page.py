@@ -9,13 +9,12 @@ from markupsafe import Markup
 
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Result
-from topoopt.drawing.circuits_picture import DrawnCircuits, circle_of_circuits
-from topoopt.drawing.format import counted, percent, ratio
-from topoopt.drawing.lanes import seconds_axis
-from topoopt.drawing.sentences import quantity, rejection, room
-from topoopt.drawing.svg import element, percentage, picture
 from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures, StepTimes
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
+from topoopt.page.networks import DrawnCircuits, circle_of_circuits
+from topoopt.page.svg import element, percentage, picture
+from topoopt.page.text import counted, percent, possible_improvement, quantity, ratio, rejection
+from topoopt.page.timelines import seconds_axis
 
 DRAWN_TOPOLOGIES = 6
 DRAWN_SERVERS = 32
@@ -74,7 +73,7 @@ def answer(result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan], figure
     compared = f"{ratio(value / figures.switch_s)} what one electrical switch of all interfaces takes at least"
     return rejection(result.check) or (
         f"{counted(steps, 'step').capitalize()} of all-to-all traffic take {seconds(value)}{times}: {compared}; "
-        f"{room(result, 'choice of circuits', 'faster')}."
+        f"{possible_improvement(result, 'choice of circuits', 'faster')}."
     )
 
 

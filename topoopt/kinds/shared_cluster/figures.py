@@ -31,16 +31,20 @@ from topoopt.core.shared_cluster import (
 from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan, Stays, strategy_of
 from topoopt.core.workload import Strategy, TaskGraph
 from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
-from topoopt.simulate.cluster.together import JobOnServers, first_iterations, job_view, simulate_together
-from topoopt.simulate.cluster.work import WorkShared, alone_ms, shared_links
-from topoopt.simulate.demand import demand_of
-from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network
-from topoopt.simulate.fabrics.chosen import options_of, settings_of
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.cluster_rates import (
+    JobOnServers,
+    WorkShared,
+    alone_ms,
+    first_iterations,
+    job_view,
+    shared_links,
+    simulate_together,
+)
+from topoopt.simulate.fabrics import FABRICS, FabricOptions, options_of, plan_network, settings_of
+from topoopt.simulate.lower import build_task_graph, demand_of
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import for_several_jobs
-from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.time_model import whole
+from topoopt.simulate.time_models.evaluate import simulate, whole
 from topoopt.workloads.cluster_draws import Draw, draw_jobs, job_table, place_jobs, sampled
 
 MS = 1e-3

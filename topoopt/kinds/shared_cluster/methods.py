@@ -66,8 +66,8 @@ from topoopt.kinds.shared_cluster.figures import (
     timed_class,
     times_of,
 )
-from topoopt.simulate.cluster.events import PLACERS, ClusterState, Placer, Switching, simulate
-from topoopt.simulate.cluster.work import RunningWork, WorkAlone, WorkShared, shared_links
+from topoopt.simulate.cluster_events import PLACERS, ClusterState, Placer, Switching, simulate
+from topoopt.simulate.cluster_rates import RunningWork, WorkAlone, WorkShared, shared_links
 from topoopt.verify.job.bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import check_plan
 from topoopt.verify.shared_cluster.servers import PlacedJob, placing_bound, shard_violations

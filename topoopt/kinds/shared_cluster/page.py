@@ -16,13 +16,6 @@ from topoopt.core.arrays import Floats
 from topoopt.core.result import Result
 from topoopt.core.shared_cluster import FAT_TREE, PARTITIONED, Contention, Fabric, SharedCluster
 from topoopt.core.shared_plan import FabricRun, SharedClusterPlan
-from topoopt.drawing.axes import Axis, number_axis
-from topoopt.drawing.chart import Point, Series, legend, xy_chart
-from topoopt.drawing.format import counted, milliseconds, number, percent, quotient, ratio
-from topoopt.drawing.marks import colour
-from topoopt.drawing.sentences import compared, objective_text, rejection, room
-from topoopt.drawing.svg import element, joined, percentage, picture
-from topoopt.drawing.utilisation import use_class, utilisation_legend
 from topoopt.kinds.shared_cluster.figures import (
     LoadStatistics,
     Metrics,
@@ -31,6 +24,20 @@ from topoopt.kinds.shared_cluster.figures import (
     finished_times,
 )
 from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Side, Swatch, Table
+from topoopt.page.charts import Axis, Point, Series, legend, number_axis, xy_chart
+from topoopt.page.svg import colour, element, joined, percentage, picture, use_class, utilisation_legend
+from topoopt.page.text import (
+    compared,
+    counted,
+    milliseconds,
+    number,
+    objective_text,
+    percent,
+    possible_improvement,
+    quotient,
+    ratio,
+    rejection,
+)
 from topoopt.simulate.fabrics import FABRICS
 
 ClusterResult = Result[SharedCluster, SharedClusterPlan]
@@ -128,7 +135,7 @@ def _arrivals_answer(result: ClusterResult, figures: SharedClusterFigures) -> st
     ]
     what = WHAT[objective.name].format(value=f"{number(objective.value)} {objective.unit}")
     part = "" if first.whole else " (cut short)"
-    least = room(result, "schedule of these jobs", "faster on average")
+    least = possible_improvement(result, "schedule of these jobs", "faster on average")
     return f"On {first.fabric.name}{part} {what}{_against(objective.value, means) if first.whole else ''}; {least}."
 
 
@@ -498,7 +505,7 @@ def _at_once_answer(result: ClusterResult, figures: SharedClusterFigures) -> str
     first, *others = (row for row in figures.statistics if row.load == top)
     own = first.iteration_ms.mean
     against = _against(own, [(row.fabric, row.iteration_ms.mean) for row in others])
-    least = room(result, "strategy on shards of this size", "faster")
+    least = possible_improvement(result, "strategy on shards of this size", "faster")
     return (
         f"With {counted(top, 'job')} at once an iteration takes {milliseconds(own)} on average on {first.fabric}"
         f"{against}; {least}."

@@ -1,5 +1,5 @@
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.simulate.circuits.work import Work
+from topoopt.simulate.circuits import Work
 
 def follow_demand(
     work: Work,

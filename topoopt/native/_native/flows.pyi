@@ -6,7 +6,7 @@ from topoopt.simulate.lower import GraphArrays
 from topoopt.simulate.network import NetworkArrays
 
 _Outcome = tuple[float, Floats, Floats, Int32s, Floats, Floats, Floats, int]
-"""The fields of `topoopt.simulate.time_models.time_model.Outcome`."""
+"""The fields of `topoopt.simulate.time_models.evaluate.Outcome`."""
 
 def max_min_rates(first: Ints, link: Int32s, link_rate: Floats, weight: Ints) -> Floats:
     """float64[R]: what each flow of every route gets where links are shared max-min fairly; -1: it crosses no link.

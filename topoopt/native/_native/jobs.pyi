@@ -2,9 +2,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.simulate.lower import GraphArrays
+from topoopt.simulate.lower import GraphArrays, WorkloadArrays
 from topoopt.simulate.network import NetworkArrays
-from topoopt.simulate.workload_arrays import WorkloadArrays
 
 _Layers = tuple[Ints, Ints, Ints, Ints]
 """`solvers.job.annealing.LikeLayers`."""
@@ -202,6 +201,6 @@ def follow_passes(
         blocking: a rank sends what it made before it goes on.
 
     Returns:
-        float64[6, n]: rows `BEGIN` and those behind it in `topoopt.simulate.switching.step`; float64[5, p]: `IDLE` and
+        float64[6, n]: rows `BEGIN` and those behind it in `topoopt.simulate.switching`; float64[5, p]: `IDLE` and
         those behind it; and whether all passes could be done.
     """

@@ -24,7 +24,7 @@ inline void require_amounts(Floats amounts, const char *name) {
 }
 inline void require_amount(double amount, const char *name) { require_amounts({&amount, 1}, name); }
 
-struct CircuitWork {  // fields as in topoopt.simulate.circuits.work.Work
+struct CircuitWork {  // fields as in topoopt.simulate.circuits.Work
     Index servers = 0;
     Int8s kind;
     Int32s source;

@@ -1,5 +1,5 @@
 // Time model `flexnet`: a segment books every link of its path when it leaves the sender. The rules stand in
-// topoopt/simulate/time_models/flexnet.py.
+// topoopt/simulate/time_models/models.py.
 #pragma once
 #include <cmath>
 

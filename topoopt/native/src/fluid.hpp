@@ -1,5 +1,5 @@
 // Time model `fluid`: traffic as flows that share links max-min fairly. The rules stand in
-// topoopt/simulate/time_models/fluid.py.
+// topoopt/simulate/time_models/models.py.
 //
 // Flows of a route (a path or a ring) always have the same rate. So a route has a clock: the bytes it has given each of
 // its flows so far. A flow ends when that clock reaches the mark set when it began. An event costs the routes whose

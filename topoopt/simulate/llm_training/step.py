@@ -1,35 +1,524 @@
-"""What one iteration of a strategy takes, part by part.
-
-Passes and their exposed transfers are those of the rank that has most to do, of all micro-batches. What its passes take
-in their order with hops that take no time, beyond that, is the bubble; what they take longer for hops is the pipeline's
-part; what an iteration takes longer for gathering weights and reducing gradients that of the data. So parts add up.
-"""
+"""An iteration of a strategy takes what its parts take, at the rates that its families get on the network."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil, log2
 
 import numpy as np
 
-from topoopt.core.arrays import Floats
+from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.collective import RINGS, GroupSchedule
 from topoopt.core.errors import InputError
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown, StepEstimate, TrainingMemory
-from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES
+from topoopt.core.llm_training_plan import TrafficFamily as F
+from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
-from topoopt.simulate.llm_training.costs import GroupRates, iteration_traffic, ledger
-from topoopt.simulate.llm_training.network.rates import StagePasses, stage_times
-from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
+from topoopt.core.search_settings import AllReduceChoice
+from topoopt.simulate.llm_training.costs import (
+    DENSE,
+    ELEMENT,
+    EMBEDDING,
+    HEAD,
+    ROUTED,
+    ComputeTimes,
+    GroupHops,
+    GroupRates,
+    LayerTimes,
+    data_bytes,
+    iteration_traffic,
+    layer_traffic,
+    layer_transfers,
+    ledger,
+    matrix_weights,
+    part_weights,
+)
+from topoopt.simulate.llm_training.links import (
+    BYTES_PER_GBIT,
+    BlockGroups,
+    FamilyGroups,
+    FamilyLoad,
+    LinkGraph,
+    PlacedNetwork,
+    Rails,
+    family_loads,
+)
+from topoopt.simulate.llm_training.strategies import (
+    BOTH_ENDS,
+    StrategyColumns,
+    columns_of,
+    stage_layers,
+    strategy_problems,
+)
 from topoopt.simulate.llm_training.times import (
+    EXCHANGE_SHARE,
+    OPTIMIZER_BYTES,
     OrderShape,
     OrderTimes,
     order_times,
     orders_of,
+    rank_times,
     shape_of,
     stage_parts,
     stage_tables,
 )
-from topoopt.simulate.pipeline.orders import PassOrders
-from topoopt.workloads.language_models import token_operations
+from topoopt.simulate.pipeline_timeline import PassOrders
+from topoopt.workloads.language_models import expert_layers, token_operations
+
+
+class LinkSchedules:
+    """Loads of schedules on the links of a graph, each schedule counted once."""
+
+    def __init__(self, graph: LinkGraph, *, server_bytes_per_s: float, gpus_per_server: int) -> None:
+        self._graph = graph
+        self._link = {
+            ends: place for place, ends in enumerate(zip(graph.tail.tolist(), graph.head.tolist(), strict=True))
+        }
+        owned = graph.rails is Rails.OWNED
+        self._passed = (gpus_per_server - 1) / gpus_per_server / server_bytes_per_s if owned else 0.0
+        self._known: dict[int, tuple[GroupSchedule, Floats]] = {}
+
+    def load(
+        self, classes: tuple[BlockGroups, ...], places: Ints, schedules: Sequence[GroupSchedule], bucket: Bucket
+    ) -> FamilyLoad:
+        """Of a family for every byte that each of its GPUs passes on, as if on rings.
+
+        Args:
+            classes: groups of the family.
+            places: int64[n], server of each block.
+            schedules: one of each group of servers.
+            bucket: of one AllReduce.
+        """
+        graph, steps = self._graph, max(one.steps for one in schedules)
+        made = {one.members: one for one in schedules}
+        seconds = np.zeros((2, steps, len(graph.tail) + graph.servers))
+        sent, ranks = np.zeros(graph.servers), classes[0].ranks
+        for own in classes:
+            for members, count in zip(np.sort(places[own.blocks], axis=1).tolist(), own.groups.tolist(), strict=True):
+                one = made[tuple(members)]
+                share = self._shares(one)
+                seconds[:, : one.steps] += count * bucket.whole_bytes * share[:, :, : seconds.shape[2]]
+                sent += count * bucket.whole_bytes * share[:, :, seconds.shape[2] :].sum(axis=(0, 1))
+        if bucket.apart:
+            phases = seconds.max(axis=2).sum(axis=1)
+            taken, rounds = 2.0 * float(phases.max()), 2 * int((seconds.max(axis=2) > 0).sum(axis=1).max())
+        else:
+            taken, rounds = float(seconds.sum(axis=0).max(axis=1).sum()), steps
+        hops = max(len(route) - 1 for one in schedules for route in one.schedule.routes)
+        local = max(bucket.local_s(one.ranks, one.blocks.shape[1]) for one in classes)
+        passed, of_links = bucket.passed(ranks), seconds.sum(axis=(0, 1))
+        taken += (bucket.waits_s(rounds, hops) + local) * bucket.network
+        return FamilyLoad(
+            of_links / passed,
+            float(sent.max()) / passed,
+            hops,
+            waits=max(taken - float(of_links.max()), 0.0) / passed,
+            method=", ".join(sorted({one.method for one in schedules})),
+            rounds=rounds,
+        )
+
+    def _shares(self, one: GroupSchedule) -> Floats:
+        """float64[2, steps, L + 2n], for a byte of the vector of a group: seconds of links at their whole rate and of
+        the networks inside servers, then bytes that servers begin; of what is summed, and of what is copied."""
+        if id(one) in self._known:
+            return self._known[id(one)][1]
+        graph, sends, blocks = self._graph, one.schedule.sends, one.schedule.blocks
+        links, n, whole = len(graph.tail), graph.servers, one.schedule.steps
+        amount = blocks.units[sends.block] / blocks.total
+        table = np.zeros((2, whole, links + 2 * n))
+        for phase, chosen in enumerate((sends.reduce, ~sends.reduce)):
+            self._lay(table[phase], one, chosen, amount)
+        arriving = np.zeros((2, whole, n))
+        for link, head in enumerate(graph.head.tolist()):
+            arriving[:, :, head] += table[:, :, link]
+        table[:, :, links : links + n] = (table[:, :, links + n :] + arriving) * self._passed
+        table[:, :, :links] /= graph.bytes_per_s
+        # Every piece does what whole blocks would, a step behind the one before.
+        shares = np.zeros((2, one.steps, links + 2 * n))
+        for late in range(one.pieces):
+            shares[:, late : late + whole] += table / one.pieces
+        self._known[id(one)] = (one, shares)
+        return shares
+
+    def _lay(self, table: Floats, one: GroupSchedule, chosen: Bools, amount: Floats) -> None:
+        """Bytes of the messages chosen, on links and at the servers that begin them."""
+        sends, routes = one.schedule.sends, one.schedule.routes
+        links, n = len(self._graph.tail), self._graph.servers
+        on_route = np.zeros((len(table), len(routes)))
+        np.add.at(on_route, (sends.step[chosen], sends.route[chosen]), amount[chosen])
+        for place, route in enumerate(routes):
+            if on_route[:, place].any():
+                for hop in pairwise(route):
+                    table[:, self._link[hop]] += on_route[:, place]
+                table[:, links + n + route[0]] += on_route[:, place]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One AllReduce of a group of ranks.
+
+    Attributes:
+        whole_bytes: the vector.
+        apart: a reduce-scatter and an all-gather that something stands between, so that the slower one counts twice.
+        message_s, hop_s: of one round, and of each hop in it.
+        counted: rounds that the closed form counts itself.
+        inside: bytes a second of a GPU inside its server, where ranks reduce before servers do.
+        network: part of their rate that links reach.
+    """
+
+    whole_bytes: float
+    apart: bool
+    message_s: float
+    hop_s: float
+    counted: int
+    inside: float
+    network: float
+
+    def passed(self, ranks: int) -> float:
+        """Bytes that a rank sends on a ring, by which rates are counted."""
+        return 2.0 * self.whole_bytes * (ranks - 1) / ranks
+
+    def waits_s(self, rounds: int, hops: int) -> float:
+        """Latencies beyond those that the closed form counts."""
+        return max(rounds - self.counted, 0) * (self.message_s + hops * self.hop_s)
+
+    def local_s(self, ranks: int, servers: int) -> float:
+        """Reducing and gathering among the ranks of one server, before and behind what servers do."""
+        own = ranks / servers
+        return 2.0 * self.whole_bytes * max(1.0 - 1.0 / own, 0.0) / self.inside
+
+
+def rounds_counted(problem: LlmTrainingProblem, graph: LinkGraph) -> bool:
+    """Whether AllReduces of these links have a choice: on direct links, where more than rings is asked for."""
+    return problem.search.allreduce is not AllReduceChoice.RINGS and graph.nodes == graph.servers
+
+
+def family_buckets(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[F, Bucket]:
+    """Of activations of one micro-batch, and of the gradients of one layer, the mean of all; 16-bit with ZeRO."""
+    model, reached, cluster, s = problem.model, problem.device.reached, problem.cluster, strategy
+    dense, experts = matrix_weights(model, np.array([float(s.tensor)]))
+    each = float(problem.formats.gradient_bytes) if s.zero == 0 else min(problem.formats.gradient_bytes, ELEMENT)
+    inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
+    tokens = s.micro_batch * problem.batch.length / s.context
+
+    def bucket(whole_bytes: float, counted: int, *, apart: bool) -> Bucket:
+        latencies = cluster.message_latency_us * 1e-6, cluster.hop_latency_us * 1e-6
+        return Bucket(whole_bytes, apart, *latencies, counted, inside, reached.network)
+
+    routed = experts / max(expert_layers(model), 1) / (s.expert * s.expert_tensor)
+    return {
+        F.TENSOR: bucket(tokens * model.hidden * ELEMENT, 2 * ceil(log2(s.tensor)), apart=s.sequence),
+        F.DATA: bucket(float(dense[0]) / model.layers * each, 0, apart=s.zero > 0),
+        F.EXPERT_DATA: bucket(routed * each, 0, apart=s.zero > 0),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class StagePasses:
+    """One value a stage of the model, in its order.
+
+    Attributes:
+        dense, routed: int64, layers with one MLP, and with experts.
+        passes: seconds of one micro-batch.
+        tensor, context, expert: seconds of exposed transfers in the forward pass, and in the backward one.
+        hop_s: to the next stage.
+        dense_weights, expert_weights: parameters on a rank, of experts and of all else.
+    """
+
+    dense: Ints
+    routed: Ints
+    passes: ComputeTimes
+    tensor: tuple[Floats, Floats]
+    context: tuple[Floats, Floats]
+    expert: tuple[Floats, Floats]
+    hop_s: float
+    dense_weights: Floats
+    expert_weights: Floats
+
+    def costs(self, *, blocking: bool) -> StageCosts:
+        """As the pipeline takes them: what is computed again belongs to the gradients of the inputs."""
+        there, back = (self.tensor[i] + self.context[i] + self.expert[i] for i in range(2))
+        return StageCosts(
+            self.passes.forward + there,
+            self.passes.inputs + self.passes.again + back,
+            self.passes.weights,
+            self.hop_s,
+            blocking,
+        )
+
+
+def pipeline_shape(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> PipelineShape:
+    """Its sizes."""
+    micro_batches = problem.batch.sequences // (strategy.data * strategy.micro_batch)
+    return PipelineShape(strategy.pipeline, micro_batches, strategy.chunks)
+
+
+def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> StagePasses:
+    """Times of all stages at these rates."""
+    model, length = problem.model, problem.batch.length
+    columns = columns_of([strategy], model.layers)
+    times = LayerTimes(model, problem.device, problem.formats, columns, length)
+    traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
+    moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
+    known = strategy.stage_layers or stage_layers(model.layers, strategy.pipeline, strategy.chunks)
+    count = np.array(known, dtype=np.int64)
+    plain = model.layers if model.experts is None else model.experts.dense_layers
+    ends = np.cumsum(count)
+    dense = np.minimum(ends, plain) - np.minimum(ends - count, plain)
+    routed = count - dense
+    routed[-1] += model.mtp_layers
+    if model.experts is None:
+        dense, routed = dense + routed, np.zeros_like(routed)
+    first, last = np.zeros(len(count)), np.zeros(len(count))
+    first[0], last[-1] = 1.0, 1.0 + model.mtp_layers
+    fixed = np.array([problem.device.reached.chunk_us * 1e-6])
+    zero = np.zeros(1)
+    none = ComputeTimes(*(np.zeros(len(count)),) * 4)
+    passes = none.plus(ComputeTimes(fixed, fixed, zero, zero)).plus(times.layer(expert_layer=False), dense)
+    if model.experts is not None:
+        passes = passes.plus(times.layer(expert_layer=True), routed)
+    passes = passes.plus(times.embedding(), first).plus(times.head(), last)
+    layers = dense + routed
+    exchange = routed * moved.expert
+    if strategy.schedule in BOTH_ENDS and strategy.expert > 1:
+        passes = passes.scaled(np.array([1.0 / (1.0 - EXCHANGE_SHARE)]))
+        exchange = exchange - np.minimum(2.0 * exchange, passes.forward + passes.backward) / 2.0
+    return StagePasses(
+        dense,
+        routed,
+        passes,
+        (layers * moved.tensor[0], layers * (moved.tensor[1] + moved.tensor[2])),
+        (layers * moved.context[0], layers * moved.context[1]),
+        (exchange, exchange),
+        float(moved.hop[0]),
+        *_weights(problem, columns, dense, routed),
+    )
+
+
+def _weights(problem: LlmTrainingProblem, columns: StrategyColumns, dense: Ints, routed: Ints) -> tuple[Floats, Floats]:
+    own = [(float(plain[0]), float(experts[0])) for plain, experts in part_weights(problem, columns)]
+    of_dense = dense * own[DENSE][0] + routed * own[ROUTED][0]
+    of_dense[0] += own[EMBEDDING][0]
+    of_dense[-1] += own[HEAD][0]
+    return np.asarray(of_dense), np.asarray(routed * own[ROUTED][1])
+
+
+@dataclass(frozen=True, eq=False)
+class LayerSync:
+    """Seconds of reducing and gathering one layer, float64[p v] by stage, and layers of each, int64[p v]."""
+
+    reduced: Floats
+    gathered: Floats
+    layers: Floats
+
+
+def layer_sync(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses, rates: GroupRates
+) -> LayerSync:
+    """What replicas exchange for one layer of each stage, embedding and head shared out among the layers of theirs."""
+    replicas, of_experts = np.array([float(strategy.replicas)]), np.array([float(strategy.expert_replicas)])
+    zero, size = np.array([float(strategy.zero)]), problem.formats.gradient_bytes
+    dense = data_bytes(stages.dense_weights, replicas, zero, size, np.ones(1))
+    experts = data_bytes(stages.expert_weights, of_experts, zero, size, np.ones(1))
+    layers = np.maximum(stages.dense + stages.routed, 1).astype(np.float64)
+    reduced, gathered = (a / rates.data + b / rates.expert_data for a, b in zip(dense, experts, strict=True))
+    return LayerSync(reduced / layers, gathered / layers, layers)
+
+
+def optimizer_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses) -> float:
+    """The step on the fullest rank, and what an iteration costs anyway."""
+    shared = strategy.zero >= 1
+    own = stages.dense_weights / (strategy.replicas if shared else 1.0)
+    own = own + stages.expert_weights / (strategy.expert_replicas if shared else 1.0)
+    rank = np.bincount(shape_of(problem, strategy).home(), own).max()
+    device = problem.device
+    rate = device.memory_gbytes_per_s * device.reached.memory * 1e9
+    return float(rank * OPTIMIZER_BYTES / rate) + device.reached.iteration_ms * 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkRates:
+    """What a network gives the families of a strategy.
+
+    Attributes:
+        loads: of each family between servers.
+        alone: bytes a second of a GPU, by family, none of the others sending.
+        rates: of all groups, alone.
+    """
+
+    loads: Mapping[F, FamilyLoad]
+    alone: Mapping[F, float]
+    rates: GroupRates
+
+
+def ring_load(load: FamilyLoad, classes: tuple[BlockGroups, ...], bucket: Bucket) -> FamilyLoad:
+    """A family on rings, its rounds counted."""
+    rounds = 2 * (max(one.blocks.shape[1] for one in classes) - 1)
+    waits = bucket.waits_s(rounds, load.hops) * bucket.network / bucket.passed(classes[0].ranks)
+    return replace(load, waits=waits, method=RINGS, rounds=rounds)
+
+
+def schedule_loads(problem: LlmTrainingProblem, graph: LinkGraph) -> LinkSchedules:
+    """Loads of schedules on the links of a cluster."""
+    reached, g = problem.device.reached, problem.cluster.gpus_per_server
+    inside = problem.cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
+    return LinkSchedules(graph, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g)
+
+
+def _reduced(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, network: PlacedNetwork, groups: FamilyGroups,
+    loads: Mapping[F, FamilyLoad],
+) -> dict[F, FamilyLoad]:  # fmt: skip
+    """Families that reduce on what they reduce on, their rounds counted."""
+    found, buckets = dict(loads), family_buckets(problem, strategy)
+    on_links = schedule_loads(problem, network.graph)
+    for family in ALLREDUCE_FAMILIES:
+        if family not in groups.collectives:
+            continue
+        classes, own = groups.collectives[family], network.schedules.get(family)
+        if own is None:
+            found[family] = ring_load(loads[family], classes, buckets[family])
+        else:
+            found[family] = on_links.load(classes, network.places, own, buckets[family])
+    return found
+
+
+def network_rates(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, network: PlacedNetwork, groups: FamilyGroups
+) -> NetworkRates:
+    """Rates of families that have the links to themselves.
+
+    No rate is above that of an ideal switch: k servers that send at rate B need 2 (k-1)/k of the vector over B for an
+    AllReduce on any schedule, as on rings of one rank a server.
+
+    Raises:
+        InfeasibleError: a pair that sends has no route.
+    """
+    cluster, reached = problem.cluster, problem.device.reached
+    inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
+    g = cluster.gpus_per_server
+    loads = family_loads(network, groups, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g)
+    ideal = GroupRates.of(cluster, reached, columns_of([strategy], problem.model.layers))
+    usual = (ideal.tensor, ideal.context, ideal.expert, ideal.hop, ideal.data, ideal.expert_data)
+    families = (F.TENSOR, F.CONTEXT, F.EXPERT, F.PIPELINE, F.DATA, F.EXPERT_DATA)
+    most = {family: float(rate[0]) for family, rate in zip(families, usual, strict=True)}
+    if rounds_counted(problem, network.graph):
+        loads = _reduced(problem, strategy, network, groups, loads)
+    alone = {family: min(most[family], reached.network / load.taken) for family, load in loads.items()}
+    return NetworkRates(loads, alone, group_rates(alone, loads, ideal))
+
+
+def group_rates(alone: Mapping[F, float], loads: Mapping[F, FamilyLoad], ideal: GroupRates) -> GroupRates:
+    """Rates as the time model takes them; groups inside servers have the rate of their links."""
+
+    def rate(family: F, otherwise: Floats) -> Floats:
+        return np.full_like(otherwise, alone[family]) if family in alone else otherwise
+
+    def hops(family: F) -> int:
+        return loads[family].hops if family in loads else 1
+
+    inside = np.full_like(ideal.tensor, ideal.inside)
+    return GroupRates(
+        tensor=rate(F.TENSOR, inside),
+        context=rate(F.CONTEXT, inside),
+        expert=rate(F.EXPERT, ideal.expert),
+        hop=rate(F.PIPELINE, ideal.hop),
+        data=rate(F.DATA, inside),
+        expert_data=rate(F.EXPERT_DATA, inside),
+        inside=ideal.inside,
+        hops=GroupHops(hops(F.TENSOR), hops(F.CONTEXT), hops(F.EXPERT), hops(F.PIPELINE)),
+    )
+
+
+def max_min_parts(loads: Sequence[FamilyLoad]) -> list[float]:
+    """Part of its rate alone that each family keeps when all of them send at once.
+
+    One that also waits fills no link alone, and keeps no more than all of its rate.
+    """
+    full = np.stack([load.seconds / load.taken for load in loads])
+    waiting = [place for place, load in enumerate(loads) if load.waits > 0]
+    full = np.concatenate([full, np.eye(len(loads))[:, waiting]], axis=1)
+    part, rising, left = np.zeros(len(loads)), np.ones(len(loads), dtype=bool), np.ones(full.shape[1])
+    level = 0.0
+    while rising.any():
+        together = full[rising].sum(axis=0)
+        used = together > 0
+        step = float((left[used] / together[used]).min())
+        level += step
+        left = np.maximum(left - step * together, 0.0)
+        crowded = used & (left <= 1e-12)
+        stopped = rising & (full[:, crowded] > 0).any(axis=1)
+        part[stopped] = level
+        rising &= ~stopped
+    return part.tolist()
+
+
+EXCHANGES = (F.TENSOR, F.CONTEXT, F.EXPERT)
+"""Families whose transfers are parts of the passes."""
+
+
+def shared_rates(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: NetworkRates) -> GroupRates:
+    """Rates that the time model takes: none above those alone."""
+    parts = {family: 1.0 / factor for family, factor in _factors(problem, strategy, found).items()}
+    rates = found.rates
+    return replace(
+        rates,
+        tensor=rates.tensor * parts.get(F.TENSOR, 1.0),
+        context=rates.context * parts.get(F.CONTEXT, 1.0),
+        expert=rates.expert * parts.get(F.EXPERT, 1.0),
+        hop=rates.hop * parts.get(F.PIPELINE, 1.0),
+        data=rates.data * parts.get(F.DATA, 1.0),
+        expert_data=rates.expert_data * parts.get(F.EXPERT_DATA, 1.0),
+    )
+
+
+def _factors(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: NetworkRates) -> Mapping[F, float]:
+    """How much longer the transfers of each family take."""
+    rates = found.rates
+    columns = rates.tensor, rates.context, rates.expert, rates.hop, rates.data, rates.expert_data
+    alone = tuple(float(column[0]) for column in columns)
+    part, backward, reduced = _busy(problem, strategy, alone, rates.inside, rates.hops)
+    meets: dict[F, tuple[F, ...]] = dict.fromkeys(EXCHANGES, (F.PIPELINE,))
+    meets[F.PIPELINE] = EXCHANGES if problem.overlap.pipeline else ()
+    behind = (*EXCHANGES, F.PIPELINE) if problem.overlap.data else ()
+    meets[F.DATA] = meets[F.EXPERT_DATA] = behind
+    factors = {}
+    for family, load in found.loads.items():
+        # Only what is reduced during the last backward pass meets anything.
+        long = reduced if family in (F.DATA, F.EXPERT_DATA) else 0.0
+        during = min(1.0, backward / long) if long > 0 else 1.0
+        factor = 1.0
+        for other in meets[family]:
+            if other in found.loads and part[other] > 0:
+                kept = max_min_parts([load, found.loads[other]])[0]
+                factor += during * part[other] * (1.0 / kept - 1.0)
+        factors[family] = factor
+    return factors
+
+
+@lru_cache(maxsize=256)
+def _busy(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, alone: tuple[float, ...], inside: float, hops: GroupHops
+) -> tuple[Mapping[F, float], float, float]:
+    """Of an inner rank: how much of its time each family sends, and seconds of a backward pass and of reducing
+    gradients. Most maps of ranks that are tried give the rates of one before."""
+    tensor, context, expert, hop_rate, data, expert_data = (np.array([value]) for value in alone)
+    rates = GroupRates(tensor, context, expert, hop_rate, data, expert_data, inside, hops)
+    ranks, moved = rank_times(problem, problem.device, columns_of([strategy], problem.model.layers), rates)
+    inner = ranks[1]
+    whole = float(inner.forward[0] + inner.backward[0])
+    busy = {F.TENSOR: inner.tensor, F.CONTEXT: inner.context, F.EXPERT: inner.expert}
+    part = {family: float(busy[family][0][0] + busy[family][1][0]) / whole for family in EXCHANGES}
+    hop = min(1.0, 2.0 * strategy.chunks * float(moved.hop[0]) / whole) if strategy.pipeline > 1 else 0.0
+    part[F.PIPELINE] = hop if problem.overlap.pipeline else 0.0
+    sync = layer_sync(problem, strategy, stage_times(problem, strategy, rates), rates)
+    reduced = (sync.reduced * sync.layers).reshape(strategy.chunks, strategy.pipeline).sum(axis=0).max()
+    return part, float(inner.backward[0]), float(reduced)
+
 
 EQUAL = 1e-9
 """Ranks whose work differs by no more than this part of it have as much to do."""

@@ -21,7 +21,7 @@ from topoopt.core.parallelism import (
     Recompute,
 )
 from topoopt.native import pipeline as native
-from topoopt.simulate.pipeline.table import schedule_problems
+from topoopt.simulate.pipeline import schedule_problems
 
 Column = NDArray[np.float64]
 

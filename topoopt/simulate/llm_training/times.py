@@ -33,11 +33,17 @@ from topoopt.simulate.llm_training.costs import (
     state_bytes,
 )
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns, with_stages
-from topoopt.simulate.pipeline.orders import BACKWARD, PassOrders
-from topoopt.simulate.pipeline.orders import WEIGHTS as LATE
-from topoopt.simulate.pipeline.periods import Period, grown, periods_compared
-from topoopt.simulate.pipeline.table import SCHEDULES, PipelineMemory, pass_orders
-from topoopt.simulate.pipeline.timeline import MOST_TICKS, TickCosts
+from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pass_orders
+from topoopt.simulate.pipeline_timeline import (
+    BACKWARD,
+    MOST_TICKS,
+    PassOrders,
+    Period,
+    TickCosts,
+    grown,
+    periods_compared,
+)
+from topoopt.simulate.pipeline_timeline import WEIGHTS as LATE
 
 
 @dataclass(frozen=True, eq=False)

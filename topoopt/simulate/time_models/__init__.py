@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from topoopt.core.process import PlugIns
 
 if TYPE_CHECKING:
-    from topoopt.simulate.time_models.time_model import TimeModel
+    from topoopt.simulate.time_models.evaluate import TimeModel
 
 TIME_MODELS: Mapping[str, TimeModel] = PlugIns(
     {
-        "rounds": "topoopt.simulate.time_models.arrival:ROUNDS",
-        "hop": "topoopt.simulate.time_models.arrival:HOP",
-        "flexnet": "topoopt.simulate.time_models.flexnet:FLEXNET",
-        "fluid": "topoopt.simulate.time_models.fluid:FLUID",
+        "rounds": "topoopt.simulate.time_models.models:ROUNDS",
+        "hop": "topoopt.simulate.time_models.models:HOP",
+        "flexnet": "topoopt.simulate.time_models.models:FLEXNET",
+        "fluid": "topoopt.simulate.time_models.models:FLUID",
     }
 )
 """Time models by name; a new one is one module and one line here."""

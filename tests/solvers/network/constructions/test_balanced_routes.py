@@ -29,7 +29,7 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.routing import AllReduceDemand, Demand, PathTable
 from topoopt.core.topology import Topology
-from topoopt.simulate.hops import hop_matrix
+from topoopt.simulate.network import hop_matrix
 
 BOTH = LinkDirection.BIDIRECTIONAL
 ONE_WAY = LinkDirection.UNIDIRECTIONAL

@@ -10,7 +10,7 @@ from solvers.network.constructions import balanced_routes, circulant_topology, l
 from solvers.network.constructions.graph import arc_graph
 from topoopt.core.cluster import LinkDirection
 from topoopt.native import routing
-from topoopt.simulate.hops import hop_matrix
+from topoopt.simulate.network import hop_matrix
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from topoopt.core.cluster import Cluster
-from topoopt.simulate.fabrics.direct_graph import graph_network
-from topoopt.simulate.fabrics.options import FabricOptions, Group, ListedFabric
+from topoopt.simulate.fabrics import FabricOptions, Group, ListedFabric
+from topoopt.simulate.fabrics.direct_graphs import graph_network
 from topoopt.simulate.network import Network
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from topoopt.core.workload import TaskGraph
 from topoopt.simulate.network import Network
-from topoopt.simulate.time_models.time_model import Simulation, TimeModel
+from topoopt.simulate.time_models.evaluate import Simulation, TimeModel
 
 
 def simulate_compute(graph: TaskGraph, network: Network) -> Simulation:

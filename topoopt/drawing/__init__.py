@@ -1,1 +1,0 @@
-"""Drawings and pages: SVG, charts, the picture of a topology, the base of all HTML; reads `topoopt.core` data only."""

@@ -1,0 +1,570 @@
+"""Charts of results have axes, points, lines, bars, boxes, and heat maps."""
+
+from __future__ import annotations
+
+import base64
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from topoopt.core.arrays import Floats
+from topoopt.page.svg import (
+    Colour,
+    colour,
+    coordinate,
+    dash,
+    data_uri,
+    decade_ticks,
+    element,
+    joined,
+    mark,
+    nice_step,
+    palette_png,
+    percentage,
+    picture,
+    ramp,
+    sample,
+    tick_text,
+    ticks,
+)
+from topoopt.page.text import byte_size, number, power_of_ten
+
+MOST_DECADES = 8
+"""Decades that get a tick each; beyond, every second, third, ... does."""
+
+FEWEST_MARKS = 3
+"""Fewer round ticks of a logarithmic axis are replaced by evenly spaced ones."""
+
+LARGE = 1e6
+"""From here on the title says the power of ten, and ticks of one or two decades are multiples of it."""
+
+LEAST_SPREAD = 1e-9
+"""Part of the largest value below which values differ by rounding alone."""
+
+ROOM = 0.05
+"""Part of the span left free at both ends of a linear axis."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis.
+
+    Attributes:
+        title: quantity with its unit.
+        low, high: ends; for names 0 and their number.
+        log: logarithmic (low above 0).
+        names: categories in order; empty for numbers.
+    """
+
+    title: str
+    low: float
+    high: float
+    log: bool = False
+    names: tuple[str, ...] = ()
+
+    def at(self, value: float) -> float:
+        """Part of the way from the low end; for names `value` is the place in the list."""
+        if self.names:
+            return (value + 0.5) / len(self.names)
+        if self.log:
+            return (math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
+        return (value - self.low) / (self.high - self.low)
+
+    @property
+    def power(self) -> int:
+        """Of ten, by which the ticks are multiplied: a multiple of 3, 0 where they stand for themselves."""
+        plain = self.names or self.high < LARGE or (self.log and len(decade_ticks(self.low, self.high)) >= 2)
+        return 0 if plain else 3 * (math.floor(math.log10(self.high)) // 3)
+
+    @property
+    def heading(self) -> str:
+        """The title, with the power of ten of the ticks: `10⁶ bytes`."""
+        return f"{power_of_ten(self.power)} {self.title}" if self.power else self.title
+
+    def marks(self, target: int) -> list[tuple[float, str]]:
+        """Values of the ticks, with their texts."""
+        if self.names:
+            return [(float(place), name) for place, name in enumerate(self.names)]
+        if self.log:
+            return self._log_marks()
+        values, unit = ticks(self.low, self.high, target), 10.0**self.power
+        step = nice_step(self.high - self.low, target)
+        return [(value, tick_text(value / unit + 0.0, step / unit)) for value in values]
+
+    def _log_marks(self) -> list[tuple[float, str]]:
+        decades = decade_ticks(self.low, self.high)
+        if len(decades) > MOST_DECADES:
+            decades = decades[:: -(-len(decades) // MOST_DECADES)]
+        if len(decades) >= 2:
+            return [(value, _power_text(value)) for value in decades]
+        lowest, unit = 10.0 ** math.floor(math.log10(self.low)), 10.0**self.power
+        fine = [factor * scale for scale in (lowest, 10 * lowest, 100 * lowest) for factor in (1, 1.5, 2, 3, 5, 7)]
+        marks = [(value, f"{value / unit:,.6g}") for value in fine if self.low <= value <= self.high]
+        if len(marks) >= FEWEST_MARKS:
+            return marks
+        return [(value, f"{value / unit:,.6g}") for value in ticks(self.low, self.high, FEWEST_MARKS) if value > 0]
+
+
+def _power_text(value: float) -> str:
+    return f"{value:,.10g}" if 1e-3 <= value < 1e6 else power_of_ten(round(math.log10(value)))
+
+
+def number_axis(title: str, values: Iterable[float], *, log: bool = False, zero: bool = False) -> Axis:
+    """An axis that holds all values; logarithmic only when all are above 0.
+
+    `zero`: it begins at 0, as bars must (not for logarithms).
+    """
+    known = [value for value in values if math.isfinite(value)]
+    if not known:
+        return Axis(title, 0.0, 1.0)
+    low, high = min(known), max(known)
+    if log and low > 0:
+        ratio = (high / low) ** ROOM if high > low else 1.5
+        return Axis(title, low / ratio, high * ratio, log=True)
+    spread = high - low > LEAST_SPREAD * max(abs(low), abs(high))
+    room = ROOM * (high - low) if spread else max(abs(high), 1.0) * 0.1
+    bottom = 0.0 if low == 0 or (zero and low > 0) or 0 < low < 0.15 * high else low - room
+    return Axis(title, bottom, high + room)
+
+
+def name_axis(title: str, names: Sequence[str]) -> Axis:
+    """An axis of categories."""
+    return Axis(title, 0.0, float(len(names)), names=tuple(names))
+
+
+HEIGHT = 320.0
+TOP = 26.0
+BOTTOM = 44.0
+LONGEST_NAME = 22
+LETTER, PLOT = 6.3, 460.0
+"""Mean width of a letter, and of a plot beside another one on a wide page; longer rows of names are set at a slant."""
+
+HOLLOW = "dot hollow"
+"""CSS classes of what others published."""
+
+LEVEL, APART = 2e-3, 0.01
+"""Lines coincide where they differ by less than this part of the highest value, and of all that is shown."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value in a chart: position, what is shown when pointed at, and the address behind it."""
+
+    x: float
+    y: float
+    tip: str
+    href: str | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one name; `line` joins them in order, `dots` marks each.
+
+    `beside` names the series next to which published values are set: they have its colour and shape, hollow.
+    """
+
+    name: str
+    points: tuple[Point, ...]
+    line: bool = False
+    dots: bool = True
+    beside: str | None = None
+
+
+def _place(series: Sequence[Series], place: int) -> tuple[int, bool]:
+    """Whose marks the n-th series has, and whether they are hollow."""
+    own = [one.name for one in series]
+    beside = series[place].beside
+    return (own.index(beside), True) if beside in own else (place, False)
+
+
+def legend(names: Sequence[str], series: Sequence[Series] = ()) -> Markup:
+    """Names with their marks; nothing for one series.
+
+    Args:
+        names: of the series, in their order.
+        series: the same as they are drawn: the legend has them as their lines end, the highest first, and says which
+            coincide.
+    """
+    if len(names) < 2:
+        return Markup("")
+    order = list(range(len(names)))
+    if series:
+        order.sort(key=lambda place: -series[place].points[-1].y if series[place].points else 0.0)
+    values = [point.y for one in series for point in one.points]
+    seen = max(values, default=0.0) - min(values, default=0.0)
+    short = [name.partition(":")[0] for name in names]
+    called = [word if short.count(word) == 1 else name for word, name in zip(short, names, strict=True)]
+    hollow = [place for place in order if series and _place(series, place)[1]]
+    items = []
+    for place in order:
+        if place in hollow:
+            continue
+        twin = next((k for k in range(min(place, len(series))) if _coincide(series[k], series[place], seen)), None)
+        text = names[place] if twin is None else f"{names[place]} (on the line of {called[twin]})"
+        items.append(element("li", _sample(place, series), element("span", text)))
+    if hollow:
+        shape = mark(0, x=6.0, y=6.0, css=HOLLOW)
+        shown = element("svg", shape, width=12, height=12, aria_hidden="true")
+        items.append(element("li", shown, element("span", "published")))
+    return element("ul", *items, class_="legend flat")
+
+
+def _sample(place: int, series: Sequence[Series]) -> Markup:
+    """The mark of a series; of what is drawn in areas, which have no marks, its colour."""
+    if series:
+        return sample(place, line=series[place].line, dots=series[place].dots)
+    return element("svg", mark(0, x=6.0, y=6.0, css=f"dot {colour(place)}"), width=12, height=12, aria_hidden="true")
+
+
+def _coincide(one: Series, other: Series, seen: float) -> bool:
+    """Whether two series have the same points, to what can be seen where the values of all span `seen`."""
+    if not one.points or len(one.points) != len(other.points):
+        return False
+    high = max(abs(point.y) for point in one.points) or 1.0
+    least = max(min(LEVEL * high, APART * seen), LEAST_SPREAD * high)
+    return all(a.x == b.x and abs(a.y - b.y) <= least for a, b in zip(one.points, other.points, strict=True))
+
+
+def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str, *, radius: float | None = None) -> Markup:
+    """Points, and lines where asked, over two axes; the size of marks follows from their number unless it is given."""
+    shapes = _frame(x, y)
+    base = HEIGHT - BOTTOM
+    for place, one in enumerate(series):
+        if one.line and len(one.points) > 1:
+            path = "L".join(
+                f"{coordinate(1000 * x.at(point.x))} {coordinate(base - (base - TOP) * y.at(point.y))}"
+                for point in one.points
+            )
+            line = element("path", d=f"M{path}", class_=f"run {colour(place)} {dash(place)}")
+            box = f"0 0 1000 {HEIGHT:.0f}"
+            shapes.append(element("svg", line, viewBox=box, preserveAspectRatio="none", width="100%", height=HEIGHT))
+    size = _radius(series) if radius is None else radius
+    for place, one in enumerate(series):
+        if one.dots:
+            like, hollow = _place(series, place)
+            css = f"{HOLLOW} {colour(like)}" if hollow else None
+            shapes += [_dot(point, x, y, like, size * (1.6 if hollow else 1.0), css=css) for point in one.points]
+    return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
+
+
+def box_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
+    """Medians, quartiles and single values of each series, side by side over the names of `x`."""
+    shapes = _frame(x, y)
+    width = 1.0 / max(1, len(x.names))
+    for place, one in enumerate(series):
+        values = sorted(point.y for point in one.points)
+        if not values:
+            continue
+        low, middle, high = _quartiles(values)
+        left, right = x.at(place) - 0.3 * width, x.at(place) + 0.3 * width
+        top, bottom = _height(high, y), _height(low, y)
+        shapes.append(
+            element(
+                "rect",
+                x=percentage(left),
+                y=top,
+                width=percentage(right - left),
+                height=max(1.0, bottom - top),
+                class_=f"box {colour(place)}",
+            )
+        )
+        at = _height(middle, y)
+        shapes.append(element("line", x1=percentage(left), x2=percentage(right), y1=at, y2=at, class_="median"))
+        spread = 0.22 * width
+        for number, point in enumerate(one.points):
+            shift = spread * (2 * ((number * 0.618034) % 1.0) - 1)
+            shapes.append(_dot(point, x, y, place, _radius(series), at=x.at(place) + shift))
+    return picture(*shapes, label=label, class_=_class(x), height=int(HEIGHT))
+
+
+def bar_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
+    """Bars of each series beside each other over the names of `x`; the points' x is the place of the name."""
+    shapes = _frame(x, y)
+    base = HEIGHT - BOTTOM
+    width = 0.8 / max(1, len(x.names)) / max(1, len(series))
+    for place, one in enumerate(series):
+        for point in one.points:
+            left = x.at(point.x) + (place - len(series) / 2) * width
+            top = _height(point.y, y)
+            bar = element(
+                "rect",
+                element("title", point.tip),
+                x=percentage(left),
+                y=top,
+                width=percentage(0.94 * width),
+                height=max(0.5, base - top),
+                class_=f"bar {colour(place)}",
+            )
+            shapes.append(bar if point.href is None else element("a", bar, href=point.href))
+    return picture(*shapes, label=label, class_=_class(x), height=int(HEIGHT))
+
+
+def _quartiles(values: list[float]) -> tuple[float, float, float]:
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
+
+
+def _height(value: float, y: Axis) -> float:
+    base = HEIGHT - BOTTOM
+    return base - (base - TOP) * y.at(value)
+
+
+def _radius(series: Sequence[Series]) -> float:
+    """Smaller dots where there are many."""
+    points = sum(len(one.points) for one in series)
+    return 4.0 if points <= 200 else 3.0 if points <= 600 else 2.0
+
+
+def _dot(
+    point: Point, x: Axis, y: Axis, series: int, radius: float, *, at: float | None = None, css: str | None = None
+) -> Markup:
+    across = percentage(x.at(point.x) if at is None else at)
+    dot = mark(series, element("title", point.tip), x=across, y=_height(point.y, y), radius=radius, css=css)
+    return dot if point.href is None else element("a", dot, href=point.href)
+
+
+def _frame(x: Axis, y: Axis) -> list[Markup]:
+    """Grid, ticks and titles."""
+    base = HEIGHT - BOTTOM
+    shapes = []
+    for value, text in y.marks(6):
+        at = _height(value, y)
+        shapes.append(element("line", x1=0, x2="100%", y1=at, y2=at, class_="gridline"))
+        shapes.append(element("text", text, x=-6, y=at + 4, text_anchor="end"))
+    shapes.append(element("text", y.heading, x=-6, y=12, text_anchor="start"))
+    marks, slanted = x.marks(8), _crowded(x)
+    for value, text in marks:
+        at_x = percentage(x.at(value))
+        if not x.names:
+            shapes.append(element("line", x1=at_x, x2=at_x, y1=TOP, y2=base, class_="gridline"))
+        shown = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
+        if slanted:
+            turned = element("text", shown, x=0, y=0, text_anchor="end", transform="rotate(-35)")
+            shapes.append(element("svg", turned, x=at_x, y=base + 14, overflow="visible", class_="name"))
+        else:
+            shapes.append(element("text", shown, x=at_x, y=base + 16, text_anchor="middle"))
+    shapes.append(element("line", x1=0, x2="100%", y1=base, y2=base, class_="axis"))
+    if not slanted:
+        shapes.append(element("text", x.heading, x="100%", y=base + 36, text_anchor="end"))
+    return shapes
+
+
+def _crowded(x: Axis) -> bool:
+    """Whether names side by side would run into each other."""
+    longest = max((min(len(name), LONGEST_NAME) for name in x.names), default=0)
+    return len(x.names) > 1 and longest * LETTER * len(x.names) > PLOT
+
+
+def _class(x: Axis) -> str:
+    return "chart slanted" if _crowded(x) else "chart"
+
+
+SORTED_HEIGHT = 190.0
+BASE = 164.0
+SORTED_TOP = 12.0
+
+
+def sorted_chart(
+    values: Floats,
+    unit: str,
+    scale: float,
+    label: str,
+    css: Callable[[float], str],
+    of: str = "arcs, most loaded first",
+) -> Markup:
+    """Values in descending order as bars side by side, with their mean as a line.
+
+    Args:
+        values: at least one above 0.
+        unit: of the axis.
+        scale: so much of a value makes one unit.
+        label: what is shown, in words.
+        css: colour class of a value.
+        of: what the bars are, and in which order.
+    """
+    ordered = np.sort(values / scale)[::-1]
+    high = float(ordered[0])
+    marks = ticks(0.0, high, 5)
+    if marks[-1] < high * (1 - 1e-9):
+        marks.append(marks[-1] + (marks[1] - marks[0] if len(marks) > 1 else high))
+    top_value = marks[-1]
+
+    def height(value: float) -> float:
+        return BASE - (BASE - SORTED_TOP) * value / top_value
+
+    grid = []
+    step = marks[1] - marks[0]
+    for mark in marks:
+        y = height(mark)
+        grid.append(element("line", x1=0, x2="100%", y1=y, y2=y, class_="gridline"))
+        grid.append(element("text", tick_text(mark, step), x=-6, y=y + 4, text_anchor="end"))
+    count = len(ordered)
+    outlines: dict[str, list[str]] = {}
+    ends = [*(np.flatnonzero(np.diff(ordered)) + 1).tolist(), count]
+    for place, end in zip([0, *ends], ends, strict=False):
+        level, left = coordinate(height(float(ordered[place]))), coordinate(1000 * place / count)
+        outline = outlines.setdefault(css(float(ordered[place]) * scale), [f"M{left} {coordinate(BASE)}"])
+        outline.append(f"L{left} {level}H{coordinate(1000 * end / count)}")
+    plot = element(
+        "svg",
+        *(
+            element("path", d="".join([*parts, f"V{coordinate(BASE)}z"]), class_=f"area {name}")
+            for name, parts in outlines.items()
+        ),
+        viewBox=f"0 0 1000 {SORTED_HEIGHT:.0f}",
+        preserveAspectRatio="none",
+        width="100%",
+        height=SORTED_HEIGHT,
+    )
+    mean = float(ordered.mean())
+    return picture(
+        joined(grid),
+        plot,
+        element("line", x1=0, x2="100%", y1=height(mean), y2=height(mean), class_="mean"),
+        element("text", f"mean {number(mean)} {unit}", x="100%", y=height(mean) - 5, text_anchor="end", class_="halo"),
+        element("line", x1=0, x2="100%", y1=BASE, y2=BASE, class_="axis"),
+        element("text", "1", x=0, y=BASE + 15),
+        element("text", of, x="50%", y=BASE + 15, text_anchor="middle"),
+        element("text", f"{count:,}", x="100%", y=BASE + 15, text_anchor="end"),
+        label=label,
+        class_="chart",
+        height=int(SORTED_HEIGHT),
+    )
+
+
+MAX_CELLS = 256
+"""Bigger matrices are summed in square blocks down to at most so many rows."""
+
+
+LEVELS = 255
+DECADES = 4
+"""Depth of the logarithmic scale below the largest cell."""
+
+SCALES = LOGARITHMIC, LINEAR = ("scale-log", "scale-lin")
+"""What the style sheet calls them."""
+
+
+STOPS: tuple[Colour, ...] = ((223, 239, 214), (140, 203, 181), (63, 151, 182), (42, 90, 155), (27, 31, 94))
+"""Light to dark, distinct for the colour-blind; dark pages invert the picture."""
+
+
+SIDE = 400.0
+LEFT = 46.0
+HEAT_MAP_TOP = 34.0
+
+
+def in_blocks(matrix: Floats, most: int = MAX_CELLS) -> tuple[Floats, int]:
+    """The matrix summed over square blocks so that at most `most` rows remain, and the servers a block."""
+    n = len(matrix)
+    block = -(-n // most)
+    if block <= 1:
+        return matrix, 1
+    starts = np.arange(0, n, block)
+    return np.add.reduceat(np.add.reduceat(matrix, starts, axis=0), starts, axis=1), block
+
+
+def scale_range(matrix: Floats, logarithmic: bool) -> tuple[float, float]:
+    """Values at the two ends of the colour scale, for a matrix with at least one positive cell."""
+    high = float(matrix.max())
+    if not logarithmic:
+        return 0.0, high
+    return max(float(matrix[matrix > 0].min()), high / 10.0**DECADES), high
+
+
+def colour_index(matrix: Floats, logarithmic: bool) -> NDArray[np.uint8]:
+    """Palette index of every cell: 0 for no traffic, 1..255 along the scale."""
+    low, high = scale_range(matrix, logarithmic)
+    index = np.zeros(matrix.shape, dtype=np.uint8)
+    some = matrix > 0
+    if logarithmic:
+        place = np.log(np.maximum(matrix[some], low) / low) / np.log(high / low) if high > low else np.ones(some.sum())
+    else:
+        place = matrix[some] / high
+    index[some] = 1 + np.rint(np.clip(place, 0, 1) * (LEVELS - 1)).astype(np.uint8)
+    return index
+
+
+def _axis(n: int) -> Markup:
+    step = 1
+    while n / step > (16 if n <= 100 else 12):
+        step *= 2
+    cell = SIDE / n
+    labels = []
+    for server in range(0, n, step):
+        at = (server + 0.5) * cell
+        labels.append(element("text", str(server), x=LEFT + at, y=HEAT_MAP_TOP - 7, text_anchor="middle"))
+        labels.append(element("text", str(server), x=LEFT - 6, y=HEAT_MAP_TOP + at + 4, text_anchor="end"))
+    middle = HEAT_MAP_TOP + SIDE / 2
+    turned = element("text", "sender", x=10, y=middle, text_anchor="middle", transform=f"rotate(-90 10 {middle:.0f})")
+    return joined([*labels, element("text", "receiver", x=LEFT + SIDE / 2, y=11, text_anchor="middle"), turned])
+
+
+def _legend(matrix: Floats, logarithmic: bool, text_of: Callable[[float], str]) -> Markup:
+    low, high = scale_range(matrix, logarithmic)
+    middle = (low * high) ** 0.5 if logarithmic else high / 2
+    top = HEAT_MAP_TOP + SIDE + 14
+    strip = palette_png(np.arange(1, LEVELS + 1, dtype=np.uint8)[None, :], [(0, 0, 0), *ramp(STOPS, LEVELS)])
+    marks = ((low, 0.0, "start"), (middle, 0.5, "middle"), (high, 1.0, "end")) if high > low else ((high, 1.0, "end"),)
+    texts = [
+        element("text", text_of(value), x=LEFT + SIDE * place, y=top + 26, text_anchor=anchor)
+        for value, place, anchor in marks
+    ]
+    image = element("image", href=data_uri(strip), x=LEFT, y=top, width=SIDE, height=10.0, preserveAspectRatio="none")
+    return joined([image, *texts])
+
+
+def heat_map(
+    matrix: Floats,
+    title: str,
+    unit: str = "bytes",
+    text_of: Callable[[float], str] = byte_size,
+    scales: Sequence[str] = SCALES,
+) -> Markup:
+    """Picture of a matrix with at least one positive cell, on both scales, of which CSS shows one, or on one of them.
+
+    Args:
+        matrix: float64[n, n], sender by receiver.
+        title: what it is.
+        unit: of a cell, for the tool tips.
+        text_of: a value as text, for the scale.
+        scales: of `SCALES`.
+    """
+    n = len(matrix)
+    cells, block = in_blocks(matrix)
+    palette = [(0, 0, 0), *ramp(STOPS, LEVELS)]
+    layers = []
+    for css in scales:
+        logarithmic = css == LOGARITHMIC
+        uri = data_uri(palette_png(colour_index(cells, logarithmic), palette))
+        image = element("image", href=uri, x=LEFT, y=HEAT_MAP_TOP, width=SIDE, height=SIDE, preserveAspectRatio="none")
+        layers.append(element("g", image, _legend(cells, logarithmic, text_of), class_=css))
+    grid = Markup("")
+    if n <= 32:
+        lines = "".join(
+            f"M{LEFT + i * SIDE / n:.1f} {HEAT_MAP_TOP:.0f}v{SIDE:.0f}M{LEFT:.0f} {HEAT_MAP_TOP + i * SIDE / n:.1f}h{SIDE:.0f}"
+            for i in range(1, n)
+        )
+        grid = element("path", d=lines, class_="grid")
+    frame = element("rect", x=LEFT, y=HEAT_MAP_TOP, width=SIDE, height=SIDE, class_="frame")
+    return picture(
+        *layers,
+        grid,
+        frame,
+        element("rect", x=LEFT, y=HEAT_MAP_TOP, width=SIDE, height=SIDE, class_="catch"),
+        _axis(n),
+        label=f"{title}: {unit} from sender (row) to receiver (column)",
+        viewBox=f"0 0 {LEFT + SIDE + 8:.0f} {HEAT_MAP_TOP + SIDE + 48:.0f}",
+        class_="heat",
+        data_rows=len(cells),
+        data_block=block,
+        data_servers=n,
+        data_unit=unit,
+        data_values=base64.b64encode(cells.astype("<f4").tobytes()).decode("ascii"),
+    )

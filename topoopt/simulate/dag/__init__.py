@@ -1,1 +1,0 @@
-"""Graphs of computation and transfers over circuits between pods."""

@@ -1,0 +1,357 @@
+"""A strategy becomes a job on rails; the ports of each stage become circuits in phases."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from topoopt.core.arrays import NS_PER_S
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.parallelism import ParallelDimension as D
+from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
+from topoopt.core.switching import (
+    CircuitGroup,
+    PortSplit,
+    PortUse,
+    RailCircuit,
+    RailExchange,
+    RailJob,
+    RailPhase,
+    RailTimetable,
+    StagePorts,
+    SwitchedStep,
+    SwitchSettings,
+)
+from topoopt.simulate.llm_training.costs import (
+    WHOLE,
+    GroupRates,
+    LayerTimes,
+    RanksBeside,
+    data_bytes,
+    layer_traffic,
+    ranks_beside,
+)
+from topoopt.simulate.llm_training.links import rank_coordinates
+from topoopt.simulate.llm_training.step import StagePasses, layer_sync, optimizer_s, pipeline_shape, stage_times
+from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
+
+TWO_WAY = (PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
+
+
+def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings) -> RailJob:
+    """One iteration as its rails see it.
+
+    Raises:
+        InputError: the strategy cannot stand on rails, or its circuits need more ports than there are.
+    """
+    columns = columns_of([strategy], problem.model.layers)
+    beside = ranks_beside(columns, problem.cluster.gpus_per_server)
+    problems = list(_problems(problem, strategy, settings, beside))
+    if problems:
+        raise InputError(problems)
+    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    stages = stage_times(problem, strategy, rates)
+    slow, shape = problem.cluster.slowdown, pipeline_shape(problem, strategy)
+    groups = strategy.data * strategy.context / float(beside.data[0] * beside.context[0])
+    experts = strategy.expert * strategy.expert_tensor / float(beside.expert[0])
+    inside = _inside(strategy, stages, groups, experts)
+    exchange = None
+    if inside is PortUse.EXPERT:
+        exchange = _tokens(problem, columns, stages, rates)
+    elif inside is PortUse.DATA:
+        exchange = _weights(problem, strategy, stages, rates)
+    own = 0.0 if inside is PortUse.EXPERT else 1.0
+    sync = layer_sync(problem, strategy, stages, rates)
+    ends = 0.0 if strategy.zero >= 3 else slow
+    cluster, several = problem.cluster, strategy.pipeline > 1
+    start = (cluster.message_latency_us + rates.hops.pipeline * cluster.hop_latency_us) * 1e-6 if several else 0.0
+    there, back = (stages.tensor[i] + stages.context[i] + own * stages.expert[i] for i in range(2))
+    rate = settings.port_gbps or cluster.gpu_gbps
+    job = RailJob(
+        schedule=strategy.schedule,
+        ranks=strategy.pipeline,
+        chunks=strategy.chunks,
+        micro_batches=shape.micro_batches,
+        forward_s=tuple((slow * (stages.passes.forward + there)).tolist()),
+        inputs_s=tuple((slow * (stages.passes.inputs + stages.passes.again + back)).tolist()),
+        weights_s=tuple((slow * stages.passes.weights).tolist()),
+        exchange=exchange,
+        inside=inside,
+        hop_s=(slow * start, slow * (stages.hop_s - start)),
+        layers=tuple(int(n) for n in sync.layers.tolist()),
+        reduced_s=tuple((ends * sync.reduced).tolist()),
+        gathered_s=tuple((ends * sync.gathered).tolist()),
+        optimizer_s=slow * optimizer_s(problem, strategy, stages),
+        blocking=several and not problem.overlap.pipeline,
+        overlapped=problem.overlap.data,
+        data_servers=round(groups),
+        expert_servers=round(experts) if inside is PortUse.EXPERT else 1,
+        ports=settings.ports,
+        circuit_share=rate / cluster.gpu_gbps,
+    )
+    short = list(_short(job))
+    if short:
+        raise InputError(short)
+    return job
+
+
+def _inside(strategy: ParallelStrategy, stages: StagePasses, groups: float, experts: float) -> PortUse | None:
+    """What passes exchange over the rail."""
+    if experts > 1 and stages.routed.any():
+        return PortUse.EXPERT
+    return PortUse.DATA if strategy.zero >= 3 and groups > 1 else None
+
+
+def _problems(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings, beside: RanksBeside
+) -> Iterator[Problem]:
+    """Why a strategy cannot stand on rails."""
+    cluster, g = problem.cluster, problem.cluster.gpus_per_server
+    for name, here in (("tensor", beside.tensor), ("context", beside.context)):
+        ranks = getattr(strategy, name)
+        if float(here[0]) < WHOLE * ranks:
+            text = f"pods split a {name} group: rails join GPUs of the same place in their servers, and carry no {name}"
+            yield Problem(text, path=name, value=str(ranks), allowed=f"groups inside servers of {g} GPUs")
+    if float(beside.pipeline[0]) > 1:
+        text = "a server holds ranks of several stages: their circuits cannot be set apart"
+        yield Problem(text, path="pipeline", value=str(strategy.pipeline), allowed="servers of one stage each")
+    if strategy.schedule in TWO_WAY:
+        text = "switching follows schedules whose ranks hold the model once"
+        yield Problem(text, path="schedule", value=strategy.schedule.value, allowed="1f1b, interleaved, gpipe, zb-*")
+    if cluster.degree % g:
+        text = "a GPU has no interface of its own on its rail"
+        yield Problem(text, path="cluster.degree", value=str(cluster.degree), allowed=f"multiples of {g}")
+    if strategy.zero >= 3 and float(beside.expert[0]) < WHOLE * strategy.expert * strategy.expert_tensor:
+        text = "weights and tokens cross the rail inside the same pass"
+        yield Problem(text, path="zero", value="3", allowed="0 to 2, or experts inside servers")
+
+
+def _short(job: RailJob) -> Iterator[Problem]:
+    """Circuits that exceed the ports."""
+    for use in job.uses:
+        most = max(job.needs(rank, use) for rank in range(job.ranks))
+        if most > job.ports:
+            text = f"circuits for {use.value} exceed the ports of a GPU"
+            yield Problem(text, path="switching.ports", value=str(job.ports), allowed=f"at least {most}")
+
+
+def _tokens(
+    problem: LlmTrainingProblem, columns: StrategyColumns, stages: StagePasses, rates: GroupRates
+) -> tuple[RailExchange, ...]:
+    """Of tokens, to experts and back in every layer of them."""
+    cluster, length, slow = problem.cluster, problem.batch.length, problem.cluster.slowdown
+    traffic = layer_traffic(problem.model, problem.formats, columns, length, cluster.gpus_per_server)
+    shown = slow * (1.0 - problem.overlap.expert)
+    crossing = shown * float(traffic.expert_crossing[0] / rates.expert[0])
+    within = shown * float(traffic.expert[0]) / rates.inside
+    fixed = shown * 2.0 * (cluster.message_latency_us + rates.hops.expert * cluster.hop_latency_us) * 1e-6
+    before, behind = LayerTimes(problem.model, problem.device, problem.formats, columns, length).attention()
+    return tuple(
+        RailExchange(
+            (n * crossing, n * crossing),
+            n * within,
+            n * fixed,
+            slow * float(before[0]) if n else 0.0,
+            slow * float(behind[0]) if n else 0.0,
+        )
+        for n in stages.routed.tolist()
+    )
+
+
+def _weights(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses, rates: GroupRates
+) -> tuple[RailExchange, ...]:
+    """Of weights in every pass, and of gradients in backward ones (ZeRO 3)."""
+    one, slow = np.ones(1), problem.cluster.slowdown
+    replicas = strategy.data * strategy.context * one
+    of_experts = strategy.gpus / strategy.pipeline / (strategy.expert * strategy.expert_tensor) * one
+    size = problem.formats.gradient_bytes
+    dense = data_bytes(stages.dense_weights, replicas, 3.0 * one, size, one)
+    routed = data_bytes(stages.expert_weights, of_experts, 3.0 * one, size, one)
+    reduced, gathered = (slow * (a / rates.data + b / rates.expert_data) for a, b in zip(dense, routed, strict=True))
+    hidden = problem.overlap.data
+    return tuple(
+        RailExchange((both / 2.0, both / 2.0 + back), 0.0, 0.0, 0.0, 0.0, hidden)
+        for both, back in zip(gathered.tolist(), reduced.tolist(), strict=True)
+    )
+
+
+Lane = tuple[PortUse, int]
+Layout = dict[Lane, tuple[int, ...]]
+"""Ports of a lane: one, or the one to the next server or stage and the one from the last."""
+
+Wanted = list[tuple[int, frozenset[PortSplit]]]
+"""Stages of a group, and splits of their ports in which they want it."""
+
+
+def layout(job: RailJob, rank: int, split: PortSplit, before: Sequence[Layout]) -> Layout:
+    """Ports of a GPU by lane; a lane stands where it stood before, if it can."""
+    found: Layout = {}
+    free, lanes = set(range(job.ports)), []
+    for use in PortUse:
+        if unit := job.needs(rank, use) if split.of(use) else 0:
+            lanes += [((use, lane), unit) for lane in range(split.of(use) // unit)]
+    for lane, _ in lanes:
+        stood = next((one[lane] for one in reversed(before) if lane in one and free.issuperset(one[lane])), None)
+        if stood is not None:
+            found[lane] = stood
+            free.difference_update(stood)
+    for lane, unit in lanes:
+        if lane not in found:
+            found[lane] = tuple(sorted(free)[:unit])
+            free.difference_update(found[lane])
+    return found
+
+
+def layouts(job: RailJob, rank: int, one: StagePorts) -> dict[PortSplit, Layout]:
+    """Of all splits of a stage."""
+    found: dict[PortSplit, Layout] = {}
+    for split in (one.pipeline, one.inside, one.data):
+        if split not in found:
+            found[split] = layout(job, rank, split, list(found.values()))
+    return found
+
+
+class RailServers:
+    """Servers of the groups of a strategy, rail by rail."""
+
+    def __init__(self, strategy: ParallelStrategy, gpus_per_server: int) -> None:
+        self.g, self.servers = gpus_per_server, strategy.gpus // gpus_per_server
+        at, s = rank_coordinates(strategy), strategy
+        t, c, d, p = (at[one].tolist() for one in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
+        self.rings: dict[tuple[PortUse, int], dict[tuple[int, int], list[int]]] = defaultdict(lambda: defaultdict(list))
+        self.rows: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+        for rank in range(s.gpus):
+            server, rail = divmod(rank, gpus_per_server)
+            place = t[rank] + s.tensor * (c[rank] + s.context * d[rank])
+            self.rings[PortUse.DATA, p[rank]][rail, t[rank]].append(server)
+            self.rings[PortUse.EXPERT, p[rank]][rail, place // (s.expert * s.expert_tensor)].append(server)
+            self.rows[rail, place][p[rank]] = server
+
+    def ring(self, use: PortUse, stage: int, ports: Sequence[int], count: int) -> Iterator[RailCircuit]:
+        """Round the servers of each group of a stage, or between two by one port each.
+
+        Args:
+            count: ports of a GPU.
+        """
+        for (rail, _), servers in self.rings[use, stage].items():
+            if len(servers) == 2:
+                yield _circuit(rail, servers[0] * count + ports[0], servers[1] * count + ports[0])
+            elif len(servers) > 2:
+                for here, there in zip(servers, servers[1:] + servers[:1], strict=True):
+                    yield _circuit(rail, here * count + ports[0], there * count + ports[-1])
+
+    def between(self, stages: tuple[int, int], ports: tuple[int, int], count: int) -> Iterator[RailCircuit]:
+        """From the servers of a stage to those of the next in the same replica."""
+        for (rail, _), row in self.rows.items():
+            here, there = (row[stage] * count + port for stage, port in zip(stages, ports, strict=True))
+            yield _circuit(rail, here, there)
+
+
+def _circuit(rail: int, port: int, peer: int) -> RailCircuit:
+    return RailCircuit(rail, min(port, peer), max(port, peer))
+
+
+def rail_timetable(job: RailJob, strategy: ParallelStrategy, gpus_per_server: int, step: SwitchedStep) -> RailTimetable:
+    """Phases of a step with its events."""
+    laid = [layouts(job, rank, one) for rank, one in enumerate(step.plan)]
+    wanted = _wanted(job, laid, RailServers(strategy, gpus_per_server))
+    step_ns, delay_ns = round(step.step_s * NS_PER_S), round(step.delay_s * NS_PER_S)
+    times = [_times(step, rank, step_ns) for rank in range(job.ranks)]
+    begins = {0, *(at for one in times for at, _ in one)}
+    begins |= {(at + delay_ns) % step_ns for at in begins}
+    cuts = sorted(begins)
+    served = [[_served(one, only.pipeline, at) for at in cuts] for one, only in zip(times, step.plan, strict=True)]
+    states = []
+    for want in wanted.values():
+        both = [all(served[rank][k] in splits for rank, splits in want) for k in range(len(cuts))]
+        states.append(_states(both, cuts, step_ns, delay_ns))
+    kept = [k for k, one in enumerate(states) if "lit" in one]
+    groups, ends = list(wanted), [*cuts[1:], step_ns]
+    phases = (
+        RailPhase(
+            begin,
+            end,
+            tuple(number for number, k in enumerate(kept) if states[k][place] == "lit"),
+            tuple(number for number, k in enumerate(kept) if states[k][place] == "dark"),
+        )
+        for place, (begin, end) in enumerate(zip(cuts, ends, strict=True))
+    )
+    chosen = tuple(groups[k] for k in kept)
+    servers = strategy.gpus // gpus_per_server
+    return RailTimetable(gpus_per_server, servers, job.ports, step_ns, delay_ns, chosen, tuple(_joined(phases)))
+
+
+def _wanted(job: RailJob, laid: Sequence[dict[PortSplit, Layout]], servers: RailServers) -> dict[CircuitGroup, Wanted]:
+    """Groups of circuits with the splits in which their ends want them."""
+    found: dict[CircuitGroup, dict[int, set[PortSplit]]] = defaultdict(lambda: defaultdict(set))
+
+    def want(group: CircuitGroup, splits: dict[int, PortSplit]) -> None:
+        for rank, split in splits.items():
+            found[group][rank].add(split)
+
+    for rank, states in enumerate(laid):
+        for split, one in states.items():
+            for (use, _), ports in one.items():
+                if use is not PortUse.PIPELINE and (made := tuple(sorted(servers.ring(use, rank, ports, job.ports)))):
+                    want(CircuitGroup(use, (rank,), made), {rank: split})
+    for here, there in _pairs(job):
+        for split, one in laid[here].items():
+            for other, two in laid[there].items():
+                for lane in sorted(set(one) & set(two)):
+                    if lane[0] is PortUse.PIPELINE:
+                        ends = one[lane][0], two[lane][-1]
+                        made = tuple(sorted(servers.between((here, there), ends, job.ports)))
+                        want(CircuitGroup(PortUse.PIPELINE, (here, there), made), {here: split, there: other})
+    return {group: [(rank, frozenset(one)) for rank, one in ranks.items()] for group, ranks in sorted(found.items())}
+
+
+def _pairs(job: RailJob) -> list[tuple[int, int]]:
+    """Stages that are joined: chunks go back from the last to the first."""
+    found = [(rank, rank + 1) for rank in range(job.ranks - 1)]
+    return [*found, (job.ranks - 1, 0)] if job.chunks > 1 and job.ranks > 2 else found
+
+
+def _times(step: SwitchedStep, rank: int, step_ns: int) -> list[tuple[int, PortSplit]]:
+    """When ports of a stage are set anew, and what they serve then; those of the step before stand at the end."""
+    found = []
+    for one in step.events:
+        if one.rank == rank and one.what == "switch":
+            assert one.after is not None
+            found.append((round(one.begin_s * NS_PER_S) % step_ns, one.after))
+    return sorted(found, key=lambda row: row[0])
+
+
+def _served(times: list[tuple[int, PortSplit]], only: PortSplit, at: int) -> PortSplit:
+    """What the ports of a stage serve, or are set for, from a time on."""
+    return times[bisect_right(times, at, key=lambda row: row[0]) - 1][1] if times else only
+
+
+def _states(want: list[bool], cuts: list[int], step_ns: int, delay_ns: int) -> list[str]:
+    """Of a group in each phase: lit, dark while it is set, or cut; the phases stand in a circle."""
+    if all(want):
+        return ["lit"] * len(want)
+    found, since = ["cut"] * len(want), 0
+    for place in (*range(len(want)), *range(len(want))):
+        if want[place]:
+            since = since if want[place - 1] else cuts[place]
+            found[place] = "lit" if (cuts[place] - since) % step_ns >= delay_ns else "dark"
+    return found
+
+
+def _joined(phases: Iterator[RailPhase]) -> Iterator[RailPhase]:
+    """Phases that differ in nothing are one."""
+    last: RailPhase | None = None
+    for one in phases:
+        if last is not None and (last.lit, last.dark) == (one.lit, one.dark):
+            last = RailPhase(last.begin_ns, one.end_ns, one.lit, one.dark)
+            continue
+        if last is not None:
+            yield last
+        last = one
+    if last is not None:
+        yield last

@@ -1,0 +1,518 @@
+"""One step of training runs on rails whose circuits are reconfigured inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.parallelism import PassKind
+from topoopt.core.switching import (
+    EVERY_STAGE,
+    Boundary,
+    FailedFigures,
+    PortSplit,
+    PortUse,
+    RailEvent,
+    RailExchange,
+    RailJob,
+    StagePorts,
+    StragglerFigures,
+    SwitchedStep,
+    SwitchMode,
+)
+from topoopt.native import jobs
+from topoopt.simulate.llm_training.times import FORWARD, INPUTS, OrderShape, orders_of
+from topoopt.simulate.pipeline_timeline import PassOrders
+
+BOTH_WAYS = 2.0
+"""Directions of a ring: bytes that may take either end go half by each."""
+
+
+def ring_share(servers: int, ports: int, share: float) -> float:
+    """Rate of a ring of servers over that of a GPU, its bytes passed on both ways round.
+
+    Two servers are one pair: each port a circuit. A GPU sends no faster than its interfaces do.
+    """
+    if servers < 2:
+        return 1.0
+    lanes = ports if servers == 2 else BOTH_WAYS * (ports // 2)
+    return min(1.0, lanes * share)
+
+
+def exchange_share(servers: int, ports: int, share: float) -> float:
+    """The same of an exchange of tokens: what goes to each of the other servers is passed on along the shorter way.
+
+    With V bytes of a GPU to the k - 1 others in equal parts, an arc of the ring carries V floor(k^2 / 4) / (2 (k - 1)).
+    """
+    if servers < 2:
+        return 1.0
+    if servers == 2:
+        return min(1.0, ports * share)
+    crowd = (servers * servers // 4) / (BOTH_WAYS * (servers - 1))
+    return min(1.0, ports // 2 * share / crowd)
+
+
+def hop_share(neighbours: int, ports: int, share: float) -> float:
+    """The same of the way to a neighbouring stage: ports are shared out evenly."""
+    return min(1.0, ports // neighbours * share) if neighbours else 1.0
+
+
+def exchange_s(one: RailExchange, computing_s: float, share: float, *, back: bool) -> float:
+    """Seconds of a pass with what it exchanges."""
+    moving = max(one.crossing_s[back] / share, one.within_s) + one.fixed_s
+    return max(computing_s, moving) if one.hidden else computing_s + moving
+
+
+def splits(job: RailJob, rank: int, use: PortUse) -> tuple[PortSplit, ...]:
+    """All ways to give the ports of a stage while this is exchanged; no port is spare that any use could have.
+
+    Ports go to a use in pairs where it needs two: of a ring, or one to each neighbour.
+    """
+    units = {one: job.needs(rank, one) for one in PortUse if one in job.uses and job.needs(rank, one)}
+    counts = product(*(range(0, job.ports + 1, unit) for unit in units.values()))
+    fitting = [PortSplit(**{one.value: n for one, n in zip(units, row, strict=True)}) for row in counts]
+    fitting = [one for one in fitting if one.total <= job.ports and one.of(use)]
+    return tuple(one for one in fitting if all(one.total + unit > job.ports for unit in units.values()))
+
+
+def plans_of(job: RailJob, rank: int) -> tuple[StagePorts, ...]:
+    """All plans of a stage: a split for each thing that it exchanges, those that switch least first."""
+    found = set()
+    between = splits(job, rank, PortUse.PIPELINE) if job.ranks > 1 else (None,)
+    inside = splits(job, rank, job.inside) if job.inside is not None else (None,)
+    behind = splits(job, rank, PortUse.DATA) if job.reduces else (None,)
+    for row in product(between, inside, behind):
+        stated = [one for one in row if one is not None] or [PortSplit()]
+        first = row[0] or row[1] or stated[0]
+        second = row[1] or first
+        found.add(StagePorts(first, second, row[2] or second))
+    return tuple(sorted(found, key=lambda one: (len({one.pipeline, one.inside, one.data}), one)))
+
+
+@dataclass(frozen=True, eq=False)
+class RailShares:
+    """Rates over those of a GPU, of each rank.
+
+    Attributes:
+        hops: float64[p] to a neighbour.
+        rings: float64[p] of gradients and weights.
+        inside: float64[p] of what passes exchange.
+    """
+
+    hops: Floats
+    rings: Floats
+    inside: Floats
+
+    @staticmethod
+    def whole(ranks: int) -> RailShares:
+        """Of a network that gives all of them at once."""
+        return RailShares(*np.ones((3, ranks)))
+
+    @staticmethod
+    def of(job: RailJob, plan: Sequence[StagePorts]) -> RailShares:
+        """On ports."""
+        return RailShares(*np.array([shares_of(job, rank, one) for rank, one in enumerate(plan)]).T)
+
+    @staticmethod
+    def forwarded(job: RailJob) -> RailShares:
+        """On one ring through all servers of a rail, in which others forward.
+
+        Servers of a replica stand beside each other in the order of the stages: neighbouring stages are joined, and
+        rings of all p stages pass over every arc. Chunks that go back to the first stage share the arcs with these.
+        What is sent at the same time for different ends is counted as if it did not meet.
+        """
+        hop = min(1.0, job.ports // 2 * job.circuit_share) / min(job.chunks, 2)
+        rings = ring_share(max(job.data_servers, 3), job.ports, job.circuit_share / job.ranks)
+        inside = rings
+        if job.inside is PortUse.EXPERT:
+            inside = exchange_share(max(job.expert_servers, 3), job.ports, job.circuit_share / job.ranks)
+        return RailShares(*(np.full(job.ranks, one) for one in (hop, rings, inside)))
+
+
+def shares_of(job: RailJob, rank: int, one: StagePorts) -> tuple[float, float, float]:
+    """Rates of a rank over those of a GPU: of hops, rings, and what passes exchange."""
+    share, inside = job.circuit_share, 1.0
+    if job.inside is PortUse.EXPERT:
+        inside = exchange_share(job.expert_servers, one.inside.expert, share)
+    elif job.inside is PortUse.DATA:
+        inside = ring_share(job.data_servers, one.inside.data, share)
+    rings = ring_share(job.data_servers, one.data.data, share) if job.reduces else 1.0
+    return hop_share(job.neighbours(rank), one.pipeline.pipeline, share), rings, inside
+
+
+UNKNOWN = -1e300
+"""A time that is not known yet; a circuit that was always there."""
+
+BEGIN, END, SENT, ARRIVED, TO_PIPELINE, TO_INSIDE = range(6)
+"""Rows of the times of passes: the last two are when setting ports begins, behind and before the pass."""
+
+IDLE, PASSED, BEGUN, UP, LAST = range(5)
+"""Rows of the state of ranks: since when their passes use no circuits, when the last one ended, whether one did; when
+they have the first circuits of the pipeline; when the last transfer between stages ended."""
+
+ENDS = (int(PassKind.BACKWARD), int(PassKind.WEIGHTS))
+AHEAD, BACK = int(PassKind.FORWARD), (int(PassKind.BACKWARD), int(PassKind.INPUTS))
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Seconds to set ports at each boundary."""
+
+    data_to_pipeline: float
+    inside_to_pipeline: float
+    pipeline_to_inside: float
+    pipeline_to_data: float
+
+    def at(self, boundary: Boundary) -> float:
+        """At one of them."""
+        return float(getattr(self, boundary.name.lower()))
+
+    @staticmethod
+    def same(delay_s: float) -> Delays:
+        """Everywhere the same."""
+        return Delays(delay_s, delay_s, delay_s, delay_s)
+
+    @staticmethod
+    def only(boundary: Boundary, delay_s: float) -> Delays:
+        """At one boundary; elsewhere ports are set in no time."""
+        return Delays(*(delay_s if one is boundary else 0.0 for one in Boundary))
+
+
+@dataclass(frozen=True, eq=False)
+class RailOrders:
+    """The passes of a job with what they wait for.
+
+    Attributes:
+        orders: of the schedule.
+        links: int64[2, n]: the pass that each waits for, and the rank that gets what it makes; -1: none.
+    """
+
+    orders: PassOrders
+    links: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class FollowedStep:
+    """One step.
+
+    Attributes:
+        step_s: seconds.
+        orders: passes.
+        times: float64[6, n] of them, by `BEGIN` and the rows behind it.
+        up: float64[p]: when each rank has the first circuits of the pipeline; `UNKNOWN`: it had them.
+        gathered: float64[p]: when each rank has its weights; 0 where none are gathered.
+        data_set: float64[p]: when ports begin to be set for gradients; `UNKNOWN`: they are.
+        reducing: float64[2, p]: begin and end of reducing.
+    """
+
+    step_s: float
+    orders: PassOrders
+    times: Floats
+    up: Floats
+    gathered: Floats
+    data_set: Floats
+    reducing: Floats
+
+
+def rail_orders(job: RailJob) -> RailOrders:
+    """All passes.
+
+    Raises:
+        InputError: the schedule does not allow the shape.
+    """
+    shape = OrderShape(job.schedule, job.ranks, job.chunks, job.micro_batches, zero=0)
+    orders = orders_of(shape, _planned_with(job), sum(job.hop_s))
+    kind, batch, stage = (orders.passes[:, k].astype(np.int64) for k in range(3))
+    ahead, moving = kind == AHEAD, np.isin(kind, (AHEAD, *BACK))
+    place = np.full((2, len(orders.before), job.micro_batches), -1)
+    place[(~ahead).astype(int)[moving], stage[moving], batch[moving]] = np.flatnonzero(moving)
+    source = np.where(ahead, orders.before[stage], orders.after[stage])
+    target = np.where(ahead, orders.after[stage], orders.before[stage])
+    waits, sends = moving & (source >= 0), moving & (target >= 0)
+    sends &= orders.rank_of_stage[target] != orders.rank_of_stage[stage]
+    links = np.full((2, len(kind)), -1)
+    links[0, waits] = place[(~ahead).astype(int)[waits], source[waits], batch[waits]]
+    links[1, sends] = orders.rank_of_stage[target[sends]]
+    return RailOrders(orders, links)
+
+
+def _planned_with(job: RailJob) -> Floats:
+    """float64[3, stages]: seconds of passes on an ideal switch, which orders are planned with."""
+    table = np.array([job.forward_s, job.inputs_s, job.weights_s])
+    if job.exchange is not None and job.inside is PortUse.EXPERT:
+        for row, back in ((FORWARD, False), (INPUTS, True)):
+            table[row] = [exchange_s(*one, 1.0, back=back) for one in zip(job.exchange, table[row], strict=True)]
+    return table
+
+
+def follow(
+    job: RailJob,
+    known: RailOrders,
+    shares: RailShares,
+    plan: Sequence[StagePorts | None] = (),
+    delays: Delays | None = None,
+    mode: SwitchMode = SwitchMode.PROVISIONED,
+) -> FollowedStep:
+    """Do the step as early as circuits allow.
+
+    Args:
+        plan: ports of each rank; None: those of the rank are left open, and set in no time. Empty: of all ranks.
+
+    Raises:
+        InfeasibleError: passes wait for each other.
+    """
+    delays = delays or Delays.same(0.0)
+    p, orders, demand = job.ranks, known.orders, mode is SwitchMode.ON_DEMAND
+    durations, lead = _durations(job, orders.passes, orders.rank_of_stage, shares)
+    floor, gathered = _gathering(job, orders, shares)
+    first, inside, apart = np.full(p, -1.0), np.full(p, -1.0), np.zeros(p, dtype=np.int64)
+    for rank, one in enumerate(plan):
+        if one is None:
+            continue
+        held = one.data if job.reduces else final_split(job, rank, one)
+        first[rank] = delays.data_to_pipeline if held != one.pipeline else -1.0
+        inside[rank] = delays.data_to_pipeline if held != one.inside else -1.0
+        apart[rank] = job.inside is not None and one.inside != one.pipeline
+    pair = np.minimum(shares.hops[:, None], shares.hops[None, :])
+    exchanged = (orders.passes[:, 0] != int(PassKind.WEIGHTS)) & (job.inside is not None)
+    times, state, done = jobs.follow_passes(
+        orders.start,
+        known.links,
+        durations,
+        exchanged.astype(np.int64),
+        lead,
+        floor,
+        job.hop_s[0] + job.hop_s[1] / pair,
+        np.where(gathered > 0.0, gathered, -job.optimizer_s),
+        first,
+        inside,
+        np.tile([[delays.inside_to_pipeline], [delays.pipeline_to_inside]], (1, p)),
+        apart,
+        demand,
+        job.blocking,
+    )
+    if not done:
+        raise InfeasibleError("passes wait for each other: ports that serve passes and stages in turn cannot do it")
+    data_set, reducing = _reducing(job, orders, times, state, shares, plan, delays, demand)
+    end = max(float(times[END].max()), float(state[LAST].max()), float(reducing[1].max()))
+    return FollowedStep(end + job.optimizer_s, orders, times, state[UP], gathered, data_set, reducing)
+
+
+def final_split(job: RailJob, rank: int, one: StagePorts) -> PortSplit:
+    """What ports serve behind the last pass: the first stage sends nothing then."""
+    return one.inside if rank == 0 or job.inside is None else one.pipeline
+
+
+def electrical_s(job: RailJob, known: RailOrders) -> float:
+    """The step on a network that gives every exchange the whole rate of a GPU, all at once."""
+    return follow(job, known, RailShares.whole(job.ranks)).step_s
+
+
+def _durations(job: RailJob, passes: Int32s, rank_of_stage: Ints, shares: RailShares) -> tuple[Floats, Floats]:
+    """Seconds of each pass, and of what stands before and behind its exchange."""
+    kind, stage = passes[:, 0], passes[:, 2]
+    table = np.stack(
+        [
+            np.array(job.forward_s),
+            np.array(job.inputs_s) + np.array(job.weights_s),
+            np.array(job.inputs_s),
+            np.array(job.weights_s),
+        ]
+    )
+    lead = np.zeros((2, len(kind)))
+    if job.exchange is not None:
+        for at, one in enumerate(job.exchange):
+            share = float(shares.inside[rank_of_stage[at]])
+            for row, back in ((AHEAD, False), (BACK[0], True), (BACK[1], True)):
+                table[row, at] = exchange_s(one, float(table[row, at]), share, back=back)
+        lead[0] = np.where(kind == AHEAD, np.array([one.head_s for one in job.exchange])[stage], 0.0)
+        lead[1] = np.where(np.isin(kind, BACK), np.array([one.tail_s for one in job.exchange])[stage], 0.0)
+    return table[kind, stage], lead
+
+
+def _own(job: RailJob, rank: int) -> Ints:
+    return np.arange(rank, job.ranks * job.chunks, job.ranks)
+
+
+def _gathering(job: RailJob, orders: PassOrders, shares: RailShares) -> tuple[Floats, Floats]:
+    """Earliest begin of each pass by the weights it needs, which come layer by layer, and when all are there."""
+    floor, gathered = np.zeros(len(orders.passes)), np.zeros(job.ranks)
+    if job.data_servers == 1 and not any(job.gathered_s):
+        return floor, gathered
+    kind, stage = orders.passes[:, 0], orders.passes[:, 2]
+    for rank in range(job.ranks):
+        came, share = 0.0, float(shares.rings[rank]) if job.reduces else 1.0
+        total = sum(job.gathered_s[one] * job.layers[one] for one in _own(job, rank)) / share
+        for one in _own(job, rank):
+            layers, each = job.layers[one], job.gathered_s[one] / share
+            ready = came + each * np.arange(1, layers + 1) - job.forward_s[one] * np.arange(layers) / layers
+            came += each * layers
+            firsts = np.flatnonzero((stage == one) & (kind == AHEAD))[:1]
+            floor[firsts] = max(0.0, float(ready.max())) if job.overlapped else total
+        gathered[rank] = total if job.reduces else 0.0
+    return floor, gathered
+
+
+def _reducing(
+    job: RailJob,
+    orders: PassOrders,
+    times: Floats,
+    state: Floats,
+    shares: RailShares,
+    plan: Sequence[StagePorts | None],
+    delays: Delays,
+    demand: bool,
+) -> tuple[Floats, Floats]:
+    """When ports begin to be set for gradients, and when these are reduced: layer by layer, or behind the passes."""
+    kind, stage = orders.passes[:, 0], orders.passes[:, 2]
+    split = bool((kind == int(PassKind.WEIGHTS)).any())
+    back = np.array(job.weights_s) + (0.0 if split else np.array(job.inputs_s))
+    done = np.zeros(job.ranks * job.chunks)
+    last = np.isin(kind, ENDS)
+    np.maximum.at(done, stage[last], times[END, last])
+    begun, found = np.full(job.ranks, UNKNOWN), np.zeros((2, job.ranks))
+    for rank in range(job.ranks):
+        own = _own(job, rank)
+        found[:, rank] = done[own].max()
+        if not any(job.reduced_s[one] for one in own):
+            continue
+        own = own[np.argsort(done[own], kind="stable")]
+        layers = np.array(job.layers)[own]
+        each = np.repeat(np.array(job.reduced_s)[own], layers) / (float(shares.rings[rank]) if job.reduces else 1.0)
+        late = np.concatenate([np.arange(n - 1, -1, -1) / n for n in layers]) if job.overlapped else np.zeros(1)
+        ready = np.repeat(done[own], layers) - late * np.repeat(back[own], layers)
+        if not job.overlapped:
+            ready = np.full(len(each), done[own].max())
+        up = UNKNOWN
+        one = plan[rank] if plan else None
+        if one is not None and job.reduces and final_split(job, rank, one) != one.data:
+            idle = float(max(state[LAST, rank], state[IDLE, rank]))
+            begun[rank] = max(idle, float(ready.min())) if demand else idle
+            up = begun[rank] + delays.pipeline_to_data
+        elif one is not None and job.reduces and one.inside != one.pipeline and rank:
+            up = float(state[PASSED if demand else IDLE, rank]) + delays.inside_to_pipeline
+        ready = np.maximum(ready, up)
+        found[0, rank] = ready.min()
+        found[1, rank] = (ready + np.cumsum(each[::-1])[::-1]).max()
+    return begun, found
+
+
+NAMES = {kind: kind.name.lower() for kind in PassKind}
+
+
+def events_of(
+    job: RailJob, known: RailOrders, plan: Sequence[StagePorts], delays: Delays, step: FollowedStep
+) -> tuple[RailEvent, ...]:
+    """All events, by rank and begin."""
+    found = [*_passes(known, step), *_ends(job, step)]
+    for rank, one in enumerate(plan):
+        found += _switches(job, known, rank, one, delays, step)
+    return tuple(sorted(found, key=lambda event: (event.rank, event.begin_s, event.end_s, event.what)))
+
+
+def _passes(known: RailOrders, step: FollowedStep) -> Iterator[RailEvent]:
+    """Passes, and what they send."""
+    rows, times = known.orders.passes.tolist(), step.times.T.tolist()
+    targets, owners = known.links[1].tolist(), known.orders.rank_of_stage.tolist()
+    for (kind, batch, stage), at, target in zip(rows, times, targets, strict=True):
+        rank = owners[stage]
+        yield RailEvent(rank, NAMES[PassKind(kind)], at[BEGIN], at[END], batch, stage)
+        if target >= 0:
+            yield RailEvent(rank, "send", at[SENT], at[ARRIVED], batch, stage, target)
+
+
+def _ends(job: RailJob, step: FollowedStep) -> Iterator[RailEvent]:
+    """What stands before and behind the passes."""
+    for rank in range(job.ranks):
+        if step.gathered[rank] > 0.0:
+            yield RailEvent(rank, "gather", 0.0, float(step.gathered[rank]))
+        begin, end = step.reducing[:, rank].tolist()
+        if end > begin and job.reduces:
+            yield RailEvent(rank, "reduce", begin, end)
+        yield RailEvent(rank, "optimizer", step.step_s - job.optimizer_s, step.step_s)
+
+
+def _switches(
+    job: RailJob, known: RailOrders, rank: int, one: StagePorts, delays: Delays, step: FollowedStep
+) -> Iterator[RailEvent]:
+    """Ports of a stage that are set anew."""
+
+    def event(begin_s: float, where: Boundary, before: PortSplit, after: PortSplit) -> RailEvent:
+        end_s = begin_s + delays.at(where)
+        return RailEvent(rank, "switch", begin_s, end_s, before=before, after=after, boundary=where)
+
+    held = one.data if job.reduces else final_split(job, rank, one)
+    up = float(step.up[rank])
+    if up > UNKNOWN:
+        yield event(up - delays.data_to_pipeline, Boundary.DATA_TO_PIPELINE, held, one.pipeline)
+    places = range(int(known.orders.start[rank]), int(known.orders.start[rank + 1]))
+    used = [place for place in places if known.orders.passes[place, 0] != int(PassKind.WEIGHTS)]
+    owner = known.orders.rank_of_stage[known.orders.passes[:, 2]]
+    source = known.links[0]
+    for at, place in enumerate(used):
+        back, there = (float(step.times[row, place]) for row in (TO_INSIDE, TO_PIPELINE))
+        if back > UNKNOWN:
+            first = at == 0 and up == UNKNOWN and not _takes(source, owner, place)
+            where = Boundary.DATA_TO_PIPELINE if first else Boundary.PIPELINE_TO_INSIDE
+            yield event(back, where, held if first else one.pipeline, one.inside)
+        follows = known.links[1, place] >= 0 or (at + 1 < len(used) and _takes(source, owner, used[at + 1]))
+        if there > UNKNOWN and follows:
+            yield event(there, Boundary.INSIDE_TO_PIPELINE, one.inside, one.pipeline)
+    if step.data_set[rank] > UNKNOWN:
+        begin_s = float(step.data_set[rank])
+        yield event(begin_s, Boundary.PIPELINE_TO_DATA, final_split(job, rank, one), one.data)
+
+
+def _takes(source: np.ndarray, owner: np.ndarray, place: int) -> bool:
+    """Whether a pass waits for another rank."""
+    return bool(source[place] >= 0 and owner[source[place]] != owner[place])
+
+
+def left_shares(shares: RailShares, rank: int, left: float) -> RailShares:
+    """Rates where a part of the interfaces of a server of a stage is left, or of all servers.
+
+    What is passed on round a ring goes through that server as well, and replicas run in step: the whole stage is as
+    slow as it.
+    """
+    part = np.where((np.arange(len(shares.hops)) == rank) | (rank == EVERY_STAGE), left, 1.0)
+    return replace(shares, hops=shares.hops * part, rings=shares.rings * part, inside=shares.inside * part)
+
+
+def failed_figures(job: RailJob, known: RailOrders, step: SwitchedStep, rank: int, left: float) -> FailedFigures:
+    """The step on the ports of a plan after a failure; passes keep their order."""
+    plan, delays = step.plan, Delays.same(step.delay_s)
+    late = follow(job, known, left_shares(RailShares.of(job, plan), rank, left), plan, delays, step.mode)
+    electrical = follow(job, known, left_shares(RailShares.whole(job.ranks), rank, left))
+    return FailedFigures(rank, late.step_s, electrical.step_s)
+
+
+def slowed(job: RailJob, rank: int, slowdown: float) -> RailJob:
+    """The job with the passes of a rank so many times as long."""
+    by = np.where(np.arange(job.ranks * job.chunks) % job.ranks == rank, slowdown, 1.0)
+    exchange = job.exchange
+    if exchange is not None:
+        exchange = tuple(
+            replace(one, head_s=one.head_s * float(by[stage]), tail_s=one.tail_s * float(by[stage]))
+            for stage, one in enumerate(exchange)
+        )
+    return replace(
+        job,
+        exchange=exchange,
+        forward_s=tuple((by * job.forward_s).tolist()),
+        inputs_s=tuple((by * job.inputs_s).tolist()),
+        weights_s=tuple((by * job.weights_s).tolist()),
+    )
+
+
+def straggler_figures(
+    job: RailJob, known: RailOrders, step: SwitchedStep, rank: int, slowdown: float
+) -> StragglerFigures:
+    """The step on the ports of a plan with one slow rank; passes keep their order."""
+    slow, shares = slowed(job, rank, slowdown), RailShares.of(job, step.plan)
+    late = follow(slow, known, shares, step.plan, Delays.same(step.delay_s), step.mode)
+    return StragglerFigures(rank, late.step_s, electrical_s(slow, known))
