@@ -276,8 +276,8 @@ def box_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
         at = _height(middle, y)
         shapes.append(element("line", x1=percentage(left), x2=percentage(right), y1=at, y2=at, class_="median"))
         spread = 0.22 * width
-        for number, point in enumerate(one.points):
-            shift = spread * (2 * ((number * 0.618034) % 1.0) - 1)
+        for index, point in enumerate(one.points):
+            shift = spread * (2 * ((index * 0.618034) % 1.0) - 1)
             shapes.append(_dot(point, x, y, place, _radius(series), at=x.at(place) + shift))
     return picture(*shapes, label=label, class_=_class(x), height=int(HEIGHT))
 
@@ -401,10 +401,10 @@ def sorted_chart(
 
     grid = []
     step = marks[1] - marks[0]
-    for mark in marks:
-        y = height(mark)
+    for tick in marks:
+        y = height(tick)
         grid.append(element("line", x1=0, x2="100%", y1=y, y2=y, class_="gridline"))
-        grid.append(element("text", tick_text(mark, step), x=-6, y=y + 4, text_anchor="end"))
+        grid.append(element("text", tick_text(tick, step), x=-6, y=y + 4, text_anchor="end"))
     count = len(ordered)
     outlines: dict[str, list[str]] = {}
     ends = [*(np.flatnonzero(np.diff(ordered)) + 1).tolist(), count]
@@ -548,7 +548,8 @@ def heat_map(
     grid = Markup("")
     if n <= 32:
         lines = "".join(
-            f"M{LEFT + i * SIDE / n:.1f} {HEAT_MAP_TOP:.0f}v{SIDE:.0f}M{LEFT:.0f} {HEAT_MAP_TOP + i * SIDE / n:.1f}h{SIDE:.0f}"
+            f"M{LEFT + i * SIDE / n:.1f} {HEAT_MAP_TOP:.0f}v{SIDE:.0f}"
+            f"M{LEFT:.0f} {HEAT_MAP_TOP + i * SIDE / n:.1f}h{SIDE:.0f}"
             for i in range(1, n)
         )
         grid = element("path", d=lines, class_="grid")
