@@ -30,8 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from formulations.parts.arrays import LpArrays
-from formulations.parts.rows import Rows
+from formulations.programs import LpArrays, Rows
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
 

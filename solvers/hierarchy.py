@@ -18,13 +18,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from formulations.hierarchy.hierarchical_bandwidth import Blocks, Scale, build_arrays
-from formulations.hierarchy.hierarchical_catalogue import chosen_speeds, with_catalogue
-from formulations.hierarchy.hierarchical_certificate import Multipliers, implied_upper, lower_bound, multipliers_of
-from formulations.hierarchy.hierarchical_formula import formula_bound
-from formulations.hierarchy.hierarchical_program import BandwidthProgram, plain_program, with_ratio
-from formulations.hierarchy.hierarchical_start import endless_arrays, widest_arrays
-from formulations.hierarchy.hierarchical_timeline import Path
+from formulations.hierarchical_bandwidth import (
+    Blocks,
+    Multipliers,
+    Scale,
+    build_arrays,
+    chosen_speeds,
+    endless_arrays,
+    implied_upper,
+    lower_bound,
+    multipliers_of,
+    widest_arrays,
+    with_catalogue,
+)
+from formulations.hierarchical_program import BandwidthProgram, Path, formula_bound, plain_program, with_ratio
 from solvers.backends import SOLVERS, LpResult, SolverLimits, infeasible_subset
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats

@@ -18,8 +18,7 @@ from functools import partial
 
 import numpy as np
 
-from formulations.parts.arrays import LpArrays
-from formulations.parts.rows import Families
+from formulations.programs import Families, LpArrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats, Ints

@@ -12,9 +12,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from formulations.parts.arrays import LpArrays
-from formulations.shards.shard_assignment import Choice, ShardAssignment, build_arrays, choices_of, waiting_jobs
-from formulations.shards.shard_classes import LayerClasses, classes_of, parts_of, shard_of
+from formulations.programs import LpArrays
+from formulations.shard_assignment import (
+    Choice,
+    LayerClasses,
+    ShardAssignment,
+    build_arrays,
+    choices_of,
+    classes_of,
+    parts_of,
+    shard_of,
+    waiting_jobs,
+)
 from solvers.backends.backend import LpResult, SolverLimits
 from solvers.backends.table import solve_guarded, solver_named
 from solvers.shards import Verdict, knapsack, knapsack_bound, place_jobs, search_shard, separate_regions

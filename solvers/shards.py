@@ -23,7 +23,7 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from formulations.shards.shard_classes import (
+from formulations.shard_assignment import (
     InterfaceGroup,
     LayerClasses,
     ShapeParts,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.llm_training.space import rows_of_shape, strategy_of, strategy_shapes
+from solvers.llm_training.strategies import rows_of_shape, strategy_of, strategy_shapes
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
 from solvers.backends.backend import Backend, Features, LpBackend, LpResult, OnIncumbent, Options, SolverLimits
 from solvers.backends.infeasible import InfeasibleSubset, infeasible_subset
 from solvers.backends.table import SOLVERS, solve_guarded, solver_named

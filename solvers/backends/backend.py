@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from formulations.parts.arrays import LpArrays, shape_faults
+from formulations.programs import LpArrays, shape_faults
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import Status, StopReason

@@ -13,7 +13,7 @@ import numpy as np
 from ortools.sat import sat_parameters_pb2
 from ortools.sat.python import cp_model
 
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
 from solvers.backends.backend import Claim, OnIncumbent, Options, SolverTask, bad_option
 from solvers.backends.highs import run_highs
 from topoopt.core.arrays import Floats, Ints

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
 from solvers.backends.backend import Claim, Options, SolverTask, bad_option
 from topoopt.core.proofs import Status, StopReason
 

@@ -14,8 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from formulations.parts.arrays import LpArrays
-from formulations.parts.write_model import bound_text, row_text
+from formulations.programs import LpArrays, bound_text, row_text
 from solvers.backends.backend import SolverLimits
 from solvers.backends.table import SOLVERS
 from topoopt.core.arrays import Floats

@@ -18,7 +18,7 @@ from pyomo.core.expr import LinearExpression
 from pyomo.opt import TerminationCondition as TerminationConditionOpt
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
 from solvers.backends.backend import Claim, SolverTask, bad_option
 from topoopt.core.arrays import Floats
 from topoopt.core.proofs import Status, StopReason

@@ -23,7 +23,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import IO
 
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
 from solvers.backends.backend import (
     Backend,
     Claim,

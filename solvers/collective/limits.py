@@ -1,22 +1,4 @@
-"""Best rates of collectives on any network, and certificates of what limits them.
-
-An AllGather is limited by a cut, an AllReduce by multipliers of its program over roots, whose rows of sets are added
-where they are violated, an All-to-All by lengths of links. All certificates are in whole numbers or rationals.
-
-Lengths for many ranks come from smoothed shortest distances: lambda <= sum of units times lengths / sum of distances
-over ordered pairs, whatever the lengths (linear programming duality); the least such bound is the optimum. The sum of
-distances has corners wherever two paths are equally long. Smoothed by inverse temperature beta it has none (free energy
-distance of randomised shortest paths: Kivimaki, Shimbo, Saerens, Physica A 393, 2014): with W = P exp(-beta length), P
-= 1/2 of 1 / links out of the tail, and Z = (I - W)^-1,
-
-    distance(s, t) = -(log Z[s,t] - log Z[t,t]) / beta
-
-and its derivative by the length of a link is how often random walks from s to t, which prefer short ways, take it: a
-flow from s to t. So one inverse and a few products of matrices tell the bound, its slope, and the load of every link by
-flows of all pairs, whose fullest link is a rate that is reached. Descent (L-BFGS) makes the bound least at one beta
-after another, twice the one before; since lengths differ from the best ones by about as much as 1 / beta, those of two
-betas are extrapolated.
-"""
+"""Integer maximum flows give the best rates of collectives on any network, and certificates of what limits them."""
 
 from __future__ import annotations
 
@@ -27,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.collective.all_to_all_rate import build, build_straight_allreduce
-from formulations.collective.allreduce_roots import build_arrays, set_row
+from formulations.collective_rates import (
+    all_to_all_rate_arrays,
+    allreduce_roots_arrays,
+    build_straight_allreduce,
+    set_row,
+)
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.backends.highs import load
-from solvers.collective.flows import FlowNetwork, RatioCut, ratio_cut
 from solvers.stop import Stop
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.collective import (
     AllReduceProof,
     CollectiveOp,
@@ -50,6 +35,131 @@ from topoopt.core.result import Certificate
 
 if TYPE_CHECKING:
     import highspy
+
+
+class TreesDoNotFitError(Exception):
+    """Whole capacities that do not carry so many trees, or not through their switches."""
+
+
+@dataclass(frozen=True)
+class MinimumCut:
+    """Value of a maximum flow, and the nodes on the side of its source."""
+
+    value: int
+    side: Bools
+
+
+class FlowNetwork:
+    """A network whose flows are asked for again and again.
+
+    Args:
+        nodes: number of nodes.
+        tails, heads: int32[m].
+        capacities: int64[m], changed by `set_capacities`.
+    """
+
+    def __init__(self, nodes: int, tails: Int32s, heads: Int32s, capacities: Ints) -> None:
+        from ortools.graph.python import max_flow
+
+        self.nodes = nodes
+        self.solver = max_flow.SimpleMaxFlow()
+        self.arcs = self.solver.add_arcs_with_capacity(tails, heads, capacities)
+
+    def set_capacities(self, capacities: Ints) -> None:
+        """New capacities of all arcs, int64[m]."""
+        self.solver.set_arcs_capacity(self.arcs, capacities)
+
+    def value(self, source: int, sink: int) -> int:
+        """The maximum flow between two nodes."""
+        status = self.solver.solve(source, sink)
+        if status != self.solver.OPTIMAL:
+            raise OverflowError(f"maximum flow {source} -> {sink}: {status}")
+        return int(self.solver.optimal_flow())
+
+    def cut(self, source: int, sink: int) -> MinimumCut:
+        """The same with the smallest set of nodes around the source that cuts it."""
+        value = self.value(source, sink)
+        side = np.zeros(self.nodes, dtype=np.bool_)
+        side[self.solver.get_source_side_min_cut()] = True
+        return MinimumCut(value, side)
+
+    def cut_around_sink(self, source: int, sink: int) -> MinimumCut:
+        """The same with the smallest set of nodes around the sink; `side` is still that of the source."""
+        value = self.value(source, sink)
+        side = np.ones(self.nodes, dtype=np.bool_)
+        side[self.solver.get_sink_side_min_cut()] = False
+        return MinimumCut(value, side)
+
+    def flows(self) -> Ints:
+        """int64[m], of the last question."""
+        return np.asarray(self.solver.flows(self.arcs), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class RatioCut:
+    """The ratio of a network, and a cut that has it.
+
+    Attributes:
+        ratio: ranks inside over the rate out, in 1 / `unit_gbytes_per_s`.
+        side: bool[V], the set S.
+    """
+
+    ratio: Fraction
+    side: Bools
+
+
+def cut_ratio(network: RatedNetwork, side: Bools) -> Fraction:
+    """Ranks inside a set over the units out of it.
+
+    Raises:
+        ValueError: nothing leaves the set.
+    """
+    out = int(network.units[side[network.arcs[:, 0]] & ~side[network.arcs[:, 1]]].sum())
+    inside = int((side & ~network.is_switch).sum())
+    if out == 0:
+        raise ValueError("nothing leaves the set")
+    return Fraction(inside, out)
+
+
+def ratio_cut(network: RatedNetwork) -> RatioCut:
+    """The largest ratio of a cut.
+
+    Starts from all nodes but one rank; while a cut with a larger ratio exists, the largest found over all ranks comes
+    next. Every round is a test of one rate x = 1 / ratio: a super source sends x to every rank, and each rank must be
+    able to receive N x.
+
+    Raises:
+        ValueError: fewer than two ranks, or a rank that another cannot reach.
+    """
+    ranks = network.ranks
+    if len(ranks) < 2:
+        raise ValueError("a collective needs two ranks")
+    best = max((_all_but(network, int(rank)) for rank in ranks), key=lambda candidate: candidate.ratio)
+    source = network.nodes
+    tails = np.concatenate((network.arcs[:, 0], np.full(len(ranks), source))).astype(np.int32)
+    heads = np.concatenate((network.arcs[:, 1], ranks)).astype(np.int32)
+    flow = FlowNetwork(source + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
+    while True:
+        inside, out = best.ratio.numerator, best.ratio.denominator
+        flow.set_capacities(np.concatenate((network.units * inside, np.full(len(ranks), out, dtype=np.int64))))
+        larger = best
+        for rank in ranks:
+            if flow.value(source, int(rank)) >= len(ranks) * out:
+                continue
+            side = flow.cut_around_sink(source, int(rank)).side[:-1]
+            cut = RatioCut(cut_ratio(network, side), side)
+            larger = max(larger, cut, key=lambda candidate: candidate.ratio)
+        if larger is best:
+            return best
+        best = larger
+
+
+def _all_but(network: RatedNetwork, rank: int) -> RatioCut:
+    side = np.ones(network.nodes, dtype=np.bool_)
+    side[rank] = False
+    if not (network.arcs[:, 1] == rank).any():
+        raise ValueError(f"nothing reaches {network.names[rank]}")
+    return RatioCut(cut_ratio(network, side), side)
 
 
 CLOSE = 1e-6
@@ -228,7 +338,7 @@ def all_to_all_rate(
         LimitError: stopped before a rate was found.
     """
     unit = float(network.units.max())
-    program = build(network, network.units / unit, relaying=relaying, source=source)
+    program = all_to_all_rate_arrays(network, network.units / unit, relaying=relaying, source=source)
     result = SOLVERS["highs"](program.arrays, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
     if result.raw_x is None or result.row_dual is None:
         raise LimitError("no rate of All-to-All was found in time")
@@ -332,7 +442,7 @@ def allreduce_rate(network: RatedNetwork, cut: RatioCut, stop: Stop) -> AllReduc
     for name, value in (("output_flag", False), ("threads", 1), ("presolve", "off"),
                         ("primal_feasibility_tolerance", 1e-9), ("dual_feasibility_tolerance", 1e-9)):  # fmt: skip
         solver.setOptionValue(name, value)
-    first = build_arrays(network, network.units / unit)
+    first = allreduce_roots_arrays(network, network.units / unit)
     load(solver, first)
     rows = _Rows(network, solver, first.rows)
     for rank in network.ranks.tolist():

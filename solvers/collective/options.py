@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.collective.plans import PlannedSchedule, by_breadth, by_shortest, by_trees
-from solvers.collective.timing import MAX_PIECES, best_pieces, pipelined_parts, pipelined_us, step_loads_us
+from solvers.collective.schedules import MAX_PIECES, best_pieces, pipelined_parts, pipelined_us, step_loads_us
 from solvers.stop import Stop
 from topoopt.core.collective import (
     BREADTH_FIRST,

@@ -25,8 +25,7 @@ from math import gcd
 
 import numpy as np
 
-from solvers.collective.flows import FlowNetwork, TreesDoNotFitError
-from solvers.collective.limits import AllReduceRate
+from solvers.collective.limits import AllReduceRate, FlowNetwork, TreesDoNotFitError
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.rated_network import RatedNetwork
 

@@ -11,8 +11,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.dag_topology.branching import CLOSED, SAME, PathGraph, PathPool, PathProgram, Reached, earliest, fewest
-from solvers.dag_topology.starts import MARGIN, BoxLaws, dealt, exchanged, filled, thinned, used_ports
+from solvers.dag_topology.branching import (
+    CLOSED,
+    MARGIN,
+    SAME,
+    BoxLaws,
+    PathGraph,
+    PathPool,
+    PathProgram,
+    Reached,
+    dealt,
+    earliest,
+    exchanged,
+    fewest,
+    filled,
+    thinned,
+    used_ports,
+)
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Ints
 from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem, PathMean, Split

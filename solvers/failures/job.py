@@ -1,31 +1,103 @@
-"""Failures of a job's network: repair at once by every strategy, simulate, keep the best.
-
-A failed server is evaluated as one that forwards no longer: it computes, sends and receives as before, and all that
-passed through it takes other ways. Should it fail altogether, the job stands still until a spare server is patched in
-its place (`FailureOutcome.spare_circuits` circuits), after which the plan runs as before, since the network is the same
-one with another name for a server. Distances and disconnected pairs are those of the servers left.
+"""Failures of a job's network are repaired by every strategy, or by exchanging circuits, simulated, and the best is
+kept.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from solvers.failures.damage import Damage, PlanTraffic, damage_of
-from solvers.failures.evaluator import RepairMemory
-from solvers.failures.ring_repairs import RING_REPAIRS, Repaired
-from solvers.failures.surviving import Surviving, after, not_forwarding, reach
-from solvers.network.constructions import balanced_routes
-from topoopt.core.cluster import Cluster
-from topoopt.core.errors import InfeasibleError
-from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
+from solvers.failures.repairs import RING_REPAIRS, Damage, PlanTraffic, Repaired, damage_of
+from solvers.failures.surviving import Surviving, after, links_of, not_forwarding, reach
+from solvers.failures.worst import RepairMemory
+from solvers.job.realise import realise
+from solvers.network.assembly import assemble, link_arcs
+from solvers.network.exact import solve_milp
+from solvers.network.polish import SearchBudget
+from solvers.network.routes import balanced_routes
+from solvers.network.search import search_topology
+from solvers.network.space import ExactLimits
+from solvers.stop import Stop, first_part
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.cluster import Cluster, LinkDirection
+from topoopt.core.errors import InfeasibleError, InputError, LimitError
+from topoopt.core.failures import Failure, FailureOutcome, LinkEnds, RepairTrial
+from topoopt.core.network import TopologyProblem
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskGraph
 from topoopt.native import jobs
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import GraphArrays, graph_arrays
 from topoopt.simulate.network import network_arrays
+
+
+@dataclass(frozen=True, order=True)
+class Exchange:
+    """Links given up, and links set instead; of fibre pairs the smaller server first."""
+
+    removed: tuple[LinkEnds, ...]
+    added: tuple[LinkEnds, ...]
+
+    def then(self, other: Exchange) -> Exchange:
+        """Both: what was added and given up again is neither."""
+        added = Counter((*self.added, *other.added))
+        removed = Counter((*self.removed, *other.removed))
+        both = added & removed
+        return Exchange(tuple(sorted((removed - both).elements())), tuple(sorted((added - both).elements())))
+
+
+NOTHING = Exchange((), ())
+
+
+def standing_links(topology: Topology, failure: Failure, done: Exchange) -> tuple[LinkEnds, ...]:
+    """Links that survive and were not given up, those added included."""
+    left = Counter(links_of(topology)) - Counter(failure.links) - Counter(done.removed)
+    return tuple(sorted((left + Counter(done.added)).elements()))
+
+
+def exchanges(topology: Topology, failure: Failure, done: Exchange) -> Iterator[Exchange]:
+    """Single exchanges on top of what was done, each once."""
+    paired = topology.links is LinkDirection.BIDIRECTIONAL
+
+    def link(a: int, b: int) -> LinkEnds:
+        return (min(a, b), max(a, b)) if paired else (a, b)
+
+    broken = set(failure.links)
+    senders = Counter(a for a, _ in failure.links) + Counter(a for a, _ in done.removed)
+    receivers = Counter(b for _, b in failure.links) + Counter(b for _, b in done.removed)
+    senders -= Counter(a for a, _ in done.added)
+    receivers -= Counter(b for _, b in done.added)
+    if paired:
+        ends = Counter(end for each in (*failure.links, *done.removed) for end in each)
+        ends -= Counter(end for each in done.added for end in each)
+        senders = receivers = ends
+    seen: set[Exchange] = set()
+
+    def fresh(removed: tuple[LinkEnds, ...], added: tuple[LinkEnds, ...]) -> Iterator[Exchange]:
+        legal = all(a != b and (a, b) not in broken and (a, b) not in removed for a, b in added)
+        made = Exchange(removed, tuple(sorted(added)))
+        if legal and made not in seen:
+            seen.add(made)
+            yield made
+
+    standing = sorted(set(standing_links(topology, failure, done)))
+    for a in sorted(senders):
+        for b in sorted(receivers):
+            if a == b and (not paired or senders[a] < 2):
+                continue
+            yield from fresh((), (link(a, b),))
+            for x, y in standing:
+                if paired:
+                    yield from fresh(((x, y),), (link(a, x), link(b, y)))
+                    yield from fresh(((x, y),), (link(a, y), link(b, x)))
+                else:
+                    yield from fresh(((x, y),), ((a, y), (x, b)))
+
 
 REBALANCE_SERVERS = 32
 """Up to here all routes are balanced anew as well, not only the broken ones."""
@@ -171,3 +243,239 @@ class JobEvaluator(RepairMemory[Repair]):
 def _rerouted(damage: Damage) -> Repaired | None:
     routes = damage.rerouted(damage.traffic.rings)
     return None if routes is None else Repaired(routes, damage.traffic.rings)
+
+
+TRIED_SMALL, TRIED_LARGE = 240, 24
+SMALL_SERVERS = 32
+"""Up to here every exchange is simulated, and whole topologies are searched for."""
+
+MILP_SERVERS = 6
+"""Up to here these come from the joint program with kept links (`max_changed`), beyond from the portfolio's search."""
+
+MILP_S = 20.0
+
+
+Plan = TypeVar("Plan")
+
+
+@dataclass(frozen=True, eq=False)
+class Rewired(Generic[Plan]):
+    """A re-wired network, the plan on it, its time, and what was tried."""
+
+    exchange: Exchange
+    topology: Topology
+    plan: Plan
+    time_ms: float
+    method: str
+
+
+class ExchangeSearch(ABC, Generic[Plan]):
+    """Exchange by exchange the one after which the repaired plan runs fastest.
+
+    Args:
+        topology: before the failure.
+        failure: links only.
+        most: circuits that may be given up.
+    """
+
+    def __init__(self, topology: Topology, failure: Failure, most: int, stop: Stop) -> None:
+        self.topology, self.failure, self.most, self.stop = topology, failure, most, stop
+        self.best: Rewired[Plan] | None = None
+
+    def run(self) -> Rewired[Plan] | None:
+        """The best found; None if neither the repair at once nor any re-wiring delivers everything."""
+        self._keep(self._repaired(NOTHING, "no re-wiring helps"))
+        done = NOTHING
+        while len(done.removed) <= self.most and self.stop.reason() is None:
+            step = self._best_exchange(done)
+            if step is None:
+                break
+            done = step
+        return self.best
+
+    def _best_exchange(self, done: Exchange) -> Exchange | None:
+        """The exchange on top of `done` that gains most; None if none gains anything."""
+        most = TRIED_SMALL if self.topology.servers <= SMALL_SERVERS else TRIED_LARGE
+        within = [step for step in exchanges(self.topology, self.failure, done) if self.allowed(done.then(step))]
+        found: Exchange | None = None
+        for step in sorted(within, key=self._promise)[:most]:
+            if self.stop.reason() is not None:
+                break
+            total = done.then(step)
+            if self._keep(self._repaired(total, "exchanges of link ends")):
+                found = total
+        return found
+
+    def allowed(self, exchange: Exchange) -> bool:
+        """Whether no more is given up than may be."""
+        return len(exchange.removed) <= self.most
+
+    @abstractmethod
+    def _promise(self, step: Exchange) -> tuple[int, float, Exchange]:
+        """Order in which exchanges are tried, the most promising first."""
+
+    @abstractmethod
+    def _repaired(self, exchange: Exchange, method: str) -> Rewired[Plan] | None:
+        """What the repairs make of the plan on the re-wired network; None: they do not deliver everything."""
+
+    def _keep(self, other: Rewired[Plan] | None) -> bool:
+        if other is None or (self.best is not None and other.time_ms >= self.best.time_ms * (1 - 1e-12)):
+            return False
+        self.best = other
+        return True
+
+
+def unit_arcs(links: tuple[LinkEnds, ...], direction: LinkDirection) -> Ints:
+    """int64[m, 2]: arcs of links, both ways for fibre pairs."""
+    if direction is LinkDirection.BIDIRECTIONAL:
+        return link_arcs(links)
+    return np.array(links, dtype=np.int64).reshape(-1, 2)
+
+
+def rewired_topology(topology: Topology, failure: Failure, exchange: Exchange) -> Topology:
+    """What stands after a failure and an exchange.
+
+    Raises:
+        InfeasibleError: it is not connected.
+    """
+    links = standing_links(topology, failure, exchange)
+    origin = f"{topology.origin}, re-wired after {failure.label}"
+    return assemble(topology.servers, topology.degree, topology.links, [unit_arcs(links, topology.links)], origin)
+
+
+class JobRewiring(ExchangeSearch[Repaired]):
+    """Re-wiring of one plan after one failure of links.
+
+    Args:
+        evaluator: of the plan.
+        failure, most, stop: as of `ExchangeSearch`.
+        seed: of the topology search.
+    """
+
+    def __init__(self, evaluator: JobEvaluator, failure: Failure, most: int, seed: int, stop: Stop) -> None:
+        super().__init__(evaluator.traffic.topology, failure, most, stop)
+        self.evaluator, self.seed, self.traffic = evaluator, seed, evaluator.traffic
+
+    def run(self) -> Rewired[Repaired] | None:
+        """Also by topologies searched for all traffic, where servers are few."""
+        super().run()
+        if self.topology.servers <= SMALL_SERVERS and self.most and self.stop.reason() is None:
+            self._searched()
+        return self.best
+
+    def _best_exchange(self, done: Exchange) -> Exchange | None:
+        """As of all plans; what is found is routed anew as well."""
+        found = super()._best_exchange(done)
+        if found is not None and self.topology.servers <= SMALL_SERVERS:
+            topology = rewired_topology(self.topology, self.failure, found)
+            self._offer_anew(topology, "exchanges of link ends, routed anew")
+        return found
+
+    def _promise(self, step: Exchange) -> tuple[int, float, Exchange]:
+        """Broken rings a link given up belongs to (they can be made whole), then what model-parallel traffic loses."""
+        ids = self.traffic.topology.arc_ids()
+        hops = self.traffic.ring_hops
+        lost = [int(ids[a, b]) for a, b in self.failure.links] + [int(ids[b, a]) for a, b in self.failure.links]
+        broken = {tuple(row) for row in hops.place[hops.step[np.isin(hops.arc, lost)], :2].tolist()}
+        shared, load = 0, 0.0
+        for a, b in step.removed:
+            for arc in (int(ids[a, b]), int(ids[b, a])):
+                if arc < 0:
+                    continue
+                rings = {tuple(row) for row in hops.place[hops.step[hops.arc == arc], :2].tolist()}
+                shared += len(rings & broken)
+                load += float(self.traffic.loads[arc])
+        return -shared, load, step
+
+    def _repaired(self, exchange: Exchange, method: str) -> Rewired[Repaired] | None:
+        traffic = self.traffic
+        union = with_links(traffic.topology, exchange.added)
+        other = PlanTraffic(union, traffic.routes, traffic.rings, traffic.demand)
+        repair = self.evaluator.on(other).repair(given_up(self.failure, exchange))
+        if repair.plan is None or repair.outcome.value is None:
+            return None
+        try:
+            topology = rewired_topology(traffic.topology, self.failure, exchange)
+        except InfeasibleError:
+            return None
+        return Rewired(exchange, topology, repair.plan, repair.outcome.value, method)
+
+    def _offer_anew(self, topology: Topology, method: str) -> None:
+        """Keep the topology with routes and rings of its own, if it is the best."""
+        exchange = difference(self.traffic.topology, self.failure, topology)
+        if not self.allowed(exchange) or set(exchange.added) & set(self.failure.links):
+            return
+        groups = [group.members for group in self.traffic.rings]
+        try:
+            made = realise(self.evaluator.cluster, topology, groups, seed=self.seed)
+        except InfeasibleError:
+            return
+        plan = Repaired(made.routes, made.rings)
+        evaluator = self.evaluator.on(PlanTraffic(topology, made.routes, made.rings, self.traffic.demand))
+        whole = Surviving(topology, topology.multiplicity.astype(np.int32))
+        self._keep(Rewired(exchange, topology, plan, evaluator.time_ms(whole, plan), method))
+
+    def _searched(self) -> None:
+        """Topologies for all traffic that give up no more links than allowed."""
+        topology = self.traffic.topology
+        left = Counter(links_of(topology)) - Counter(self.failure.links)
+        total = self.traffic.demand.model_parallel_bytes.copy()
+        hops = self.traffic.ring_hops
+        for (group, ring, at), amount in zip(hops.place.tolist(), _step_bytes(hops.step, hops.amount), strict=True):
+            order = self.traffic.rings[group].rings[ring].order
+            total[order[at], order[(at + 1) % len(order)]] += amount
+        if not total.any():
+            return
+        n = topology.servers
+        kept = unit_arcs(tuple(left.elements()), topology.links)
+        forbidden = unit_arcs(tuple(link for link in set(self.failure.links) if not left[link]), topology.links)
+        problem = TopologyProblem(
+            name="re-wiring",
+            servers=n,
+            degree=topology.degree,
+            links=topology.links,
+            demand=total / (total.sum() / (n * (n - 1))),
+            forbidden=tuple((int(a), int(b)) for a, b in forbidden),
+            kept=tuple(sorted((int(a), int(b)) for a, b in kept)),
+            max_changed=self.most,
+        )
+        try:
+            if n <= MILP_SERVERS:
+                limits = ExactLimits(seed=self.seed, stop=first_part(self.stop, 1.0, MILP_S))
+                found, method = solve_milp(problem, limits).plan.topology, "joint program with kept links"
+            else:
+                budget = SearchBudget(proposals=2_000 * n, evaluations=10 * n, accuracy=1e-3)
+                found = search_topology(problem, seed=self.seed, budget=budget, stop=self.stop).topology
+                method = "topology search with kept links"
+        except (InfeasibleError, InputError, LimitError):
+            return
+        self._offer_anew(found, method)
+
+
+def _step_bytes(step: Ints, amount: Floats) -> list[float]:
+    """Bytes of each ring step, in order."""
+    first = np.flatnonzero(np.diff(step, prepend=-1))
+    return [float(value) for value in amount[first]]
+
+
+def given_up(failure: Failure, exchange: Exchange) -> Failure:
+    """What fails of a network that has the links set already: what failed, and what is given up."""
+    return Failure(links=tuple(sorted((*failure.links, *exchange.removed))))
+
+
+def difference(topology: Topology, failure: Failure, other: Topology) -> Exchange:
+    """What is given up of the surviving links, and what is new, in another topology."""
+    left = Counter(links_of(topology)) - Counter(failure.links)
+    now = Counter(links_of(other))
+    return Exchange(tuple(sorted((left - now).elements())), tuple(sorted((now - left).elements())))
+
+
+def with_links(topology: Topology, added: tuple[LinkEnds, ...]) -> Topology:
+    """The topology with more links, interfaces not counted."""
+    n = topology.servers
+    counts = np.zeros((n, n), dtype=np.int64)
+    counts[topology.arcs[:, 0], topology.arcs[:, 1]] = topology.multiplicity
+    new = unit_arcs(added, topology.links)
+    np.add.at(counts, (new[:, 0], new[:, 1]), 1)
+    arcs = np.argwhere(counts > 0).astype(np.int32)
+    return replace(topology, arcs=arcs, multiplicity=counts[arcs[:, 0], arcs[:, 1]].astype(np.int32), offsets=())

@@ -1,21 +1,121 @@
-"""The worst failure of k parts: all of them where they are few, else a cut, a greedy start and exchanges.
-
-"Worst" is after the best repair known. It is proven when every failure of k parts was evaluated, or when one leaves
-traffic without any path.
-"""
+"""The worst failure of k parts is enumerated or searched for; random failures are sampled."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from solvers.failures.cut import fewest_links
-from solvers.failures.evaluator import Evaluator, badness
-from solvers.failures.listing import check_count, every_set, joined, number_of, parts_of
+from solvers.failures.surviving import check_count, drawn, every_set, joined, number_of, parts_of
 from solvers.stop import Stop
-from topoopt.core.failures import Failure, FailureOutcome, WorstFailure
+from topoopt.core.arrays import Bools
+from topoopt.core.cluster import LinkDirection
+from topoopt.core.failures import Failure, FailureOutcome, LinkEnds, SampledFailures, WorstFailure
+from topoopt.core.topology import Topology
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+
+def fewest_links(topology: Topology) -> tuple[LinkEnds, ...]:
+    """A least set of links, parallel ones repeated, without which the topology is not (strongly) connected."""
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import maximum_flow
+
+    n, arcs = topology.servers, topology.arcs
+    capacity = csr_matrix((topology.multiplicity.astype(np.int32), (arcs[:, 0], arcs[:, 1])), shape=(n, n))
+    best: tuple[int, Bools] | None = None
+    paired = topology.links is LinkDirection.BIDIRECTIONAL
+    # Any cut separates server 0 from some other server, one way or the other.
+    for other in range(1, topology.hosts):
+        for source, sink in ((0, other),) if paired else ((0, other), (other, 0)):
+            found = maximum_flow(capacity, source, sink)
+            if best is None or found.flow_value < best[0]:
+                best = (int(found.flow_value), _senders(capacity, found.flow, source))
+    if best is None:
+        return ()
+    inside = best[1]
+    crossing = inside[arcs[:, 0]] & ~inside[arcs[:, 1]]
+    links = [
+        ((min(t, h), max(t, h)) if paired else (t, h))
+        for (t, h), times in zip(arcs[crossing].tolist(), topology.multiplicity[crossing].tolist(), strict=True)
+        for _ in range(times)
+    ]
+    return tuple(sorted(links))
+
+
+def _senders(capacity: csr_matrix, flow: csr_matrix, source: int) -> Bools:
+    """bool[n]: the side of the source in the cut of a maximum flow."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    room = csr_array(capacity - flow)
+    room.data = np.where(room.data > 0, room.data, 0)
+    room.eliminate_zeros()
+    inside = np.zeros(capacity.shape[0], dtype=np.bool_)
+    inside[breadth_first_order(room, source, return_predecessors=False)] = True
+    return inside
+
+
+class Evaluator(Protocol):
+    """A solution whose failures can be evaluated; the same failure gives the same outcome."""
+
+    @property
+    def topology(self) -> Topology:
+        """Whose parts fail."""
+
+    @property
+    def nominal(self) -> float:
+        """Value without any failure."""
+
+    def outcome(self, failure: Failure) -> FailureOutcome:
+        """What a failure does, after the best repair known."""
+
+
+class RepairedFailure(Protocol):
+    """What became of a failure, with the plan that runs then."""
+
+    @property
+    def outcome(self) -> FailureOutcome:
+        """In plain figures."""
+
+
+R = TypeVar("R", bound=RepairedFailure)
+
+
+class RepairMemory(ABC, Generic[R]):
+    """Evaluates failures, each once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Failure, R] = {}
+
+    def outcome(self, failure: Failure) -> FailureOutcome:
+        """What a failure does, after the best repair."""
+        return replace(self.repair(failure).outcome, failure=failure)
+
+    def repair(self, failure: Failure) -> R:
+        """The best repair of a failure, or of one that is just like it."""
+        key = self._representative(failure)
+        if key not in self._known:
+            self._known[key] = self._repaired(key)
+        return self._known[key]
+
+    def _representative(self, failure: Failure) -> Failure:
+        """The failure that stands for all that are alike."""
+        return failure
+
+    @abstractmethod
+    def _repaired(self, failure: Failure) -> R:
+        """The best repair."""
+
+
+def badness(outcome: FailureOutcome) -> tuple[float, int]:
+    """Order of outcomes, the worst largest: nothing delivered, then value, then pairs that are not connected."""
+    return (float("inf") if outcome.value is None else outcome.value, outcome.disconnected_pairs)
+
 
 POOL = 24
 """Parts, the worst alone first, that are tried at each step of the search."""
@@ -140,3 +240,69 @@ class _WorstSearch:
     def result(self, proven: bool, how: str) -> WorstFailure:
         assert self.best is not None
         return WorstFailure(self.part, self.count, self.best, proven, how, len(self.seen))
+
+
+CONFIDENCE = 0.95
+
+
+def sample_failures(
+    evaluator: Evaluator,
+    part: str,
+    count: int,
+    samples: int,
+    *,
+    seed: int = 0,
+    stop: Stop | None = None,
+    step: Callable[[], None] = lambda: None,
+) -> SampledFailures:
+    """Draw failures of `count` parts (`links` or `servers`) and evaluate them; one at least, however early it stops.
+
+    Raises:
+        InputError: there are fewer parts.
+    """
+    stop = stop or Stop()
+    check_count(evaluator.topology, part, count)
+    outcomes: list[FailureOutcome] = []
+    for failure in drawn(evaluator.topology, part, count, max(1, samples), np.random.default_rng(seed)):
+        outcomes.append(evaluator.outcome(failure))
+        step()
+        if stop.reason() is not None:
+            break
+    slow = [outcome.slowdown(evaluator.nominal) for outcome in outcomes]
+    found = np.array([value for value in slow if value is not None], dtype=np.float64)
+    low, high = _share_interval(len(found), len(outcomes))
+    mean_low, mean_high = _mean_interval(found)
+    return SampledFailures(
+        part=part,
+        count=count,
+        samples=len(outcomes),
+        seed=seed,
+        delivered=len(found),
+        delivered_low=low,
+        delivered_high=high,
+        mean_slowdown=float(found.mean()) if len(found) else None,
+        mean_low=mean_low,
+        mean_high=mean_high,
+        p95_slowdown=float(np.quantile(found, 0.95)) if len(found) else None,
+        worst=max(outcomes, key=badness),
+    )
+
+
+def _share_interval(hits: int, total: int) -> tuple[float, float]:
+    """Clopper and Pearson, 1934."""
+    from scipy import stats
+
+    tail = (1 - CONFIDENCE) / 2
+    low = 0.0 if hits == 0 else float(stats.beta.ppf(tail, hits, total - hits + 1))
+    high = 1.0 if hits == total else float(stats.beta.ppf(1 - tail, hits + 1, total - hits))
+    return low, high
+
+
+def _mean_interval(values: np.ndarray) -> tuple[float | None, float | None]:
+    """Student's t."""
+    from scipy import stats
+
+    if len(values) < 2:
+        return None, None
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * float(values.std(ddof=1)) / len(values) ** 0.5
+    return float(values.mean()) - reach, float(values.mean()) + reach

@@ -19,20 +19,19 @@ from math import gcd
 
 import numpy as np
 
-from formulations.job.allreduce_mix import (
+from formulations.allreduce_rings import (
     AllReduceMix,
     Order,
     RingGroup,
-    build_arrays,
-    flow_of,
+    allreduce_mix_arrays,
+    allreduce_mix_flow,
     lengths_of,
     shares_of,
     total_demand,
 )
 from solvers.backends import SOLVERS
-from solvers.network.exact.routed import distances
-from solvers.network.routing.network import network_of
-from solvers.network.routing.proof import RoutingProof
+from solvers.network.flows import RoutingProof, network_of
+from solvers.network.space import distances
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, LimitError, Problem
@@ -326,7 +325,7 @@ class _Mix:
             self.theta, self.best = held
 
     def _solved(self, data: AllReduceMix) -> tuple[Floats, Floats]:
-        result = SOLVERS["highs"](build_arrays(data))
+        result = SOLVERS["highs"](allreduce_mix_arrays(data))
         x = result.x if result.x is not None else result.raw_x
         if x is None or result.row_dual is None:
             raise LimitError(f"the mix of rings was not solved: {result.message}")
@@ -336,7 +335,7 @@ class _Mix:
         """Shares and exact flow of a solution; kept if they are the best."""
         shares = shares_of(self.data, x)
         proof = RoutingProof(network_of(self.topology, total_demand(self.data, shares)), 0.0)
-        theta = proof.offer_rough_flow(flow_of(self.data, x), lengths)
+        theta = proof.offer_rough_flow(allreduce_mix_flow(self.data, x), lengths)
         if theta < self.theta and proof.flow is not None:
             rings = tuple(
                 tuple((order, part) for order, part in zip(group.orders, share.tolist(), strict=True) if part > 0)

@@ -17,9 +17,8 @@ import numpy as np
 
 from solvers.job.candidate_topologies import grouped_ms
 from solvers.job.starts import ANY_TASKS, Start, annealing_threads, effort_for, layers, most_tasks
-from solvers.network.constructions.estimate import BusyEstimate
-from solvers.network.constructions.selection import Selection
-from solvers.network.constructions.totient_perms import select_offsets
+from solvers.network.distances import Selection, select_offsets
+from solvers.network.finder import BusyEstimate
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster

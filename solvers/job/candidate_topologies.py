@@ -23,16 +23,12 @@ from math import inf, log
 
 import numpy as np
 
-from solvers.collective.breadth_first import step_loads
-from solvers.collective.cayley_search import MOST_DEGREE, search_cayley
+from solvers.collective.breadth_first import MOST_DEGREE, search_cayley, step_loads
 from solvers.collective.options import AllReduceOption, GroupOption, GroupOptions, best_option
-from solvers.network.constructions import assign_switches, find_topology
-from solvers.network.constructions.assemble import assemble
-from solvers.network.constructions.degree_split import coset_size
-from solvers.network.search.anneal import AnnealPlan, anneal
-from solvers.network.search.grouped import fits, grouped_links
-from solvers.network.search.links import table_of, table_of_arcs, topology_of
-from solvers.network.search.seeds import random_seed
+from solvers.network.annealing import AnnealPlan, anneal, table_of, table_of_arcs, topology_of
+from solvers.network.assembly import assemble, assign_switches, coset_size
+from solvers.network.finder import find_topology
+from solvers.network.seeds import fits, grouped_links, random_seed
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools
 from topoopt.core.cluster import Cluster, LinkDirection

@@ -26,7 +26,7 @@ from solvers.job.annealing import (
 )
 from solvers.job.realise import demand_routed, realise
 from solvers.job.starts import effort_for, starting_strategies
-from solvers.network.constructions import candidate_topologies
+from solvers.network.finder import candidate_topologies
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import seed_for
 from topoopt.core.cluster import Cluster

@@ -1,7 +1,7 @@
 """Method `joint` holds the alternating loop against the proven joint optimum of a tiny job, and takes the faster of
 the two plans.
 
-`formulations.job.joint_plan` states the model: compute phase C, then communication phase theta. `solve_joint` finds
+`formulations.job_plans` states the model: compute phase C, then communication phase theta. `solve_joint` finds
 its optimum by branch and bound; `plan_time` evaluates a strategy on a topology in the same model, with the best rings
 and routes it allows, so that any plan can be held against the optimum.
 
@@ -23,21 +23,18 @@ from itertools import permutations
 
 import numpy as np
 
-from formulations.job.allreduce_mix import RingGroup
-from formulations.job.joint_plan import JointChoice, JointPlan, PlanOption
-from formulations.job.joint_plan_arrays import build_arrays, chosen, fixed
+from formulations.allreduce_rings import RingGroup
+from formulations.job_plans import JointChoice, JointPlan, PlanOption, chosen, fixed, joint_plan_arrays
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.job.alternate import Alternation
 from solvers.job.loop import LoopResult, LoopSettings, Progress
 from solvers.job.realise import Realisation, demand_routed, realise, routes_of_pairs
 from solvers.job.starts import starting_strategies
 from solvers.job.strategy_program import pair_job
-from solvers.network.constructions import candidate_topologies
-from solvers.network.constructions.assemble import assemble
-from solvers.network.exact.routed import distances
-from solvers.network.exact.space import open_space
-from solvers.network.exact.tree_nodes import LinkChoices, Node
-from solvers.network.exact.tree_relaxation import LinkRelaxation
+from solvers.network.assembly import assemble
+from solvers.network.finder import candidate_topologies
+from solvers.network.space import distances, open_space
+from solvers.network.tree import LinkChoices, LinkRelaxation, Node
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
@@ -220,7 +217,7 @@ def _evaluate(
     """(C + theta, C, ms per ring) with strategy and links fixed: a linear program."""
     data = tables.data
     options = tuple(of.index(p) for of, p in zip(tables.placements, strategy.placements, strict=True))
-    program = fixed(data, build_arrays(data), options, counts)
+    program = fixed(data, joint_plan_arrays(data), options, counts)
     result = SOLVERS["highs-simplex"](replace(program, integer=None))
     if result.x is None or result.objective is None:
         raise LimitError(f"the routing program of a given plan was not solved: {result.message}")
@@ -279,7 +276,7 @@ def solve_joint(
     least = _least_compute(tables)
     most = min(anything, best - least + SLACK * best) if np.isfinite(best) else anything
     data = replace(tables.data, theta_most=most)
-    program = build_arrays(data)
+    program = joint_plan_arrays(data)
     result: LpResult = SOLVERS["highs"](program, SolverLimits(time_s=time_s), {"mip_max_nodes": nodes})
     if result.status is Status.INFEASIBLE:
         return None

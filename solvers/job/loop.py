@@ -35,7 +35,7 @@ from solvers.job.realise import (
     without_idle_routes,
 )
 from solvers.job.starts import ALL_PAIRS_SERVERS, Start, effort_for
-from solvers.network.constructions import candidate_topologies
+from solvers.network.finder import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.collective import GroupSchedule

@@ -215,7 +215,7 @@ def run_method(
     )
     result = loop.run()
     if name == "robust":
-        from solvers.failures.robust_job import RobustDesign
+        from solvers.failures.robust import RobustDesign
 
         design = RobustDesign(
             cluster, workload, result, robust or RobustGoal(), topologies=settings.topologies, seed=seed, stop=stop

@@ -20,17 +20,21 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from formulations.job.allreduce_mix import RingGroup
-from formulations.job.allreduce_topology import ALL_ORDERS_SIZE, AllReduceTopology, build_arrays, group_tables
-from formulations.network.joint_topology import JointTopology, find_symmetry
-from formulations.network.joint_topology_arrays import link_counts
+from formulations.allreduce_rings import (
+    ALL_ORDERS_SIZE,
+    AllReduceTopology,
+    RingGroup,
+    allreduce_topology_arrays,
+    group_tables,
+)
+from formulations.joint_topology import JointTopology, find_symmetry, link_counts
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.job.allreduce_mix import OPTIMALITY, MixLimits, RingMix, Shares, arithmetic_orders, every_order, mix_rings
-from solvers.network.constructions.assemble import assemble
-from solvers.network.constructions.candidates import candidate_topologies
-from solvers.network.exact.bounds import layer_sizes, total_distance
-from solvers.network.search import SearchBudget, search_topology
-from solvers.network.search.link_counts import filled
+from solvers.network.assembly import assemble
+from solvers.network.finder import candidate_topologies
+from solvers.network.polish import SearchBudget
+from solvers.network.search import filled, search_topology
+from solvers.network.space import layer_sizes, total_distance
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
@@ -137,7 +141,9 @@ def solve_ring_topology(
     scale = bound.value * cluster.link_bytes_per_ms
     data = program_data(cluster, demand, scale, upper=1.0, lower=(1 - INCUMBENT_SLACK) * bound.value / best.theta)
     options = {} if limits.nodes is None else {"mip_max_nodes": limits.nodes}
-    solved = SOLVERS["highs"](build_arrays(data), SolverLimits(time_s=limits.time_s, seed=limits.seed % 2**31), options)
+    solved = SOLVERS["highs"](
+        allreduce_topology_arrays(data), SolverLimits(time_s=limits.time_s, seed=limits.seed % 2**31), options
+    )
     x = solved.x if solved.x is not None else None
     if x is not None:
         found = _completed(cluster, link_counts(data.joint, x))

@@ -15,8 +15,9 @@ import numpy as np
 
 from solvers.job.allreduce_mix import RingMix
 from solvers.job.starts import ALL_PAIRS_SERVERS
-from solvers.network.constructions import balanced_routes, group_rings, split_routes_lp
-from solvers.network.constructions.graph import arc_graph
+from solvers.network.assembly import arc_graph
+from solvers.network.rings import group_rings
+from solvers.network.routes import balanced_routes, split_routes_lp
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule

@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.job.strategy_choice import EventLaw, Quantity, StrategyChoice, build_arrays, chosen_splits
-from formulations.parts.arrays import LpArrays
+from formulations.job_plans import EventLaw, Quantity, StrategyChoice, chosen_splits, strategy_choice_arrays
+from formulations.programs import LpArrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.backends.backend import Scaling, scaling_of
 from solvers.backends.highs import load
-from solvers.network.exact.bounds import layer_sizes
+from solvers.network.space import layer_sizes
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import (
@@ -221,7 +221,7 @@ def prove(
         programs: linear programs solved, about; None: by the size of the program, and no more where they are in vain.
         stop: whether time is up; the tree so far is a proof.
     """
-    program = build_arrays(data)
+    program = strategy_choice_arrays(data)
     if program.nonzeros > most_coefficients:
         return None
     warm = WarmProgram(program)
@@ -293,7 +293,7 @@ def choose_splits(data: StrategyChoice, nodes: int) -> tuple[int, ...] | None:
 
     The value of the result is `longest_path`; how far it is from the least is not claimed here.
     """
-    program = build_arrays(data)
+    program = strategy_choice_arrays(data)
     if program.nonzeros > MOST_COEFFICIENTS:
         return None
     options = {"mip_max_nodes": nodes, "mip_rel_gap": 1e-4}

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.placement.favourite_children import FavouriteChildren, build_arrays, favourites
+from formulations.placed_graphs import FavouriteChildren, favourite_children_arrays, favourites
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
@@ -106,7 +106,7 @@ def favourite_child(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
             for j in a.user[a.user_ptr[tensor] : a.user_ptr[tensor + 1]].tolist():
                 cost[i, j] = max(cost.get((i, j), 0.0), sends)
     data = FavouriteChildren(a.time.min(axis=1), cost)
-    result = SOLVERS["highs"](build_arrays(data), SolverLimits(time_s=PROGRAM_S))
+    result = SOLVERS["highs"](favourite_children_arrays(data), SolverLimits(time_s=PROGRAM_S))
     if result.x is not None and (chosen := favourites(data, result.x)):
         yield from _listed(a, g, chosen)
 

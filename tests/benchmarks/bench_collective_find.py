@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from solvers.collective.cayley_search import search_cayley
+from solvers.collective.breadth_first import search_cayley
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
 from topoopt.analyses.collective.search import Wanted, find_front

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from solvers.collective.breadth_first import step_loads
-from solvers.collective.flows import ratio_cut
-from solvers.collective.limits import all_to_all_bound, allreduce_rate
+from solvers.collective.limits import all_to_all_bound, allreduce_rate, ratio_cut
 from solvers.collective.trees import fixed_scale, forest, scaled
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of

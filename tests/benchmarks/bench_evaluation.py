@@ -10,7 +10,7 @@ from pathlib import Path
 from solvers.job.annealing import AnnealSettings, StrategyAnnealResult, anneal, graph_shape, memory_capacity
 from solvers.job.realise import realise
 from solvers.job.starts import data_parallel
-from solvers.network.constructions import circulant_topology
+from solvers.network.routes import circulant_topology
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.plain_events import plain_times

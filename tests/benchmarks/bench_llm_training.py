@@ -6,8 +6,8 @@ import time
 from dataclasses import replace
 from functools import partial
 
-from solvers.llm_training.network.plan import planned_on
-from solvers.llm_training.search import Candidates, search
+from solvers.llm_training.plan import planned_on
+from solvers.llm_training.strategies import Candidates, search
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.llm_cases import strategy, training

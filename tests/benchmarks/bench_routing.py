@@ -7,8 +7,10 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.network.constructions.assemble import assemble
-from solvers.network.routing import RoutingResult, route, route_circulant
+from solvers.network.assembly import assemble
+from solvers.network.flows import RoutingResult
+from solvers.network.routing import route
+from solvers.network.symmetric import route_circulant
 from tests.benchmarks.figures import Figure
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.topology import Topology

@@ -6,7 +6,8 @@ import time
 
 import numpy as np
 
-from solvers.network.routing import route, route_circulant
+from solvers.network.routing import route
+from solvers.network.symmetric import route_circulant
 from tests.benchmarks.bench_routing import demand_of, random_regular
 from tests.benchmarks.figures import Figure
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from solvers.network.constructions.assemble import assemble
+from solvers.network.assembly import assemble
 from solvers.network.routing import route
 from tests.benchmarks.bench_routing import demand_of, random_regular
 from tests.benchmarks.figures import Figure

@@ -7,16 +7,10 @@ import time
 import networkx as nx
 import numpy as np
 
-from solvers.network.constructions import (
-    balanced_routes,
-    circulant_routes,
-    find_topology,
-    hop_table,
-    link_loads,
-    totient,
-)
-from solvers.network.constructions.graph import arc_graph
-from solvers.network.constructions.routes import plain_peak
+from solvers.network.assembly import arc_graph
+from solvers.network.distances import hop_table, totient
+from solvers.network.finder import find_topology
+from solvers.network.routes import balanced_routes, circulant_routes, link_loads, plain_peak
 from tests.benchmarks.figures import Figure, best_of
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import AllReduceDemand, Demand

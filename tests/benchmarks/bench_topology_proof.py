@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from solvers.network.exact.branching import solve_branching
-from solvers.network.exact.result import ExactLimits
+from solvers.network.branching import solve_branching
+from solvers.network.space import ExactLimits
 from tests.benchmarks.figures import Figure
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import BlockTree, TopologyProblem

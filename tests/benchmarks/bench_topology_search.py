@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from solvers.network.search import budget_of, search_topology
-from solvers.network.search.relay_cases import cases_of
+from solvers.network.polish import budget_of
+from solvers.network.relays import cases_of
+from solvers.network.search import search_topology
 from tests.benchmarks.figures import Figure
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem

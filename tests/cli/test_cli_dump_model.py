@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
 from formulations.table import FORMULATIONS, build_named
 from tests.support.cli_cases import refusals, run, write
 from topoopt.core.errors import InfeasibleError, InputError

@@ -95,7 +95,7 @@ def test_a_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: py
 
 def test_a_topology_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best seed is written when the annealing never ends."""
-    monkeypatch.setattr("solvers.network.search.anneal_runs.anneal", endless)
+    monkeypatch.setattr("solvers.network.annealing.anneal", endless)
     shape = {"servers": 12, "degree": 3, "links": "unidirectional", "demand": {"family": "balanced-skew"}}
     instance = write(tmp_path, {"schema_version": 1, "kind": "topology", "name": "n", **shape})
     options = ("--method", "portfolio", "--time-limit", LIMIT_S, "--json")

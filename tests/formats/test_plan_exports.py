@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.constructions import circulant_topology
+from solvers.network.routes import circulant_topology
 from tests.support.handmade import altered
 from tests.support.make_solution import circulant, make_solution
 from tests.support.read_back.exports import READERS, check_export, check_written

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.allocation.bandwidth_allocation import BandwidthAllocation, build_arrays, build_pyomo
-from formulations.parts.write_model import model_text
+from formulations.bandwidth_allocation import BandwidthAllocation, build_arrays, build_pyomo
+from formulations.programs import model_text
 from solvers.backends import SOLVERS
 from topoopt.core.proofs import Status
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from formulations import table
-from formulations.parts.write_model import model_text
+from formulations.programs import model_text
 from tests.support.formulation_cases import PROGRAMS, rows_of
 
 GOLDEN = Path(__file__).parent / "golden"

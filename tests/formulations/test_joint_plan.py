@@ -7,10 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from formulations.job.joint_plan import JointPlan, PlanOption
-from formulations.job.joint_plan_arrays import build_arrays
-from formulations.job.joint_plan_pyomo import build_pyomo
-from formulations.parts.write_model import model_text
+from formulations.job_plans import JointPlan, PlanOption, joint_plan_arrays
+from formulations.programs import model_text
+from formulations.pyomo_models import joint_plan_pyomo
 from solvers.backends import SOLVERS
 from solvers.backends.pyomo_backends import arrays_of
 from tests.support.formulation_cases import rows_of
@@ -63,7 +62,7 @@ their sides."""
 @pytest.mark.parametrize("family", list(ROWS))
 def test_rows_are_the_algebra(family: str) -> None:
     """The rows of the family, word for word, no more and no fewer."""
-    found = [row.partition(": ")[2] for row in rows_of(model_text(build_arrays(two_servers()), "lp"), family)]
+    found = [row.partition(": ")[2] for row in rows_of(model_text(joint_plan_arrays(two_servers()), "lp"), family)]
     if family == "out_degree":
         found = [re.sub(r" (<=|>=) .*", "", row) for row in found][::2]
     assert found == ROWS[family]
@@ -71,10 +70,10 @@ def test_rows_are_the_algebra(family: str) -> None:
 
 def test_every_family_is_written_out() -> None:
     """No row of the program belongs to a family that is not in the list; directed links add in-degrees and returns."""
-    families = {re.sub(r"(_[0-9]+)+$", "", name) for name in build_arrays(two_servers()).row_names or ()}
+    families = {re.sub(r"(_[0-9]+)+$", "", name) for name in joint_plan_arrays(two_servers()).row_names or ()}
     assert families == set(ROWS)
     directed = {
-        re.sub(r"(_[0-9]+)+$", "", name) for name in build_arrays(two_servers(bidirectional=False)).row_names or ()
+        re.sub(r"(_[0-9]+)+$", "", name) for name in joint_plan_arrays(two_servers(bidirectional=False)).row_names or ()
     }
     assert directed - families == {"in_degree", "cut_in", "back", "back_fit"}
 
@@ -84,9 +83,9 @@ def test_every_family_is_written_out() -> None:
 def test_both_builders_have_one_optimum(bidirectional: bool, memory_limited: bool) -> None:
     """Whole: 3 + 12 ms, which the memory of server 0 forbids. Halved: 3 + 6 ms of compute, 3 + 2 ms on the link."""
     data = two_servers(bidirectional=bidirectional, memory_limited=memory_limited)
-    for program in (build_arrays(data), arrays_of(build_pyomo(data))):
+    for program in (joint_plan_arrays(data), arrays_of(joint_plan_pyomo(data))):
         assert SOLVERS["highs"](program).objective == pytest.approx(14.0)
     slow = two_servers(bidirectional=bidirectional, memory_limited=memory_limited)
     slow.demand[0][:] *= 1.5  # 4.5 + 2 ms on the link: 15.5 ms, so the whole layer is better if it fits
-    for program in (build_arrays(slow), arrays_of(build_pyomo(slow))):
+    for program in (joint_plan_arrays(slow), arrays_of(joint_plan_pyomo(slow))):
         assert SOLVERS["highs"](program).objective == pytest.approx(15.5 if memory_limited else 15.0)

@@ -14,17 +14,19 @@ from pyomo.contrib.appsi.base import TerminationCondition
 from pyomo.contrib.appsi.solvers.highs import Highs
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from formulations.network.joint_topology import (
+from formulations.joint_topology import (
     JointTopology,
     Symmetry,
     allowed_arcs,
     find_symmetry,
+    joint_topology_arrays,
     kept_counts,
+    link_counts,
     obeying,
+    start_values,
 )
-from formulations.network.joint_topology_arrays import build_arrays, link_counts, start_values
-from formulations.network.joint_topology_pyomo import build_pyomo
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
+from formulations.pyomo_models import joint_topology_pyomo
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
 
@@ -56,7 +58,7 @@ def solve(program: LpArrays, *, whole: bool = True) -> float | None:
 
 def solve_reference(data: JointTopology, *, whole: bool) -> float | None:
     """Largest lambda of the Pyomo model; None if infeasible."""
-    model = build_pyomo(data)
+    model = joint_topology_pyomo(data)
     if not whole:
         pyo.TransformationFactory("core.relax_integer_vars").apply_to(model)
     solver = Highs()
@@ -104,7 +106,7 @@ CASES = {
 def test_arrays_equal_the_pyomo_reference(name: str) -> None:
     """Same optimum and same relaxation from both builders, with every option; None where infeasible."""
     data = CASES[name]
-    program = build_arrays(data)
+    program = joint_topology_arrays(data)
     for whole in (True, False):
         mine, reference = solve(program, whole=whole), solve_reference(data, whole=whole)
         if name == "hops-infeasible" and whole:
@@ -117,7 +119,7 @@ def test_arrays_equal_the_pyomo_reference(name: str) -> None:
 def test_sizes_are_those_of_the_module_text() -> None:
     """1 + |ARCS| + |SOURCES| (|ARCS| - n + 1) columns; n |SOURCES| + |ARCS| + n rows without options, n = 5."""
     n = 5
-    program = build_arrays(joint(n, 2, uniform(n)))
+    program = joint_topology_arrays(joint(n, 2, uniform(n)))
     arcs = n * (n - 1)
     assert program.columns == 1 + arcs + n * (arcs - n + 1)
     assert program.rows == 2 * n + arcs + n * (n - 1)
@@ -130,9 +132,9 @@ def test_sizes_are_those_of_the_module_text() -> None:
 def test_symmetry_rules_keep_the_known_optimum(n: int, expected: float) -> None:
     """Uniform demand, d = 2: the optimum (Moore bound) with rules and without."""
     for symmetry in (Symmetry(), Symmetry(bfs=True)):
-        assert solve(build_arrays(joint(n, 2, uniform(n), upper=expected, symmetry=symmetry))) == pytest.approx(
-            expected
-        )
+        assert solve(
+            joint_topology_arrays(joint(n, 2, uniform(n), upper=expected, symmetry=symmetry))
+        ) == pytest.approx(expected)
 
 
 @given(st.integers(3, 7), st.integers(1, 3), st.booleans(), st.integers(0, 10**6))
@@ -151,7 +153,7 @@ def test_every_network_obeys_the_rules_after_a_renaming(n: int, d: int, pairs: b
         counts = counts + counts.T
     degree = 2 * d if pairs else d
     data = joint(n, degree, uniform(n), most_links=degree, bidirectional=pairs, symmetry=Symmetry(bfs=True))
-    program = build_arrays(data)
+    program = joint_topology_arrays(data)
     x = np.zeros(program.columns)
     columns, values = start_values(data, counts)
     x[columns] = values

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from formulations.job.path_split import PathSplit, build_arrays, peaks_of, shares_of
-from formulations.parts.arrays import LpArrays
+from formulations.mixtures import PathSplit, path_split_arrays, peaks_of, shares_of
+from formulations.programs import LpArrays
 from solvers.backends import BACKENDS, SOLVERS, SolverLimits, self_test
 from solvers.backends.highs import outcome
 from topoopt.core.proofs import Status, StopReason
@@ -28,7 +28,7 @@ def two_paths(**changes: object) -> PathSplit:
 
 def test_rows_and_columns_are_the_algebra() -> None:
     """Columns share, share, peak; row split then two rows fit_peak, written out by hand."""
-    program = build_arrays(two_paths())
+    program = path_split_arrays(two_paths())
     dense = np.zeros((program.rows, program.columns))
     for column in range(program.columns):
         for k in range(program.start[column], program.start[column + 1]):
@@ -43,7 +43,7 @@ def test_rows_and_columns_are_the_algebra() -> None:
 def test_water_filling_optimum(backend: str) -> None:
     """x = 3 (1 - x) gives shares 3/4 and 1/4 and the largest load 3/4."""
     data = two_paths()
-    result = BACKENDS[backend](build_arrays(data), SolverLimits())
+    result = BACKENDS[backend](path_split_arrays(data), SolverLimits())
     assert (result.status, result.stopped_by) == (Status.OPTIMAL, StopReason.CONVERGED)
     assert result.x is not None
     share = shares_of(data, result.x)
@@ -56,10 +56,10 @@ def test_water_filling_optimum(backend: str) -> None:
 def test_families_and_prices(backend: str) -> None:
     """Two families: the sum of weighted peaks is minimised; a price beats a small gain."""
     split = two_paths(family=np.array([0, 1]), family_weight=(1.0, 1.0))
-    result = BACKENDS[backend](build_arrays(split), SolverLimits())
+    result = BACKENDS[backend](path_split_arrays(split), SolverLimits())
     assert result.objective == pytest.approx(1.0), "all on the first path: peaks 1 and 0"
     priced = two_paths(price=np.array([10.0, 0.0]))
-    result = BACKENDS[backend](build_arrays(priced), SolverLimits())
+    result = BACKENDS[backend](path_split_arrays(priced), SolverLimits())
     assert result.x is not None
     np.testing.assert_allclose(shares_of(priced, result.x), [0.0, 1.0], atol=1e-9)
 
@@ -73,7 +73,7 @@ def test_random_programs_agree_with_scipy(backend: str) -> None:
         use = rng.random((6, 8)) * (rng.random((6, 8)) < 0.6)
         resource, alternative = np.nonzero(use)
         data = PathSplit(demand, resource, alternative, use[resource, alternative], 6)
-        result = BACKENDS[backend](build_arrays(data), SolverLimits())
+        result = BACKENDS[backend](path_split_arrays(data), SolverLimits())
         expected = linprog(
             np.r_[np.zeros(8), 1.0],
             A_ub=np.c_[use, -np.ones(6)],

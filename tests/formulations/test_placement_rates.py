@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from formulations.placement.link_packing import build_arrays as pack_arrays
-from formulations.placement.placement_rates import RateProblem, build_arrays
+from formulations.placed_graphs import RateProblem, placement_rates_arrays
+from formulations.placed_graphs import link_packing_arrays as pack_arrays
 from solvers.backends import SOLVERS
 from solvers.placement.static_rates import allocated, optimal_rates, rate_problem
 from solvers.stop import Stop
@@ -73,7 +73,7 @@ def test_the_best_split_of_a_schedule_beats_every_split_on_a_grid():
 
 def test_names_and_rows_of_the_rate_program():
     """Two transfers of one server: arcs, span and tangent rows are named and hold at a known point."""
-    program = build_arrays(fork((4, 1), chained=True), [{(0, 1): 2.0, (0, 2): 2.0}])
+    program = placement_rates_arrays(fork((4, 1), chained=True), [{(0, 1): 2.0, (0, 2): 2.0}])
     assert program.column_names == ("start_0", "start_1", "slow_0_1", "slow_0_2", "span")
     assert program.row_names == ("follow_0_1", "span_0", "span_1", "out_0_0", "into_1_0", "into_2_0")
     point = np.array([0.0, 8.0, 2.0, 2.0, 10.0])  # half the link each: 8 ms, then 2 ms

@@ -10,10 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.parts.write_model import model_text
-from formulations.shards.shard_assignment import ShardAssignment, build_arrays, choices_of, waiting_jobs
-from formulations.shards.shard_assignment_pyomo import build_pyomo
-from formulations.shards.shard_classes import classes_of, parts_of, planes_of
+from formulations.programs import model_text
+from formulations.pyomo_models import shard_assignment_pyomo
+from formulations.shard_assignment import (
+    ShardAssignment,
+    build_arrays,
+    choices_of,
+    classes_of,
+    parts_of,
+    planes_of,
+    waiting_jobs,
+)
 from tests.support.formulation_cases import rows_of
 from tests.support.layers import layer_from_table
 from tests.support.same_program import assert_same
@@ -45,7 +52,7 @@ def test_every_family_has_a_file() -> None:
 
 def test_both_builders_give_one_program() -> None:
     """The case of the golden files."""
-    assert_same(build_arrays(DATA), build_pyomo(DATA))
+    assert_same(build_arrays(DATA), shard_assignment_pyomo(DATA))
 
 
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 3), st.integers(1, 3))
@@ -61,7 +68,7 @@ def test_builders_agree_on_random_layers(seed: int, servers: int, planes: int, j
         shapes.append(ShardShape(np.where(order == np.arange(3), -1, order).astype(np.int32)))
     waiting = waiting_jobs(shapes, rng.integers(1, 3, jobs).tolist())
     data = ShardAssignment(classes, free, waiting)
-    assert_same(build_arrays(data), build_pyomo(data))
+    assert_same(build_arrays(data), shard_assignment_pyomo(data))
 
 
 def test_alike_servers_planes_and_ranks_are_merged() -> None:

@@ -13,17 +13,16 @@ from hypothesis import strategies as st
 from pyomo.contrib.appsi.solvers.highs import Highs
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from formulations.job.strategy_choice import (
+from formulations.job_plans import (
     EventLaw,
     Quantity,
     StrategyChoice,
-    build_arrays,
-    build_pyomo,
     chosen_splits,
     longest_path,
+    strategy_choice_arrays,
+    strategy_choice_pyomo,
 )
-from formulations.parts.arrays import LpArrays
-from formulations.parts.write_model import model_text
+from formulations.programs import LpArrays, model_text
 from tests.support.formulation_cases import rows_of
 
 
@@ -40,7 +39,7 @@ def solve(program: LpArrays, *, whole: bool = True) -> tuple[float, np.ndarray]:
 
 def solve_reference(data: StrategyChoice, *, whole: bool) -> float:
     """Optimum of the Pyomo model."""
-    model = build_pyomo(data)
+    model = strategy_choice_pyomo(data)
     if not whole:
         pyo.TransformationFactory("core.relax_integer_vars").apply_to(model)
     Highs().solve(model)
@@ -67,7 +66,7 @@ def two_operators(transfer: float, room: float | None = None) -> StrategyChoice:
 def test_hand_computed_choices(transfer, room, value, splits) -> None:
     """Two operators in a chain: the sum on the path of the best pair, with and without a limit of memory."""
     data = two_operators(transfer, room)
-    found, x = solve(build_arrays(data))
+    found, x = solve(strategy_choice_arrays(data))
     assert found == pytest.approx(value)
     assert chosen_splits(data, x) == splits
     assert longest_path(data, splits) == pytest.approx(value)
@@ -91,7 +90,7 @@ ROWS = {
 @pytest.mark.parametrize("family", list(ROWS))
 def test_rows_are_the_algebra(family: str) -> None:
     """The rows of the family, word for word, no more and no fewer."""
-    found = rows_of(model_text(build_arrays(two_operators(0.5, 0.6)), "lp"), family)
+    found = rows_of(model_text(strategy_choice_arrays(two_operators(0.5, 0.6)), "lp"), family)
     assert [row.partition(": ")[2] for row in found] == ROWS[family]
 
 
@@ -140,7 +139,7 @@ def plain_value(data: StrategyChoice, choice: tuple[int, ...]) -> float:
 def test_brute_force_and_reference_agree(data: StrategyChoice) -> None:
     """Optimum = least of all choices in plain Python = Pyomo; relaxations agree and are no higher."""
     least = min(plain_value(data, choice) for choice in itertools.product(*map(range, data.splits)))
-    program = build_arrays(data)
+    program = strategy_choice_arrays(data)
     found, x = solve(program)
     assert found == pytest.approx(least, abs=1e-6)
     assert longest_path(data, chosen_splits(data, x)) == pytest.approx(least, abs=1e-6)
@@ -153,7 +152,7 @@ def test_brute_force_and_reference_agree(data: StrategyChoice) -> None:
 def test_splits_that_are_not_allowed_and_names() -> None:
     """With only the whole split of the first operator: 1 + 4 + 0.5 + 7; rows and columns are named by family."""
     data = replace(two_operators(0.5), allowed=(np.array([True, False]), np.array([True, True])))
-    program = build_arrays(data)
+    program = strategy_choice_arrays(data)
     assert solve(program)[0] == pytest.approx(12.5)
     assert solve_reference(data, whole=True) == pytest.approx(12.5)
     assert program.columns == 2 + 2 + 4 + 3 + 2

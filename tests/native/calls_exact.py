@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.network.exact.enumeration import moore_sum
+from solvers.network.enumeration import moore_sum
 from tests.native.calls_search import prices_of, random_demand
 from topoopt.core.arrays import Ints
 from topoopt.native import exact

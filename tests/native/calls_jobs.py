@@ -10,7 +10,7 @@ import numpy as np
 
 from solvers.job.annealing import GraphShape, graph_shape
 from solvers.job.realise import realise, with_schedules
-from solvers.network.constructions import circulant_topology
+from solvers.network.routes import circulant_topology
 from tests.support.schedule_cases import one_tree
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.network.search.links import tails_of
+from solvers.network.annealing import tails_of
 from topoopt.core.arrays import Floats, Ints
 from topoopt.native import search
 

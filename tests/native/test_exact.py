@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from solvers.network.exact.enumeration import moore_sum
+from solvers.network.enumeration import moore_sum
 from tests.native.calls_exact import CALLS, node_arguments, random_node
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.native import exact

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers.network.search.links import tails_of
+from solvers.network.annealing import tails_of
 from tests.native.calls_search import (
     CALLS,
     anneal_arguments,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.constructions import balanced_routes, circulant_topology, group_rings
+from solvers.network.rings import group_rings
+from solvers.network.routes import balanced_routes, circulant_topology
 from tests.support.simulated import times
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import GroupRings, Ring

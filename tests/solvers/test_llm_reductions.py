@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from solvers.collective.options import too_many_servers
-from solvers.llm_training.network.plan import best_on_fabric, decided
+from solvers.llm_training.plan import best_on_fabric, decided
 from solvers.stop import Stop
 from tests.support.llm_cases import strategy, training
 from tests.support.llm_plans import with_network

@@ -8,8 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from solvers.llm_training.search import SearchedSpace, search
-from solvers.llm_training.space import rows_of_shape, strategy_of, strategy_shapes
+from solvers.llm_training.strategies import SearchedSpace, rows_of_shape, search, strategy_of, strategy_shapes
 from solvers.stop import Stop
 from tests.support.llm_cases import training
 from topoopt.core.arrays import GIB, Floats

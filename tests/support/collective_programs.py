@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from formulations.collective import all_to_all_rate, allreduce_roots, step_schedule
-from formulations.parts.arrays import LpArrays, with_names
+from formulations import collective_rates as all_to_all_rate
+from formulations import collective_rates as allreduce_roots
+from formulations import collective_rates as step_schedule
+from formulations.programs import LpArrays, with_names
 from tests.support.collective_networks import network
 
 SWITCHED = network(3, [(0, 1, 1), (0, 2, 2), (1, 2, 2), (2, 0, 2), (2, 1, 2)], [2])
@@ -18,29 +20,32 @@ RATE, OWNERS = SWITCHED.gbytes_per_s, np.array([0, 1])
 
 
 def _all_to_all(*, relaying: bool) -> LpArrays:
-    names = all_to_all_rate.names_of(SWITCHED, relaying=relaying)
-    return with_names(all_to_all_rate.build(SWITCHED, RATE, relaying=relaying).arrays, *names)
+    names = all_to_all_rate.all_to_all_rate_names(SWITCHED, relaying=relaying)
+    return with_names(all_to_all_rate.all_to_all_rate_arrays(SWITCHED, RATE, relaying=relaying).arrays, *names)
 
 
 def _steps(*, multicast: bool) -> LpArrays:
-    names = step_schedule.names_of(SWITCHED, 2, 1, multicast=multicast)
-    return with_names(step_schedule.build(SWITCHED, OWNERS, RATE, 1, multicast=multicast).arrays, *names)
+    names = step_schedule.step_schedule_names(SWITCHED, 2, 1, multicast=multicast)
+    return with_names(step_schedule.step_schedule_arrays(SWITCHED, OWNERS, RATE, 1, multicast=multicast).arrays, *names)
 
 
 COLLECTIVE: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
-    "all_to_all_rate": (lambda: _all_to_all(relaying=True), lambda: all_to_all_rate.build_pyomo(SWITCHED, RATE)),
+    "all_to_all_rate": (
+        lambda: _all_to_all(relaying=True),
+        lambda: all_to_all_rate.all_to_all_rate_pyomo(SWITCHED, RATE),
+    ),
     "all_to_all_rate/straight": (
         lambda: _all_to_all(relaying=False),
-        lambda: all_to_all_rate.build_pyomo(SWITCHED, RATE, relaying=False),
+        lambda: all_to_all_rate.all_to_all_rate_pyomo(SWITCHED, RATE, relaying=False),
     ),
     "allreduce_roots": (
         lambda: allreduce_roots.build_whole(SWITCHED, RATE),
-        lambda: allreduce_roots.build_pyomo(SWITCHED, RATE),
+        lambda: allreduce_roots.allreduce_roots_pyomo(SWITCHED, RATE),
     ),
     **{
         f"step_schedule{option}": (
             lambda copies=copies: _steps(multicast=copies),
-            lambda copies=copies: step_schedule.build_pyomo(SWITCHED, OWNERS, RATE, 1, multicast=copies),
+            lambda copies=copies: step_schedule.step_schedule_pyomo(SWITCHED, OWNERS, RATE, 1, multicast=copies),
         )
         for option, copies in {"": False, "/multicast": True}.items()
     },

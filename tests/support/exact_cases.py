@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from solvers.network.exact.result import ExactLimits, TopologyResult
+from solvers.network.space import ExactLimits, TopologyResult
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument

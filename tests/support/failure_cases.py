@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.failures.damage import PlanTraffic
 from solvers.failures.job import JobEvaluator
-from solvers.network.constructions import balanced_routes
-from solvers.network.constructions.assemble import assemble, link_arcs, ring_arcs
+from solvers.failures.repairs import PlanTraffic
+from solvers.network.assembly import assemble, link_arcs, ring_arcs
+from solvers.network.routes import balanced_routes
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, Ring
 from topoopt.core.topology import Topology

@@ -9,42 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from formulations import circuit_matching
-from formulations.allocation import bandwidth_allocation
-from formulations.allocation.bandwidth_allocation import BandwidthAllocation
+from formulations import allreduce_rings as allreduce_mix
+from formulations import allreduce_rings as allreduce_topology
+from formulations import bandwidth_allocation, circuit_matching, dag_topology, stage_order
+from formulations import dag_topology as dag_topology_pyomo
+from formulations import flow_routing as common_routing
+from formulations import flow_routing as concurrent_flow
+from formulations import flow_routing as concurrent_flow_hops
+from formulations import joint_topology as hop_lp
+from formulations import mixtures as circulant_flow
+from formulations import mixtures as path_split
+from formulations import pyomo_models as allreduce_mix_pyomo
+from formulations import pyomo_models as allreduce_topology_pyomo
+from formulations import pyomo_models as hop_lp_pyomo
+from formulations import pyomo_models as joint_topology_pyomo
+from formulations.allreduce_rings import AllReduceMix, AllReduceTopology, RingGroup
+from formulations.bandwidth_allocation import BandwidthAllocation
 from formulations.circuit_matching import CircuitMatching
-from formulations.dag_topology import dag_topology
-from formulations.dag_topology import dag_topology as dag_topology_pyomo
-from formulations.dag_topology.dag_topology import DagTopologyProgram
-from formulations.job import (
-    allreduce_mix,
-    allreduce_mix_pyomo,
-    allreduce_topology,
-    allreduce_topology_pyomo,
-    path_split,
-)
-from formulations.job.allreduce_mix import AllReduceMix, RingGroup
-from formulations.job.allreduce_topology import AllReduceTopology
-from formulations.job.path_split import PathSplit
-from formulations.network import (
-    circulant_flow,
-    common_routing,
-    concurrent_flow,
-    concurrent_flow_hops,
-    hop_lp,
-    hop_lp_pyomo,
-    joint_topology_pyomo,
-)
-from formulations.network.common_routing import CommonRoutingProgram
-from formulations.network.concurrent_flow import ConcurrentFlow
-from formulations.network.hop_lp import HopLp
-from formulations.network.joint_topology import JointTopology, Symmetry
-from formulations.network.joint_topology_arrays import build_arrays as joint_arrays
-from formulations.parts.arrays import LpArrays, with_names
-from formulations.placement import stage_order
-from formulations.placement.stage_graph import Net
-from formulations.placement.stage_order import StageOrder
-from formulations.placement.stage_order import build_arrays as stage_arrays
+from formulations.dag_topology import DagTopologyProgram
+from formulations.flow_routing import CommonRoutingProgram, ConcurrentFlow
+from formulations.joint_topology import HopLp, JointTopology, Symmetry
+from formulations.joint_topology import joint_topology_arrays as joint_arrays
+from formulations.mixtures import PathSplit
+from formulations.programs import LpArrays, with_names
+from formulations.stage_graph import Net
+from formulations.stage_order import StageOrder
+from formulations.stage_order import build_arrays as stage_arrays
 from tests.support.collective_programs import COLLECTIVE
 from tests.support.placed_programs_cases import PLACED
 
@@ -168,23 +158,28 @@ POOL = stages(
 
 
 def _flow() -> LpArrays:
-    return with_names(concurrent_flow.build_arrays(RING), *concurrent_flow.names_of(RING))
+    return with_names(concurrent_flow.concurrent_flow_arrays(RING), *concurrent_flow.concurrent_flow_names(RING))
 
 
 def _hops() -> LpArrays:
-    return with_names(concurrent_flow_hops.build_arrays(RING, 2), *concurrent_flow_hops.names_of(RING, 2))
+    return with_names(
+        concurrent_flow_hops.concurrent_flow_hops_arrays(RING, 2),
+        *concurrent_flow_hops.concurrent_flow_hops_names(RING, 2),
+    )
 
 
 def _split() -> LpArrays:
-    return with_names(path_split.build_arrays(SPLIT), *path_split.names_of(SPLIT))
+    return with_names(path_split.path_split_arrays(SPLIT), *path_split.path_split_names(SPLIT))
 
 
 def _circulant() -> LpArrays:
-    return with_names(circulant_flow.build_arrays(LOAD, CAPACITY), *circulant_flow.names_of(CLASSES, 2))
+    return with_names(
+        circulant_flow.circulant_flow_arrays(LOAD, CAPACITY), *circulant_flow.circulant_flow_names(CLASSES, 2)
+    )
 
 
 def _hop_lp() -> LpArrays:
-    return with_names(hop_lp.build_arrays(HOP), *hop_lp.names_of(HOP))
+    return with_names(hop_lp.hop_lp_arrays(HOP), *hop_lp.hop_lp_names(HOP))
 
 
 CIRCUITS = DagTopologyProgram(
@@ -222,35 +217,37 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
         lambda: circuit_matching.build_pyomo(replace(MATCHING, split=True)),
     ),
     "dag_topology": (lambda: dag_topology.build_arrays(CIRCUITS), lambda: dag_topology_pyomo.build_pyomo(CIRCUITS)),
-    "concurrent_flow": (_flow, lambda: concurrent_flow.build_pyomo(RING)),
-    "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.build_pyomo(RING, 2)),
-    "path_split": (_split, lambda: path_split.build_pyomo(SPLIT)),
+    "concurrent_flow": (_flow, lambda: concurrent_flow.concurrent_flow_pyomo(RING)),
+    "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.concurrent_flow_hops_pyomo(RING, 2)),
+    "path_split": (_split, lambda: path_split.path_split_pyomo(SPLIT)),
     "common_routing": (
-        lambda: with_names(common_routing.build_arrays(TWO_MATRICES), *common_routing.names_of(TWO_MATRICES)),
-        lambda: common_routing.build_pyomo(TWO_MATRICES),
+        lambda: with_names(
+            common_routing.common_routing_arrays(TWO_MATRICES), *common_routing.common_routing_names(TWO_MATRICES)
+        ),
+        lambda: common_routing.common_routing_pyomo(TWO_MATRICES),
     ),
     "common_routing/cap": (
-        lambda: with_names(common_routing.build_arrays(CAPPED), *common_routing.names_of(CAPPED)),
-        lambda: common_routing.build_pyomo(CAPPED),
+        lambda: with_names(common_routing.common_routing_arrays(CAPPED), *common_routing.common_routing_names(CAPPED)),
+        lambda: common_routing.common_routing_pyomo(CAPPED),
     ),
     "bandwidth_allocation": (
         lambda: bandwidth_allocation.build_arrays(RATES),
         lambda: bandwidth_allocation.build_pyomo(RATES),
     ),
-    "circulant_flow": (_circulant, lambda: circulant_flow.build_pyomo(LOAD, CAPACITY, CLASSES)),
+    "circulant_flow": (_circulant, lambda: circulant_flow.circulant_flow_pyomo(LOAD, CAPACITY, CLASSES)),
     "allreduce_mix": (
-        lambda: allreduce_mix.build_arrays(MIX),
-        lambda: allreduce_mix_pyomo.build_pyomo(MIX),
+        lambda: allreduce_mix.allreduce_mix_arrays(MIX),
+        lambda: allreduce_mix_pyomo.allreduce_mix_pyomo(MIX),
     ),
     "allreduce_topology": (
-        lambda: allreduce_topology.build_arrays(MIXED_LINKS),
-        lambda: allreduce_topology_pyomo.build_pyomo(MIXED_LINKS),
+        lambda: allreduce_topology.allreduce_topology_arrays(MIXED_LINKS),
+        lambda: allreduce_topology_pyomo.allreduce_topology_pyomo(MIXED_LINKS),
     ),
-    "hop_lp": (_hop_lp, lambda: hop_lp_pyomo.build_pyomo(HOP)),
+    "hop_lp": (_hop_lp, lambda: hop_lp_pyomo.hop_lp_pyomo(HOP)),
     **{
         f"joint_topology{option}": (
             lambda data=data: joint_arrays(data),
-            lambda data=data: joint_topology_pyomo.build_pyomo(data),
+            lambda data=data: joint_topology_pyomo.joint_topology_pyomo(data),
         )
         for option, data in {
             "": joint(),

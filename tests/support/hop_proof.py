@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.network.hop_lp import HopLp, build_arrays, multipliers
+from formulations.joint_topology import HopLp, hop_lp_arrays, multipliers
 from solvers.backends.backend import SolverLimits
 from solvers.backends.table import solver_named
 from solvers.stop import Stop
@@ -32,7 +32,7 @@ class HopProof:
     Attributes:
         guess: L.
         value: what the solver's prices prove of lambda by the program's arrays.
-        multipliers: by family of rows (`formulations.network.hop_lp.multipliers`).
+        multipliers: by family of rows (`formulations.joint_topology.multipliers`).
     """
 
     guess: float
@@ -63,7 +63,7 @@ def hop_proof(
     for _ in range(solves):
         data = HopLp(n, d, demand, guess)
         remaining = None if stop is None else stop.remaining_s()
-        result = solver_named(solver)(build_arrays(data), SolverLimits(time_s=remaining))
+        result = solver_named(solver)(hop_lp_arrays(data), SolverLimits(time_s=remaining))
         if result.row_dual is None or result.bound is None or (stop is not None and stop.reason() is not None):
             break
         value = -result.bound

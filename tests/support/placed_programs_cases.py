@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from formulations.parts.arrays import LpArrays
-from formulations.placement import (
-    favourite_children,
-    link_packing,
-    placement_joint,
-    placement_makespan,
-    placement_rates,
-)
-from formulations.placement.favourite_children import FavouriteChildren
-from formulations.placement.placement_joint import JointPlacement, JointTensor
-from formulations.placement.placement_rates import RateProblem
+from formulations import placed_graphs as favourite_children
+from formulations import placed_graphs as link_packing
+from formulations import placed_graphs as placement_makespan
+from formulations import placed_graphs as placement_rates
+from formulations import placement_joint
+from formulations.placed_graphs import FavouriteChildren, RateProblem
+from formulations.placement_joint import JointPlacement, JointTensor
+from formulations.programs import LpArrays
 from topoopt.core.placement import Device, GraphOperator, Latency, PlacementProblem, Server, Tensor
 
 THREE = PlacementProblem(
@@ -81,21 +78,21 @@ Build = tuple[Callable[[], LpArrays], Callable[[], Any]]
 
 PLACED: dict[str, Build] = {
     "placement_makespan": (
-        lambda: placement_makespan.build_arrays(THREE, 10.0, three_ms),
-        lambda: placement_makespan.build_pyomo(THREE, 10.0, three_ms),
+        lambda: placement_makespan.placement_makespan_arrays(THREE, 10.0, three_ms),
+        lambda: placement_makespan.placement_makespan_pyomo(THREE, 10.0, three_ms),
     ),
     "favourite_children": (
-        lambda: favourite_children.build_arrays(FAMILY),
-        lambda: favourite_children.build_pyomo(FAMILY),
+        lambda: favourite_children.favourite_children_arrays(FAMILY),
+        lambda: favourite_children.favourite_children_pyomo(FAMILY),
     ),
     "placement_rates": (
-        lambda: placement_rates.build_arrays(TWO_SENT, POINT),
-        lambda: placement_rates.build_pyomo(TWO_SENT, POINT),
+        lambda: placement_rates.placement_rates_arrays(TWO_SENT, POINT),
+        lambda: placement_rates.placement_rates_pyomo(TWO_SENT, POINT),
     ),
     **{
         f"link_packing{option}": (
-            lambda scale=scale: link_packing.build_arrays(RATE, LINKS, scale),
-            lambda scale=scale: link_packing.build_pyomo(RATE, LINKS, scale),
+            lambda scale=scale: link_packing.link_packing_arrays(RATE, LINKS, scale),
+            lambda scale=scale: link_packing.link_packing_pyomo(RATE, LINKS, scale),
         )
         for option, scale in {"": None, "/splits": 0.5}.items()
     },

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
 from solvers.backends.pyomo_backends import arrays_of
 
 RENAMED = {"throughput": "lambda", "kept_link": "kept", "busiest": "load", "makespan": "span"}

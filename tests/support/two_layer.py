@@ -1,6 +1,6 @@
 """Multipliers for the two-layer bound in plain numpy, whole arrays at a time: what the compiled search should find.
 
-The program and the method are those of `solvers.network.search.two_layer`.
+The program and the method are those of `solvers.network.relays`.
 """
 
 from __future__ import annotations

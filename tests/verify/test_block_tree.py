@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.exact.block_search import BlockOutcome, search_blocks
-from solvers.network.exact.routed import route
-from solvers.network.exact.space import open_space
+from solvers.network.branching import BlockOutcome, search_blocks
+from solvers.network.space import open_space, route
 from solvers.stop import Stop
 from tests.support.every_topology import least_theta
 from topoopt.core.cluster import LinkDirection

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.exact.space import open_space
-from solvers.network.exact.tree_search import TreeOutcome, search_tree
+from solvers.network.space import open_space
+from solvers.network.tree import TreeOutcome, search_tree
 from solvers.stop import Stop
 from tests.support.every_topology import least_theta
 from topoopt.core.cluster import LinkDirection

@@ -9,9 +9,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from solvers.network.exact.enumeration import networks_of_excess
-from solvers.network.exact.methods import METHODS
-from solvers.network.exact.result import ExactLimits
+from solvers.network.enumeration import networks_of_excess
+from solvers.network.exact import METHODS
+from solvers.network.space import ExactLimits
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import EnumerationProof, TopologyProblem

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from solvers.network.search.relay_blocks import relay_prices
-from solvers.network.search.two_layer import two_layer_multipliers
+from solvers.network.relays import relay_prices, two_layer_multipliers
 from tests.verify.test_topology_bounds import PUBLISHED, _optimum, _random_demand
 from topoopt.core.errors import InputError
 from topoopt.core.network import LinkCounts, RelayPrices

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from solvers.llm_training.space import with_layers
+from solvers.llm_training.strategies import with_layers
 from solvers.stop import Stop
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InfeasibleError, InputError, Problem
@@ -237,7 +237,7 @@ def on_fabrics(
     Raises:
         InputError: no such fabric, or the cluster cannot have it.
     """
-    from solvers.llm_training.network.plan import FoundOnFabric, best_network, decided, mapped, planned_problems
+    from solvers.llm_training.plan import FoundOnFabric, best_network, decided, mapped, planned_problems
     from topoopt.kinds.llm_training.figures import FabricFigures
 
     problems = planned_problems(problem.cluster, fabrics)

@@ -128,7 +128,7 @@ def _options(words: list[str], faults: list[Problem]) -> dict[str, float]:
 
 
 def _dump(output: Output, instance: Path, formulation: str, out: Path, options: dict[str, float]) -> int:
-    from formulations.parts.write_model import model_text
+    from formulations.programs import model_text
     from formulations.table import build_named
     from topoopt.files.atomic import write_text_atomically
     from topoopt.kinds.files import read_instance

@@ -16,8 +16,7 @@ from typing import Any
 import pyomo.environ as pyo
 from pyomo.repn import generate_standard_repn
 
-from formulations.parts.arrays import LpArrays
-from formulations.parts.changes import Changes, changes_of
+from formulations.programs import Changes, LpArrays, changes_of
 from formulations.table import FORMULATIONS, build_named
 from solvers.backends.backend import SolverLimits
 from solvers.backends.pyomo_backends import arrays_of, model_of

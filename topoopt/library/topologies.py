@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from solvers.network.constructions import Selection, TotientResult
-from solvers.network.constructions import totient as _totient
-from solvers.network.constructions.assemble import switched
+from solvers.network.assembly import switched
+from solvers.network.distances import Selection, TotientResult
+from solvers.network.distances import totient as _totient
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.network.constructions.assemble import switched
+from solvers.network.assembly import switched
 from solvers.switching import RailSteps, switch_mode
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import CheckError, InputError, Problem

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.allocation import network_of, raise_levels, shares_of
+from formulations.bandwidth_allocation import network_of, shares_of
+from solvers.allocation import raise_levels
 from solvers.stop import Stop
 from tests.support.allocation_cases import along, line, network, problem, rates, shortest
 from topoopt.core.allocation import AllocationGoal, AllocationProblem, Route, Surplus, Transfer

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.dag_topology.dag_topology import build_arrays, contracted
+from formulations.dag_topology import build_arrays, contracted
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.dag_topology.branching import PathGraph, PathPool, PathProgram
-from solvers.dag_topology.starts import BoxLaws, thinned
+from solvers.dag_topology.branching import BoxLaws, PathGraph, PathPool, PathProgram, thinned
 from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.dag_jobs import choices, drawn, pipeline, problem

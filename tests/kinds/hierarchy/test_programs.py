@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.hierarchy.hierarchical_bandwidth import Scale, build_arrays
-from formulations.hierarchy.hierarchical_bandwidth_pyomo import build_pyomo
-from formulations.hierarchy.hierarchical_program import plain_program, program_of
+from formulations.hierarchical_bandwidth import Scale, build_arrays
+from formulations.hierarchical_program import plain_program, program_of
+from formulations.pyomo_models import hierarchical_bandwidth_pyomo
 from solvers.backends import SOLVERS
 from solvers.hierarchy import minimise, paths_at, starting_point
 from solvers.stop import Stop
@@ -122,7 +122,7 @@ def test_arrays_and_pyomo_are_one_program(goal: str) -> None:
     first = SOLVERS["highs"](program)
     import pyomo.environ as pyo
 
-    model = build_pyomo(data, tangents, paths)
+    model = hierarchical_bandwidth_pyomo(data, tangents, paths)
     pyo.SolverFactory("appsi_highs").solve(model)
     assert first.objective is not None
     assert first.objective * scale.objective == pytest.approx(pyo.value(model.least), rel=1e-6)
@@ -142,7 +142,7 @@ def test_arrays_and_pyomo_are_one_program(goal: str) -> None:
 )
 def test_bytes_of_collectives(kind: str, ranks: tuple[int, ...], moved: list[float]) -> None:
     """Bytes in every dimension for one byte, written out by hand, by solver and checker."""
-    from formulations.hierarchy.hierarchical_timeline import unit_volumes
+    from formulations.hierarchical_program import unit_volumes
     from topoopt.core.hierarchy import Collective
 
     assert unit_volumes(Collective(kind), ranks) == pytest.approx(moved)

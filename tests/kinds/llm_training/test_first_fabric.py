@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.llm_training.network.fabrics import TRAINING_FABRICS
-from solvers.llm_training.network.plan import best_network
-from solvers.llm_training.search import search
+from solvers.llm_training.fabrics import TRAINING_FABRICS
+from solvers.llm_training.plan import best_network
+from solvers.llm_training.strategies import search
 from solvers.stop import Stop
 from tests.support.llm_cases import training
 from tests.support.smallest import problem_of

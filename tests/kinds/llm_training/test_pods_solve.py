@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers.dag_topology.pod_bounds import pod_bounds
-from solvers.dag_topology.pod_rows import DEALT, pod_row
-from solvers.dag_topology.pod_search import best_in_pods
-from solvers.llm_training.search import search
+from solvers.dag_topology.pods import DEALT, best_in_pods, pod_bounds, pod_row
+from solvers.llm_training.strategies import search
 from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.llm_plans import claims_of, with_claims, with_fabric

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from solvers.network.routing import route
-from solvers.network.routing.common import CommonRouting, route_in_common
+from solvers.network.worst_case import CommonRouting, route_in_common
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.network import RoutingProblem

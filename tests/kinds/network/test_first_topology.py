@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers.network.search import SearchBudget, seed_topologies
+from solvers.network.polish import SearchBudget
+from solvers.network.seeds import seed_topologies
 from solvers.stop import Stop
 from solvers.timing import AFTERWARDS, SPARE_S, Timing
 from topoopt.core.cluster import LinkDirection
@@ -78,7 +79,7 @@ def test_seeds_are_made_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch)
     def slow(*_: object) -> Any:
         raise NoTimeError
 
-    monkeypatch.setattr("solvers.network.search.seeds.best_permutation", slow)
+    monkeypatch.setattr("solvers.network.seeds.best_permutation", slow)
     seeds = seed_topologies(8, 2, LinkDirection.UNIDIRECTIONAL, np.ones((8, 8)) - np.eye(8))
     assert next(seeds)[0] == "totient"
     with pytest.raises(NoTimeError):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers.network.search.two_layer import two_layer_multipliers
+from solvers.network.relays import two_layer_multipliers
 from solvers.stop import Stop
 from tests.support.network_cases import instance, run, solved
 from tests.support.two_layer import two_layer_bound

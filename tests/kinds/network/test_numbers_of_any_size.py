@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers.network.exact.all_networks import maximal_networks
-from solvers.network.exact.milp import branch, cut_off, without_dust
-from solvers.network.exact.routed import route as exact_route
-from solvers.network.exact.space import open_space
+from solvers.network.enumeration import maximal_networks
+from solvers.network.exact import branch, cut_off, without_dust
 from solvers.network.routing import ALIKE
+from solvers.network.space import open_space
+from solvers.network.space import route as exact_route
 from solvers.stop import Stop
 from tests.support.network_cases import on_network
 from topoopt.core.arrays import Floats

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solvers.failures.listing import single_links
-from solvers.failures.network import NetworkEvaluator
-from solvers.failures.robust import RobustSearch, exhaustive
-from solvers.network.constructions.assemble import assemble
-from solvers.network.exact.space import open_space
+from solvers.failures.robust import NetworkEvaluator, RobustSearch, exhaustive
+from solvers.failures.surviving import single_links
+from solvers.network.assembly import assemble
+from solvers.network.space import open_space
 from solvers.stop import Stop
 from tests.support.network_cases import instance, run, solved
 from topoopt.core.cluster import LinkDirection

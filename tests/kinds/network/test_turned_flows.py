@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topoopt
-from solvers.network.constructions import circulant_topology
+from solvers.network.routes import circulant_topology
 from solvers.network.routing import route
 from tests.support.network_cases import NetworkResult, on_network
 from topoopt.core.cluster import LinkDirection

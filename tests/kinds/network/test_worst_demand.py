@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from solvers.network.routing import route
-from solvers.network.routing.common import route_in_common
-from solvers.network.worst_case import price_bound
-from solvers.network.worst_topology import worst_topologies
+from solvers.network.worst_case import price_bound, route_in_common, worst_topologies
 from solvers.stop import Stop
 from tests.support.network_cases import run
 from topoopt.core.cluster import LinkDirection

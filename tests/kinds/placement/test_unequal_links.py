@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.placement.assignments import enumerate_assignments
-from solvers.placement.pipelines import Search, polish, slice_orders, to_devices
+from solvers.placement.pipelines import Search, enumerate_assignments, polish, slice_orders, to_devices
 from solvers.placement.slices import _State
 from solvers.stop import Stop
 from tests.support.settled import settled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.network.constructions import circulant_topology
+from solvers.network.routes import circulant_topology
 from solvers.shards import Verdict, search_shard
 from tests.support.shard_cases import rings
 from topoopt.core.cluster import LinkDirection, ShardShape, block_layer, realisable

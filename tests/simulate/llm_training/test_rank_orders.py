@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.llm_training.search import search
+from solvers.llm_training.strategies import search
 from solvers.stop import Stop
 from tests.support.llm_cases import strategy, training
 from topoopt.core.parallelism import RANK_ORDERS, TENSOR_FIRST, ParallelStrategy, PipelineSchedule

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
 from solvers.backends import SOLVERS, Backend, SolverLimits, solver_named
 from solvers.backends.backend import Claim, Engine, Features
 from solvers.backends.highs import algorithm_for, load

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csc_array
 
-from formulations.parts.arrays import LpArrays, shape_faults
+from formulations.programs import LpArrays, shape_faults
 from solvers.backends import SOLVERS, SolverLimits, self_test
 from solvers.backends.backend import dual_bound, residual
 from topoopt.core.errors import InputError

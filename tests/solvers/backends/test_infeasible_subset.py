@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csc_array
 
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
 from solvers.backends import SolverLimits, infeasible_subset
 from solvers.backends.infeasible import Member, restricted
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.parts.arrays import LpArrays
-from formulations.parts.rows import Rows
+from formulations.programs import LpArrays, Rows
 from solvers.backends import SOLVERS
 from topoopt.core.proofs import Status
 

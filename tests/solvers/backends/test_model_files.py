@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csc_array
 
-from formulations.parts.arrays import LpArrays
-from formulations.parts.write_model import bound_text, model_text, row_text, safe_names
+from formulations.programs import LpArrays, bound_text, model_text, row_text, safe_names
 from solvers.backends import SOLVERS
 from solvers.backends.pyomo_backends import arrays_of, model_of
 from topoopt.core.proofs import Status

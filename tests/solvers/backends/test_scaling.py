@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.parts.arrays import LpArrays
-from formulations.parts.rows import Families
+from formulations.programs import Families, LpArrays
 from solvers.backends import SOLVERS
 from solvers.backends.backend import SolverLimits, scaling_of
 from topoopt.core.arrays import Floats

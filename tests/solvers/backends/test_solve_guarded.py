@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from formulations.parts.arrays import LpArrays
+from formulations.programs import LpArrays
 from solvers.backends import SOLVERS, SolverLimits, solve_guarded
 from solvers.stop import Memory, Stop, resident_bytes
 from topoopt.core.errors import InputError

@@ -8,8 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from solvers.collective.breadth_first import step_loads
-from solvers.collective.cayley_search import search_haar
+from solvers.collective.breadth_first import search_haar, step_loads
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
 from topoopt.core.graphs import SemidirectGroup, haar_arcs

@@ -10,11 +10,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from solvers.collective.breadth_first import step_loads
-from solvers.collective.cayley_search import search_cayley
-from solvers.collective.flows import ratio_cut
-from solvers.collective.limits import all_to_all_rate
-from solvers.collective.paths import shortest_path_rate
+from solvers.collective.breadth_first import search_cayley, step_loads
+from solvers.collective.limits import all_to_all_rate, ratio_cut
+from solvers.collective.plans import shortest_path_rate
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
 from topoopt.core.cluster import LinkDirection

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from solvers.collective.breadth_first import step_loads
-from solvers.collective.flows import cut_ratio, ratio_cut
-from solvers.collective.limits import all_to_all_rate, allreduce_rate, limiting
+from solvers.collective.limits import all_to_all_rate, allreduce_rate, cut_ratio, limiting, ratio_cut
 from solvers.collective.trees import best_scale, fixed_scale, forest, scaled
 from solvers.stop import Stop
 from tests.support import collective_networks as nets

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.collective.timing import NEIGHBOURS, least_time, step_time_s, steps_of
+from solvers.collective.schedules import NEIGHBOURS, least_time, step_time_s, steps_of
 from tests.support.cli_cases import run
 from topoopt.core.collective import SteppedCollective as C
 from topoopt.core.collective import SwitchedCollective

@@ -10,14 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.failures.damage import PlanTraffic, damage_of
-from solvers.failures.detours import disjoint_detours
 from solvers.failures.job import JobEvaluator
-from solvers.failures.listing import links_left, links_of, parts_of, single_links, single_planes, single_servers
-from solvers.failures.reorder import other_orders
-from solvers.failures.ring_repairs import RING_REPAIRS
-from solvers.failures.surviving import after, not_forwarding, reach
-from solvers.network.constructions import balanced_routes
+from solvers.failures.repairs import RING_REPAIRS, PlanTraffic, damage_of, disjoint_detours, other_orders
+from solvers.failures.surviving import (
+    after,
+    links_left,
+    links_of,
+    not_forwarding,
+    parts_of,
+    reach,
+    single_links,
+    single_planes,
+    single_servers,
+)
+from solvers.network.routes import balanced_routes
 from tests.support.failure_cases import (
     MEGABYTE,
     UNIDIRECTIONAL,

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.failures.cut import fewest_links
-from solvers.failures.damage import PlanTraffic
-from solvers.failures.evaluator import badness
 from solvers.failures.job import JobEvaluator
-from solvers.failures.listing import (
+from solvers.failures.repairs import PlanTraffic
+from solvers.failures.robust import NetworkEvaluator
+from solvers.failures.surviving import (
     check_count,
     check_failure,
     drawn,
@@ -25,10 +24,8 @@ from solvers.failures.listing import (
     parts_of,
     single_links,
 )
-from solvers.failures.network import NetworkEvaluator
-from solvers.failures.sample import sample_failures
-from solvers.failures.worst import WorstEffort, worst_failure
-from solvers.network.constructions import balanced_routes
+from solvers.failures.worst import WorstEffort, badness, fewest_links, sample_failures, worst_failure
+from solvers.network.routes import balanced_routes
 from tests.support.failure_cases import UNIDIRECTIONAL, circulant, circulant_job, cluster, demand, of_links
 from topoopt.core.errors import InputError
 from topoopt.core.failures import Failure

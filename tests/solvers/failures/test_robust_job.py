@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.failures.damage import PlanTraffic
 from solvers.failures.job import JobEvaluator
-from solvers.failures.listing import single_links
-from solvers.failures.robust_job import exchanged
+from solvers.failures.repairs import PlanTraffic
+from solvers.failures.robust import random_exchange
+from solvers.failures.surviving import single_links
 from solvers.job.loop import LoopResult
 from solvers.job.methods import run_method
-from solvers.network.search.links import arcs_of, table_of
+from solvers.network.annealing import arcs_of, table_of
 from solvers.stop import Stop
 from tests.support.failure_cases import BIDIRECTIONAL, UNIDIRECTIONAL, circulant
 from topoopt.core.cluster import Cluster
@@ -78,7 +78,7 @@ def test_other_methods_refuse_the_goal() -> None:
 def test_exchanges_keep_degrees(seed: int, n: int, paired: bool) -> None:
     """Every server has as many links as before, and none to itself."""
     table = table_of(circulant(n, (1, 2), BIDIRECTIONAL if paired else UNIDIRECTIONAL))
-    made = exchanged(table, np.random.default_rng(seed))
+    made = random_exchange(table, np.random.default_rng(seed))
     if made is None:
         return
     before, after = arcs_of(table.out), arcs_of(made.out)

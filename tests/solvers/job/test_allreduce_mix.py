@@ -23,7 +23,7 @@ from solvers.job.allreduce_mix import (
     short_ring,
 )
 from solvers.job.program_topologies import RingTopologyLimits, ring_topology_bound, solve_ring_topology
-from solvers.network.constructions import circulant_topology
+from solvers.network.routes import circulant_topology
 from solvers.stop import Stop
 from tests.support.ring_mix import certified_mix_bound, check_ring_mix
 from topoopt.core.cluster import Cluster, LinkDirection

@@ -161,7 +161,7 @@ def test_a_job_without_any_traffic_is_solved_to_optimality():
 def test_plans_route_the_pairs_with_demand_and_no_others():
     """The trimmed table keeps the paths of the wanted pairs as they were."""
     from solvers.job.realise import routes_of_pairs
-    from solvers.network.constructions import balanced_routes, circulant_topology
+    from solvers.network.routes import balanced_routes, circulant_topology
 
     routes = balanced_routes(circulant_topology(8, 4, LinkDirection.BIDIRECTIONAL, (1, 3)), paths_per_pair=2)
     wanted = np.random.default_rng(0).random((8, 8)) < 0.3

@@ -9,7 +9,7 @@ import pytest
 from solvers.job.candidate_topologies import annealed_topologies
 from solvers.job.loop import LoopSettings, TopologyStep, with_one_of
 from solvers.job.starts import data_parallel
-from solvers.network.constructions import candidate_topologies
+from solvers.network.finder import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import Demand

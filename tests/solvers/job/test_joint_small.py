@@ -7,8 +7,8 @@ import pyomo.environ as pyo
 import pytest
 from pyomo.contrib.appsi.solvers.highs import Highs
 
-from formulations.job.joint_plan_arrays import build_arrays
-from formulations.job.joint_plan_pyomo import build_pyomo
+from formulations.job_plans import joint_plan_arrays
+from formulations.pyomo_models import joint_plan_pyomo
 from solvers.backends import SOLVERS
 from solvers.job.joint import (
     joint_problems,
@@ -81,8 +81,8 @@ def test_arrays_equal_the_pyomo_reference(name, memory) -> None:
         )  # fmt: skip
         workload = Workload("heavy", workload.samples, operators)
     data = joint_tables(cluster, workload, 100.0).data
-    mine = SOLVERS["highs"](build_arrays(data))
-    model = build_pyomo(data)
+    mine = SOLVERS["highs"](joint_plan_arrays(data))
+    model = joint_plan_pyomo(data)
     solver = Highs()
     solver.config.load_solution = False
     result = solver.solve(model)

@@ -23,7 +23,7 @@ from solvers.job.starts import (
     effort_for,
     starting_strategies,
 )
-from solvers.network.constructions import circulant_topology
+from solvers.network.routes import circulant_topology
 from solvers.stop import Stop
 from tests.support.simulated import evaluate_plan
 from topoopt.core.cluster import Cluster, LinkDirection

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from solvers.job.annealing import graph_shape
 from solvers.job.realise import realise
 from solvers.job.starts import data_parallel
-from solvers.network.constructions import circulant_topology
+from solvers.network.routes import circulant_topology
 from tests.support.cli_cases import chain, job, run, write
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups

@@ -9,7 +9,7 @@ from solvers.job.fabrics import busy_phases, network_for, schedule_text, schedul
 from solvers.job.methods import run_method
 from solvers.job.realise import realise
 from solvers.job.starts import data_parallel
-from solvers.network.constructions import find_topology
+from solvers.network.finder import find_topology
 from solvers.stop import Stop
 from topoopt.analyses.reconfiguration.run import reconfiguration_sweep
 from topoopt.kinds.files import read_instance

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.job.strategy_choice import longest_path
+from formulations.job_plans import longest_path
 from solvers.job import strategy_program as module
 from solvers.job.starts import starting_strategies
 from solvers.job.strategy_program import bulk_synchronous, choose_splits, mean_hops, place_blocks, program_start

@@ -23,7 +23,8 @@ from solvers.job.realise import (
     realise,
     with_rings_for,
 )
-from solvers.network.constructions import balanced_routes, circulant_topology, find_topology
+from solvers.network.finder import find_topology
+from solvers.network.routes import balanced_routes, circulant_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import AllReduceDemand, Demand

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from solvers.job.annealing import AnnealSettings, anneal, graph_shape, memory_capacity, overflow_bytes
 from solvers.job.realise import realise
 from solvers.job.starts import branches, data_parallel, starting_strategies
-from solvers.network.constructions import circulant_topology
+from solvers.network.routes import circulant_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.proofs import StopReason

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from solvers.job.candidate_topologies import busiest_size, grouped_ms, grouped_topologies, links_across
-from solvers.network.constructions.rings import group_rings
-from solvers.network.search.grouped import fits, grouped_links, rounds_of_groups, shared_out, single_cycle
+from solvers.network.rings import group_rings
+from solvers.network.seeds import fits, grouped_links, rounds_of_groups, shared_out, single_cycle
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import AllReduceDemand, Demand, GroupRings
 

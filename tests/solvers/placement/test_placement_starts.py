@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from formulations.placement.favourite_children import FavouriteChildren, build_arrays, favourites
+from formulations.placed_graphs import FavouriteChildren, favourite_children_arrays, favourites
 from solvers.backends import SOLVERS
 from solvers.placement.makespan_search import STARTS, earliest_start, favourite_child, first_placements, group_graph
 from tests.support.placed_graphs import problem, random_problems
@@ -24,11 +24,11 @@ def placed(instance, rule):
 def test_favourite_children_of_a_fork_and_a_join():
     """The producer keeps the dearer of two consumers; of two producers the consumer follows the dearer one."""
     fork = FavouriteChildren(np.array([1.0, 5.0, 5.0]), {(0, 1): 3.0, (0, 2): 1.0})
-    result = SOLVERS["highs"](build_arrays(fork))
+    result = SOLVERS["highs"](favourite_children_arrays(fork))
     assert result.objective == pytest.approx(6.75)  # 1 + 3 x + 5 = 1 + (1 - x) + 5 at x = 1/4
     assert favourites(fork, result.x) == {0: 1}
     join = FavouriteChildren(np.array([1.0, 1.0, 5.0]), {(0, 2): 3.0, (1, 2): 1.0})
-    result = SOLVERS["highs"](build_arrays(join))
+    result = SOLVERS["highs"](favourite_children_arrays(join))
     assert result.objective == pytest.approx(6.75)
     assert favourites(join, result.x) == {0: 2}
 

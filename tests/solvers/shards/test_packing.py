@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.shards.shard_classes import classes_of, parts_of
+from formulations.shard_assignment import classes_of, parts_of
 from solvers.shard_assignment import assign_shards
 from solvers.shards import fill_regions, knapsack, knapsack_bound, separate_regions
 from tests.support.layers import layer_from_table

@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from formulations.shards.shard_classes import classes_of, parts_of
+from formulations.shard_assignment import classes_of, parts_of
 from solvers.shards import plane_choices
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import pairs, rings

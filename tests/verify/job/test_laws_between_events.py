@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.job.strategy_choice import longest_path
+from formulations.job_plans import longest_path
 from solvers.job.realise import realise
 from solvers.job.strategy_program import prove
 from tests.support.verify_cases import circulant, make_cluster

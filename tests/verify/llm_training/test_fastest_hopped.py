@@ -8,9 +8,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from solvers.llm_training.network.plan import optimistic_rates
-from solvers.llm_training.search import shape_numbers
-from solvers.llm_training.space import columns_of_rows, rows_of_shape, strategy_of, strategy_shapes
+from solvers.llm_training.plan import optimistic_rates
+from solvers.llm_training.strategies import columns_of_rows, rows_of_shape, shape_numbers, strategy_of, strategy_shapes
 from tests.solvers.test_strategy_space import drawn_problem
 from tests.support.llm_cases import training
 from topoopt.core.arrays import Floats

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import topoopt
-from solvers.llm_training.network import evaluation
-from solvers.llm_training.network import plan as rank_map
+from solvers.llm_training import evaluation
+from solvers.llm_training import plan as rank_map
 from tests.support.llm_plans import with_fabric, with_network
 from tests.support.valid_solutions import written
 from topoopt.core.collective import GroupSchedule

@@ -401,7 +401,7 @@ def switch(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from solvers.collective.timing import least_time
+        from solvers.collective.schedules import least_time
         from topoopt.verify.collective import check_circuits
 
         size = _require_sizes(ranks, ports, vector)

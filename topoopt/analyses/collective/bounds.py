@@ -12,8 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from solvers.collective.breadth_first import step_loads
-from solvers.collective.flows import ratio_cut
-from solvers.collective.limits import all_to_all_bound, allreduce_rate
+from solvers.collective.limits import all_to_all_bound, allreduce_rate, ratio_cut
 from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import StopReason

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from solvers.collective.breadth_first import step_loads
-from solvers.collective.cayley_search import MOST_DEGREE, CayleyDigraph, search_cayley, search_haar
-from solvers.collective.paths import shortest_path_rate
+from solvers.collective.breadth_first import MOST_DEGREE, CayleyDigraph, search_cayley, search_haar, step_loads
+from solvers.collective.plans import shortest_path_rate
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import LinkDirection

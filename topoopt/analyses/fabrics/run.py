@@ -14,8 +14,8 @@ from rich.markup import escape
 from solvers.job.annealing import overflow_bytes
 from solvers.job.fabrics import FabricJob, FabricSearch, JobOnFabrics, left_out, search_strategy
 from solvers.job.starts import starting_strategies
-from solvers.llm_training.network.fabrics import TRAINING_FABRICS
-from solvers.llm_training.network.fabrics import fabric_problems as training_fabric_problems
+from solvers.llm_training.fabrics import TRAINING_FABRICS
+from solvers.llm_training.fabrics import fabric_problems as training_fabric_problems
 from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.report import BarPart, ComparedFabric, FabricBars
 from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow

@@ -16,7 +16,7 @@ from solvers.job.fabrics import Group, busy_phases, network_for, schedule_text, 
 from solvers.job.starts import data_parallel, effort_for
 from solvers.network.routing import route
 from solvers.network.search import search_topology
-from solvers.network.worst_topology import search_budget
+from solvers.network.worst_case import search_budget
 from solvers.stop import Stop
 from topoopt.core.comparison import BreakEven, DelayPoint, ReconfigurationSweep, Scheme, WhenBetter
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem

@@ -117,7 +117,7 @@ def resilience(
 
 def _links(texts: list[str], topology: Topology) -> tuple[tuple[int, int], ...]:
     """Ends of all links named; every one that cannot be read is told."""
-    from solvers.failures.listing import ends_of
+    from solvers.failures.surviving import ends_of
 
     found: list[tuple[int, int]] = []
     problems: list[Problem] = []

@@ -10,19 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from solvers.failures.damage import PlanTraffic
-from solvers.failures.evaluator import Evaluator, badness
-from solvers.failures.job import JobEvaluator
-from solvers.failures.listing import check_count, check_failure, links_of, single_links, single_planes, single_servers
-from solvers.failures.network import NetworkEvaluator
-from solvers.failures.rewire import JobRewiring, difference, unit_arcs
-from solvers.failures.sample import sample_failures
-from solvers.failures.surviving import after, reach
-from solvers.failures.training import TrainingFailures
-from solvers.failures.training_links import TrainingEvaluator
-from solvers.failures.training_rails import RAIL_FABRICS, RailEvaluator
-from solvers.failures.training_rewire import TrainingRewiring
-from solvers.failures.worst import WorstEffort, worst_failure
+from solvers.failures.job import JobEvaluator, JobRewiring, difference, unit_arcs
+from solvers.failures.repairs import PlanTraffic
+from solvers.failures.robust import NetworkEvaluator
+from solvers.failures.surviving import (
+    after,
+    check_count,
+    check_failure,
+    links_of,
+    reach,
+    single_links,
+    single_planes,
+    single_servers,
+)
+from solvers.failures.training import RAIL_FABRICS, RailEvaluator, TrainingEvaluator, TrainingFailures, TrainingRewiring
+from solvers.failures.worst import Evaluator, WorstEffort, badness, sample_failures, worst_failure
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection

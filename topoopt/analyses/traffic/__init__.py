@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.job.starts import data_parallel
-from solvers.network.constructions import balanced_routes, circulant_topology, group_rings
-from solvers.network.constructions.circulant import distances_text
+from solvers.network.rings import group_rings
+from solvers.network.routes import balanced_routes, circulant_topology, distances_text
 from topoopt.core.errors import CheckError
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.process import versions_text

@@ -9,17 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from solvers.allocation import (
-    SharedCapacities,
-    Shares,
-    clashing_guarantees,
-    first_rates,
-    largest_total,
-    network_of,
-    raise_levels,
-    shares_of,
-    water_fill,
-)
+from formulations.bandwidth_allocation import SharedCapacities, Shares, network_of, shares_of
+from solvers.allocation import clashing_guarantees, first_rates, largest_total, raise_levels, water_fill
 from topoopt.core.allocation import AllocationPlan, AllocationProblem, price_certificate
 from topoopt.core.errors import InfeasibleError, Problem
 from topoopt.core.proofs import StopReason

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.collective.limits import limiting
-from solvers.collective.timing import step_loads_us
+from solvers.collective.schedules import step_loads_us
 from topoopt.core.collective import CollectiveProblem, CollectiveResult
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import Argument

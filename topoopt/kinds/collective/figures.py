@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from solvers.collective.options import sized
-from solvers.collective.timing import ScheduleTimes, timing
+from solvers.collective.schedules import ScheduleTimes, timing
 from topoopt.core.arrays import Floats
 from topoopt.core.collective import (
     BestBySize,

@@ -22,7 +22,7 @@ from solvers.collective.plans import (
     by_shortest,
     by_trees,
 )
-from solvers.collective.timing import timing
+from solvers.collective.schedules import timing
 from solvers.stop import Stop
 from topoopt.core.collective import (
     AllReduceProof,

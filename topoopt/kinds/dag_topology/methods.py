@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from solvers.dag_topology.branching import refuse_crowded
 from solvers.dag_topology.search import MATRIX_METHODS, SearchedCircuits, by_matrix, search
-from solvers.dag_topology.starts import refuse_crowded
 from topoopt.core.dag_topology import (
     CircuitProof,
     DagTopologyPlan,

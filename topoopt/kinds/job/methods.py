@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.job.strategy_choice import EventLaw, Quantity, StrategyChoice
+from formulations.job_plans import EventLaw, Quantity, StrategyChoice
 from solvers.job.alternate import plan_on
 from solvers.job.fabrics import FabricSearch, compare_fabrics
 from solvers.job.loop import Keep, LoopResult
@@ -25,7 +25,7 @@ from solvers.job.methods import (
 from solvers.job.realise import routes_of_pairs
 from solvers.job.starts import data_parallel
 from solvers.job.strategy_program import MOST_COEFFICIENTS, QUICK_COEFFICIENTS, prove
-from solvers.network.constructions.assemble import switched
+from solvers.network.assembly import switched
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints, bytes_per_ms
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing

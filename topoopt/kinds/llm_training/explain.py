@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
-from solvers.llm_training.network.plan import planned_on, planned_problems
-from solvers.llm_training.search import Candidates, SearchedSpace, search
+from solvers.llm_training.plan import planned_on, planned_problems
+from solvers.llm_training.strategies import Candidates, SearchedSpace, search
 from solvers.stop import Stop
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem

@@ -9,10 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from solvers.dag_topology.pod_rows import by_volume, iteration_graph
-from solvers.dag_topology.starts import BoxLaws
-from solvers.llm_training.network.evaluation import EvaluatedNetwork, dimension_loads, evaluated, network_of
-from solvers.llm_training.network.plan import fabric_bound_s, unplaced
+from solvers.dag_topology.branching import BoxLaws
+from solvers.dag_topology.pods import by_volume, iteration_graph
+from solvers.llm_training.evaluation import EvaluatedNetwork, dimension_loads, evaluated, network_of
+from solvers.llm_training.plan import fabric_bound_s, unplaced
 from solvers.stop import Stop
 from solvers.switching import RailSteps, rails_bound_s, switch_mode
 from topoopt.core.arrays import Floats

@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any
 
 from solvers.collective.options import too_many_servers
-from solvers.dag_topology.pod_search import FoundInPods
-from solvers.llm_training.network.plan import Planned, decided, planned_on, planned_problems
-from solvers.llm_training.search import Candidates, SearchedSpace, least_memory, search
-from solvers.llm_training.space import pins_in_the_way
+from solvers.dag_topology.pods import FoundInPods
+from solvers.llm_training.plan import Planned, decided, planned_on, planned_problems
+from solvers.llm_training.strategies import Candidates, SearchedSpace, least_memory, pins_in_the_way, search
 from solvers.stop import Stop, first_part
 from solvers.switching import FoundOnRails, reasons_off_rails
 from topoopt.core.arrays import GIB

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from solvers.network.exact.routed import distances
+from solvers.network.space import distances
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection

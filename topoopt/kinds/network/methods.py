@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from formulations.network import concurrent_flow, joint_topology
-from solvers.network.exact.enumeration import covers
-from solvers.network.exact.methods import METHODS as EXACT
-from solvers.network.exact.result import ExactLimits, TopologyResult
-from solvers.network.exact.space import open_space
-from solvers.network.plans import topology_plan
+from formulations import flow_routing as concurrent_flow
+from formulations import joint_topology
+from solvers.network.assembly import topology_plan
+from solvers.network.enumeration import covers
+from solvers.network.exact import METHODS as EXACT
+from solvers.network.flows import RoutingProof, RoutingResult, network_of
 from solvers.network.routing import ROUTING_METHODS as ROUTERS
-from solvers.network.routing import RoutingResult, refusal, route
-from solvers.network.routing.network import network_of
-from solvers.network.routing.proof import RoutingProof
+from solvers.network.routing import refusal, route
+from solvers.network.space import ExactLimits, TopologyResult, open_space
 from solvers.network.worst_case import NAME as WORST
 from solvers.network.worst_case import worst_case
 from topoopt.core.arrays import Floats
@@ -330,10 +329,10 @@ MODEL = "model"
 
 def _joint_model(problem: TopologyProblem) -> Any:
     """Links and routes; lambda is not cut off from below: with constraints of others it may be small."""
-    from formulations.network import joint_topology_pyomo  # with Pyomo, which takes a second to load
+    from formulations import pyomo_models as joint_topology_pyomo  # with Pyomo, which takes a second to load
 
-    data = joint_topology.data_of(problem, symmetry=False)
-    return joint_topology_pyomo.build_pyomo(replace(data, lower=0.0))
+    data = joint_topology.joint_topology_data(problem, symmetry=False)
+    return joint_topology_pyomo.joint_topology_pyomo(replace(data, lower=0.0))
 
 
 def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:
@@ -370,7 +369,7 @@ def _flow_model(problem: RoutingProblem) -> Any:
     if problem.max_hops is not None:
         text, value = "this formulation knows no hop limit", str(problem.max_hops)
         raise InputError([Problem(text, path="max_hops", value=value, allowed="left out")])
-    return concurrent_flow.build_pyomo(concurrent_flow.data_of(problem))
+    return concurrent_flow.concurrent_flow_pyomo(concurrent_flow.concurrent_flow_data(problem))
 
 
 def _flow_plan(problem: RoutingProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:

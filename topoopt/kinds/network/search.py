@@ -16,26 +16,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.failures.listing import single_links
-from solvers.failures.network import NetworkEvaluator
-from solvers.failures.robust import RobustSearch, WorstTheta, exchanged, exhaustive
-from solvers.network.exact.all_networks import MOST_SERVERS
-from solvers.network.exact.local import filled
-from solvers.network.exact.space import Space, as_topology, open_space
-from solvers.network.plans import topology_plan
-from solvers.network.routing import RoutingResult, route, shift_invariant
-from solvers.network.search import (
-    SEEDS,
-    TopologySearchResult,
-    budget_of,
-    relay_blocks,
-    search_topology,
-    seed_topologies,
-    two_layer,
-)
-from solvers.network.search.relay_blocks import relay_prices
-from solvers.network.search.relay_cases import cases_of, relay_cases
-from solvers.network.search.two_layer import TwoLayerDuals, two_layer_multipliers
+from solvers.failures.robust import NetworkEvaluator, RobustSearch, WorstTheta, exchanged, exhaustive
+from solvers.failures.surviving import single_links
+from solvers.network import relays as relay_blocks
+from solvers.network import relays as two_layer
+from solvers.network.assembly import topology_plan
+from solvers.network.enumeration import MOST_SERVERS
+from solvers.network.flows import RoutingResult
+from solvers.network.local import filled
+from solvers.network.polish import budget_of
+from solvers.network.relays import TwoLayerDuals, cases_of, relay_cases, relay_prices, two_layer_multipliers
+from solvers.network.routing import route
+from solvers.network.search import TopologySearchResult, search_topology
+from solvers.network.seeds import SEEDS, seed_topologies
+from solvers.network.space import Space, as_topology, open_space
+from solvers.network.symmetric import shift_invariant
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, TopooptError
@@ -147,7 +142,7 @@ def best_multipliers(problem: TopologyProblem, *, most: int | None = None) -> Tw
 
 
 def _duals(problem: TopologyProblem, *, most: int | None = None, stop: Stop | None = None) -> TwoLayerDuals | None:
-    help_up_to = two_layer.default_iterations(problem.servers)
+    help_up_to = two_layer.default_two_layer_iterations(problem.servers)
     iterations = help_up_to if most is None else min(most, help_up_to)
     if not 3 <= problem.servers <= TWO_LAYER_SERVERS:
         return None

@@ -17,10 +17,17 @@ from typing import Any
 import numpy as np
 
 from solvers.placement import makespan as engines
-from solvers.placement.assignments import MOST_DEVICES, enumerate_assignments
 from solvers.placement.compaction import RULES, Compaction, compacted
 from solvers.placement.makespan_search import LatencySearch, open_search, reason_of, require_capacity
-from solvers.placement.pipelines import Search, polish, program_columns, prove, slice_orders
+from solvers.placement.pipelines import (
+    MOST_DEVICES,
+    Search,
+    enumerate_assignments,
+    polish,
+    program_columns,
+    prove,
+    slice_orders,
+)
 from solvers.placement.static_rates import in_given_orders, pack_links, possible_orders, solve_joint
 from solvers.stop import Stop, at_most, first_part
 from topoopt.core.arrays import Floats, Int32s, bytes_per_ms

@@ -104,7 +104,7 @@ class Router:
         """
 
     def choices(self, near: Bools, flow: Floats) -> tuple[Ints, Ints, Ints, Ints, Ints, Floats]:
-        """What is open where each source uses its marked arcs only: see `formulations.network.narrowed_flow`.
+        """What is open where each source uses its marked arcs only: see `formulations.flow_routing`.
 
         Args:
             near: bool[n, m], of `mark_near`.

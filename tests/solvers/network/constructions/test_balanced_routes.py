@@ -13,18 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from solvers.network.constructions import (
-    balanced_routes,
-    circulant_routes,
-    circulant_topology,
-    find_topology,
-    hop_table,
-    link_loads,
-    split_routes_lp,
-    totient,
-)
-from solvers.network.constructions.assemble import assemble
-from solvers.network.constructions.finder import FinderSettings
+from solvers.network.assembly import assemble
+from solvers.network.distances import hop_table, totient
+from solvers.network.finder import FinderSettings, find_topology
+from solvers.network.routes import balanced_routes, circulant_routes, circulant_topology, link_loads, split_routes_lp
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.routing import AllReduceDemand, Demand, PathTable

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.constructions import assign_switches, circulant_topology
+from solvers.network.assembly import assign_switches
+from solvers.network.routes import circulant_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.topology import Topology

@@ -6,8 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from solvers.network.constructions import balanced_routes, circulant_topology, link_loads
-from solvers.network.constructions.graph import arc_graph
+from solvers.network.assembly import arc_graph
+from solvers.network.routes import balanced_routes, circulant_topology, link_loads
 from topoopt.core.cluster import LinkDirection
 from topoopt.native import routing
 from topoopt.simulate.network import hop_matrix

@@ -7,10 +7,8 @@ from math import gcd
 import numpy as np
 import pytest
 
-from solvers.network.constructions.candidates import _canonical
-from solvers.network.constructions.estimate import BusyEstimate, by_displacement, invariant_units
-from solvers.network.constructions.selection import coins_of
-from solvers.network.constructions.totient_perms import hop_table
+from solvers.network.distances import coins_of, hop_table
+from solvers.network.finder import BusyEstimate, _canonical, by_displacement, invariant_units
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import AllReduceDemand, Demand

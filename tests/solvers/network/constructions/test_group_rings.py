@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from solvers.network.constructions import circulant_topology, find_topology, group_rings
-from solvers.network.constructions.circulant_cycles import circulant_cycles
+from solvers.network.finder import find_topology
+from solvers.network.rings import circulant_cycles, group_rings
+from solvers.network.routes import circulant_topology
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.routing import Demand, GroupRings

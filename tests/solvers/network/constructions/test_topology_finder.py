@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from solvers.network.constructions import FinderSettings, Selection, candidate_topologies, find_topology
-from solvers.network.constructions.degree_split import share_rings, split_degree
-from solvers.network.constructions.estimate import invariant_units
-from solvers.network.constructions.matching import best_matching, best_permutation
+from solvers.network.assembly import best_matching, best_permutation, share_rings, split_degree
+from solvers.network.distances import Selection
+from solvers.network.finder import FinderSettings, candidate_topologies, find_topology, invariant_units
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.routing import AllReduceDemand, Demand

@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.constructions import (
-    Selection,
-    TotientResult,
-    candidate_distances,
-    circulant_topology,
-    group_descriptors,
-    hop_table,
-    select_offsets,
-    totient,
-)
+from solvers.network.distances import Selection, TotientResult, candidate_distances, hop_table, select_offsets, totient
+from solvers.network.routes import circulant_topology, group_descriptors
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from solvers.network.exact import bounds
-from solvers.network.exact.bounds import best_bound, layer_sizes, most_within
-from solvers.network.exact.local import price_cut
-from solvers.network.exact.methods import METHODS
-from solvers.network.exact.routed import relaxed_theta, route
-from solvers.network.exact.space import open_space
+from solvers.network import space as bounds
+from solvers.network.exact import METHODS
+from solvers.network.local import price_cut
+from solvers.network.space import best_bound, layer_sizes, most_within, open_space, relaxed_theta, route
 from tests.support.every_topology import plain_theta
 from tests.support.exact_cases import LIMITS, ONE_WAY, PAIRS, check, problem, skewed
 from topoopt.core.cluster import LinkDirection

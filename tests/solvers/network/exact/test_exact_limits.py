@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.network.exact.methods import METHODS
-from solvers.network.exact.result import ExactLimits
-from solvers.network.exact.space import open_space
+from solvers.network.exact import METHODS
+from solvers.network.space import ExactLimits, open_space
 from solvers.stop import Stop
 from tests.support.every_topology import plain_theta
 from tests.support.exact_cases import LIMITS, ONE_WAY, PAIRS, check, problem, skewed

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import shortest_path
 
-from solvers.network.exact.all_networks import maximal_networks
-from solvers.network.exact.enumeration import moore_sum, networks_of_excess
-from solvers.network.exact.methods import METHODS
-from solvers.network.exact.space import open_space
+from solvers.network.enumeration import maximal_networks, moore_sum, networks_of_excess
+from solvers.network.exact import METHODS
+from solvers.network.space import open_space
 from tests.support.every_topology import plain_theta
 from tests.support.exact_cases import LIMITS, ONE_WAY, PAIRS, check, problem, skewed
 from topoopt.core.cluster import LinkDirection

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.exact.methods import METHODS
-from solvers.network.exact.milp import by_program
-from solvers.network.exact.result import ExactLimits
-from solvers.network.exact.space import open_space
+from solvers.network.exact import METHODS, by_program
+from solvers.network.polish import SearchBudget
 from solvers.network.routing import route
-from solvers.network.search import SEEDS, SearchBudget, search_topology
+from solvers.network.search import search_topology
+from solvers.network.seeds import SEEDS
+from solvers.network.space import ExactLimits, open_space
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import TopologyProblem

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.network import mixture
-from formulations.network.narrowed_flow import NarrowedFlow, build_arrays
+from formulations import mixtures as mixture
+from formulations.flow_routing import NarrowedFlow, narrowed_flow_arrays
 from solvers.backends.backend import SolverLimits
 from solvers.backends.table import solver_named
-from solvers.network.routing import mixing, route
-from solvers.network.routing.mixing import Master, Mixtures, Routing
-from solvers.network.routing.near_paths import NearPaths
-from solvers.network.routing.network import RoutingNetwork, network_of
-from solvers.network.routing.proof import RoutingProof
+from solvers.network import softmin as mixing
+from solvers.network.flows import RoutingNetwork, RoutingProof, network_of
+from solvers.network.linear import NearPaths
+from solvers.network.routing import route
+from solvers.network.softmin import Master, Mixtures, Routing
 from tests.solvers.network.routing.test_routing_methods import both_ways, directed, random_case, theta_over_all_paths
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InputError
@@ -43,7 +43,7 @@ def narrowed(network: RoutingNetwork, near: Bools) -> tuple[NarrowedFlow, Floats
 
 def least(data: NarrowedFlow) -> float:
     """theta of a program."""
-    answer = solver_named("highs-simplex")(build_arrays(data), SolverLimits(), {})
+    answer = solver_named("highs-simplex")(narrowed_flow_arrays(data), SolverLimits(), {})
     assert answer.raw_x is not None
     return float(answer.raw_x[-1])
 
@@ -134,7 +134,7 @@ def _routings(count: int) -> list[Routing]:
 
 
 def _optimum(routings: list[Routing]) -> float:
-    program = mixture.build_arrays(np.array([each.utilisation for each in routings]))
+    program = mixture.mixture_arrays(np.array([each.utilisation for each in routings]))
     answer = solver_named("highs-simplex")(program, SolverLimits(), {})
     assert answer.raw_x is not None
     return float(answer.raw_x[-1])

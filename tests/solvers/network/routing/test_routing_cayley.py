@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.network.constructions.assemble import assemble
+from solvers.network.assembly import assemble
+from solvers.network.flows import network_of
 from solvers.network.routing import automatic, route
-from solvers.network.routing.network import network_of
-from solvers.network.routing.translation import translations_of
+from solvers.network.symmetric import translations_of
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.graphs import SemidirectGroup

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.constructions import circulant_topology
-from solvers.network.routing import circulant_classes, route, route_circulant
-from solvers.network.routing.network import network_of
-from solvers.network.routing.proof import RoutingProof
-from solvers.network.routing.rotation import by_rotation
+from solvers.network.flows import RoutingProof, network_of
+from solvers.network.routes import circulant_topology
+from solvers.network.routing import route
+from solvers.network.symmetric import by_rotation, circulant_classes, route_circulant
 from tests.support.circulant_bound import certified_circulant_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError

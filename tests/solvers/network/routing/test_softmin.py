@@ -10,20 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.network import mixture
+from formulations import mixtures as mixture
 from solvers.backends.backend import SolverLimits
 from solvers.backends.table import solver_named
+from solvers.network.flows import RoutingProof, network_of
 from solvers.network.routing import automatic, route
-from solvers.network.routing.network import network_of
-from solvers.network.routing.proof import RoutingProof
-from solvers.network.routing.quasi_newton import Curvature
+from solvers.network.softmin import Curvature
 from tests.solvers.network.routing.test_routing_methods import both_ways, directed, random_case, uniform
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
 from topoopt.native import routing
 from topoopt.verify.laws.routing import certified_theta_bound, check_flow
 
-softmin = importlib.import_module("solvers.network.routing.softmin")
+softmin = importlib.import_module("solvers.network.softmin")
 """The module; the package has its function under this name."""
 
 TWO_WAYS = [(0, 1), (1, 3), (0, 2), (2, 3), (3, 0)]
@@ -104,7 +103,9 @@ def test_chains_of_choices_multiply() -> None:
 
 def test_the_mixture_of_two_routings() -> None:
     """Utilisations (1, 0) and (0, 0.5): a third of the first gives 1/3 on both, with prices 1/3 and 2/3."""
-    answer = solver_named("highs-simplex")(mixture.build_arrays(np.array([[1.0, 0.0], [0.0, 0.5]])), SolverLimits(), {})
+    answer = solver_named("highs-simplex")(
+        mixture.mixture_arrays(np.array([[1.0, 0.0], [0.0, 0.5]])), SolverLimits(), {}
+    )
     assert answer.raw_x == pytest.approx([1 / 3, 2 / 3, 1 / 3])
     assert answer.row_dual is not None
     assert np.abs(answer.row_dual[1:]) == pytest.approx([1 / 3, 2 / 3])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.network.exact.methods import METHODS
-from solvers.network.exact.result import ExactLimits
+from solvers.network.exact import METHODS
+from solvers.network.polish import SearchBudget
 from solvers.network.routing import route
-from solvers.network.search import SearchBudget, search_topology
+from solvers.network.search import search_topology
+from solvers.network.space import ExactLimits
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.network import TopologyProblem

@@ -10,23 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from solvers.network.annealing import AnnealPlan, anneal, hops_of, table_of, topology_of
+from solvers.network.polish import SearchBudget, polish
 from solvers.network.routing import route
-from solvers.network.search import (
-    SEEDS,
-    AnnealPlan,
-    SearchBudget,
-    TopologySearchResult,
-    alternate,
-    anneal,
-    best_link_counts,
-    hops_of,
-    one_hop_topology,
-    polish,
-    search_topology,
-    seed_topologies,
-    table_of,
-    topology_of,
-)
+from solvers.network.search import TopologySearchResult, alternate, best_link_counts, one_hop_topology, search_topology
+from solvers.network.seeds import SEEDS, seed_topologies
 from tests.support.hop_certificate import HopCertificate, evaluate_hop
 from tests.support.hop_proof import hop_proof
 from topoopt.core.cluster import LinkDirection

@@ -1,0 +1,238 @@
+"""Circuits between pods, fixed for a job, and when its transfers are carried: intervals of variable length. Circuits
+between pods from the graph of a job.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from formulations.programs import LpArrays, Rows
+from topoopt.core.dag_topology import DagTopologyProblem, Pair
+
+INF = math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class DagTopologyProgram:
+    """See the module.
+
+    Attributes:
+        channels: (source, target) of each transfer.
+        volume, release, tail: of each transfer.
+        delay: by (m, n).
+        rate: volume that a circuit carries in a unit of time.
+        ports: of each pod.
+        horizon: a possible makespan.
+        compute: longest path of tasks alone.
+        intervals: K.
+    """
+
+    channels: tuple[tuple[int, int], ...]
+    volume: tuple[float, ...]
+    release: tuple[float, ...]
+    tail: tuple[float, ...]
+    delay: Mapping[tuple[int, int], float]
+    rate: float
+    ports: tuple[int, ...]
+    horizon: float
+    compute: float
+    intervals: int
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Of pods, ascending."""
+        return tuple(sorted({(min(ends), max(ends)) for ends in self.channels}))
+
+    def bits(self, pair: Pair) -> range:
+        """So many that all ports can be written."""
+        return range(min(self.ports[pair[0]], self.ports[pair[1]]).bit_length())
+
+
+def build_arrays(data: DagTopologyProgram) -> LpArrays:
+    """The program, its columns and rows named as in the text."""
+    rows = Rows()
+    transfers, intervals = range(len(data.volume)), range(1, data.intervals + 1)
+    for k in intervals:
+        rows.column("time", k)
+    for m in transfers:
+        for k in intervals:
+            rows.column("moved", m, k)
+            rows.column("carries", m, k, upper=1.0, integer=True)
+        rows.column("ready", m, lower=data.release[m])
+        rows.column("finish", m)
+    for a, b in data.pairs:
+        for bit in data.bits((a, b)):
+            rows.column("bit", a, b, bit, upper=1.0, integer=True)
+            for k in intervals:
+                rows.column("open", a, b, bit, k)
+    rows.column("span", lower=data.compute)
+    for m in transfers:
+        _transfer(rows, data, m)
+    for (m, n), delay in data.delay.items():
+        rows.row(f"wait_{m}_{n}", delay, INF, [(rows.at("ready", n), 1.0), (rows.at("finish", m), -1.0)])
+    for channel in sorted(set(data.channels)):
+        _channel(rows, data, channel)
+    for pair in data.pairs:
+        _pair(rows, data, pair)
+    for pod, ports in enumerate(data.ports):
+        at = [(a, b, bit) for a, b in data.pairs if pod in (a, b) for bit in data.bits((a, b))]
+        if at:
+            rows.row(f"ports_{pod}", -INF, ports, [(rows.at("bit", *entry), 2.0 ** entry[2]) for entry in at])
+    for k in intervals:
+        rows.row(f"order_{k}", 0.0, INF, _length(rows, k, 1.0))
+    return rows.program({("span",): 1.0})
+
+
+def _length(rows: Rows, k: int, factor: float) -> list[tuple[int, float]]:
+    """Terms of the length of an interval."""
+    before = [(rows.at("time", k - 1), -factor)] if k > 1 else []
+    return [(rows.at("time", k), factor), *before]
+
+
+def _transfer(rows: Rows, data: DagTopologyProgram, m: int) -> None:
+    intervals, horizon = range(1, data.intervals + 1), data.horizon
+    volume = data.volume[m]
+    rows.row(f"whole_{m}", volume, volume, [(rows.at("moved", m, k), 1.0) for k in intervals])
+    ready, finish = rows.at("ready", m), rows.at("finish", m)
+    for k in intervals:
+        carries = rows.at("carries", m, k)
+        rows.row(f"only_{m}_{k}", -INF, 0.0, [(rows.at("moved", m, k), 1.0), (carries, -volume)])
+        before = [(rows.at("time", k - 1), -1.0)] if k > 1 else []
+        rows.row(f"begin_{m}_{k}", -INF, horizon, [(ready, 1.0), *before, (carries, horizon)])
+        rows.row(f"done_{m}_{k}", -INF, horizon, [(rows.at("time", k), 1.0), (finish, -1.0), (carries, horizon)])
+    rows.row(f"last_{m}", data.tail[m], INF, [(rows.at("span"), 1.0), (finish, -1.0)])
+
+
+def _channel(rows: Rows, data: DagTopologyProgram, channel: tuple[int, int]) -> None:
+    pair = (min(channel), max(channel))
+    own = [m for m, ends in enumerate(data.channels) if ends == channel]
+    for k in range(1, data.intervals + 1):
+        terms = [(rows.at("moved", m, k), 1.0) for m in own]
+        terms += [(rows.at("open", *pair, bit, k), -data.rate * 2.0**bit) for bit in data.bits(pair)]
+        rows.row(f"carry_{channel[0]}_{channel[1]}_{k}", -INF, 0.0, terms)
+
+
+def _pair(rows: Rows, data: DagTopologyProgram, pair: Pair) -> None:
+    for bit in data.bits(pair):
+        for k in range(1, data.intervals + 1):
+            name = f"{pair[0]}_{pair[1]}_{bit}_{k}"
+            length = rows.at("open", *pair, bit, k)
+            rows.row(f"within_{name}", -INF, 0.0, [(length, 1.0), *_length(rows, k, -1.0)])
+            rows.row(f"gate_{name}", -INF, 0.0, [(length, 1.0), (rows.at("bit", *pair, bit), -data.horizon)])
+
+
+def contracted(problem: DagTopologyProblem, intervals: int) -> DagTopologyProgram:
+    """The data of an instance: tasks become releases, delays and tails; the horizon is all steps in turn."""
+    after, count = problem.after, len(problem.transfers)
+    duration = [0.0] * count + [task.duration for task in problem.tasks]
+    release = [0.0] * len(after)
+    from_transfer: list[dict[int, float]] = [{} for _ in after]
+    delay: dict[tuple[int, int], float] = {}
+    tail, compute = [0.0] * len(after), 0.0
+    for step in problem.order:
+        for before in after[step]:
+            if before < count:
+                from_transfer[step][before] = max(0.0, from_transfer[step].get(before, 0.0))
+                continue
+            release[step] = max(release[step], release[before] + duration[before])
+            for m, gap in from_transfer[before].items():
+                from_transfer[step][m] = max(gap + duration[before], from_transfer[step].get(m, 0.0))
+        if step < count:
+            delay.update({(m, step): gap for m, gap in from_transfer[step].items()})
+        compute = max(compute, release[step] + duration[step])
+    for step in reversed(problem.order):
+        for before in after[step]:
+            if step >= count:
+                tail[before] = max(tail[before], tail[step] + duration[step])
+    volume = tuple(m.volume for m in problem.transfers)
+    return DagTopologyProgram(
+        channels=tuple((m.source, m.target) for m in problem.transfers),
+        volume=volume,
+        release=tuple(release[:count]),
+        tail=tuple(tail[:count]),
+        delay=dict(sorted(delay.items())),
+        rate=problem.rate,
+        ports=problem.ports,
+        horizon=sum(duration) + sum(volume) / problem.rate,
+        compute=compute,
+        intervals=intervals,
+    )
+
+
+def from_dag_topology(problem: DagTopologyProblem, options: Mapping[str, float]) -> LpArrays:
+    """The program of an instance."""
+    return build_arrays(contracted(problem, int(options["intervals"])))
+
+
+def build_pyomo(data: DagTopologyProgram) -> Any:
+    """The same as a Pyomo ConcreteModel, to be read."""
+    import pyomo.environ as pyo
+
+    model = pyo.ConcreteModel("dag_topology")
+    transfers, intervals = range(len(data.volume)), range(1, data.intervals + 1)
+    bits = [(*pair, bit) for pair in data.pairs for bit in data.bits(pair)]
+    horizon = data.horizon
+    model.time = pyo.Var(intervals, bounds=(0.0, None))
+    model.moved = pyo.Var(transfers, intervals, bounds=(0.0, None))
+    model.carries = pyo.Var(transfers, intervals, domain=pyo.Binary)
+    model.ready = pyo.Var(transfers, bounds=lambda _, m: (data.release[m], None))
+    model.finish = pyo.Var(transfers, bounds=(0.0, None))
+    model.bit = pyo.Var(bits, domain=pyo.Binary)
+    model.open = pyo.Var(bits, intervals, bounds=(0.0, None))
+    model.makespan = pyo.Var(bounds=(data.compute, None))
+    model.objective = pyo.Objective(expr=model.makespan)
+
+    def time(k: int) -> Any:
+        return model.time[k] if k > 0 else 0.0
+
+    @model.Constraint(transfers)  # type: ignore[untyped-decorator]
+    def whole(m: Any, t: int) -> Any:
+        return sum(m.moved[t, k] for k in intervals) == data.volume[t]
+
+    @model.Constraint(transfers, intervals)  # type: ignore[untyped-decorator]
+    def only(m: Any, t: int, k: int) -> Any:
+        return m.moved[t, k] <= data.volume[t] * m.carries[t, k]
+
+    @model.Constraint(transfers, intervals)  # type: ignore[untyped-decorator]
+    def begin(m: Any, t: int, k: int) -> Any:
+        return m.ready[t] <= time(k - 1) + horizon * (1 - m.carries[t, k])
+
+    @model.Constraint(transfers, intervals)  # type: ignore[untyped-decorator]
+    def done(m: Any, t: int, k: int) -> Any:
+        return m.time[k] <= m.finish[t] + horizon * (1 - m.carries[t, k])
+
+    @model.Constraint(list(data.delay))  # type: ignore[untyped-decorator]
+    def wait(m: Any, s: int, t: int) -> Any:
+        return m.ready[t] >= m.finish[s] + data.delay[s, t]
+
+    @model.Constraint(transfers)  # type: ignore[untyped-decorator]
+    def last(m: Any, t: int) -> Any:
+        return m.makespan >= m.finish[t] + data.tail[t]
+
+    @model.Constraint(sorted(set(data.channels)), intervals)  # type: ignore[untyped-decorator]
+    def carry(m: Any, a: int, b: int, k: int) -> Any:
+        pair = (min(a, b), max(a, b))
+        own = [t for t in transfers if data.channels[t] == (a, b)]
+        lengths = sum(2.0**bit * m.open[(*pair, bit), k] for bit in data.bits(pair))
+        return sum(m.moved[t, k] for t in own) <= data.rate * lengths
+
+    @model.Constraint(bits, intervals)  # type: ignore[untyped-decorator]
+    def within(m: Any, a: int, b: int, bit: int, k: int) -> Any:
+        return m.open[a, b, bit, k] <= m.time[k] - time(k - 1)
+
+    @model.Constraint(bits, intervals)  # type: ignore[untyped-decorator]
+    def gate(m: Any, a: int, b: int, bit: int, k: int) -> Any:
+        return m.open[a, b, bit, k] <= horizon * m.bit[a, b, bit]
+
+    @model.Constraint([i for i in range(len(data.ports)) if any(i in p for p in data.pairs)])  # type: ignore[untyped-decorator]
+    def ports(m: Any, i: int) -> Any:
+        return sum(2.0 ** entry[2] * m.bit[entry] for entry in bits if i in entry[:2]) <= data.ports[i]
+
+    @model.Constraint(intervals)  # type: ignore[untyped-decorator]
+    def order(m: Any, k: int) -> Any:
+        return m.time[k] - time(k - 1) >= 0.0
+
+    return model

@@ -1,1 +1,0 @@
-"""Circuits between pods from the graph of a job."""

@@ -1,0 +1,421 @@
+"""Splittable routing by source and arc on a fixed topology makes the largest link load least, for one or several
+demands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from formulations.programs import Families, LpArrays, with_names
+from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.network import RoutingProblem
+
+
+@dataclass(frozen=True, eq=False)
+class ConcurrentFlow:
+    """Data of the problem.
+
+    Attributes:
+        tail, head: int64[m], distinct arcs, none from a server to itself.
+        capacity: float64[m], above 0.
+        demand: float64[n, n], zero diagonal, not negative.
+        hop_price: see above.
+    """
+
+    tail: Ints
+    head: Ints
+    capacity: Floats
+    demand: Floats
+    hop_price: float = 0.0
+
+
+def concurrent_flow_arrays(data: ConcurrentFlow) -> LpArrays:
+    """The linear program; column s m + a is flow[s, a], theta is last; rows are (1) by s then v, then (2)."""
+    made = Families()
+    add_flow(made, data, data.demand.sum(axis=1) > 0, float(data.demand.sum()))
+    return made.arrays(as_given=True)
+
+
+def add_flow(made: Families, data: ConcurrentFlow, sends: Bools, traffic: float) -> Ints:
+    """Columns flow, theta and rows (1), (2) for bool[n] sources that send `traffic` in all.
+
+    Returns int64[n, n]: numbers of rows (1), of meaning off the diagonal.
+    """
+    n, m = len(data.demand), len(data.tail)
+    source, apart = np.arange(n)[:, None], ~np.eye(n, dtype=np.bool_)
+    # traffic never comes back to its source, and a source without demand sends nothing
+    upper = np.where((data.head != source) & sends[:, None], np.inf, 0.0)
+    flow = made.columns((n, m), upper=upper, cost=data.hop_price / traffic if data.hop_price else 0.0)
+    theta = made.columns(1, cost=1.0)
+    conserve = np.zeros((n, n), dtype=np.int64)
+    conserve[apart] = made.rows(n * (n - 1), data.demand[apart], data.demand[apart])
+    fit = made.rows(m, -np.inf, 0.0)
+    made.terms(conserve[:, data.tail], flow, -1.0, where=data.tail != source)
+    made.terms(conserve[:, data.head], flow, 1.0, where=data.head != source)
+    made.terms(fit, flow, 1.0)
+    made.terms(fit, theta, -data.capacity)
+    return conserve
+
+
+def concurrent_flow_names(data: ConcurrentFlow) -> tuple[list[str], list[str]]:
+    """Names of the columns (`flow_s_i_j`: source, tail, head; `theta`) and rows (`conserve_s_v`, `fit_i_j`)."""
+    every = range(len(data.demand))
+    arcs = [f"{i}_{j}" for i, j in zip(data.tail.tolist(), data.head.tolist(), strict=True)]
+    columns = [f"flow_{s}_{arc}" for s in every for arc in arcs]
+    rows = [f"conserve_{s}_{v}" for s in every for v in every if v != s]
+    return [*columns, "theta"], rows + [f"fit_{arc}" for arc in arcs]
+
+
+def concurrent_flow_data(problem: RoutingProblem, *, hop_price: float = 0.0) -> ConcurrentFlow:
+    """Data of an instance; a price of hops of 0 stands for the instance's own."""
+    arcs = problem.topology.arcs.astype(np.int64)
+    capacity = problem.topology.capacity
+    return ConcurrentFlow(
+        arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, problem.demand, hop_price or problem.hop_price
+    )
+
+
+def concurrent_flow_from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an instance.
+
+    Raises:
+        InputError: a hop limit, which these columns cannot state.
+    """
+    if problem.max_hops is not None:
+        text = "this formulation knows no hop limit"
+        value = str(problem.max_hops)
+        raise InputError([Problem(text, path="max_hops", value=value, allowed="--formulation concurrent_flow_hops")])
+    data = concurrent_flow_data(problem, hop_price=options["hop_price"])
+    return with_names(concurrent_flow_arrays(data), *concurrent_flow_names(data))
+
+
+def concurrent_flow_pyomo(data: ConcurrentFlow) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    import pyomo.environ as pyo
+
+    n, m = len(data.demand), len(data.tail)
+    demand, tail, head = data.demand.tolist(), data.tail.tolist(), data.head.tolist()
+    into = {v: [a for a in range(m) if head[a] == v] for v in range(n)}
+    out_of = {v: [a for a in range(m) if tail[a] == v] for v in range(n)}
+    price = data.hop_price / float(data.demand.sum())
+
+    model = pyo.ConcreteModel("concurrent flow")
+    model.servers = pyo.RangeSet(0, n - 1)
+    model.arcs = pyo.RangeSet(0, m - 1)
+
+    def sendable(_: Any, s: int, a: int) -> tuple[float, float | None]:
+        return (0.0, None) if head[a] != s and sum(demand[s]) > 0 else (0.0, 0.0)
+
+    def balance(block: Any, s: int, v: int) -> Any:
+        if s == v:
+            return pyo.Constraint.Skip
+        arriving = sum(block.flow[s, a] for a in into[v])
+        leaving = sum(block.flow[s, a] for a in out_of[v])
+        # a server without any arc has no term at all, so the rule would be a plain comparison of numbers
+        return pyo.inequality(demand[s][v], arriving - leaving + 0.0 * block.theta, demand[s][v])
+
+    def fits(block: Any, a: int) -> Any:
+        return sum(block.flow[s, a] for s in range(n)) - float(data.capacity[a]) * block.theta <= 0.0
+
+    model.flow = pyo.Var(model.servers, model.arcs, bounds=sendable)
+    model.theta = pyo.Var(bounds=(0.0, None))
+    model.conserve = pyo.Constraint(model.servers, model.servers, rule=balance)
+    model.fit = pyo.Constraint(model.arcs, rule=fits)
+    hops = sum(model.flow[s, a] for s in range(n) for a in range(m))
+    model.least_load = pyo.Objective(expr=model.theta + price * hops, sense=pyo.minimize)
+    return model
+
+
+def concurrent_flow_flow(data: ConcurrentFlow, x: Floats) -> Floats:
+    """float64[n, m]: the flows of a solution vector, clipped at 0 (they need a repair before they count)."""
+    return np.maximum(x[:-1], 0.0).reshape(len(data.demand), len(data.tail))
+
+
+def lengths_of(data: ConcurrentFlow, row_dual: Floats) -> Floats:
+    """float64[m]: lengths from the dual values of a minimisation (rows (2) have duals <= 0), clipped at 0."""
+    return np.maximum(-row_dual[-len(data.tail) :], 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class HopColumns:
+    """Which flow variable each column is: source, hop (1..H) and arc, int64[columns - 1]; theta comes last."""
+
+    source: Ints
+    hop: Ints
+    arc: Ints
+
+
+def hop_columns(data: ConcurrentFlow, max_hops: int) -> HopColumns:
+    """The flow variables that can be used, by source, hop and arc; traffic never comes back to its source."""
+    n = len(data.demand)
+    at = np.eye(n, dtype=bool)
+    sources, hops, arcs = [], [], []
+    for k in range(1, max_hops + 1):
+        s, a = np.nonzero(at[:, data.tail] & (data.head != np.arange(n)[:, None]))
+        sources.append(s)
+        arcs.append(a)
+        hops.append(np.full(len(s), k))
+        at = np.zeros((n, n), dtype=bool)
+        at[s, data.head[a]] = True
+    source, hop, arc = (np.concatenate(part).astype(np.int64) for part in (sources, hops, arcs))
+    order = np.lexsort((arc, hop, source))
+    return HopColumns(source[order], hop[order], arc[order])
+
+
+def concurrent_flow_hops_arrays(data: ConcurrentFlow, max_hops: int) -> LpArrays:
+    """The linear program; columns as `hop_columns`, then theta; rows are (1) by s, v; (2) by k, s, v; (3)."""
+    n, m = len(data.demand), len(data.tail)
+    columns = hop_columns(data, max_hops)
+    source, hop = columns.source, columns.hop
+    apart = ~np.eye(n, dtype=np.bool_)
+    pair = np.cumsum(apart).reshape(n, n) - 1
+    head, tail = pair[source, data.head[columns.arc]], pair[source, data.tail[columns.arc]]
+    later, going_on = hop > 1, hop < max_hops
+    made = Families()
+    flow = made.columns(len(source), cost=data.hop_price / data.demand.sum() if data.hop_price else 0.0)
+    theta = made.columns(1, cost=1.0)
+    arrive = made.rows(n * (n - 1), data.demand[apart], data.demand[apart])
+    onward = made.rows((max_hops - 1, n * (n - 1)), -np.inf, 0.0)
+    fit = made.rows(m, -np.inf, 0.0)
+    made.terms(arrive[head], flow, 1.0)
+    made.terms(arrive[tail[later]], flow[later], -1.0)
+    made.terms(onward[hop[later] - 2, tail[later]], flow[later], 1.0)
+    made.terms(onward[hop[going_on] - 1, head[going_on]], flow[going_on], -1.0)
+    made.terms(fit[columns.arc], flow, 1.0)
+    made.terms(fit, theta, -data.capacity)
+    return made.arrays()
+
+
+def concurrent_flow_hops_names(data: ConcurrentFlow, max_hops: int) -> tuple[list[str], list[str]]:
+    """Names: columns `flow_s_k_i_j`, `theta`; rows `arrive_s_v`, `onward_k_s_v`, `fit_i_j`."""
+    n = len(data.demand)
+    arcs = [f"{i}_{j}" for i, j in zip(data.tail.tolist(), data.head.tolist(), strict=True)]
+    flows = hop_columns(data, max_hops)
+    keys = zip(flows.source.tolist(), flows.hop.tolist(), flows.arc.tolist(), strict=True)
+    pairs = [f"{s}_{v}" for s in range(n) for v in range(n) if v != s]
+    onward = [f"onward_{k}_{pair}" for k in range(1, max_hops) for pair in pairs]
+    rows = [f"arrive_{pair}" for pair in pairs] + onward + [f"fit_{arc}" for arc in arcs]
+    return [*(f"flow_{s}_{k}_{arcs[a]}" for s, k, a in keys), "theta"], rows
+
+
+def concurrent_flow_hops_from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an instance; option `max_hops`: 0 takes the instance's, or n - 1 (no limit)."""
+    most = problem.topology.servers - 1
+    limit = min(int(options["max_hops"]) or problem.max_hops or most, most)
+    data = concurrent_flow_data(problem)
+    return with_names(concurrent_flow_hops_arrays(data, limit), *concurrent_flow_hops_names(data, limit))
+
+
+def concurrent_flow_hops_pyomo(data: ConcurrentFlow, max_hops: int) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    import pyomo.environ as pyo
+
+    n, m = len(data.demand), len(data.tail)
+    tail, head, demand = data.tail.tolist(), data.head.tolist(), data.demand.tolist()
+    pairs = [(s, v) for s in range(n) for v in range(n) if v != s]
+    at = {(s, 1): {s} for s in range(n)}  # where the k-th hop of source s can begin
+    keys = []
+    for s in range(n):
+        for k in range(1, max_hops + 1):
+            used = [a for a in range(m) if tail[a] in at[s, k] and head[a] != s]
+            at[s, k + 1] = {head[a] for a in used}
+            keys += [(s, k, tail[a], head[a]) for a in used]
+
+    model = pyo.ConcreteModel("concurrent_flow_hops")
+    model.flow = pyo.Var(keys, domain=pyo.NonNegativeReals)
+    model.theta = pyo.Var(domain=pyo.NonNegativeReals)
+    price = data.hop_price / float(data.demand.sum())
+    model.least_load = pyo.Objective(expr=model.theta + price * sum(model.flow[key] for key in keys))
+    zero = 0.0 * model.theta  # keeps rows without any flow from being plain comparisons of numbers
+
+    def into(s: int, k: int, v: int) -> Any:
+        return sum(model.flow[key] for key in keys if key[:2] == (s, k) and key[3] == v)
+
+    def out_of(s: int, k: int, v: int) -> Any:
+        return sum(model.flow[key] for key in keys if key[:2] == (s, k) and key[2] == v)
+
+    @model.Constraint(pairs)  # type: ignore[untyped-decorator]
+    def arrive(_: Any, s: int, v: int) -> Any:
+        hops = range(1, max_hops + 1)
+        return sum(into(s, k, v) for k in hops) - sum(out_of(s, k, v) for k in hops if k > 1) + zero == demand[s][v]
+
+    @model.Constraint([(k, s, v) for k in range(1, max_hops) for s, v in pairs])  # type: ignore[untyped-decorator]
+    def onward(_: Any, k: int, s: int, v: int) -> Any:
+        return out_of(s, k + 1, v) - into(s, k, v) + zero <= 0.0
+
+    @model.Constraint(list(zip(tail, head, strict=True)))  # type: ignore[untyped-decorator]
+    def fit(m: Any, i: int, j: int) -> Any:
+        capacity = float(data.capacity[next(a for a in range(len(tail)) if (tail[a], head[a]) == (i, j))])
+        return sum(m.flow[key] for key in keys if key[2:] == (i, j)) - capacity * m.theta <= 0.0
+
+    return model
+
+
+def concurrent_flow_hops_flow(data: ConcurrentFlow, max_hops: int, x: Floats) -> Floats:
+    """float64[H, n, m]: the flows of a solution vector by hop, clipped at 0 (they need a repair before they count)."""
+    columns = hop_columns(data, max_hops)
+    flow = np.zeros((max_hops, len(data.demand), len(data.tail)))
+    flow[columns.hop - 1, columns.source, columns.arc] = np.maximum(x[:-1], 0.0)
+    return flow
+
+
+@dataclass(frozen=True, eq=False)
+class NarrowedFlow:
+    """Data of the problem.
+
+    Attributes:
+        need: float64[R].
+        into, start: int64[E], the choice that an entry enters, and that at the start of its chain; -1: its source.
+        entry, arc: int64[k] each, the pairs of an entry and an arc of its chain or itself.
+        load, capacity: float64[m].
+    """
+
+    need: Floats
+    into: Ints
+    start: Ints
+    entry: Ints
+    arc: Ints
+    load: Floats
+    capacity: Floats
+
+
+def narrowed_flow_arrays(data: NarrowedFlow) -> LpArrays:
+    """The program; columns are x, then theta; rows (1), then (2)."""
+    made = Families()
+    x = made.columns(len(data.into))
+    theta = made.columns((1, 1), cost=1.0)
+    balance = made.rows(len(data.need), data.need, data.need)
+    fit = made.rows(len(data.capacity), -np.inf, -data.load / data.capacity)
+    made.terms(balance[data.into], x, 1.0)
+    drawn = np.flatnonzero(data.start >= 0)
+    made.terms(balance[data.start[drawn]], x[drawn], -1.0)
+    made.terms(fit[data.arc], x[data.entry], 1.0 / data.capacity[data.arc])
+    made.terms(fit, theta, -1.0)
+    return made.arrays()
+
+
+@dataclass(frozen=True, eq=False)
+class CommonRoutingProgram:
+    """Data of the problem.
+
+    Attributes:
+        tail, head: int64[m], distinct arcs, none from a server to itself.
+        capacity: float64[m], above 0.
+        demands: float64[k, n, n], zero diagonals, not negative.
+        cap: see above; None: the worst theta is minimised.
+    """
+
+    tail: Ints
+    head: Ints
+    capacity: Floats
+    demands: Floats
+    cap: float | None = None
+
+    @property
+    def pairs(self) -> Ints:
+        """int64[P, 2]: source and target of pairs with demand in some matrix, sorted."""
+        return np.argwhere(self.demands.max(axis=0) > 0)
+
+
+def common_routing_arrays(data: CommonRoutingProgram) -> LpArrays:
+    """The linear program; column p m + a is split[p, a], theta is last; rows are (1) by p then v, then (2) by k, a."""
+    count, m, n = len(data.pairs), len(data.tail), data.demands.shape[1]
+    source, target = data.pairs[:, :1], data.pairs[:, 1:]
+    steps, servers = len(data.demands), np.arange(n)
+    thetas, most = (1, np.inf) if data.cap is None else (steps, data.cap)
+    made = Families()
+    closed = (data.head == source) | (data.tail == target)
+    split = made.columns((count, m), upper=np.where(closed, 0.0, np.inf))
+    theta = made.columns((thetas, 1), upper=most, cost=1.0 / thetas)
+    arrive = (servers == target)[servers != source]
+    conserve = np.zeros((count, n), dtype=np.int64)
+    conserve[servers != source] = made.rows(len(arrive), arrive, arrive)
+    fit = made.rows((steps, m), -np.inf, 0.0)
+    made.terms(conserve[:, data.tail], split, -1.0, where=data.tail != source)
+    made.terms(conserve[:, data.head], split, 1.0, where=data.head != source)
+    for k, demand in enumerate(data.demands):
+        made.terms(fit[k], split, demand[source, target])
+    made.terms(fit, theta, -data.capacity)
+    return made.arrays()
+
+
+def common_routing_names(data: CommonRoutingProgram) -> tuple[list[str], list[str]]:
+    """Names: columns `split_s_t_i_j`, `theta` (with a cap `theta_k`); rows `conserve_s_t_v`, `fit_k_i_j`."""
+    arcs = [f"{i}_{j}" for i, j in zip(data.tail.tolist(), data.head.tolist(), strict=True)]
+    pairs = data.pairs.tolist()
+    columns = [f"split_{s}_{t}_{arc}" for s, t in pairs for arc in arcs]
+    rows = [f"conserve_{s}_{t}_{v}" for s, t in pairs for v in range(data.demands.shape[1]) if v != s]
+    columns += ["theta"] if data.cap is None else [f"theta_{k}" for k in range(len(data.demands))]
+    return columns, rows + [f"fit_{k}_{arc}" for k in range(len(data.demands)) for arc in arcs]
+
+
+def common_routing_from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an instance, whose one matrix is the whole set.
+
+    Raises:
+        InputError: a limit or price of hops, which these columns cannot state.
+    """
+    if problem.max_hops is not None or problem.hop_price:
+        text, path = "this formulation knows no limit and no price of hops", "max_hops"
+        raise InputError(
+            [Problem(text, path=path if problem.max_hops else "hop_price", allowed="concurrent_flow_hops")]
+        )
+    arcs = problem.topology.arcs.astype(np.int64)
+    capacity = problem.topology.capacity
+    data = CommonRoutingProgram(arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, problem.demands)
+    return with_names(common_routing_arrays(data), *common_routing_names(data))
+
+
+def common_routing_pyomo(data: CommonRoutingProgram) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    import pyomo.environ as pyo
+
+    n, m = data.demands.shape[1], len(data.tail)
+    tail, head, demands = data.tail.tolist(), data.head.tolist(), data.demands.tolist()
+    arcs = list(zip(tail, head, strict=True))
+    pairs = [(s, t) for s, t in data.pairs.tolist()]
+
+    def theta(block: Any, k: int) -> Any:
+        return block.theta if data.cap is None else block.theta[k]
+
+    def open_way(_: Any, s: int, t: int, i: int, j: int) -> tuple[float, float | None]:
+        return (0.0, 0.0) if j == s or i == t else (0.0, None)
+
+    def balance(block: Any, s: int, t: int, v: int) -> Any:
+        if v == s:
+            return pyo.Constraint.Skip
+        arriving = sum(block.split[s, t, i, j] for i, j in arcs if j == v)
+        leaving = sum(block.split[s, t, i, j] for i, j in arcs if i == v)
+        wanted = 1.0 if v == t else 0.0
+        # a server without any arc has no term at all, so the rule would be a plain comparison of numbers
+        return pyo.inequality(wanted, arriving - leaving + 0.0 * theta(block, 0), wanted)
+
+    def fits(block: Any, k: int, i: int, j: int) -> Any:
+        load = sum(demands[k][s][t] * block.split[s, t, i, j] for s, t in pairs if demands[k][s][t] > 0)
+        return load - float(data.capacity[arcs.index((i, j))]) * theta(block, k) <= 0.0
+
+    model = pyo.ConcreteModel("common routing")
+    model.split = pyo.Var([(s, t, i, j) for s, t in pairs for i, j in arcs], bounds=open_way)
+    thetas = range(1 if data.cap is None else len(demands))
+    model.theta = pyo.Var(bounds=(0.0, None)) if data.cap is None else pyo.Var(thetas, bounds=(0.0, data.cap))
+    model.conserve = pyo.Constraint(pairs, range(n), rule=balance)
+    model.fit = pyo.Constraint(range(len(demands)), [arcs[a] for a in range(m)], rule=fits)
+    model.least_load = pyo.Objective(expr=sum(theta(model, k) for k in thetas) / len(thetas), sense=pyo.minimize)
+    return model
+
+
+def split_of(data: CommonRoutingProgram, x: Floats) -> Floats:
+    """float64[P, m]: the parts of a solution vector, clipped to [0, 1] (they need a repair before they count)."""
+    count = len(data.pairs) * len(data.tail)
+    return np.clip(x[:count], 0.0, 1.0).reshape(-1, len(data.tail))
+
+
+def prices_of(data: CommonRoutingProgram, row_dual: Floats) -> Floats:
+    """float64[k, m]: prices w from the dual values of a minimisation (rows (2) have duals <= 0), clipped at 0."""
+    steps, m = len(data.demands), len(data.tail)
+    return np.maximum(-row_dual[-steps * m :], 0.0).reshape(steps, m)

@@ -1,0 +1,359 @@
+"""Bandwidth per dimension of a hierarchical network for least time, time times cost, or cost, as linear programs.
+Catalogues of discrete speeds on top of `hierarchical_bandwidth`: binaries choose one speed a dimension. Lower
+bounds on the programs of `hierarchical_bandwidth` from multipliers of any quality (weak duality). Which bandwidths
+the linear constraints of a hierarchical network allow at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from formulations.hierarchical_program import BandwidthProgram, Path
+from formulations.programs import Families, LpArrays
+from topoopt.core.arrays import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Units of the arrays: float64[J] of the columns, one of the objective and one of time, so that all are near 1."""
+
+    columns: Floats
+    objective: float
+    time: float
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Where the columns and rows of the arrays are: columns X, x, t, T, M; rows (1), (2), (3), (4), (5), (6)."""
+
+    columns: tuple[int, int, int, int, int]
+    rows: tuple[int, int, int, int, int, int]
+    path_job: Ints
+    slowest_group: Ints
+    slowest_column: Ints
+    row_scale: Floats
+    group_start: Ints
+    bulk: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Numbers of the columns by family, int64 each; those of t by group."""
+
+    bandwidth: Ints
+    inverse: Ints
+    byte_time: Ints
+    time: Ints
+    worst: Ints
+
+
+def build_arrays(
+    data: BandwidthProgram, tangents: list[Floats], paths: list[list[Path]], scale: Scale
+) -> tuple[LpArrays, Blocks]:
+    """The linear program in scaled units, with float64 points of tangents for each column and the paths of each job.
+
+    The time of one byte of a group is scaled by the bytes of the job's first path in it, so that it is near 1 as well.
+    """
+    columns, jobs = len(data.names), len(data.timelines)
+    group_start = np.cumsum([0, *(len(one.groups) for one in data.timelines)])
+    bulk = np.concatenate([_bulk(own) for own in paths]) if group_start[-1] else np.zeros(0)
+    made = Families()
+    x = _add_columns(made, data, scale)
+    starts = [0]
+    path_job = _add_paths(made, data, paths, scale, x, bulk)
+    starts.append(made.row_count)
+    slowest = _add_slowest(made, data, scale, x, bulk)
+    starts.append(made.row_count)
+    _add_tangents(made, data, tangents, scale, x)
+    starts.append(made.row_count)
+    scaled = data.rows * scale.columns
+    row_scale = np.abs(scaled).max(axis=1, initial=0.0)
+    row_scale[row_scale == 0] = 1.0
+    limit = made.rows(len(scaled), data.row_lower / row_scale, data.row_upper / row_scale, data.row_names)
+    made.terms(limit[:, None], x.bandwidth, scaled / row_scale[:, None])
+    starts.append(made.row_count)
+    if data.worst_case:
+        above = made.rows(jobs, 0.0, np.inf, [f"worst[{w}]" for w in range(jobs)])
+        made.terms(above, x.worst, 1.0)
+        made.terms(above, x.time, -data.weights)
+    starts.append(made.row_count)
+    if data.time_limit_ns is not None:
+        soon = made.rows(1, -np.inf, data.time_limit_ns / scale.time, ["time limit"])
+        made.terms(soon, x.worst if data.worst_case else x.time, 1.0 if data.worst_case else data.weights)
+    at_job = 2 * columns + int(group_start[-1])
+    blocks = Blocks(
+        columns=(0, columns, 2 * columns, at_job, at_job + jobs),
+        rows=(starts[0], starts[1], starts[2], starts[3], starts[4], starts[5]),
+        path_job=path_job,
+        slowest_group=slowest[0],
+        slowest_column=slowest[1],
+        row_scale=row_scale,
+        group_start=group_start,
+        bulk=bulk,
+    )
+    return made.arrays(), blocks
+
+
+def _add_columns(made: Families, data: BandwidthProgram, scale: Scale) -> _Columns:
+    capped, jobs = data.time_limit_ns is not None, range(len(data.timelines))
+    groups = [f"byte_time[{w},{g}]" for w in jobs for g in range(len(data.timelines[w].groups))]
+    return _Columns(
+        bandwidth=made.columns(
+            len(data.names),
+            lower=data.lower / scale.columns,
+            upper=data.upper / scale.columns,
+            cost=data.price * scale.columns / scale.objective if capped else 0.0,
+            names=[f"bandwidth[{name}]" for name in data.names],
+        ),
+        inverse=made.columns(len(data.names), names=[f"reciprocal[{name}]" for name in data.names]),
+        byte_time=made.columns(len(groups), names=groups),
+        time=made.columns(
+            len(jobs), cost=0.0 if capped or data.worst_case else data.weights, names=[f"time[{w}]" for w in jobs]
+        ),
+        worst=made.columns(int(data.worst_case), cost=float(not capped), names=["worst"] * data.worst_case),
+    )
+
+
+def _add_paths(
+    made: Families, data: BandwidthProgram, paths: list[list[Path]], scale: Scale, x: _Columns, bulk: Floats
+) -> Ints:
+    """Rows (1); the job of each."""
+    first = 0
+    for w, own in enumerate(paths):
+        mine = slice(first, first := first + len(data.timelines[w].groups))
+        for number, path in enumerate(own):
+            # The constant of a path is its compute, which in time x cost is carried by 1/tau.
+            least = 0.0 if data.ratio else path.compute_ns / scale.time
+            late = made.rows(1, least, np.inf, [f"path[{w},{number}]"])
+            made.terms(late, x.time[w], 1.0)
+            made.terms(late, x.byte_time[mine], -path.sizes / bulk[mine])
+            if data.ratio:
+                made.terms(late, x.inverse[0], -path.compute_ns / (scale.columns[0] * scale.objective))
+    return np.repeat(np.arange(len(paths)), [len(own) for own in paths])
+
+
+def _add_slowest(made: Families, data: BandwidthProgram, scale: Scale, x: _Columns, bulk: Floats) -> Ints:
+    """Rows (2); int64[2, rows]: group and column of each."""
+    per_time = scale.objective if data.ratio else scale.time
+    slowest = [np.zeros((2, 0), dtype=np.int64)]
+    first = 0
+    for w, timeline in enumerate(data.timelines):
+        g, j = np.nonzero(timeline.volumes > 0)
+        group, column = first + g, j + data.shift
+        first += len(timeline.groups)
+        value = timeline.volumes[g, j] * bulk[group] / (scale.columns[column] * per_time)
+        pairs = zip(g.tolist(), column.tolist(), strict=True)
+        slow = made.rows(len(g), 0.0, np.inf, [f"slowest[{w},{k},{data.names[c]}]" for k, c in pairs])
+        made.terms(slow, x.byte_time[group], 1.0)
+        made.terms(slow, x.inverse[column], -value)
+        slowest.append(np.array((group, column)))
+    return np.concatenate(slowest, axis=1)
+
+
+def _add_tangents(made: Families, data: BandwidthProgram, tangents: list[Floats], scale: Scale, x: _Columns) -> None:
+    """Rows (3), each divided by its largest coefficient."""
+    counts = [len(points) for points in tangents]
+    owner = np.repeat(np.arange(len(tangents)), counts)
+    point = np.concatenate(tangents) / scale.columns[owner]
+    size = np.maximum(1.0, 1.0 / point**2)
+    names = [f"tangent[{data.names[j]},{number}]" for j, count in enumerate(counts) for number in range(count)]
+    tangent = made.rows(len(point), 2.0 / point / size, np.inf, names)
+    made.terms(tangent, x.inverse[owner], 1 / size)
+    made.terms(tangent, x.bandwidth[owner], 1 / point**2 / size)
+
+
+def _bulk(paths: list[Path]) -> Floats:
+    """float64[G]: bytes that make the time of a group of order one."""
+    sizes = np.max([path.sizes for path in paths], axis=0)
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+def with_catalogue(program: LpArrays, blocks: Blocks, data: BandwidthProgram, scale: Scale) -> LpArrays:
+    """The arrays with columns choose (then part) and rows (7) to (10) appended, in the same scaled units."""
+    labels = [[f"[{data.names[j + data.shift]},{b:g}]" for b in speeds] for j, speeds in enumerate(data.speeds)]
+    flat = [label for own in labels for label in own]
+    made = Families.extending(program)
+    choose = made.columns(len(flat), upper=1.0, integer=True, names=[f"choose{label}" for label in flat])
+    part = made.columns(len(flat) * data.ratio, names=[f"part{label}" for label in flat * data.ratio])
+    place = np.cumsum([0, *(len(own) for own in labels)])
+    tau = float(scale.columns[0])
+    for j, speeds in enumerate(data.speeds):
+        if not speeds:
+            continue
+        mine, b = slice(place[j], place[j + 1]), np.array(speeds)
+        column = j + data.shift
+        unit, name = float(scale.columns[column]), data.names[column]
+        made.terms(made.rows(1, 1.0, 1.0, [f"one[{name}]"]), choose[mine], 1.0)
+        speed = made.rows(1, 0.0, 0.0, [f"speed[{name}]"])
+        made.terms(speed, column, 1.0)
+        if not data.ratio:
+            made.terms(speed, choose[mine], -b / unit)
+            if data.loaded[column]:
+                reciprocal = made.rows(1, 0.0, 0.0, [f"reciprocal[{name}]"])
+                made.terms(reciprocal, blocks.columns[1] + column, 1.0)
+                made.terms(reciprocal, choose[mine], -unit / b)
+            continue
+        made.terms(speed, part[mine], -b * tau / unit)
+        parts = made.rows(1, 0.0, 0.0, [f"parts[{name}]"])
+        made.terms(parts, 0, 1.0)
+        made.terms(parts, part[mine], -1.0)
+        link = made.rows(len(b), -np.inf, 0.0, [f"link{label}" for label in labels[j]])
+        made.terms(link, part[mine], 1.0)
+        made.terms(link, choose[mine], -_largest_tau(data) / tau)
+    return made.arrays()
+
+
+def _largest_tau(data: BandwidthProgram) -> float:
+    least = [min(speeds) if speeds else 0.0 for speeds in data.speeds]
+    return 1.0 / data.cost_of(np.array(least))
+
+
+def chosen_speeds(data: BandwidthProgram, choose: Floats) -> dict[int, float]:
+    """Speed of each dimension with a catalogue, from the values of the binaries."""
+    found, place = {}, 0
+    for j, speeds in enumerate(data.speeds):
+        if speeds:
+            found[j] = speeds[int(np.argmax(choose[place : place + len(speeds)]))]
+            place += len(speeds)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """Of one program: per job a float64[P] lambda beside its paths, float64[G, J] mu, float64[R] y."""
+
+    path_weights: tuple[Floats, ...]
+    paths: tuple[tuple[Path, ...], ...]
+    shares: Floats
+    prices: Floats
+
+
+def multipliers_of(
+    data: BandwidthProgram, blocks: Blocks, scale: Scale, paths: list[list[Path]], row_dual: Floats
+) -> Multipliers:
+    """Multipliers in their own units from the row duals of the scaled arrays, made to satisfy what they must."""
+    unit = scale.objective / (scale.objective if data.ratio else scale.time)
+    first, slowest, _, limits, worst, _ = blocks.rows
+    tangents = blocks.rows[2]
+    weights = np.maximum(row_dual[first:slowest], 0.0) * unit
+    by_job = tuple(weights[blocks.path_job == job] for job in range(len(data.timelines)))
+    bulk = blocks.bulk
+    shares = np.zeros((len(bulk), len(data.names)))
+    duals = np.maximum(row_dual[slowest:tangents], 0.0)
+    shares[blocks.slowest_group, blocks.slowest_column] = duals * bulk[blocks.slowest_group] * unit
+    prices = row_dual[limits:worst] * scale.objective / blocks.row_scale
+    prices = np.where((prices > 0) & np.isinf(data.row_lower), 0.0, prices)
+    prices = np.where((prices < 0) & np.isinf(data.row_upper), 0.0, prices)
+    found = Multipliers(by_job, tuple(tuple(own) for own in paths), shares, prices)
+    return _tight(data, blocks, found)
+
+
+def _tight(data: BandwidthProgram, blocks: Blocks, found: Multipliers) -> Multipliers:
+    """The same with path weights that add up to what they may, and shares to the bytes on the paths."""
+    sums = np.array([weights.sum() for weights in found.path_weights])
+    weights = found.path_weights
+    if data.time_limit_ns is None:
+        if data.worst_case:
+            total = float((sums / data.weights).sum())
+            factors = np.full(len(sums), 1.0 / total if total > 0 else 0.0)
+        else:
+            factors = np.divide(data.weights, sums, out=np.zeros_like(sums), where=sums > 0)
+        weights = tuple(own * factor for own, factor in zip(weights, factors, strict=True))
+    shares = found.shares.copy()
+    for job, (own, paths) in enumerate(zip(weights, found.paths, strict=True)):
+        due = sum((weight * path.sizes for weight, path in zip(own, paths, strict=True)), start=0.0)
+        mine = slice(blocks.group_start[job], blocks.group_start[job + 1])
+        given = shares[mine].sum(axis=1)
+        ratio = np.divide(due, given, out=np.zeros_like(given), where=given > 0)
+        shares[mine] *= ratio[:, None]
+    return replace(found, path_weights=weights, shares=shares)
+
+
+def lower_bound(data: BandwidthProgram, found: Multipliers, group_start: Ints, best: float) -> tuple[float, Floats]:
+    """What the multipliers prove, and float64[J] the columns where the minima are (the next tangents).
+
+    `best` is the objective of a point that is allowed (or infinite).
+    """
+    weights = np.zeros(len(data.names))
+    constant, eta = 0.0, 0.0
+    for job, (own, paths) in enumerate(zip(found.path_weights, found.paths, strict=True)):
+        constant += float(sum(weight * path.compute_ns for weight, path in zip(own, paths, strict=True)))
+        part = float(own.sum()) / float(data.weights[job])
+        eta = eta + part if data.worst_case else max(eta, part)
+        volumes = data.timelines[job].volumes
+        shares = found.shares[group_start[job] : group_start[job + 1], data.shift :]
+        weights[data.shift :] += (shares * volumes).sum(axis=0)
+    reduced = -found.prices @ data.rows if len(found.prices) else np.zeros(len(data.names))
+    if data.ratio:
+        weights[0], constant = constant, 0.0
+    if data.time_limit_ns is not None:
+        reduced = reduced + data.price
+        constant += data.fixed_cost - eta * data.time_limit_ns
+    with np.errstate(invalid="ignore"):
+        sides = np.where(found.prices > 0, found.prices * data.row_lower, found.prices * data.row_upper)
+    total = constant + float(np.where(found.prices == 0, 0.0, sides).sum())
+    minima = list(map(_least, weights, reduced, data.lower, implied_upper(data, best)))
+    return total + sum(value for value, _ in minima), np.array([point for _, point in minima])
+
+
+def _least(weight: float, slope: float, low: float, high: float) -> tuple[float, float]:
+    """min of weight / X + slope X over low <= X <= high, and where it is."""
+    if weight <= 0:
+        point = low if slope >= 0 else high
+        return (slope * point if slope else 0.0), point
+    if slope <= 0:
+        return weight / high + (slope * high if slope < 0 else 0.0), high
+    point = min(max(float(np.sqrt(weight / slope)), low), high)
+    return weight / point + slope * point, point
+
+
+def implied_upper(data: BandwidthProgram, best: float = np.inf) -> Floats:
+    """float64[J]: upper bounds that the linear rows (and, for the objective cost, a known solution) imply."""
+    rows, high = [data.rows, -data.rows], [data.row_upper, -data.row_lower]
+    if data.time_limit_ns is not None and np.isfinite(best):
+        rows.append(data.price[None, :])
+        high.append(np.array([best - data.fixed_cost]))
+    matrix, most = np.concatenate(rows), np.concatenate(high)
+    upper = data.upper.copy()
+    for _ in range(len(upper) + 1):
+        before = upper.copy()
+        for row, side in zip(matrix[np.isfinite(most)], most[np.isfinite(most)], strict=True):
+            with np.errstate(invalid="ignore"):
+                least = np.where(row > 0, row * data.lower, np.where(row < 0, row * upper, 0.0))
+            for j in np.flatnonzero(row > 0):
+                others = least.sum() - least[j] if np.isfinite(least).all() else -np.inf
+                upper[j] = min(upper[j], max((side - others) / row[j], data.lower[j]))
+        if (upper == before).all():
+            break
+    return upper
+
+
+def widest_arrays(data: BandwidthProgram, upper: Floats, loaded: Bools) -> LpArrays:
+    """Columns X then s; float64[J] `upper` bounds of X."""
+    used = np.flatnonzero(loaded)
+    finite = upper[loaded][np.isfinite(upper[loaded])]
+    most = finite.max() if len(finite) else 1.0
+    made = Families()
+    names = [f"bandwidth of {name}" for name in data.names]
+    bandwidth = made.columns(len(names), lower=data.lower, upper=upper, names=names)
+    least = made.columns(1, upper=most, cost=-1.0, names=["least bandwidth"])
+    limit = made.rows(len(data.rows), data.row_lower, data.row_upper, data.row_names)
+    above = made.rows(len(used), 0.0, np.inf, [f"at least the least in {data.names[j]}" for j in used])
+    made.terms(limit[:, None], bandwidth, data.rows)
+    made.terms(above, bandwidth[used], 1.0)
+    made.terms(above, least, -1.0)
+    return made.arrays()
+
+
+def endless_arrays(data: BandwidthProgram, loaded: Bools) -> LpArrays:
+    """Columns d."""
+    made = Families()
+    closed = np.isfinite(data.upper) | np.array([bool(one) for one in data.speeds])
+    names = [f"growth of {name}" for name in data.names]
+    growth = made.columns(len(names), upper=np.where(closed, 0.0, 1.0), cost=-loaded.astype(np.float64), names=names)
+    low, high = np.where(np.isfinite((data.row_lower, data.row_upper)), 0.0, [[-np.inf], [np.inf]])
+    limit = made.rows(len(data.rows), low, high, data.row_names)
+    made.terms(limit[:, None], growth, data.rows)
+    return made.arrays()

@@ -1,0 +1,269 @@
+"""Demands split over given alternatives (paths, rings, routings) so that the largest load is least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from formulations.programs import Families, LpArrays, with_names
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.network import RoutingProblem
+
+
+@dataclass(frozen=True, eq=False)
+class PathSplit:
+    """Data of the problem.
+
+    Attributes:
+        demand: int64[A], demand of each alternative, 0..K-1; every demand has one at least.
+        resource, alternative, use: the non-zero use[r, a], equally long arrays; repeated entries add up.
+        resources: number of resources.
+        family: int64[R], family of each resource, 0..F-1; None: one family.
+        family_weight: float64[F].
+        price: float64[A]; None: no charge.
+    """
+
+    demand: Ints
+    resource: Ints
+    alternative: Ints
+    use: Floats
+    resources: int
+    family: Ints | None = None
+    family_weight: tuple[float, ...] = (1.0,)
+    price: Floats | None = None
+
+
+def path_split_arrays(data: PathSplit) -> LpArrays:
+    """The linear program; columns are the shares, then the peaks; rows are (1), then (2)."""
+    made = Families()
+    family = np.zeros(data.resources, dtype=np.int64) if data.family is None else data.family
+    share = made.columns(len(data.demand), upper=1.0, cost=0.0 if data.price is None else data.price)
+    peak = made.columns(len(data.family_weight), cost=data.family_weight)
+    split = made.rows(int(data.demand.max(initial=-1)) + 1, 1.0, 1.0)
+    fit_peak = made.rows(data.resources, -np.inf, 0.0)
+    made.terms(split[data.demand], share, 1.0)
+    made.terms(fit_peak[data.resource], share[data.alternative], data.use)
+    made.terms(fit_peak, peak[family], -1.0)
+    return made.arrays()
+
+
+def shares_of(data: PathSplit, x: Floats, *, drop_below: float = 1e-7) -> Floats:
+    """float64[A]: shares of a solution vector, dust dropped, summing to 1 for each demand."""
+    share = np.clip(x[: len(data.demand)], 0.0, 1.0)
+    share[share < drop_below] = 0.0
+    total = np.bincount(data.demand, weights=share)
+    return np.asarray(share / total[data.demand], dtype=np.float64)
+
+
+def peaks_of(data: PathSplit, share: Floats) -> Floats:
+    """float64[F]: largest load of each family, recomputed from shares."""
+    load = np.bincount(data.resource, weights=data.use * share[data.alternative], minlength=data.resources)
+    peaks = np.zeros(len(data.family_weight))
+    np.maximum.at(peaks, np.zeros(data.resources, dtype=np.int64) if data.family is None else data.family, load)
+    return peaks
+
+
+def path_split_names(data: PathSplit) -> tuple[list[str], list[str]]:
+    """Names by number: columns `share_k_a`, `peak_f`; rows `split_k`, `fit_peak_r`."""
+    shares = [f"share_{k}_{a}" for a, k in enumerate(data.demand.tolist())]
+    demands = int(data.demand.max(initial=-1)) + 1
+    rows = [f"split_{k}" for k in range(demands)] + [f"fit_peak_{r}" for r in range(data.resources)]
+    return shares + [f"peak_{f}" for f in range(len(data.family_weight))], rows
+
+
+def path_split_from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArrays:
+    """The program of an instance over the k shortest simple paths of every demand (option `paths`: k).
+
+    Columns are named by the servers of the path (`share_0_3_1`), rows by pair (`split_0_1`) and arc (`fit_peak_0_3`).
+
+    Raises:
+        InfeasibleError: a demand without any path within the hop limit.
+    """
+    import networkx as nx
+
+    arcs = [(int(i), int(j)) for i, j in problem.topology.arcs]
+    number = {arc: a for a, arc in enumerate(arcs)}
+    graph = nx.DiGraph(sorted(arcs))
+    demand: list[int] = []
+    entries: list[tuple[int, int, float]] = []
+    shares: list[str] = []
+    pairs = [(int(s), int(t)) for s, t in np.argwhere(problem.demand > 0)]
+    for k, (s, t) in enumerate(pairs):
+        for path in _shortest_paths(graph, s, t, int(options["paths"]), problem.max_hops):
+            for arc in pairwise(path):
+                links = int(problem.topology.multiplicity[number[arc]])
+                entries.append((number[arc], len(demand), float(problem.demand[s, t]) / links))
+            shares.append("share_" + "_".join(map(str, path)))
+            demand.append(k)
+    resource, alternative, use = zip(*entries, strict=True)
+    data = PathSplit(np.array(demand), np.array(resource), np.array(alternative), np.array(use), len(arcs))
+    rows = [f"split_{s}_{t}" for s, t in pairs] + [f"fit_peak_{i}_{j}" for i, j in arcs]
+    return with_names(path_split_arrays(data), [*shares, "peak"], rows)
+
+
+def _shortest_paths(graph: Any, source: int, target: int, most: int, max_hops: int | None) -> list[list[int]]:
+    import networkx as nx
+
+    try:
+        found = list(islice(nx.shortest_simple_paths(graph, source, target), most))
+    except (nx.NetworkXNoPath, nx.NodeNotFound):
+        found = []
+    within = [path for path in found if max_hops is None or len(path) - 1 <= max_hops]
+    if not within:
+        limit = "" if max_hops is None else f" within {max_hops} hops"
+        raise InfeasibleError(f"no path from server {source} to server {target}{limit}, which have demand")
+    return within
+
+
+def path_split_pyomo(data: PathSplit) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    import pyomo.environ as pyo
+
+    demand = data.demand.tolist()
+    family = [0] * data.resources if data.family is None else data.family.tolist()
+    price = [0.0] * len(demand) if data.price is None else data.price.tolist()
+    use = list(zip(data.resource.tolist(), data.alternative.tolist(), data.use.tolist(), strict=True))
+
+    model = pyo.ConcreteModel("path_split")
+    model.share = pyo.Var([(k, a) for a, k in enumerate(demand)], bounds=(0.0, 1.0))
+    model.peak = pyo.Var(range(len(data.family_weight)), domain=pyo.NonNegativeReals)
+    model.least_load = pyo.Objective(
+        expr=sum(weight * model.peak[f] for f, weight in enumerate(data.family_weight))
+        + sum(price[a] * model.share[k, a] for a, k in enumerate(demand))
+    )
+
+    @model.Constraint(sorted(set(demand)))  # type: ignore[untyped-decorator]
+    def split(m: Any, k: int) -> Any:
+        return sum(m.share[k, a] for a, owner in enumerate(demand) if owner == k) == 1.0
+
+    @model.Constraint(range(data.resources))  # type: ignore[untyped-decorator]
+    def fit_peak(m: Any, r: int) -> Any:
+        load = sum(amount * m.share[demand[a], a] for resource, a, amount in use if resource == r)
+        return load - m.peak[family[r]] <= 0.0
+
+    return model
+
+
+MOST_ROUTINGS = 20_000
+"""Most columns that `from_routing` generates."""
+
+
+def circulant_flow_arrays(load: Floats, capacity: Floats) -> LpArrays:
+    """The linear program for the routings known so far: load float64[c, k], capacity float64[c].
+
+    Columns are the shares, then theta; rows are (1), then (2) by class.
+    """
+    classes, routings = load.shape
+    made = Families()
+    share, theta = made.columns(routings), made.columns(1, cost=1.0)
+    mix, fit = made.rows(1, 1.0, 1.0), made.rows(classes, -np.inf, 0.0)
+    made.terms(mix, share, 1.0)
+    made.terms(fit[:, None], share, load)
+    made.terms(fit, theta, -capacity)
+    return made.arrays()
+
+
+def circulant_flow_names(classes: list[int], routings: int) -> tuple[list[str], list[str]]:
+    """Names: columns `share_k`, `theta`; rows `mix`, `fit_p` by the offset p of the class."""
+    return [*(f"share_{k}" for k in range(routings)), "theta"], ["mix", *(f"fit_{p}" for p in classes)]
+
+
+def circulant_flow_from_routing(problem: RoutingProblem, options: Mapping[str, float]) -> LpArrays:
+    """The named program of an instance over routings of least length for a grid of lengths.
+
+    Option `grid`: lengths are 1 + g[c] with whole g >= 0 of sum `grid`, so that the optimum is an upper bound on theta
+    that falls as the grid is refined; a solver generates its columns for the lengths it needs instead.
+
+    Raises:
+        InputError: topology or demand that do not look the same from every server, or too fine a grid.
+        InfeasibleError: a displacement with demand out of reach.
+    """
+    n, arcs = problem.topology.servers, problem.topology.arcs
+    links = np.zeros((n, n))
+    links[arcs[:, 0], arcs[:, 1]] = problem.topology.capacity
+    faults = []
+    for path, table in (("topology", links), ("demand", problem.demand)):
+        if not np.array_equal(table, np.roll(table, (1, 1), axis=(0, 1))):
+            faults.append(Problem("does not look the same from every server", path=path, allowed="a circulant"))
+    if problem.max_hops is not None:
+        faults.append(Problem("this formulation knows no hop limit", path="max_hops", value=str(problem.max_hops)))
+    offsets, grid = np.flatnonzero(links[0]), int(options["grid"])
+    routings = comb(grid + len(offsets) - 1, grid)
+    if routings > MOST_ROUTINGS:
+        faults.append(Problem(f"{routings} routings", path="grid", value=str(grid), allowed=f"at most {MOST_ROUTINGS}"))
+    if faults:
+        raise InputError(faults)
+    lengths = _compositions(grid, len(offsets))
+    load = np.unique([_load(problem.demand[0], offsets, 1.0 + np.array(g)) for g in lengths], axis=0).T
+    return with_names(
+        circulant_flow_arrays(load, links[0, offsets]), *circulant_flow_names(offsets.tolist(), load.shape[1])
+    )
+
+
+def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        for rest in _compositions(total - first, parts - 1):
+            yield (first, *rest)
+
+
+def _load(weight: Floats, offsets: Ints, lengths: Floats) -> Floats:
+    """float64[classes]: weighted arcs of each class that shortest paths for these lengths use."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    n = len(weight)
+    tail = np.repeat(np.arange(n), len(offsets))
+    head = (tail + np.tile(offsets, n)) % n
+    graph = csr_array((np.tile(lengths, n), (tail, head)), shape=(n, n))
+    distance, before = dijkstra(graph, indices=0, return_predecessors=True)
+    if np.isinf(distance[weight > 0]).any():
+        raise InfeasibleError("a displacement with demand is out of reach")
+    carried = np.where(np.isfinite(distance), weight, 0.0)
+    load = np.zeros(len(offsets))
+    for v in np.argsort(-distance, kind="stable"):
+        if v and np.isfinite(distance[v]):
+            load[np.searchsorted(offsets, (v - before[v]) % n)] += carried[v]
+            carried[before[v]] += carried[v]
+    return load
+
+
+def circulant_flow_pyomo(load: Floats, capacity: Floats, classes: list[int]) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    import pyomo.environ as pyo
+
+    routings = range(load.shape[1])
+    model = pyo.ConcreteModel("circulant_flow")
+    model.share = pyo.Var(routings, domain=pyo.NonNegativeReals)
+    model.theta = pyo.Var(domain=pyo.NonNegativeReals)
+    model.least_load = pyo.Objective(expr=model.theta)
+    model.mix = pyo.Constraint(expr=sum(model.share[k] for k in routings) == 1.0)
+
+    @model.Constraint(classes)  # type: ignore[untyped-decorator]
+    def fit(m: Any, p: int) -> Any:
+        c = classes.index(p)
+        return sum(float(load[c, k]) * m.share[k] for k in routings) - float(capacity[c]) * m.theta <= 0.0
+
+    return model
+
+
+def mixture_arrays(utilisation: Floats) -> LpArrays:
+    """The program of `utilisation`, float64[K, m]; columns part[k], then theta; row (1), then (2) by a."""
+    count, m = utilisation.shape
+    made = Families()
+    part = made.columns((count, 1))
+    theta = made.columns((1, 1), cost=1.0)
+    whole = made.rows(1, 1.0, 1.0)
+    fit = made.rows(m, -np.inf, 0.0)
+    made.terms(whole, part, 1.0)
+    made.terms(fit, part, utilisation)
+    made.terms(fit, theta, -1.0)
+    return made.arrays()

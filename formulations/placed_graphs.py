@@ -1,0 +1,464 @@
+"""Small programs of placed graphs: favourite children, physical links, least makespan, and static rates."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.programs import LpArrays, Rows
+from topoopt.core.arrays import Floats, bytes_per_ms
+from topoopt.core.placement import PlacementProblem
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+Edge = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class FavouriteChildren:
+    """See the module: float64[n] times, and the cost of each edge, ms; the graph has no cycle."""
+
+    time_ms: Floats
+    cost_ms: Mapping[Edge, float]
+
+    def children(self) -> dict[int, list[int]]:
+        """Consumers of each operator that has any."""
+        children: dict[int, list[int]] = defaultdict(list)
+        for i, j in self.cost_ms:
+            children[i].append(j)
+        return children
+
+    def parents(self) -> dict[int, list[int]]:
+        """Producers of each operator that has any."""
+        children: dict[int, list[int]] = defaultdict(list)
+        for i, j in self.cost_ms:
+            children[j].append(i)
+        return children
+
+
+def favourite_children_arrays(data: FavouriteChildren) -> LpArrays:
+    """The program; columns: start, remote in the order of the edges, span."""
+    rows = Rows()
+    for i in range(len(data.time_ms)):
+        rows.column("start", i)
+    for edge in data.cost_ms:
+        rows.column("remote", *edge, upper=1.0)
+    rows.column("span")
+    for (i, j), cost in data.cost_ms.items():
+        terms = [(rows.at("start", j), 1.0), (rows.at("start", i), -1.0), (rows.at("remote", i, j), -cost)]
+        rows.row(f"wait_{i}_{j}", float(data.time_ms[i]), np.inf, terms)
+    for i, users in data.children().items():
+        rows.row(f"child_{i}", len(users) - 1.0, np.inf, [(rows.at("remote", i, j), 1.0) for j in users])
+    for j, makers in data.parents().items():
+        rows.row(f"parent_{j}", len(makers) - 1.0, np.inf, [(rows.at("remote", i, j), 1.0) for i in makers])
+    for i, time in enumerate(data.time_ms.tolist()):
+        rows.row(f"last_{i}", time, np.inf, [(rows.at("span"), 1.0), (rows.at("start", i), -1.0)])
+    return rows.program({("span",): 1.0})
+
+
+def favourite_children_pyomo(data: FavouriteChildren) -> Any:
+    """The same as a Pyomo ConcreteModel, to be read."""
+    import pyomo.environ as pyo
+
+    model = pyo.ConcreteModel("favourite_children")
+    operators, edges = range(len(data.time_ms)), list(data.cost_ms)
+    children, parents = data.children(), data.parents()
+    model.start = pyo.Var(operators, bounds=(0.0, None))
+    model.remote = pyo.Var(edges, bounds=(0.0, 1.0))
+    model.span = pyo.Var(bounds=(0.0, None))
+    model.objective = pyo.Objective(expr=model.span)
+
+    @model.Constraint(edges)  # type: ignore[untyped-decorator]
+    def wait(m: Any, i: int, j: int) -> Any:
+        return m.start[j] >= m.start[i] + float(data.time_ms[i]) + data.cost_ms[i, j] * m.remote[i, j]
+
+    @model.Constraint(list(children))  # type: ignore[untyped-decorator]
+    def child(m: Any, i: int) -> Any:
+        return sum(m.remote[i, j] for j in children[i]) >= len(children[i]) - 1.0
+
+    @model.Constraint(list(parents))  # type: ignore[untyped-decorator]
+    def parent(m: Any, j: int) -> Any:
+        return sum(m.remote[i, j] for i in parents[j]) >= len(parents[j]) - 1.0
+
+    @model.Constraint(operators)  # type: ignore[untyped-decorator]
+    def last(m: Any, i: int) -> Any:
+        return m.span >= m.start[i] + float(data.time_ms[i])
+
+    return model
+
+
+def favourites(data: FavouriteChildren, x: Floats) -> dict[int, int]:
+    """Favourite child of each operator that has one, from a solution."""
+    remote = x[len(data.time_ms) : len(data.time_ms) + len(data.cost_ms)]
+    return {i: j for (i, j), apart in zip(data.cost_ms, remote.tolist(), strict=True) if apart < 0.5 - 1e-6}
+
+
+def favourite_children_from_placement(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
+    """The program of an instance: fastest times, transfers at the rate of its slowest server."""
+    used = sorted({device.server for device in problem.devices})
+    across = len(used) > 1
+    links = [problem.servers[s].network_gbps if across else problem.servers[s].inside_gbps for s in used]
+    rate = bytes_per_ms(min(links)) or np.inf
+    alpha = problem.transfer_latency_ms if across else problem.intra_latency_ms
+    cost: dict[Edge, float] = {}
+    for tensor in problem.tensors:
+        for user in tensor.consumers:
+            edge = (tensor.producer, user)
+            cost[edge] = max(cost.get(edge, 0.0), alpha + tensor.size_bytes / rate)
+    times = np.array([min(operator.times_ms) for operator in problem.operators])
+    return favourite_children_arrays(FavouriteChildren(times, cost))
+
+
+Share = tuple[int, int, int]
+
+
+def shares(rate: Floats, capacity: Floats) -> list[Share]:
+    """(s, t, l) in the order of the columns: planes that both servers of a sending pair have."""
+    return [
+        (int(s), int(t), link)
+        for s, t in np.argwhere(rate > 0)
+        for link in range(capacity.shape[1])
+        if min(capacity[s, link], capacity[t, link]) > 0
+    ]
+
+
+def link_packing_arrays(rate: Floats, capacity: Floats, scale: float | None = None) -> LpArrays:
+    """The program; columns: share in the order of `shares`, then scale, then used.
+
+    Parameters
+    ----------
+    rate : float64[servers, servers]; capacity: float64[servers, links], 0 where a server has no such link.
+    scale : of the rates, for the second objective; None: the first one.
+    """
+    rows = Rows()
+    table = shares(rate, capacity)
+    for share in table:
+        rows.column("share", *share)
+    rows.column("scale", lower=scale or 0.0, upper=1.0 if scale is None else scale)
+    for s, t in np.argwhere(rate > 0).tolist():
+        over = [(rows.at("share", *share), 1.0) for share in table if share[:2] == (s, t)]
+        rows.row(f"carry_{s}_{t}", 0.0, 0.0, [*over, (rows.at("scale"), -float(rate[s, t]))])
+    for name, end in (("out", 0), ("into", 1)):
+        for s in range(len(rate)):
+            for link in range(capacity.shape[1]):
+                over = [(rows.at("share", *share), 1.0) for share in table if (share[end], share[2]) == (s, link)]
+                if over:
+                    rows.row(f"{name}_{s}_{link}", -np.inf, float(capacity[s, link]), over)
+    if scale is not None:
+        for s, t, link in table:
+            most = float(min(capacity[s, link], capacity[t, link], rate[s, t]))
+            rows.column("used", s, t, link, upper=1.0, integer=True)
+            terms = [(rows.at("share", s, t, link), 1.0), (rows.at("used", s, t, link), -most)]
+            rows.row(f"switch_{s}_{t}_{link}", -np.inf, 0.0, terms)
+    if scale is None:
+        return rows.program({("scale",): -1.0})
+    return rows.program({("used", *share): 1.0 for share in table})
+
+
+def link_packing_pyomo(rate: Floats, capacity: Floats, scale: float | None = None) -> Any:
+    """The same as a Pyomo ConcreteModel, to be read."""
+    import pyomo.environ as pyo
+
+    model = pyo.ConcreteModel("link_packing")
+    table = shares(rate, capacity)
+    pairs = [(int(s), int(t)) for s, t in np.argwhere(rate > 0)]
+    model.share = pyo.Var(table, bounds=(0.0, None))
+    model.scale = pyo.Var(bounds=(scale or 0.0, 1.0 if scale is None else scale))
+
+    @model.Constraint(pairs)  # type: ignore[untyped-decorator]
+    def carry(m: Any, s: int, t: int) -> Any:
+        return sum(m.share[share] for share in table if share[:2] == (s, t)) - float(rate[s, t]) * m.scale == 0.0
+
+    for name, end in (("out", 0), ("into", 1)):
+        ports = sorted({(share[end], share[2]) for share in table})
+
+        def port(m: Any, s: int, link: int, end: int = end) -> Any:
+            return sum(m.share[share] for share in table if (share[end], share[2]) == (s, link)) <= float(
+                capacity[s, link]
+            )
+
+        model.add_component(name, pyo.Constraint(ports, rule=port))
+    if scale is None:
+        model.objective = pyo.Objective(expr=-model.scale)
+        return model
+    model.used = pyo.Var(table, domain=pyo.Binary)
+
+    @model.Constraint(table)  # type: ignore[untyped-decorator]
+    def switch(m: Any, s: int, t: int, link: int) -> Any:
+        most = float(min(capacity[s, link], capacity[t, link], rate[s, t]))
+        return m.share[s, t, link] - most * m.used[s, t, link] <= 0.0
+
+    model.objective = pyo.Objective(expr=sum(model.used[share] for share in table))
+    return model
+
+
+def placement_makespan_arrays(
+    problem: PlacementProblem, upper_ms: float, send_ms: Callable[[int, int, int], float]
+) -> LpArrays:
+    """The program.
+
+    Parameters
+    ----------
+    problem : objective latency.
+    upper_ms : makespan of a known schedule.
+    send_ms : (tensor, source device, target device) -> time of the transfer, 0 on the same device.
+    """
+    rows = Rows()
+    groups = problem.colocated()
+    group_of = {i: g for g, members in enumerate(groups) for i in members}
+    n, k = len(problem.operators), len(problem.devices)
+    devices = range(k)
+    for g, members in enumerate(groups):
+        for d in devices:
+            able = all(problem.supports(i, d) for i in members)
+            rows.column("at", g, d, upper=1.0 if able else 0.0, integer=True)
+    for i in range(n):
+        rows.column("start", i, upper=upper_ms)
+    rows.column("span", upper=upper_ms)
+
+    def time(i: int, d: int) -> float:
+        return problem.time_ms(i, d) if problem.supports(i, d) else 0.0
+
+    def runs(i: int) -> list[tuple[int, float]]:
+        """Minus the time of an operator, where it is."""
+        return [(rows.at("at", group_of[i], d), -time(i, d)) for d in devices]
+
+    for g in range(len(groups)):
+        rows.row(f"place_{g}", 1.0, 1.0, [(rows.at("at", g, d), 1.0) for d in devices])
+    for d, device in enumerate(problem.devices):
+        if device.memory_bytes is not None:
+            held = [sum(problem.operators[i].memory_bytes for i in members) for members in groups]
+            terms = [(rows.at("at", g, d), float(size)) for g, size in enumerate(held)]
+            rows.row(f"fit_{d}", -np.inf, float(device.memory_bytes), terms)
+    for i in range(n):
+        rows.row(f"end_{i}", 0.0, np.inf, [(rows.at("span"), 1.0), (rows.at("start", i), -1.0), *runs(i)])
+    for t, tensor in enumerate(problem.tensors):
+        i = tensor.producer
+        for j in tensor.consumers:
+            apart = [(rows.at("start", j), 1.0), (rows.at("start", i), -1.0)]
+            rows.row(f"follow_{t}_{j}", 0.0, np.inf, [*apart, *runs(i)])
+            for d in devices:
+                for e in devices:
+                    if d != e and group_of[i] != group_of[j]:
+                        sends = send_ms(t, d, e)
+                        big = upper_ms + sends
+                        both = [(rows.at("at", group_of[x], y), -big) for x, y in ((i, d), (j, e))]
+                        rows.row(f"send_{t}_{j}_{d}_{e}", sends - 2 * big, np.inf, [*apart, *runs(i), *both])
+    for i, j in unordered(problem):
+        rows.column("before", i, j, upper=1.0, integer=True)
+        for d in devices:
+            both = [(rows.at("at", group_of[x], d), -upper_ms) for x in (i, j)]
+            order = rows.at("before", i, j)
+            apart = [(rows.at("start", j), 1.0), (rows.at("start", i), -1.0)]
+            first = [*apart, *runs(i), *both, (order, -upper_ms)]
+            rows.row(f"first_{i}_{j}_{d}", -3 * upper_ms, np.inf, first)
+            back = [(column, -value) for column, value in apart]
+            second = [*back, *runs(j), *both, (order, upper_ms)]
+            rows.row(f"second_{i}_{j}_{d}", -2 * upper_ms, np.inf, second)
+    for d in devices:
+        work = [(rows.at("at", group_of[i], d), -time(i, d)) for i in range(n)]
+        rows.row(f"work_{d}", 0.0, np.inf, [(rows.at("span"), 1.0), *work])
+    return rows.program({("span",): 1.0})
+
+
+def unordered(problem: PlacementProblem) -> list[tuple[int, int]]:
+    """Pairs of operators that take time and that no path orders."""
+    import networkx as nx
+
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(len(problem.operators)))
+    graph.add_edges_from((tensor.producer, user) for tensor in problem.tensors for user in tensor.consumers)
+    closure = nx.transitive_closure_dag(graph)
+    busy = [i for i, operator in enumerate(problem.operators) if max(operator.times_ms) > 0]
+    return [(i, j) for i, j in combinations(busy, 2) if not closure.has_edge(i, j) and not closure.has_edge(j, i)]
+
+
+# The same program in Pyomo, for a reader; a test holds both builders equal.
+
+
+def placement_makespan_pyomo(
+    problem: PlacementProblem, upper_ms: float, send_ms: Callable[[int, int, int], float]
+) -> Any:
+    """The program as a Pyomo ConcreteModel; arguments and names as in the module text."""
+    import pyomo.environ as pyo
+
+    model = pyo.ConcreteModel("placement_makespan")
+    members = problem.colocated()
+    of = {i: g for g, group in enumerate(members) for i in group}
+    groups, operators, devices = range(len(members)), range(len(problem.operators)), range(len(problem.devices))
+
+    def able(_: Any, g: int, d: int) -> tuple[float, float]:
+        return 0.0, float(all(problem.supports(i, d) for i in members[g]))
+
+    pairs = unordered(problem)
+    model.at = pyo.Var(groups, devices, domain=pyo.Integers, bounds=able)
+    model.start = pyo.Var(operators, bounds=(0.0, upper_ms))
+    model.span = pyo.Var(bounds=(0.0, upper_ms))
+    model.before = pyo.Var(pairs, domain=pyo.Binary)
+    model.objective = pyo.Objective(expr=model.span)
+
+    def time(i: int, d: int) -> float:
+        return problem.time_ms(i, d) if problem.supports(i, d) else 0.0
+
+    def run(i: int) -> Any:
+        return sum(time(i, d) * model.at[of[i], d] for d in devices)
+
+    @model.Constraint(groups)  # type: ignore[untyped-decorator]
+    def place(m: Any, g: int) -> Any:
+        return sum(m.at[g, d] for d in devices) == 1.0
+
+    @model.Constraint([d for d in devices if problem.devices[d].memory_bytes is not None])  # type: ignore[untyped-decorator]
+    def fit(m: Any, d: int) -> Any:
+        held = sum(sum(problem.operators[i].memory_bytes for i in members[g]) * m.at[g, d] for g in groups)
+        return held <= float(problem.devices[d].memory_bytes or 0)
+
+    @model.Constraint(operators)  # type: ignore[untyped-decorator]
+    def end(m: Any, i: int) -> Any:
+        return m.span >= m.start[i] + run(i)
+
+    edges = [(t, j) for t, tensor in enumerate(problem.tensors) for j in tensor.consumers]
+
+    @model.Constraint(edges)  # type: ignore[untyped-decorator]
+    def follow(m: Any, t: int, j: int) -> Any:
+        i = problem.tensors[t].producer
+        return m.start[j] >= m.start[i] + run(i)
+
+    apart = [(t, j) for t, j in edges if of[problem.tensors[t].producer] != of[j]]
+
+    @model.Constraint([(t, j, d, e) for t, j in apart for d in devices for e in devices if d != e])  # type: ignore[untyped-decorator]
+    def send(m: Any, t: int, j: int, d: int, e: int) -> Any:
+        i, sends = problem.tensors[t].producer, send_ms(t, d, e)
+        far = (upper_ms + sends) * (2.0 - m.at[of[i], d] - m.at[of[j], e])
+        return m.start[j] >= m.start[i] + run(i) + sends - far
+
+    meet = [(i, j, d) for i, j in pairs for d in devices]
+
+    @model.Constraint(meet)  # type: ignore[untyped-decorator]
+    def first(m: Any, i: int, j: int, d: int) -> Any:
+        far = upper_ms * (3.0 - m.before[i, j] - m.at[of[i], d] - m.at[of[j], d])
+        return m.start[j] >= m.start[i] + run(i) - far
+
+    @model.Constraint(meet)  # type: ignore[untyped-decorator]
+    def second(m: Any, i: int, j: int, d: int) -> Any:
+        far = upper_ms * (2.0 + m.before[i, j] - m.at[of[i], d] - m.at[of[j], d])
+        return m.start[i] >= m.start[j] + run(j) - far
+
+    @model.Constraint(devices)  # type: ignore[untyped-decorator]
+    def work(m: Any, d: int) -> Any:
+        return m.span >= sum(time(i, d) * m.at[of[i], d] for i in operators)
+
+    return model
+
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class RateProblem:
+    """See the module.
+
+    Attributes
+    ----------
+    fixed_ms, volume : float64[U]; pair: for each activity, None for operators.
+    arcs : (u, v, lag_ms), without cycle.
+    capacity : float64[servers].
+    """
+
+    fixed_ms: Floats
+    volume: Floats
+    pair: tuple[Pair | None, ...]
+    arcs: tuple[tuple[int, int, float], ...]
+    capacity: Floats
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Pairs of servers that send, ascending."""
+        return tuple(sorted({pair for pair in self.pair if pair is not None}))
+
+    def ports(self) -> dict[tuple[str, int], tuple[Pair, ...]]:
+        """Pairs that share a server's links out, and in."""
+        table: dict[tuple[str, int], list[Pair]] = {}
+        for s, t in self.pairs:
+            table.setdefault(("out", s), []).append((s, t))
+            table.setdefault(("into", t), []).append((s, t))
+        return {port: tuple(pairs) for port, pairs in table.items()}
+
+
+def tangent(problem: RateProblem, port: tuple[str, int], slow: Mapping[Pair, float]) -> tuple[dict[Pair, float], float]:
+    """Row (3) at a point, as coefficients of `slow` and lower side: sum coefficient slow >= side."""
+    pairs = problem.ports()[port]
+    side = sum(2 / slow[pair] for pair in pairs) - float(problem.capacity[port[1]])
+    return {pair: 1 / slow[pair] ** 2 for pair in pairs}, side
+
+
+def placement_rates_arrays(problem: RateProblem, points: Sequence[Mapping[Pair, float]]) -> LpArrays:
+    """The program with tangents at some points; columns: start, then slow in the order of `pairs`, then span."""
+    rows = Rows()
+    for u in range(len(problem.fixed_ms)):
+        rows.column("start", u)
+    for s, t in problem.pairs:
+        rows.column("slow", s, t, lower=1 / min(problem.capacity[s], problem.capacity[t]))
+    rows.column("span")
+
+    def ends(u: int) -> list[tuple[int, float]]:
+        pair = problem.pair[u]
+        terms = [(rows.at("start", u), -1.0)]
+        return terms if pair is None else [*terms, (rows.at("slow", *pair), -float(problem.volume[u]))]
+
+    for u, v, lag in problem.arcs:
+        side = float(problem.fixed_ms[u]) + lag
+        rows.row(f"follow_{u}_{v}", side, np.inf, [(rows.at("start", v), 1.0), *ends(u)])
+    for u in range(len(problem.fixed_ms)):
+        rows.row(f"span_{u}", float(problem.fixed_ms[u]), np.inf, [(rows.at("span"), 1.0), *ends(u)])
+    for number, point in enumerate(points):
+        for port in problem.ports():
+            coefficients, side = tangent(problem, port, point)
+            terms = [(rows.at("slow", *pair), value) for pair, value in coefficients.items()]
+            rows.row(f"{port[0]}_{port[1]}_{number}", side, np.inf, terms)
+    return rows.program({("span",): 1.0})
+
+
+def placement_rates_pyomo(problem: RateProblem, points: Sequence[Mapping[Pair, float]]) -> Any:
+    """The same as a Pyomo ConcreteModel, to be read."""
+    import pyomo.environ as pyo
+
+    model = pyo.ConcreteModel("placement_rates")
+    activities, pairs, ports = range(len(problem.fixed_ms)), list(problem.pairs), problem.ports()
+    model.start = pyo.Var(activities, bounds=(0.0, None))
+    model.slow = pyo.Var(
+        pairs, bounds=lambda _, s, t: (1.0 / float(min(problem.capacity[s], problem.capacity[t])), None)
+    )
+    model.makespan = pyo.Var(bounds=(0.0, None))  # span is the name of rows (2)
+    model.objective = pyo.Objective(expr=model.makespan)
+
+    def end(u: int) -> Any:
+        pair = problem.pair[u]
+        sends = 0.0 if pair is None else float(problem.volume[u]) * model.slow[pair]
+        return model.start[u] + float(problem.fixed_ms[u]) + sends
+
+    lag = {(u, v): lag for u, v, lag in problem.arcs}
+
+    @model.Constraint(list(lag))  # type: ignore[untyped-decorator]
+    def follow(m: Any, u: int, v: int) -> Any:
+        return m.start[v] >= end(u) + lag[u, v]
+
+    @model.Constraint(activities)  # type: ignore[untyped-decorator]
+    def span(m: Any, u: int) -> Any:
+        return m.makespan >= end(u)
+
+    for name in ("out", "into"):
+        rows = pyo.Constraint(pyo.Any)
+        model.add_component(name, rows)
+        for number, point in enumerate(points):
+            for (direction, s), members in ports.items():
+                if direction == name:
+                    rates = sum(2.0 / point[pair] - model.slow[pair] / point[pair] ** 2 for pair in members)
+                    rows[s, number] = rates <= float(problem.capacity[s])
+    return model

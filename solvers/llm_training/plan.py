@@ -1,0 +1,436 @@
+"""What no strategy of an instance betters on a fabric, by the certificate of its search on an ideal switch. Networks
+for strategies of training: degree split, rings, routes, places of ranks; and the best strategy on each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import chain, combinations, islice
+
+import numpy as np
+
+from solvers.dag_topology.pods import FoundInPods, best_in_pods
+from solvers.llm_training.evaluation import EvaluatedNetwork, evaluated, iteration_s, no_faster, with_schedules
+from solvers.llm_training.fabrics import TRAINING_FABRICS, FabricNetwork, fabric_problems
+from solvers.llm_training.strategies import columns_of_rows, rows_of_shape, shape_numbers
+from solvers.stop import Stop
+from solvers.switching import FoundOnRails, best_on_rails
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.graphs import moore_bound
+from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, RankMap
+from topoopt.core.llm_training_plan import (
+    IDEAL_SWITCH,
+    PHOTONIC_RAILS,
+    POD_CIRCUITS,
+    DimensionRings,
+    FabricPlan,
+    FamilyReductions,
+    GroupReduction,
+    NetworkPlan,
+    RankedStrategy,
+    ServerRoute,
+    ShapeOutcome,
+    ShapeVerdict,
+    StrategyFigures,
+    StrategyShape,
+)
+from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
+from topoopt.core.routing import PathTable
+from topoopt.simulate.llm_training.costs import GroupRates, ledger
+from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork, family_groups, rank_coordinates
+from topoopt.simulate.llm_training.step import network_rates, roofline_estimate, shared_rates
+from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
+from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts
+
+
+def fabric_bound_s(
+    problem: LlmTrainingProblem, fabric: str, shapes: Iterable[ShapeOutcome], best_s: float, value: float
+) -> float:
+    """Seconds.
+
+    Args:
+        shapes: the certificate.
+        best_s: of the fastest strategy on an ideal switch.
+        value: of a plan; what takes longer anyway is not looked at.
+    """
+    lines = [line for line in shapes if line.verdict is not ShapeVerdict.MEMORY and line.bound_s < value]
+    left = [line.bound_s for line in lines if line.verdict is not ShapeVerdict.SEARCHED]
+    if not TRAINING_FABRICS[fabric].direct or problem.model.experts is None:
+        return min([best_s, value, *(line.bound_s for line in lines if line.verdict is ShapeVerdict.LEFT)])
+    searched = [line for line in lines if line.verdict is ShapeVerdict.SEARCHED]
+    least = value
+    for line in sorted(searched, key=lambda line: line.bound_s):
+        if line.bound_s < least:
+            least = min(least, _searched_s(problem, line.shape, least))
+    return min([least, *left])
+
+
+def _searched_s(problem: LlmTrainingProblem, shape: StrategyShape, least: float) -> float:
+    """The least of the strategies of a shape that fit, at optimistic rates; inf where none is below what is known."""
+    rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
+    shapes = np.tile(np.array(shape_numbers(shape), dtype=np.float64), (len(rows), 1))
+    columns = columns_of_rows(problem, shapes, rows)
+    usable = problem.cluster.usable_bytes
+    if usable is not None:
+        columns = columns.rows(np.flatnonzero(ledger(problem, columns).total <= usable))
+    if not len(columns.tensor):
+        return np.inf
+    parts = stage_parts(problem, problem.device, columns, optimistic_rates(problem, columns))
+    columns = columns.rows(np.flatnonzero(order_bounds(problem, columns, parts) < least))
+    if not len(columns.tensor):
+        return np.inf
+    return float(iteration_times(problem, problem.device, columns, optimistic_rates(problem, columns)).min())
+
+
+def optimistic_rates(problem: LlmTrainingProblem, columns: StrategyColumns) -> GroupRates:
+    """Rates that no direct links of the cluster exceed: every byte of an exchange takes up as many links as hops."""
+    cluster = problem.cluster
+    ideal = GroupRates.of(cluster, problem.device.reached, columns)
+    servers = np.maximum(1.0, columns.expert * columns.expert_tensor // cluster.gpus_per_server)
+    hops = {count: _mean_hops(int(count), cluster) for count in np.unique(servers).tolist()}
+    mean: Floats = np.array([hops[count] for count in servers.tolist()])
+    return replace(ideal, expert=ideal.expert / mean)
+
+
+def _mean_hops(servers: int, cluster: GpuCluster) -> float:
+    """Of the ways from a server to all others of its group, at least."""
+    if servers <= cluster.degree + 1:
+        return 1.0
+    return moore_bound(servers, max(2, cluster.degree), cluster.links).distances / (servers - 1)
+
+
+MOST_EXCHANGED = 128
+"""Servers up to which exchanges are tried: routes of all pairs are kept."""
+
+EXCHANGES = 100
+"""Exchanges of two servers that are drawn."""
+
+
+class _Maps:
+    def __init__(
+        self, problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups, fabric: FabricNetwork
+    ) -> None:
+        self._problem, self._strategy, self._groups, self._fabric = problem, strategy, groups, fabric
+        self._table = self._all_pairs()
+
+    def _all_pairs(self) -> PathTable:
+        assert self._fabric.routes is not None
+        n = self._problem.cluster.servers
+        source, target = np.nonzero(~np.eye(n, dtype=bool))
+        return self._fabric.routes(source, target)
+
+    def faster(self, places: Ints, best: EvaluatedNetwork) -> EvaluatedNetwork | None:
+        """The map, if it is faster than the best; of most the rates alone tell that they are not."""
+        network = self._fabric.placed(self._groups, places, self._table)
+        found = network_rates(self._problem, self._strategy, network, self._groups)
+        rates = shared_rates(self._problem, self._strategy, found)
+        if no_faster(rates, best.rates):
+            return None
+        seconds = iteration_s(self._problem, self._strategy, rates)
+        faster = seconds < best.iteration_time_s * (1.0 - 1e-9)
+        return EvaluatedNetwork(network, found, rates, seconds) if faster else None
+
+    def final(self, places: Ints) -> EvaluatedNetwork:
+        """With routes of the pairs that send alone."""
+        return evaluated(self._problem, self._strategy, self._fabric.placed(self._groups, places), self._groups)
+
+
+def best_map(
+    problem: LlmTrainingProblem,
+    strategy: ParallelStrategy,
+    groups: FamilyGroups,
+    fabric: FabricNetwork,
+    start: EvaluatedNetwork,
+    stop: Stop,
+) -> EvaluatedNetwork:
+    """The fastest map that exchanges find, beginning with the ranks in order."""
+    n = problem.cluster.servers
+    if problem.rank_map is RankMap.IN_ORDER or fabric.routes is None or n > MOST_EXCHANGED or not start.found.loads:
+        return start
+    maps = _Maps(problem, strategy, groups, fabric)
+    places, best = start.network.places, start
+    g = problem.cluster.gpus_per_server
+    for exchange in chain(_orders(strategy, g), _planes(strategy, g), _drawn(n, problem.search.seed)):
+        if stop.reason() is not None:
+            break
+        moved = places[exchange]
+        one = maps.faster(moved, best)
+        if one is not None:
+            best, places = one, moved
+    return maps.final(places)
+
+
+def _orders(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:
+    """Blocks where another order of the dimensions has them, if the ranks of a block stay together there."""
+    at = rank_coordinates(strategy)
+    seen = [tuple(range(strategy.gpus // gpus_per_server))]
+    for order in RANK_ORDERS:
+        place, stride = np.zeros(strategy.gpus, dtype=np.int64), 1
+        for dimension in order:
+            place += at[dimension] * stride
+            stride *= int(at[dimension].max()) + 1
+        rows = (place // gpus_per_server).reshape(-1, gpus_per_server)
+        blocks = tuple(rows[:, 0].tolist())
+        if (rows == rows[:, :1]).all() and blocks not in seen:
+            seen.append(blocks)
+            yield rows[:, 0]
+
+
+def _planes(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:
+    """Blocks with two values along a dimension changed about, where blocks have one value of it."""
+    at = rank_coordinates(strategy)
+    for dimension in (ParallelDimension.PIPELINE, ParallelDimension.DATA, ParallelDimension.CONTEXT):
+        rows = at[dimension].reshape(-1, gpus_per_server)
+        if (rows != rows[:, :1]).any():
+            continue
+        own = rows[:, 0]
+        for a, b in combinations(range(int(own.max()) + 1), 2):
+            swap = np.arange(len(own))
+            first, second = np.flatnonzero(own == a), np.flatnonzero(own == b)
+            swap[first], swap[second] = second, first
+            yield swap
+
+
+def _drawn(n: int, seed: int) -> Iterator[Ints]:
+    draw = np.random.default_rng(seed)
+    for _ in range(EXCHANGES):
+        a, b = draw.choice(n, 2, replace=False)
+        swap = np.arange(n)
+        swap[a], swap[b] = b, a
+        yield swap
+
+
+DIRECT = "direct-connect"
+
+BLOCK = 64
+"""Strategies whose bounds are computed together."""
+
+MOST_TRIED = 32
+"""Strategies that get a network, on up to `LARGE` servers; beyond fewer."""
+
+LARGE = 512
+
+FEW = 12
+"""Servers up to which the best strategy gets places on every network of a fabric, not on the best of them alone."""
+
+ALIKE = 8
+"""Of the strategies that get a network, one in so many may divide the GPUs alike, but always one: networks serve such
+strategies alike, and each division comes with many schedules that are about as fast on an ideal switch."""
+
+
+@dataclass(frozen=True, eq=False)
+class StrategyNetwork:
+    """A strategy with its best network on a fabric."""
+
+    ranked: RankedStrategy
+    groups: FamilyGroups
+    fabric: FabricNetwork
+    evaluated: EvaluatedNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class FoundOnFabric:
+    """What a search found on a fabric.
+
+    Attributes:
+        fabric: its name.
+        best: ranks where they serve it best.
+        next: the fastest others, ranks in their order.
+        tried: strategies that got a network.
+    """
+
+    fabric: str
+    best: StrategyNetwork
+    next: tuple[StrategyNetwork, ...]
+    tried: int
+
+    @property
+    def ranked(self) -> RankedStrategy:
+        """The best strategy."""
+        return self.best.ranked
+
+    @property
+    def iteration_time_s(self) -> float:
+        """Seconds, of the best strategy."""
+        return self.best.evaluated.iteration_time_s
+
+
+def best_on_fabric(
+    problem: LlmTrainingProblem, fabric: str, candidates: Iterable[RankedStrategy], stop: Stop, count: int = 1
+) -> FoundOnFabric:
+    """Search strategies and networks together.
+
+    Args:
+        candidates: strategies by ascending time on an ideal switch.
+        count: how many of the fastest are asked for.
+
+    Raises:
+        InputError: no such fabric, or the cluster cannot have it.
+        InfeasibleError: no strategy of those given can be carried.
+    """
+    problems = fabric_problems(problem.cluster, (fabric,))
+    if problems:
+        raise InputError(problems)
+    most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 8
+    found: list[StrategyNetwork] = []
+    tried, time, alike = 0, np.inf, Counter[tuple[int, ...]]()
+    for ranked, bound in _bounded(problem, candidates, direct=TRAINING_FABRICS[fabric].direct):
+        if ranked.iteration_time_s >= time or tried == most or (found and stop.reason() is not None):
+            break
+        division = tuple(getattr(ranked.strategy, part.name) for part in fields(StrategyShape))
+        if bound >= time or alike[division] >= max(1, most // ALIKE):
+            continue
+        alike[division] += 1
+        one = _reducing(problem, best_network(problem, fabric, ranked, stop), stop)
+        tried += 1
+        if one is not None:
+            found = sorted([*found, one], key=lambda each: each.evaluated.iteration_time_s)[:count]
+            time = found[-1].evaluated.iteration_time_s if len(found) == count else np.inf
+    if not found:
+        degree = problem.cluster.degree
+        has = "1 interface of a server joins" if degree == 1 else f"{degree} interfaces of a server join"
+        those = "1 strategy" if tried == 1 else f"{tried} strategies"
+        raise InfeasibleError(f"{fabric}: {has} none of {those}")
+    first, *others = found
+    return FoundOnFabric(fabric, mapped(problem, fabric, first, stop), tuple(others), tried)
+
+
+def _reducing(problem: LlmTrainingProblem, found: StrategyNetwork | None, stop: Stop) -> StrategyNetwork | None:
+    """The network, chosen with rings, with families on what the instance asks for."""
+    if found is None:
+        return None
+    strategy = found.ranked.strategy
+    return replace(found, evaluated=with_schedules(problem, strategy, found.evaluated, found.groups, stop))
+
+
+def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop) -> StrategyNetwork:
+    """The same strategy, its ranks where they serve it best."""
+    strategy, groups = found.ranked.strategy, found.groups
+    networks = [found.fabric]
+    if problem.cluster.servers <= FEW:
+        networks = list(TRAINING_FABRICS[fabric].networks(problem, strategy, groups))
+    best = found
+    for one in networks:
+        start = evaluated(problem, strategy, one.network, groups)
+        placed = best_map(problem, strategy, groups, one, start, stop)
+        placed = with_schedules(problem, strategy, placed, groups, stop)
+        if one is networks[0] or placed.iteration_time_s < best.evaluated.iteration_time_s:
+            best = replace(found, fabric=one, evaluated=placed)
+    return best
+
+
+def best_network(
+    problem: LlmTrainingProblem, fabric: str, ranked: RankedStrategy, stop: Stop | None = None
+) -> StrategyNetwork | None:
+    """The fastest network of a fabric for a strategy; None: none carries it. A limit ends it with the best so far."""
+    strategy = ranked.strategy
+    groups = family_groups(strategy, problem.cluster.gpus_per_server)
+    best: StrategyNetwork | None = None
+    for one in TRAINING_FABRICS[fabric].networks(problem, strategy, groups):
+        try:
+            found = StrategyNetwork(ranked, groups, one, evaluated(problem, strategy, one.network, groups))
+        except InfeasibleError:
+            continue
+        if best is None or found.evaluated.iteration_time_s < best.evaluated.iteration_time_s:
+            best = found
+        if stop is not None and stop.reason() is not None:
+            break
+    return best
+
+
+def _bounded(
+    problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], *, direct: bool
+) -> Iterator[tuple[RankedStrategy, float]]:
+    """Strategies with times that no network of the fabric betters."""
+    left, size = iter(candidates), 1
+    while block := list(islice(left, size)):
+        size = min(2 * size, BLOCK)  # more may have to be searched for first
+        columns = columns_of([one.strategy for one in block], problem.model.layers)
+        rates = optimistic_rates(problem, columns) if direct else None
+        total = iteration_times(problem, problem.device, columns, rates)
+        yield from zip(block, total.tolist(), strict=True)
+
+
+def figures_of(problem: LlmTrainingProblem, one: StrategyNetwork) -> StrategyFigures:
+    """What an iteration takes on the network."""
+    step = roofline_estimate(problem, one.ranked.strategy, one.evaluated.rates)
+    return StrategyFigures(one.ranked.strategy, step.breakdown, step.memory)
+
+
+def decided(found: FoundOnFabric) -> FabricPlan:
+    """Return the decisions of a search."""
+    best = found.best
+    network = replace(
+        network_plan(found.fabric, best.evaluated.network), degree_split=best.fabric.split, form=best.fabric.note
+    )
+    return FabricPlan(best.ranked.strategy, network, tuple(other.ranked.strategy for other in found.next))
+
+
+def unplaced(problem: LlmTrainingProblem, fabric: str, strategy: ParallelStrategy) -> StrategyFigures:
+    """Return what an iteration of a strategy takes on its best network, ranks in their order.
+
+    Raises
+    ------
+    InfeasibleError
+        No network of the fabric carries it.
+    """
+    stop = Stop()
+    ranked = RankedStrategy(strategy, 0.0, 0.0)  # neither is read
+    network = _reducing(problem, best_network(problem, fabric, ranked, stop), stop)
+    if network is None:
+        raise InfeasibleError(f"{fabric}: no network carries a strategy")
+    return figures_of(problem, network)
+
+
+def network_plan(fabric: str, network: PlacedNetwork) -> NetworkPlan:
+    """Return the decisions about a network, without its form."""
+    graph = network.graph
+    joined = set(zip(graph.tail.tolist(), graph.head.tolist(), strict=True))
+
+    def listed(routes: PathTable) -> tuple[ServerRoute, ...]:
+        paths = [ServerRoute(routes.path(path), float(share)) for path, share in enumerate(routes.share)]
+        return tuple(one for one in paths if one.share < 1.0 or one.path not in joined)
+
+    orders = tuple(
+        DimensionRings(family, tuple(tuple(map(tuple, group)) for one in classes for group in one.tolist()))
+        for family, classes in network.orders.items()
+        if family not in network.schedules or fabric == DIRECT  # whose links go along the rings
+    )
+    return NetworkPlan(
+        fabric=fabric,
+        links=tuple(zip(graph.tail.tolist(), graph.head.tolist(), graph.parallel.tolist(), strict=True)),
+        places=tuple(network.places.tolist()),
+        rings=orders,
+        link_gbps=graph.link_gbps,
+        routes=listed(network.routes),
+        schedules=tuple(
+            FamilyReductions(family, tuple(map(GroupReduction.of, schedules)))
+            for family, schedules in network.schedules.items()
+        ),
+        token_routes=() if network.token_routes is None else listed(network.token_routes),
+    )
+
+
+Planned = FoundOnFabric | FoundOnRails | FoundInPods | None
+"""What was found on a fabric; None: the strategies on an ideal switch say all."""
+
+
+def planned_on(
+    problem: LlmTrainingProblem, fabric: str, candidates: Iterable[RankedStrategy], stop: Stop, count: int = 1
+) -> Planned:
+    """Search strategies on a fabric; arguments and errors as of `best_on_fabric`."""
+    if fabric == IDEAL_SWITCH:
+        return None
+    if fabric == PHOTONIC_RAILS:
+        return best_on_rails(problem, candidates, stop)
+    if fabric == POD_CIRCUITS:
+        return best_in_pods(problem, candidates, stop)
+    return best_on_fabric(problem, fabric, candidates, stop, count)
+
+
+def planned_problems(cluster: GpuCluster, fabrics: tuple[str, ...]) -> list[Problem]:
+    """Unknown fabrics, and those that the cluster cannot have."""
+    return fabric_problems(cluster, tuple(name for name in fabrics if name not in (PHOTONIC_RAILS, POD_CIRCUITS)))

@@ -1,0 +1,630 @@
+"""Strategies of training are enumerated by shape; a bound per shape proves which are best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from solvers.stop import Stop
+from topoopt.core.arrays import Bools, Floats, Ints, divisors
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem, TrainingMemory
+from topoopt.core.llm_training_plan import PHOTONIC_RAILS, RankedStrategy, ShapeOutcome, ShapeVerdict, StrategyShape
+from topoopt.core.parallelism import (
+    RANK_ORDER,
+    RANK_ORDERS,
+    TENSOR_FIRST,
+    LayerDivision,
+    ParallelDimension,
+    ParallelStrategy,
+    PipelineSchedule,
+    Recompute,
+)
+from topoopt.core.proofs import StopReason
+from topoopt.simulate.llm_training.costs import GroupRates, ledger
+from topoopt.simulate.llm_training.strategies import (
+    BOTH_ENDS,
+    RECOMPUTE_CODES,
+    SCHEDULE_CODES,
+    Column,
+    StrategyColumns,
+    even_layers,
+    short_ends,
+    stage_layers,
+)
+from topoopt.simulate.llm_training.times import (
+    GATHERED,
+    REDUCED,
+    STEP,
+    iteration_times,
+    order_bounds,
+    stage_parts,
+    with_balanced,
+)
+
+
+def strategy_shapes(problem: LlmTrainingProblem) -> list[StrategyShape]:
+    """All that the rules and the space of the instance allow."""
+    space, gpus, batch = problem.space, problem.cluster.gpus, problem.batch
+    found = []
+    for t in _tensors(problem):
+        for c in _allowed(divisors(gpus // t), space.context):
+            if c > 1 and batch.length % (2 * c):
+                continue
+            for p in _allowed(divisors(gpus // (t * c)), space.pipeline):
+                d = gpus // (t * c * p)
+                if p > problem.model.layers + END_SLOTS or batch.sequences % d or not _allowed([d], space.data):
+                    continue
+                if problem.pods is None or problem.pods.holds(t, c, gpus // p):
+                    found += [StrategyShape(t, c, p, d, x, y) for x, y in _experts(problem, gpus // p)]
+    return [shape for shape in found if _pods_hold_experts(problem, shape)]
+
+
+def _pods_hold_experts(problem: LlmTrainingProblem, shape: StrategyShape) -> bool:
+    """Whether pods, where there are any, hold whole groups of experts, or a group fills whole pods."""
+    if problem.pods is None:
+        return True
+    gpus, experts = problem.pods.gpus, shape.expert
+    return shape.expert_tensor == 1 and (gpus % experts == 0 or experts % gpus == 0)
+
+
+def _allowed(values: list[int], stated: tuple[int, ...] | None) -> list[int]:
+    return values if stated is None else [value for value in values if value in stated]
+
+
+def _tensors(problem: LlmTrainingProblem) -> Iterator[int]:
+    model = problem.model
+    for t in _allowed(divisors(problem.cluster.gpus), problem.space.tensor):
+        heads = model.latent is not None or model.kv_heads % t == 0 or t % model.kv_heads == 0
+        if heads and not any(whole % t for whole in (model.heads, model.hidden, model.ffn_hidden)):
+            yield t
+
+
+def _experts(problem: LlmTrainingProblem, of_stage: int) -> Iterator[tuple[int, int]]:
+    """Experts' parts of the GPUs of a stage."""
+    experts, space = problem.model.experts, problem.space
+    if experts is None:
+        if _allowed([1], space.expert) and _allowed([1], space.expert_tensor):
+            yield 1, 1
+        return
+    for x in _allowed(divisors(experts.count), space.expert):
+        for y in _allowed(divisors(experts.hidden), space.expert_tensor):
+            if of_stage % (x * y) == 0:
+                yield x, y
+
+
+ONE_CHUNK = (PipelineSchedule.GPIPE, PipelineSchedule.ONE_F_ONE_B, PipelineSchedule.ZB_H1, PipelineSchedule.ZB_2P)
+
+PARTS = ("chunks", "zero", "micro_batch", "schedule", "recompute", "sequence", "first_less", "last_less", "order")
+"""What strategies of a shape differ in; a row of a table has them in this order."""
+
+ALL_SHARED = 3
+"""ZeRO of weights that are gathered in every pass."""
+
+EVEN, BALANCED = -1.0, -2.0
+"""In place of how many layers fewer the ends have: layers are spread evenly, or so that the slowest rank is fastest."""
+
+
+def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape, *, free: bool = False) -> Column:
+    """float64[records, 9], the parts of all strategies of a shape; schedules and recomputation as codes.
+
+    Args:
+        free: ZeRO and recomputation cost nothing: 0 and none stand for all, where no layers are divided by them.
+    """
+    tables = []
+    space, batch = problem.space, problem.batch
+    free = free and (shape.pipeline == 1 or space.layers is LayerDivision.EVEN)
+    zeros = _zeros(problem, shape)
+    zeros = [min(zeros)] if free else zeros
+    orders = orders_of_shape(problem, shape)
+    recomputed = [Recompute.NONE] if free else _recomputations(problem)
+    again = [float(RECOMPUTE_CODES[one]) for one in recomputed]
+    for b in stated(divisors(batch.sequences // shape.data), space.micro_batch):
+        m = batch.sequences // (shape.data * b)
+        ways = _ways(problem, shape, m)
+        split = [0.0] if shape.tensor == 1 else [0.0, 1.0]
+        if b * batch.length // shape.context % shape.tensor:
+            split = [0.0]
+        split = [one for one in split if space.sequence is None or shape.tensor == 1 or bool(one) in space.sequence]
+        grid = np.meshgrid(np.arange(len(ways)), zeros, again, split, orders, indexing="ij")
+        way, zero, recompute, sequence, order = (part.ravel() for part in grid)
+        if not len(way):
+            continue
+        chunks, schedule, first, last = np.array(ways, dtype=np.float64)[way.astype(np.int64)].T
+        parts = [chunks, zero, np.full_like(zero, b), schedule, recompute, sequence, first, last, order]
+        tables.append(np.stack(parts, axis=1))
+    rows = np.concatenate(tables) if tables else np.zeros((0, len(PARTS)))
+    if PHOTONIC_RAILS in problem.fabrics:
+        rows = rows[_standing_on_rails(problem, shape, rows)]
+    if free:
+        rows[:, PARTS.index("zero")] = 0.0
+    return rows
+
+
+def _standing_on_rails(problem: LlmTrainingProblem, shape: StrategyShape, rows: Column) -> Bools:
+    """bool[records]: tensor and context groups lie inside servers, which hold one stage each; ranks hold the model
+    once; passes gather no weights over the rail; and circuits have ports. Experts lie on no more servers than replicas.
+    """
+    found = np.zeros(len(rows), dtype=bool)
+    ports = 0 if problem.switching is None else problem.switching.ports
+    zero, schedule, order = (rows[:, PARTS.index(name)] for name in ("zero", "schedule", "order"))
+    twice = np.isin(schedule, [SCHEDULE_CODES[one] for one in BOTH_ENDS])
+    for code in np.unique(order):
+        tensor, context, data, pipeline = _beside(problem, shape, RANK_ORDERS[int(code)])
+        servers = shape.data * shape.context / (data * context)
+        fits = max(min(shape.pipeline - 1, 2), min(servers - 1, 2)) <= ports
+        if fits and (tensor, context) == (shape.tensor, shape.context) and pipeline == 1:
+            found |= (order == code) & ~twice & ((zero < ALL_SHARED) | (servers == 1))
+    return found
+
+
+def _beside(
+    problem: LlmTrainingProblem, shape: StrategyShape, order: tuple[ParallelDimension, ...]
+) -> tuple[float, ...]:
+    """Ranks of each dimension on a server, in the usual order of the dimensions."""
+    sizes: dict[ParallelDimension, int] = {one: getattr(shape, one.value) for one in RANK_ORDER}
+    beside, stride = dict.fromkeys(RANK_ORDER, 1.0), 1
+    for dimension in order:
+        beside[dimension] = min(max(problem.cluster.gpus_per_server / stride, 1.0), float(sizes[dimension]))
+        stride *= sizes[dimension]
+    return tuple(beside.values())
+
+
+def orders_of_shape(problem: LlmTrainingProblem, shape: StrategyShape) -> list[float]:
+    """Orders of the ranks, as codes; of those that put the same groups on a server the first one."""
+    found: dict[tuple[float, ...], float] = {}
+    for order in problem.space.order or TENSOR_FIRST:
+        found.setdefault(_beside(problem, shape, order), float(RANK_ORDERS.index(order)))
+    return list(found.values())
+
+
+def stated(values: Iterable[int], allowed: tuple[int, ...] | None) -> list[int]:
+    """Those of the values that an instance allows."""
+    return [value for value in values if allowed is None or value in allowed]
+
+
+def _zeros(problem: LlmTrainingProblem, shape: StrategyShape) -> list[float]:
+    stated = problem.space.zero
+    if shape.data * shape.context == 1:
+        return [0.0]
+    usual = (0, 1) if shape.pipeline > 1 else (0, 1, 2, 3)
+    return [float(zero) for zero in (usual if stated is None else stated)]
+
+
+def _recomputations(problem: LlmTrainingProblem) -> list[Recompute]:
+    stated = tuple(Recompute) if problem.space.recompute is None else problem.space.recompute
+    same = problem.formats.flash and Recompute.NONE in stated
+    return [one for one in stated if not (same and one is Recompute.SELECTIVE)]
+
+
+def stage_ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[int, PipelineSchedule]]:
+    """Chunks with a schedule, for m micro-batches of a replica."""
+    p, space = shape.pipeline, problem.space
+    names = tuple(PipelineSchedule) if space.schedule is None else space.schedule
+    if problem.pods is not None:  # whose ranks hold one stage
+        names = tuple(name for name in names if name is not PipelineSchedule.DUALPIPE)
+    most = (problem.model.layers + END_SLOTS) // p
+    if p == 1:
+        ways = [(1, PipelineSchedule.ONE_F_ONE_B)]
+    else:
+        ways = [(1, name) for name in names if name in ONE_CHUNK]
+        if PipelineSchedule.INTERLEAVED in names and m % p == 0:
+            ways += [(v, PipelineSchedule.INTERLEAVED) for v in range(2, most + 1)]
+        if m >= 2 * p:
+            if PipelineSchedule.DUALPIPE in names and p % 2 == 0 and m % 2 == 0:
+                ways.append((1, PipelineSchedule.DUALPIPE))
+            if PipelineSchedule.DUALPIPE_V in names and most >= 2:
+                ways.append((2, PipelineSchedule.DUALPIPE_V))
+    return [(v, name) for v, name in ways if space.chunks is None or v in space.chunks]
+
+
+def _ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[float, ...]]:
+    """Chunks, the code of the schedule, and how many layers fewer the ends have."""
+    p = shape.pipeline
+    return [
+        (v, SCHEDULE_CODES[name], *ends)
+        for v, name in stage_ways(problem, shape, m)
+        for ends in ends_of(problem, p, v, name)
+    ]
+
+
+def ends_of(problem: LlmTrainingProblem, p: int, v: int, schedule: PipelineSchedule) -> list[tuple[float, float]]:
+    """How many layers fewer the first and the last rank may have."""
+    fewer = problem.space.short_ends
+    if problem.space.layers is LayerDivision.BALANCED and p > 1 and schedule not in BOTH_ENDS:
+        return [(BALANCED, BALANCED)]
+    if not fewer or p == 1:
+        return [(EVEN, EVEN)]
+    i, j = (part.ravel().astype(np.float64) for part in np.meshgrid(fewer, fewer, indexing="ij"))
+    able = short_ends(problem.model.layers, np.full_like(i, p), np.full_like(i, v), (i, j))[3]
+    return list(zip(i[able].tolist(), j[able].tolist(), strict=True))
+
+
+def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> StrategyColumns:
+    """Strategies as the time model takes them.
+
+    Args:
+        shapes: float64[records, 6], the shape of each row.
+        rows: float64[records, 9], as `rows_of_shape`.
+    """
+    tensor, context, pipeline, data, expert, expert_tensor = shapes.T
+    chunks, zero, micro_batch, schedule, recompute, sequence, *fewer, order = rows.T
+    first, inner, last = even_layers(problem.model.layers, pipeline, chunks)
+    if problem.space.short_ends:
+        own = fewer[0] != EVEN
+        loads = short_ends(problem.model.layers, pipeline, chunks, (fewer[0], fewer[1]))[:3]
+        first, inner, last = (np.where(own, *pair) for pair in zip(loads, (first, inner, last), strict=True))
+    found = StrategyColumns(
+        tensor=tensor,
+        sequence=sequence,
+        context=context,
+        pipeline=pipeline,
+        chunks=chunks,
+        data=data,
+        expert=expert,
+        expert_tensor=expert_tensor,
+        zero=zero,
+        micro_batch=micro_batch,
+        schedule=schedule,
+        recompute=recompute,
+        first_layers=first,
+        inner_layers=inner,
+        last_layers=last,
+        order=order,
+    )
+    balanced = fewer[0] == BALANCED
+    return with_balanced(problem, found, balanced) if balanced.any() else found
+
+
+def with_layers(problem: LlmTrainingProblem, one: ParallelStrategy) -> ParallelStrategy:
+    """A strategy that obeys the rules, its layers divided as the instance says; if in several ways, by the first one.
+
+    Raises:
+        InputError: the first and the last stage cannot be so short.
+    """
+    ends = ends_of(problem, one.pipeline, one.chunks, one.schedule)
+    if not ends:
+        fewer, text = ", ".join(map(str, problem.space.short_ends)), "no such ends of this pipeline"
+        raise InputError([Problem(text, path="strategy.short_ends", value=fewer, allowed="even, or other numbers")])
+    if ends[0][0] == EVEN:
+        return one
+    shape = StrategyShape(*(getattr(one, part.name) for part in fields(StrategyShape)))
+    codes = SCHEDULE_CODES[one.schedule], RECOMPUTE_CODES[one.recompute], one.sequence
+    row = (one.chunks, one.zero, one.micro_batch, *codes, *ends[0], RANK_ORDERS.index(one.order))
+    return strategy_of(problem, shape, np.array(row, dtype=np.float64))
+
+
+def strategy_of(problem: LlmTrainingProblem, shape: StrategyShape, row: Column) -> ParallelStrategy:
+    """One row as a strategy, with the layers of every chunk."""
+    layers = problem.model.layers
+    chunks, zero, micro_batch, schedule, recompute, sequence, *fewer, order = (int(value) for value in row)
+    ends, layers_of = None, tuple[int, ...]()
+    if fewer[0] == BALANCED:
+        numbers = np.array([[getattr(shape, part.name) for part in fields(StrategyShape)]], dtype=np.float64)
+        stages = columns_of_rows(problem, numbers, row[None]).stages
+        assert stages is not None
+        layers_of = tuple(int(one) for one in stages[0])
+    elif fewer[0] != EVEN:
+        p, v, i, j = (np.array([float(one)]) for one in (shape.pipeline, chunks, *fewer))
+        first, _, last, _ = short_ends(layers, p, v, (i, j))
+        ends = (int(first[0]), int(last[0]))
+    return ParallelStrategy(
+        tensor=shape.tensor,
+        sequence=bool(sequence),
+        context=shape.context,
+        pipeline=shape.pipeline,
+        chunks=chunks,
+        data=shape.data,
+        expert=shape.expert,
+        expert_tensor=shape.expert_tensor,
+        zero=zero,
+        micro_batch=micro_batch,
+        schedule=tuple(PipelineSchedule)[schedule],
+        recompute=tuple(Recompute)[recompute],
+        order=RANK_ORDERS[order],
+        stage_layers=layers_of or stage_layers(layers, shape.pipeline, chunks, ends),
+    )
+
+
+SHOWN = 3
+"""Values that a part could have, at most."""
+
+
+def pins_in_the_way(problem: LlmTrainingProblem) -> list[str]:
+    """Each part of the space that leaves no strategy, and values of shapes that would."""
+    found = []
+    for field in fields(problem.space):
+        if not getattr(problem.space, field.name) or field.name == "layers":
+            continue
+        free: dict[str, Any] = {field.name: () if field.name == "short_ends" else None}
+        freed = replace(problem, space=replace(problem.space, **free))
+        shapes = list(_held(freed))
+        if shapes:
+            values = sorted({getattr(one, field.name) for one in shapes if hasattr(one, field.name)})
+            told = ", ".join(map(str, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
+            found.append(f"strategy.{field.name} were {told or 'otherwise'}")
+    return found
+
+
+def _held(problem: LlmTrainingProblem) -> Iterator[StrategyShape]:
+    """Shapes of which there is a strategy."""
+    return (shape for shape in strategy_shapes(problem) if len(rows_of_shape(problem, shape, free=True)))
+
+
+BLOCK = 1 << 14
+"""Strategies whose bounds are computed together."""
+
+
+def shape_bounds(problem: LlmTrainingProblem, shapes: Sequence[StrategyShape]) -> Floats:
+    """Seconds, one value a shape; inf where the rules leave no strategy."""
+    found = np.full(len(shapes), np.inf)
+    tables: dict[StrategyShape, Column] = {}
+    places, parts, size = [], [], 0
+    for place, shape in enumerate(shapes):
+        dense = replace(shape, expert=1, expert_tensor=1)  # how experts are divided changes nothing in the rows
+        if dense not in tables:
+            tables[dense] = rows_of_shape(problem, dense, free=True)
+        own = tables[dense]
+        places.append(np.full(len(own), place))
+        parts.append(np.concatenate([np.tile(shape_numbers(shape), (len(own), 1)), own], axis=1))
+        size += len(own)
+        if size >= BLOCK or place == len(shapes) - 1:
+            table = np.concatenate(parts)
+            if len(table):
+                np.minimum.at(found, np.concatenate(places), _seconds(problem, table[:, :6], table[:, 6:]))
+            places, parts, size = [], [], 0
+    return found
+
+
+def shape_numbers(shape: StrategyShape) -> tuple[float, ...]:
+    """Its six parts."""
+    parts = (shape.tensor, shape.context, shape.pipeline, shape.data, shape.expert, shape.expert_tensor)
+    return tuple(float(part) for part in parts)
+
+
+def _seconds(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> Column:
+    columns = columns_of_rows(problem, shapes, rows)
+    nothing = np.zeros_like(columns.zero)
+    columns = replace(columns, zero=nothing, recompute=nothing)
+    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    parts = stage_parts(problem, problem.device, columns, rates)
+    parts.seconds[:, :, [REDUCED, GATHERED, STEP]] = 0.0
+    return order_bounds(problem, columns, parts)
+
+
+FIRST, SEARCH_BLOCK = 1 << 9, 1 << 14
+"""Strategies that are evaluated together: few at first, as a good one leaves shapes out, then as many as keep memory
+small and numpy busy."""
+
+PLANNED = 100_000
+"""Passes whose orders are planned before anybody looks at the clock again: half a second."""
+
+FOLLOWED = 1 << 4
+"""Strategies whose passes are followed together at first, then twice as many each time."""
+
+PATIENCE = 1 << 14
+"""Strategies without a better one after which a search that need not prove anything ends."""
+
+SLACK = 1e-9
+"""A bound within rounding of a strategy does not leave its shape out."""
+
+
+@dataclass(frozen=True)
+class SearchedSpace:
+    """What was found.
+
+    Attributes:
+        ranked: the fastest strategies that fit, the best first; of equals the first of the search.
+        shapes: all of them, in canonical order.
+        stopped_by: CONVERGED where nothing that is not looked at can be better than the last of `ranked`.
+    """
+
+    ranked: tuple[RankedStrategy, ...]
+    shapes: tuple[ShapeOutcome, ...]
+    stopped_by: StopReason
+
+    @property
+    def records(self) -> int:
+        """Strategies gone through."""
+        return sum(one.records for one in self.shapes)
+
+    @property
+    def fitting(self) -> int:
+        """Those that fit."""
+        return sum(one.fitting for one in self.shapes)
+
+    @property
+    def left(self) -> int:
+        """Shapes that nothing is known of but their bound, which does not leave them out."""
+        return sum(one.verdict is ShapeVerdict.LEFT for one in self.shapes)
+
+
+@dataclass
+class _Best:
+    """The fastest so far."""
+
+    count: int
+    found: list[tuple[float, int, float, StrategyShape, Column]] = field(default_factory=list)
+    seen: int = 0
+    found_at: int = 0
+
+    @property
+    def cutoff(self) -> float:
+        """What is slower does not matter."""
+        return self.found[-1][0] * (1.0 + SLACK) if len(self.found) == self.count else np.inf
+
+    def add(self, shape: StrategyShape, row: Column, place: int, time: float, memory: float) -> None:
+        """A strategy, by its place in the order of the space."""
+        if not self.found or time < self.found[0][0]:
+            self.found_at = self.seen
+        self.found.append((time, self.seen + place, memory, shape, row))
+        self.found.sort(key=lambda one: one[:2])
+        del self.found[self.count :]
+
+    def ranked(self, problem: LlmTrainingProblem) -> tuple[RankedStrategy, ...]:
+        """As strategies."""
+        return tuple(
+            RankedStrategy(strategy_of(problem, shape, row), time, memory) for time, _, memory, shape, row in self.found
+        )
+
+
+def search(
+    problem: LlmTrainingProblem,
+    stop: Stop,
+    *,
+    count: int,
+    tell: Callable[[SearchedSpace, int, int], None] | None = None,
+) -> SearchedSpace:
+    """Search the space of an instance, by its roofline.
+
+    Args:
+        count: how many strategies are ranked.
+        tell: called with what is found, shapes that are done, and of how many, after each block.
+    """
+    shapes = strategy_shapes(problem)
+    bounds = shape_bounds(problem, shapes)
+    order = np.argsort(bounds, kind="stable").tolist()
+    best, outcomes = _Best(count), dict[StrategyShape, ShapeOutcome]()
+    tables: dict[StrategyShape, Column] = {}
+    place, reason, room = 0, None, FIRST
+    while place < len(order) and reason is None and bounds[order[place]] <= best.cutoff:
+        block, size = [], 0
+        while place < len(order) and size < room and bounds[order[place]] <= best.cutoff:
+            shape = shapes[order[place]]
+            dense = replace(shape, expert=1, expert_tensor=1)  # how experts are divided changes nothing in the rows
+            if dense not in tables:
+                tables[dense] = rows_of_shape(problem, dense)
+            block.append((shape, tables[dense], float(bounds[order[place]])))
+            size += len(tables[dense])
+            place += 1
+        outcomes.update((one.shape, one) for one in _evaluated(problem, block, best, stop))
+        room = min(2 * room, SEARCH_BLOCK)
+        reason = stop.reason()
+        if not problem.prove and best.seen - best.found_at >= PATIENCE:
+            reason = reason or StopReason.BUDGET
+        if tell is not None:
+            tell(_found(problem, shapes, bounds, outcomes, best, reason), place, len(order))
+    return _found(problem, shapes, bounds, outcomes, best, reason)
+
+
+def least_memory(problem: LlmTrainingProblem, shape: StrategyShape) -> TrainingMemory:
+    """Bytes on the fullest GPU under the strategy of a shape that takes least."""
+    rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
+    columns = columns_of_rows(problem, np.tile(np.array(shape_numbers(shape)), (len(rows), 1)), rows)
+    held = ledger(problem, columns)
+    one = int(np.argmin(held.total))
+    parts = (held.weights, held.gradients, held.optimizer, held.activations)
+    return TrainingMemory(*(float(part[one]) for part in parts))
+
+
+def _found(
+    problem: LlmTrainingProblem,
+    shapes: list[StrategyShape],
+    bounds: Column,
+    outcomes: dict[StrategyShape, ShapeOutcome],
+    best: _Best,
+    reason: StopReason | None,
+) -> SearchedSpace:
+    """The outcome of every shape that has strategies."""
+    lines = []
+    for shape, bound in zip(shapes, bounds.tolist(), strict=True):
+        if shape in outcomes:
+            lines.append(outcomes[shape])
+        elif np.isfinite(bound):
+            verdict = ShapeVerdict.BOUND if bound > best.cutoff else ShapeVerdict.LEFT
+            lines.append(ShapeOutcome(shape, verdict, bound))
+    left = any(line.verdict is ShapeVerdict.LEFT for line in lines)
+    return SearchedSpace(
+        best.ranked(problem),
+        tuple(lines),
+        (reason or StopReason.TIME) if left else StopReason.CONVERGED,
+    )
+
+
+def _evaluated(
+    problem: LlmTrainingProblem, block: list[tuple[StrategyShape, Column, float]], best: _Best, stop: Stop
+) -> list[ShapeOutcome]:
+    """Evaluate the strategies of some shapes together; no outcome of any where a limit comes meanwhile."""
+    rows = np.concatenate([part for _, part, _ in block])
+    if not len(rows):
+        return []
+    shapes = np.array([shape_numbers(shape) for shape, _, _ in block])
+    of_row = np.repeat(shapes, [len(part) for _, part, _ in block], axis=0)
+    columns = columns_of_rows(problem, of_row, rows)
+    memory, usable = ledger(problem, columns).total, problem.cluster.usable_bytes
+    fits = np.ones(len(rows), dtype=bool) if usable is None else memory <= usable
+    if not _follow(problem, block, columns, rows, memory, np.flatnonzero(fits), best, stop):
+        return []
+    best.seen += len(rows)
+    found, begin = [], 0
+    for shape, part, bound in block:
+        here = slice(begin, begin + len(part))
+        begin += len(part)
+        if len(part):
+            fitting = int(fits[here].sum())
+            verdict = ShapeVerdict.SEARCHED if fitting else ShapeVerdict.MEMORY
+            found.append(ShapeOutcome(shape, verdict, bound, len(part), fitting, float(memory[here].min())))
+    return found
+
+
+def _follow(
+    problem: LlmTrainingProblem,
+    block: list[tuple[StrategyShape, Column, float]],
+    columns: StrategyColumns,
+    rows: Column,
+    memory: Column,
+    fitting: Ints,
+    best: _Best,
+    stop: Stop,
+) -> bool:
+    """Follow the passes of strategies that fit, the least bound first, while one may be as fast as those known; whether
+    all were that may be."""
+    if not len(fitting):
+        return True
+    columns = columns.rows(fitting)
+    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    bounds = order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
+    shapes = np.repeat(np.arange(len(block)), [len(part) for _, part, _ in block])
+    order, room = np.argsort(bounds, kind="stable"), FOLLOWED
+    # Orders of ZB-2P are planned for each strategy by itself, which takes by far the longest.
+    planned = columns.schedule == tuple(PipelineSchedule).index(PipelineSchedule.ZB_2P)
+    work = np.where(planned, problem.batch.sequences / columns.data / columns.micro_batch * columns.pipeline, 0.0)
+    while len(order) and bounds[order[0]] <= best.cutoff:
+        if best.found and stop.reason() is not None:
+            return False
+        room = min(room, 1 + int(np.searchsorted(work[order].cumsum(), PLANNED)))
+        chosen = order[:room][bounds[order[:room]] <= best.cutoff]
+        order, room = order[room:], 2 * room
+        here = fitting[chosen]
+        times = iteration_times(problem, problem.device, columns.rows(chosen))
+        for place, time in zip(here.tolist(), times.tolist(), strict=True):
+            if time <= best.cutoff:
+                best.add(block[shapes[place]][0], rows[place], place, time, float(memory[place]))
+    return True
+
+
+MORE = 64
+"""Strategies that are ranked when those known are not enough."""
+
+
+class Candidates:
+    """Searches further as it is gone through; `space` is the most that was searched."""
+
+    def __init__(self, problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> None:
+        self._problem, self._stop = problem, stop
+        self.space = space
+
+    def __iter__(self) -> Iterator[RankedStrategy]:
+        seen = 0
+        while True:
+            yield from self.space.ranked[seen:]
+            seen = len(self.space.ranked)
+            if self._stop.reason() is not None:
+                return
+            further = search(self._problem, self._stop, count=max(MORE, 4 * seen))
+            if self._stop.reason() is not None or len(further.ranked) <= seen:
+                return  # what a limit left is no certificate of more
+            self.space = further

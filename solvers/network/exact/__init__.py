@@ -1,1 +1,0 @@
-"""Exact methods for the joint choice of topology and routing."""

@@ -1,0 +1,326 @@
+"""Circulants and Cayley digraphs with symmetric demand are routed by column generation over loads of arc classes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from formulations.mixtures import circulant_flow_arrays
+from solvers.backends.highs import highs_model
+from solvers.network.flows import RoutingNetwork, RoutingProof
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.graphs import RingBox, SemidirectGroup, boxes_of, semidirect_groups
+from topoopt.core.process import end_if_left
+from topoopt.core.topology import Topology
+from topoopt.native import routing
+
+_ROUTINGS = 400
+_TRUST = 0.5  # how much of the best lengths is mixed into the next ones (Wentges smoothing)
+
+Walk = Callable[[Floats], tuple[float, Floats]]
+"""Lengths of the classes -> length of all traffic of one server on shortest paths, float64[d] loads of the classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMixture:
+    """A mixture of routings that look the same from every server.
+
+    Attributes:
+        theta: largest load of a class over its capacity, summed from the routings' own loads.
+        bound: lower bound on theta, from `lengths`.
+        lengths: float64[d] of the classes of arcs, sum capacity * length = 1.
+        share: float64[k], of each routing in the mixture, above 0.
+        routing_lengths: float64[k, d]; routing i takes shortest paths for these.
+        load: float64[d] of the classes.
+        routings: how many were generated.
+        on_time: False when the time limit came first.
+    """
+
+    theta: float
+    bound: float
+    lengths: Floats
+    share: Floats
+    routing_lengths: Floats
+    load: Floats
+    routings: int
+    on_time: bool
+
+
+def mixed_walks(walk: Walk, servers: int, width: Floats, accuracy: float, time_limit_s: float | None) -> ClassMixture:
+    """Least theta of a mixture of walks, and its proof.
+
+    Args:
+        width: float64[d], capacity of an arc of each class.
+        accuracy: relative gap to stop at.
+    """
+    deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
+    lengths = np.ones(len(width)) / width.sum()
+    best_lengths, bound, theta = lengths, 0.0, np.inf
+    asked: list[Floats] = []
+    loads: list[Floats] = []
+    share = np.ones(1)
+    rounding = 1 - 2.0 * servers * 2.0**-52  # sums of n terms, distances of n - 1 hops at most
+    trust = _TRUST
+    while True:
+        cost, load = walk(lengths)
+        proven = cost / float(width @ lengths) * rounding
+        asked.append(lengths)
+        loads.append(load)
+        if proven > bound:
+            bound, best_lengths = proven, lengths
+        share, duals = _mixture(np.array(loads).T, width)
+        theta = float((np.array(loads).T @ share / width).max())
+        late = deadline is not None and time.monotonic() >= deadline
+        if theta - bound <= accuracy * theta or late or len(loads) >= _ROUTINGS:
+            break
+        duals = np.maximum(duals, 0.0)
+        duals = duals / float(duals @ width)
+        following = trust * best_lengths + (1 - trust) * duals
+        if theta - bound < 1e-4 * theta or any(np.array_equal(following, known) for known in asked):
+            following = duals
+        lengths = following
+    used = share > 0
+    return ClassMixture(
+        theta=theta,
+        bound=min(bound, theta),
+        lengths=best_lengths,
+        share=share[used],
+        routing_lengths=np.array(asked)[used],
+        load=np.array(loads).T @ share,
+        routings=len(loads),
+        on_time=not late,
+    )
+
+
+def equal_classes(servers: int, label: Ints, capacity: Floats) -> tuple[Ints, Floats] | None:
+    """Labels int64[d] and capacities float64[d] of classes of as many equal arcs as there are servers; else None.
+
+    Args:
+        label, capacity: int64[m] and float64[m] of distinct arcs; the label 0 is none of a class.
+    """
+    labels, index, counts = np.unique(label, return_inverse=True, return_counts=True)
+    if not len(labels) or (counts != servers).any() or labels[0] == 0:
+        return None
+    width = np.zeros(len(labels))
+    width[index] = capacity
+    return (labels, width) if (width[index] == capacity).all() else None
+
+
+def _mixture(load: Floats, width: Floats) -> tuple[Floats, Floats]:
+    """Best shares of the routings known, and the lengths (duals) that say which to look for next."""
+    import highspy
+
+    unit = float(load.max())
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("primal_feasibility_tolerance", 1e-10)
+    solver.setOptionValue("dual_feasibility_tolerance", 1e-10)
+    solver.passModel(highs_model(circulant_flow_arrays(load / unit, width)))
+    solver.run()
+    solution = solver.getSolution()
+    share = np.maximum(np.array(solution.col_value)[:-1], 0.0)
+    return share / share.sum(), -np.array(solution.row_dual)[1:]
+
+
+def route_circulant(
+    offsets: Sequence[int],
+    weight: Floats,
+    *,
+    capacity: Sequence[float] | None = None,
+    accuracy: float = 1e-8,
+    time_limit_s: float | None = None,
+) -> ClassMixture:
+    """Least theta when every server i sends weight[j] to server i + j over arcs v -> v + p, p in `offsets`.
+
+    Args:
+        offsets: distinct, in 1..n-1; for bidirectional links both p and n - p.
+        weight: float64[n], weight[0] = 0, not negative, not all 0.
+        capacity: parallel links of each class; one each by default.
+        accuracy: relative gap to stop at.
+
+    Raises:
+        InputError: bad offsets, weights or capacities.
+        InfeasibleError: a displacement with demand is out of reach.
+    """
+    n = len(weight)
+    ring = np.array(offsets, dtype=np.int64)
+    width = np.ones(len(ring)) if capacity is None else np.array(capacity, dtype=np.float64)
+    _refuse(ring, weight, width)
+    paths = routing.CirculantPaths(ring, n)
+
+    def walk(lengths: Floats) -> tuple[float, Floats]:
+        distance = paths.distances(lengths)
+        far = np.flatnonzero((weight > 0) & ~np.isfinite(distance))
+        if len(far):
+            raise InfeasibleError(f"the ring distances never add up to displacement {far[0]}, which has demand")
+        return float(weight @ np.where(weight > 0, distance, 0.0)), paths.loads(weight)
+
+    return mixed_walks(walk, n, width, accuracy, time_limit_s)
+
+
+def base_flow(offsets: Sequence[int], weight: Floats, result: ClassMixture) -> Floats:
+    """float64[d, n]: what source 0 sends over v -> v + offsets[c]; source s sends the same over (v + s) -> ..."""
+    ring = np.array(offsets, dtype=np.int64)
+    flow = np.zeros((len(ring), len(weight)))
+    paths = routing.CirculantPaths(ring, len(weight))
+    for share, lengths in zip(result.share, result.routing_lengths, strict=True):
+        paths.distances(lengths)
+        flow += share * paths.flow(weight)
+    return flow
+
+
+def circulant_classes(topology: Topology) -> tuple[Ints, Floats] | None:
+    """Offsets int64[c] and capacities float64[c] when every server has the same arcs, seen from itself; else None."""
+    tail, head = topology.arcs.astype(np.int64).T
+    return classes_of(topology.servers, tail, head, topology.capacity)
+
+
+def classes_of(n: int, tail: Ints, head: Ints, capacity: Floats) -> tuple[Ints, Floats] | None:
+    """The same from arrays of distinct arcs."""
+    return equal_classes(n, (head - tail) % n, capacity)
+
+
+def shift_invariant(demand: Floats) -> bool:
+    """Whether demand depends, to the last bit, on the displacement alone."""
+    n = len(demand)
+    return all(np.array_equal(demand[i, i:], demand[0, : n - i]) and
+               np.array_equal(demand[i, :i], demand[0, n - i :]) for i in range(1, n))  # fmt: skip
+
+
+def _refuse(ring: Ints, weight: Floats, width: Floats) -> None:
+    n = len(weight)
+    problems = []
+    if not len(ring) or len(np.unique(ring)) != len(ring) or (ring < 1).any() or (ring >= n).any():
+        text = "ring distances must be distinct"
+        problems.append(Problem(text, path="offsets", value=str(ring.tolist()), allowed=f"1..{n - 1}"))
+    if width.shape != ring.shape or not (np.isfinite(width) & (width > 0)).all():
+        problems.append(Problem("every ring distance needs a capacity above 0", path="capacity"))
+    if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
+        problems.append(Problem("demand must be finite, not negative, and not all 0", path="weight"))
+    elif weight[0] != 0:
+        problems.append(Problem("a server has demand to itself", path="weight[0]", value=str(weight[0]), allowed="0"))
+    if problems:
+        raise InputError(problems)
+
+
+def rotates(network: RoutingNetwork) -> bool:
+    """Whether topology and demand look the same from every server."""
+    return classes_of(network.servers, network.tail, network.head, network.capacity) is not None and shift_invariant(
+        network.demand
+    )
+
+
+def by_rotation(proof: RoutingProof) -> int:
+    """Column generation over class loads, then the flow of source 0, for an `alike` proof; returns the columns."""
+    net = proof.network
+    classes = classes_of(net.servers, net.tail, net.head, net.capacity)
+    assert classes is not None
+    offsets, width = classes
+    accuracy = min(proof.accuracy, 1e-8)
+    weight = net.demand[0]
+    result = route_circulant(
+        offsets.tolist(), weight, capacity=width.tolist(), accuracy=accuracy, time_limit_s=proof.time_left_s
+    )
+    kind = np.searchsorted(offsets, (net.head - net.tail) % net.servers)
+    proof.offer_lengths(result.lengths[kind])
+    row = base_flow(offsets.tolist(), weight, result)[kind, net.tail]
+    proof.offer_rough_flow(row[None], proof.lengths)
+    return result.routings
+
+
+_EXACT = 1e-8
+
+
+class Translations(NamedTuple):
+    """A group that keeps links and demand; int64[m] class of each arc, and float64[d] capacity of an arc of each."""
+
+    group: RingBox | SemidirectGroup
+    kind: Ints
+    width: Floats
+
+
+def translations_of(network: RoutingNetwork) -> Translations | None:
+    """The first group found whose translations x -> g x keep links, capacities and, to the last bit, demand."""
+    n = network.servers
+    if (np.diff(network.first) != network.first[1]).any():
+        return None
+    for box in boxes_of(n, network.tail, network.head):
+        found = _translations(network, box)
+        if found is not None:
+            return found
+    base = network.head[: network.first[1]]
+    for group in semidirect_groups(n):
+        # the neighbours of 0 tell those of all others: most groups fail at the first of these
+        if any(not _moves(network, group, x, base) for x in base.tolist()):
+            continue
+        found = _translations(network, group)
+        if found is not None:
+            return found
+    return None
+
+
+def box_of(network: RoutingNetwork) -> RingBox | None:
+    """The box whose translations keep links and demand, if one does."""
+    found = translations_of(network)
+    return found.group if found is not None and isinstance(found.group, RingBox) else None
+
+
+def _translations(network: RoutingNetwork, group: RingBox | SemidirectGroup) -> Translations | None:
+    """Those of a group, if they keep capacities and demand."""
+    label = group.products(group.inverses(network.tail), network.head)
+    classes = equal_classes(network.servers, label, network.capacity)
+    if classes is None or not _keeps(group, network.demand):
+        return None
+    return Translations(group, np.searchsorted(classes[0], label), classes[1])
+
+
+def _moves(network: RoutingNetwork, group: SemidirectGroup, x: int, base: Ints) -> bool:
+    moved = np.sort(group.products(np.array(x), base))
+    return np.array_equal(moved, network.head[network.first[x] : network.first[x + 1]])
+
+
+def _keeps(group: RingBox | SemidirectGroup, demand: Floats) -> bool:
+    everyone = np.arange(len(demand))
+    return all(
+        np.array_equal(demand[x, group.products(np.array(x), everyone)], demand[0]) for x in range(1, len(demand))
+    )
+
+
+def by_translation(proof: RoutingProof) -> int:
+    """Column generation over loads of generators, then the flow of source 0 moved to all; returns the columns."""
+    net = proof.network
+    found = translations_of(net)
+    assert found is not None
+    group, kind, width = found
+    start = proof.router.copy(1)
+
+    def flow_of(lengths: Floats) -> Floats:
+        # what ties take depends on earlier calls, but the same lengths have to give the same flow: hence a copy
+        flow: Floats = start.copy(1).tree_flows(lengths[kind])[0]
+        return flow
+
+    def walk(lengths: Floats) -> tuple[float, Floats]:
+        load: Floats = np.bincount(kind, flow_of(lengths), len(width)).astype(np.float64)
+        return float(load @ lengths), load
+
+    mixture = mixed_walks(walk, net.servers, width, min(proof.accuracy, _EXACT), proof.time_left_s)
+    proof.offer_lengths(mixture.lengths[kind])
+    parts = zip(mixture.share.tolist(), mixture.routing_lengths, strict=True)
+    row: Floats = np.sum([share * flow_of(lengths) for share, lengths in parts], axis=0)
+    if isinstance(group, RingBox):  # the row stands for all
+        proof.offer_rough_flow(row[None], mixture.lengths[kind])
+        return mixture.routings
+
+    by_class, flow = np.empty((len(width), net.servers)), np.empty((net.servers, len(row)))
+    by_class[kind, net.tail] = row
+    everyone = np.arange(net.servers)
+    for source, back in enumerate(group.inverses(everyone)):
+        end_if_left()
+        flow[source] = by_class[kind, group.products(back, everyone)[net.tail]]
+    proof.offer_rough_flow(flow, mixture.lengths[kind])
+    return mixture.routings
