@@ -1,4 +1,68 @@
-"""The ring orders of AllReduces are chosen together with the routing of all traffic, or with the links as well."""
+"""The ring orders of AllReduces are chosen together with the routing of all traffic, or with the links as well.
+
+allreduce_mix
+-------------
+Which ring orders carry each group's AllReduce, jointly with the routing of all traffic, on a fixed topology.
+
+Decided: what share of the AllReduce of every group runs on which ring order (traffic is mutable: any cyclic order of
+the members is as good as any other; TopoOpt, NSDI'23, section 4), and how the steps of the rings and the model-parallel
+traffic flow. A step between members without a direct link is demand like any other and is routed here, so every order
+of the members is allowed. Traffic is aggregated by source, which is exact (see `concurrent_flow`).
+
+Sets        SERVERS s, v; ARCS a = (tail, head); GROUPS g of k_g servers; ORDERS[g]: cyclic orders r of its members,
+            next_r(s) the member after s.
+Parameters  D[s, v] >= 0: model-parallel demand, in units of a link's capacity;  c[a]: parallel links of the arc;
+            V[g] = 2 (k_g - 1)/k_g * payload: what every member sends to the next one in a ring AllReduce, same unit;
+            hop_price >= 0: charge per unit of traffic and hop, relative to all traffic, that breaks ties.
+Variables   flow[s, a] >= 0;  theta >= 0, largest utilisation;  share[g, r] >= 0.
+
+    minimise    theta + hop_price / W * sum_sa flow[s, a],      W = sum D + sum_g k_g V[g]
+    (1) conserve    sum_{a into v} flow[s, a] - sum_{a out of v} flow[s, a] - sum_{g, r: next_r(s) = v} V[g] share[g, r]
+                        = D[s, v]                                                         for all s and v != s
+    (2) fit         sum_s flow[s, a] - c[a] theta <= 0                                    for every arc a
+    (3) mix         sum_{r in ORDERS[g]} share[g, r] = 1                                  for every group g
+
+Columns of orders are few of the (k - 1)! there are: given lengths l[a] >= 0 from (2), with sum c l = 1, the column of r
+prices out by V[g] times its length sum_i dist_l(s_i, next_r(s_i)) less the price of (3), so that the best new column is
+a shortest Hamiltonian cycle of the group (column generation: solvers/job/allreduce_mix.py). Any l prove
+
+    theta >= sum D dist_l + sum_g V[g] ring_l(g),      ring_l(g) the length of the shortest ring of g under dist_l.
+
+Size: n m + 1 + |ORDERS| columns, n (n - 1) + m + |GROUPS| rows. Restricted to one order per group it is
+`concurrent_flow` with the steps added to the demand; with links as variables it is `allreduce_topology`.
+
+allreduce_topology
+------------------
+Links, ring orders and routing together: the network that carries most when AllReduce may choose its rings (MILP).
+
+Decided: how many links join every ordered pair of servers, which share of every group's AllReduce runs on which ring
+order, and how ring steps and model-parallel traffic flow. It is `joint_topology` with the mutable traffic of
+`allreduce_mix`; all options of the former (kept links, hop limit, forbidden links, symmetry rules) hold here too.
+
+All sets, parameters and variables of both modules, and
+
+Variables   y[g, r] >= 0, lambda times the share of order r;  for groups without orders, instead of y,
+            z[g, i, j] >= 0, lambda times the share of the orders in which j follows i (i != j members).
+
+    maximise    lambda
+    all rows of `joint_topology` but (5)
+    (5') deliver    sum_i f[s, i, v] - sum_j f[s, v, j]
+                        - sum_{g, r: next_r(s) = v} V[g] y[g, r] - sum_g V[g] z[g, s, v] = lambda D[s, v]
+    (18) mix        sum_{r in ORDERS[g]} y[g, r] = lambda                           for every group with orders
+    (19) next_member      sum_j z[g, i, j] = lambda                                 for groups without, each i
+    (20) previous_member  sum_i z[g, i, j] = lambda                                 for groups without, each j
+    (21) no_pair    z[g, i, j] + z[g, j, i] <= lambda                               i < j, three or more members
+
+With every order of every group, (18) is exact. (19) to (21) hold for every mix of rings (an order visits each member
+once, and of three or more members no two follow each other both ways), so a group without orders is a relaxation: its
+optimum bounds every network and every order from above in lambda, and it is exact for two and three members.
+
+Symmetry: renaming two servers that are in the same groups leaves the program as it is when groups have all orders or
+none, so that the rules of `joint_topology` hold for tables D and, per group, V[g] on the pairs of its members
+(`group_tables`). With some orders only, no rule may be used.
+
+Size: that of `joint_topology` with all members as sources, and |ORDERS| columns (k (k - 1) for a group without).
+"""
 
 from __future__ import annotations
 

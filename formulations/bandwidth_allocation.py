@@ -1,5 +1,27 @@
-"""Rates of transfers that share links: one step of lexicographic (max-min fair) allocation, or the largest total. An
-allocation problem in the arrays of `bandwidth_allocation`.
+"""Rates of transfers that share links: one step of lexicographic (max-min fair) allocation, or the largest total.
+
+Decided: the rate of every transfer on each of its routes. Routes are given, so the program is a packing one. Max-min
+fairness needs a sequence of these programs: each raises all transfers that can still rise together, and its dual values
+name some that cannot (Bertsekas and Gallager, Data Networks, section 6.5; for several routes Pioro and Medhi, Routing,
+Flow and Capacity Design, chapter 8).
+
+Sets        TRANSFERS t; ROUTES k, each of one transfer t(k); SHARED r: links, egress and ingress of servers.
+Parameters  use[r, k] >= 0: part of route k's traffic that uses r;  capacity[r] > 0, Gbit/s;
+            floor[t] >= 0: rate that is kept (guaranteed, or reached before), Gbit/s;  ceiling[t], Gbit/s, or infinite;
+            gain[t] >= 0: how fast t rises with the level (0: does not rise);  worth[t] >= 0: of a unit of its rate.
+Variables   rate[k] >= 0, Gbit/s;  level >= 0 (only if some gain is above 0).
+
+    maximise    level + sum_t worth[t] sum_{k of t} rate[k]
+    (1) fit         sum_k use[r, k] rate[k] <= capacity[r]                              for every r in use
+    (2) keep        sum_{k of t} rate[k] - gain[t] level >= floor[t]                    for every t
+    (3) limit       sum_{k of t} rate[k] <= ceiling[t]                                  where finite
+
+Uses: max-min fair rates, gain = weight; above guarantees, floor = guarantee; least completion time of transfers that
+start together, gain = size, where time = 1 / level; largest weighted total above guarantees, gain = 0 and
+worth = weight. Dual: prices of (1) and (3) prove that nothing above is possible, see `PriceCertificate`.
+
+Size: |ROUTES| + 1 columns, |SHARED| + 2 |TRANSFERS| rows at most. Against `path_split` (least largest load of given
+demands) the rates are free here; with gain = demand and no limits level = 1 / theta.
 """
 
 from __future__ import annotations

@@ -1,4 +1,53 @@
-"""Programs of collectives: the best rates of All-to-All and AllReduce, and schedules of whole chunks in given steps."""
+"""Programs of collectives: the best rates of All-to-All and AllReduce, and schedules of whole chunks in given steps.
+
+all_to_all_rate
+---------------
+The best rate of All-to-All: every rank sends the same to every other, split over paths, within the rates of
+links.
+
+    maximise  lambda
+    (1) fit        sum_s flow[s,e] <= c[e]                                        every link e
+    (2) conserve   sum_{e into v} flow[s,e] - sum_{e out of v} flow[s,e] = lambda    every source s, every rank v but s
+                   sum_{e into w} flow[s,e] - sum_{e out of w} flow[s,e] = 0         every switch w
+    flow >= 0
+
+flow[s,.] is what rank s sends, aggregated over destinations; none comes back to s, and where ranks do not relay it
+leaves no rank but s. Columns: flow by source and link, then lambda; rows: (1) by link, (2) by source and node. With one
+source alone the same is the best rate of a broadcast to ranks that each get a message of their own.
+
+allreduce_roots
+---------------
+The best rate of AllReduce: pieces go up in-trees to roots and down from them, roots used unequally.
+
+    maximise  sum_v root[v]
+    (1) fit                broadcast[e] + reduce[e] <= c[e]                        every link e
+    (2) broadcast_balance  sum_{e out of w} broadcast[e] - sum_{e into w} broadcast[e] = 0    every switch w
+    (3) reduce_balance     sum_{e out of w} reduce[e] - sum_{e into w} reduce[e] = 0          every switch w
+    (4) leave              sum_{e out of A} broadcast[e] - sum_{v in A} root[v] >= 0      every set A that holds some
+    (5) reach              sum_{e into A} reduce[e] - sum_{v in A} root[v] >= 0           ranks and not all
+    all >= 0
+
+root[v] is the rate rooted at rank v, broadcast[e] what broadcasts put on a link, reduce[e] what reductions do. By
+Edmonds' theorem trees exist for any such loads; at switches they are split off first. Columns: broadcast and reduce by
+link, root by rank. Solvers add rows (4) and (5) where they are violated; written out, there are two a set.
+
+step_schedule
+-------------
+A schedule in a given number of steps, as a mixed-integer program: whole chunks, the fullest link of each step.
+
+    minimise  sum_t load[t]
+    (1) full    sum_c sent[c,e,t] - rate[e] load[t] <= 0                 every link e, every step t
+    (2) there   sent[c,ij,t] - most[ij] has[c,i,t] <= 0                  i a rank: it has the chunk before the step
+    (3) pass    sum_j sent[c,wj,t] - sum_i sent[c,iw,t] = 0              w a switch: it holds nothing
+    (4) copy    sent[c,wj,t] - sum_i sent[c,iw,t] <= 0                   instead of (3), where switches copy
+    (5) gain    has[c,j,t+1] - has[c,j,t] - sum_i sent[c,ij,t] <= 0      every node j
+    has[c,i,0] = 1 at the owner alone, has[c,i,S] = 1 at all ranks, 0 at switches
+    has in {0, 1}, sent in {0, .., most}, load >= 0
+
+most is 1, but N - 1 into switches that do not copy. Time-expanded in the steps of a synchronous schedule (the variables
+of SCCL and TE-CCL); exact, and for small cases only. Columns: sent by chunk, link, step; has by chunk, node, step; load
+by step.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,33 @@
-"""Circuits between pods, fixed for a job, and when its transfers are carried: intervals of variable length. Circuits
-between pods from the graph of a job.
+"""Circuits between pods, fixed for a job, and when its transfers are carried: intervals of variable length.
+
+The graph is contracted to its transfers: tasks between two of them become a delay, those before the first a release,
+those after the last a tail. Within an interval rates are constant. Circuits are integers, written in binary, so that
+the product of circuits and the length of an interval is linear. With as many intervals as transfers have different
+begins and ends, nothing is lost: rates between two such events may be averaged.
+
+Sets: TRANSFERS m, n; EDGES (m, n); INTERVALS k = 1..K; PAIRS p of pods; CHANNELS c, a pair in one direction; BITS b;
+    PODS i.
+Parameters: volume[m]; release[m]; tail[m]; delay[m,n]; rate of a circuit in each direction; ports[i]; horizon, a
+    makespan that is known to be possible, which serves as big M; compute, the longest path of tasks alone.
+Variables: time[k] >= 0, when interval k ends (time[0] = 0); moved[m,k] >= 0; carries[m,k] in {0,1}; ready[m] >=
+    release[m]; finish[m] >= 0; bit[p,b] in {0,1}; open[p,b,k] >= 0, length of interval k if bit b of p is set;
+    span >= compute.
+minimise span
+1. whole[m]:       sum_k moved[m,k] = volume[m]
+2. only[m,k]:      moved[m,k] <= volume[m] carries[m,k]
+3. begin[m,k]:     ready[m] <= time[k-1] + horizon (1 - carries[m,k])
+4. done[m,k]:      time[k] <= finish[m] + horizon (1 - carries[m,k])
+5. wait[m,n]:      ready[n] >= finish[m] + delay[m,n]
+6. last[m]:        span >= finish[m] + tail[m]
+7. carry[c,k]:     sum_{m on c} moved[m,k] <= rate sum_b 2^b open[p,b,k]
+8. within[p,b,k]:  open[p,b,k] <= time[k] - time[k-1]
+9. gate[p,b,k]:    open[p,b,k] <= horizon bit[p,b]
+10. ports[i]:      sum_{p at i} sum_b 2^b bit[p,b] <= ports[i]
+11. order[k]:      time[k] >= time[k-1]
+
+Size: |TRANSFERS| K + |PAIRS| |BITS| binaries. It is the reference for tiny jobs; the method of this kind branches on
+circuits. It shares a channel as it likes where the method shares it equally, so its optimum is never above.
+Reference: intervals of variable length, arXiv:2603.28096.
 """
 
 from __future__ import annotations

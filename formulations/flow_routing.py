@@ -1,5 +1,93 @@
 """Splittable routing by source and arc on a fixed topology makes the largest link load least, for one or several
 demands.
+
+concurrent_flow
+---------------
+Splittable routing of least largest link load on a fixed topology (maximum concurrent flow).
+
+Decided: what each source sends over each arc. Source-aggregated arc formulation: traffic of one source to all its
+targets is one commodity, which is exact as any such flow splits into paths by target (Shahrokhi and Matula, J. ACM
+1990; lambda = 1/theta is the largest common factor by which all demand could grow).
+
+Sets        SERVERS s, v; ARCS a = (tail, head).
+Parameters  D[s, v] >= 0: demand, in units of a link's capacity;  c[a]: parallel links of the arc;
+            hop_price >= 0: time of one hop in the unit of theta (0: throughput alone counts).
+Variables   flow[s, a] >= 0;  theta >= 0, largest utilisation.
+
+    minimise    theta + hop_price / |D| * sum_sa flow[s, a],         |D| is all demand
+    (1) conserve    sum_{a into v} flow[s, a] - sum_{a out of v} flow[s, a] = D[s, v]     for all s and v != s
+    (2) fit         sum_s flow[s, a] - c[a] theta <= 0                                    for every arc a
+
+Completion time: theta is the time the busiest link takes to pass a unit of time's worth of demand, and hop_price times
+the mean number of hops is the latency of the mean byte; their sum is the (store-and-forward free) completion time of
+the traffic, averaged over bytes for its latency part. hop_price = 0 minimises the largest link load.
+
+Size: n m + 1 columns, n (n - 1) + m rows. Dual: lengths l[a] >= 0 of (2) with sum c l = 1 prove
+theta >= sum D dist_l whatever the solver did.
+
+concurrent_flow_hops
+--------------------
+Splittable routing of least link load, or least completion time, over paths of at most H hops.
+
+The arc formulation of `concurrent_flow` on the layered graph: layer k holds what has made k hops, and a unit may leave
+at its target in any layer. Decided: what each source sends over each arc as its k-th hop.
+
+Sets        SERVERS s, v; ARCS a = (tail, head); hops k = 1..H.
+Variables   flow[s, k, a] >= 0, only where tail(a) is within k - 1 hops of s, and exactly k - 1 hops can end there;
+            theta >= 0.
+Parameters  D, c, hop_price as in `concurrent_flow`.
+
+    minimise    theta + hop_price / |D| * sum_ska flow[s, k, a]
+    (1) arrive    sum_k sum_{a into v} flow[s,k,a] - sum_{k>1} sum_{a out of v} flow[s,k,a] = D[s, v]  for all s, v != s
+    (2) onward    sum_{a out of v} flow[s,k+1,a] - sum_{a into v} flow[s,k,a] <= 0     for all s, v != s, 1 <= k < H
+    (3) fit       sum_s sum_k flow[s,k,a] - c[a] theta <= 0                            for every arc a
+
+What (2) leaves over in layer k is what ends at v there; (1) makes the layers' sum equal to the demand. Columns: at most
+n m H; infeasible exactly when some demand is more than H hops away.
+
+narrowed_flow
+-------------
+Routing with the least largest link utilisation, where each source may use some arcs only.
+
+Where a source may enter a server over one arc alone, its flow there follows from what leaves, so that only entries of
+servers with a choice are variables: one of them stands for the chain of single arcs before it, too.
+
+Sets        CHOICES r, a source and a server it enters over two arcs or more; ENTRIES e, one of these arcs each; ARCS a.
+Parameters  need[r] >= 0: demand at the server of r and over chains that start there;  load[a] >= 0: demand over chains
+            from the source;  c[a] > 0, capacity.
+Variables   x[e] >= 0, flow over an entry and its chain A(e);  theta, largest utilisation.
+
+    minimise    theta
+    (1) balance   sum_{e into r} x[e] - sum_{e whose chain starts at r} x[e] = need[r]         for every choice r
+    (2) fit       (load[a] + sum_{e: a in A(e)} x[e]) / c[a] - theta <= 0                      for every arc a
+
+Size: |ENTRIES| + 1 columns, |CHOICES| + m rows. With all arcs allowed the optimum is that of concurrent_flow. The duals
+of (2) over capacities are lengths of links.
+
+common_routing
+--------------
+One splittable routing for a set of demand matrices, least largest link load over all of them, on a fixed topology.
+
+Decided: the part of each ordered pair's traffic that goes over each arc, the same for every matrix, so that routes need
+not change when traffic does (oblivious over the set; Applegate and Cohen, SIGCOMM 2003, for a polytope of matrices).
+Parts depend on source and target, as the mix of targets changes from matrix to matrix: aggregation by source would let
+the routing know which matrix is there. A routing that is good for a set is as good for its convex hull, since the
+load of an arc is linear in demand.
+
+Sets        SERVERS v; PAIRS p = (s, t) with demand in some matrix; ARCS a = (tail, head); MATRICES k.
+Parameters  D[k, p] >= 0: demand, in units of a link's capacity;  c[a]: parallel links of the arc.
+Variables   split[p, a] >= 0: part of p's traffic over arc a, none into s or out of t;  theta >= 0, largest utilisation.
+
+    minimise    theta
+    (1) conserve    sum_{a into v} split[p, a] - sum_{a out of v} split[p, a] = [v = t]     for all p and v != s
+    (2) fit         sum_p D[k, p] split[p, a] - c[a] theta <= 0                             for every k and a
+
+With a cap (a worst case that is allowed) every matrix has its own theta[k] <= cap in (2), and their mean is minimised:
+of the routings with the best worst case, one that is good for the other matrices too.
+
+Size: |P| m + 1 columns (with a cap |P| m + |K|), |P| (n - 1) + |K| m rows. With one matrix its optimum is that of
+`concurrent_flow`. Dual, without a cap: prices w[k, a] >= 0 of (2) with sum c[a] w[k, a] = 1 prove
+theta >= sum_p least[p], the length of a shortest path of p by lengths sum_k D[k, p] w[k, a], whatever the solver did.
 """
 
 from __future__ import annotations

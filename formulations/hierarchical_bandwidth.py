@@ -1,7 +1,77 @@
 """Bandwidth per dimension of a hierarchical network for least time, time times cost, or cost, as linear programs.
-Catalogues of discrete speeds on top of `hierarchical_bandwidth`: binaries choose one speed a dimension. Lower
-bounds on the programs of `hierarchical_bandwidth` from multipliers of any quality (weak duality). Which bandwidths
-the linear constraints of a hierarchical network allow at all.
+
+Sets        DIMENSIONS j (and tau, see below); JOBS w; GROUPS g of a job (`hierarchical_timeline`); PATHS p of a job.
+Parameters  u[g, j]: bytes per byte;  C[p] ns, a[p, g] bytes;  omega[w]: weights;  A, b: linear constraints;
+            k[j]: US dollars for 1 GB/s in dimension j, over all NPUs;  c0: fixed cost.
+Variables   X[j] >= 0: bandwidth, GB/s per NPU;  x[j] >= 1/X[j];  t[g]: ns per byte;  T[w]: ns;  M: worst weighted time.
+
+    minimise    sum_w omega[w] T[w], or M            objective time
+    minimise    sum_j k[j] X[j] + c0                 objective cost, under (6)
+    (1) path     T[w] - sum_g a[p, g] t[g] >= C[p]                            paths p known so far
+    (2) slowest  t[g] - u[g, j] x[j] >= 0                                     u[g, j] > 0
+    (3) tangent  x[j] + X[j] / s^2 >= 2 / s                                   points s known so far
+    (4) limit    b_low <= A X <= b_high, l <= X <= h
+    (5) worst    M - omega[w] T[w] >= 0                                       fleet worst-case
+    (6) in_time  sum_w omega[w] T[w] <= limit, or M <= limit                  objective cost
+
+x X >= 1 is convex; (3) are its tangents (exact at X = s, below the curve elsewhere), so the program is a relaxation
+whose X always satisfies (4): evaluating T there gives an upper bound, the duals a lower one
+(`hierarchical_certificate`). The exact class is a second-order cone program; tangents added where the last X was leave
+a gap of 1e-9 after few rounds.
+
+Time times cost in one program (Charnes and Cooper 1962, with T homogeneous but for its constants): tau = 1/cost,
+Z = tau X,
+
+    T cost = max_p C[p]/tau + sum_g a[p, g] max_j u[g, j]/Z[j]
+    sum_j k[j] Z[j] + c0 tau = 1
+    b_low tau <= A Z <= b_high tau
+
+So tau is one more column with a reciprocal, and a constant is a group that moves its nanoseconds over tau.
+
+Size: 2 J + G + W columns; (2) has G J rows, (3) some tens a column. The class and its properties: Won et al., LIBRA
+(ISPASS 2024), who solve it as a non-convex program.
+
+hierarchical_catalogue
+----------------------
+Catalogues of discrete speeds on top of `hierarchical_bandwidth`: binaries choose one speed a dimension.
+
+Sets        SPEEDS s of dimension j, b[j, s] GB/s.          Variables   choose[j, s] in {0, 1};  part[j, s] >= 0.
+
+    (7) one      sum_s choose[j, s] = 1
+    (8) speed    X[j] = sum_s b[j, s] choose[j, s],    x[j] = sum_s choose[j, s] / b[j, s]    (no tangents needed)
+
+For time x cost, where the columns are tau and Z = tau X, part[j, s] = tau choose[j, s] in linear terms:
+
+    (9) speed    Z[j] = sum_s b[j, s] part[j, s],          tau = sum_s part[j, s],
+    (10) link    part[j, s] <= h choose[j, s],             h: largest tau = 1 / cost of the cheapest speeds.
+
+Size: one binary (and one part) a speed.
+
+hierarchical_certificate
+------------------------
+Lower bounds on the programs of `hierarchical_bandwidth` from multipliers of any quality (weak duality).
+
+Multipliers     lambda[p] >= 0 of (1),   mu[g, j] >= 0 of (2), bytes,   y[r] of (4) by rows, eta of (6).
+
+With sum_p lambda[p] <= omega of the job and sum_j mu[g, j] <= sum_p lambda[p] a[p, g], every allowed X costs at least
+
+    sum_p lambda[p] C[p] + sum_j min_{l <= X <= h} ( W[j] / X + r[j] X ) + sum_r max(y[r] b_low[r], y[r] b_high[r]),
+    W[j] = sum_g mu[g, j] u[g, j],        r = -y A   (+ k for the objective cost),
+
+whose minima are 2 sqrt(W r) inside the bounds. Tangents play no part, so this is at least as good as the linear program
+the multipliers come from. For the objective cost, lambda sums to eta omega and c0 - eta limit is added; for time x cost
+the constants lambda C are the W of tau. Fleet worst-case: the sums over lambda, each over its omega, are at most 1.
+
+hierarchical_start
+------------------
+Which bandwidths the linear constraints of a hierarchical network allow at all.
+
+Two linear programs on top of (4) of `hierarchical_bandwidth`, for columns without tau:
+
+- `widest_arrays`: maximise s with X[j] >= s in every dimension that carries traffic: a point to start from, and the
+  program whose infeasibility is explained to people.
+- `endless_arrays`: maximise sum d[j] over directions 0 <= d <= 1 that no constraint stops; where d[j] > 0, bandwidth
+  may grow for ever.
 """
 
 from __future__ import annotations

@@ -1,5 +1,41 @@
-"""Data of the programs of `hierarchical_bandwidth`: a timeline, a design, an objective, and a bound by sums of bytes
-alone.
+"""Data of the programs of `hierarchical_bandwidth`: one design of a hierarchical problem under one objective.
+
+hierarchical_timeline
+---------------------
+How long one iteration of a job takes on a hierarchical network, as a function of the times of its collectives.
+
+Collectives of one kind on one communicator form a group g; the time of one byte of it is
+
+    t_g = max_i u_gi / B_i,         u_gi: bytes moved in dimension i per byte of size,
+
+since the chunks of a collective pipeline through the dimensions and the slowest one dominates (LIBRA). With m = 1 at
+first, in order of the dimensions that the communicator extends over p_i > 1 ranks of:
+
+    reduce-scatter  u_gi = m (p_i - 1)/p_i,    then m <- m/p_i;     all-reduce: twice that (up, and back down)
+    all-gather      from the outermost inwards:  u_gi = m (p_i - 1),  then m <- m p_i    (size: the shard of a rank)
+    all-to-all      u_gi = (p_i - 1)/p_i;      point-to-point: u_gi = 1
+
+t_g is homogeneous, so equal groups merge by adding bytes, and an iteration is the longest of its paths:
+
+    T = max over paths p of  C_p + sum_g a_pg t_g           [ns; C_p: compute of the path, a_pg: its bytes in group g].
+
+`no-overlap` has one path, `dp-overlap` two branches a layer, `dag` the paths of the graph. Paths are asked for one by
+one, the longest for given t first.
+
+hierarchical_formula
+--------------------
+Lower bounds of a whole design from sums of bytes alone, so that most designs of a long list need no program.
+
+With the bytes of every group shared over its dimensions in proportion to u, W[j] = sum_g a_g u[g, j]^2 / sum_i u[g, i],
+and C the compute of the path that is longest without communication (Cauchy-Schwarz in each line):
+
+    sum B <= total:     T >= C + (sum_j sqrt W[j])^2 / total
+    cost <= cap:        T >= C + (sum_j sqrt(W[j] k[j]))^2 / (cap - c0)
+    T <= limit:         cost >= c0 + (sum_j sqrt(W[j] k[j]))^2 / (limit - C)
+    always:             T cost >= C (c0 + least total x cheapest price) + (sum_j sqrt(W[j] k[j]))^2
+
+The first is the optimum itself where all jobs' communicators lie on dimensions of their own. Dependency graphs count
+with their compute only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,91 @@
-"""Mixed-integer programs choose a split for every operator, alone or with the network of a tiny cluster."""
+"""Mixed-integer programs choose a split for every operator, alone or with the network of a tiny cluster.
+
+joint_plan
+----------
+Strategy, topology, ring orders and routing of a tiny cluster in one mixed-integer program.
+
+Decided: the split and place of every operator, the links between servers, which share of each AllReduce runs in which
+ring order, and how all traffic flows. Time model, bulk-synchronous: an iteration computes, then communicates, so that
+its time is T = C + theta:
+
+* C is the larger of the compute time of the busiest server and of the longest chain of forward and backward tasks.
+* theta is the time the busiest link takes for all it carries: every byte of forward and backward transfers, and for an
+  AllReduce of S bytes over k servers 2 (k-1)/k S bytes from every member to the next in ring order. A hop of a ring is
+  routed like any other traffic; all traffic may be split over any paths. Latencies, the fixed cost of rounds and the
+  AllReduce inside a server are left out.
+
+Everything is linear but theta times the number of links of a pair, which is linearised exactly: one binary per number
+of links, and theta split over them.
+
+Sets        OPERATORS o; OPTIONS[o], pairs (split, offset); PAIRS e = (u, v), edges of the workload; servers i, j, s, v;
+            BUNDLES (i, j): i < j for bidirectional links, i != j for directed ones; m = 0..d links of a bundle;
+            GROUPS g of servers that all-reduce together; RINGS[g], directed cyclic orders of the members.
+Parameters  load[o, a, i], memory[o, a, i]: compute time (ms), memory (share of a server) of option a, on server i;
+            f[o, a], b[o, a] forward and backward time of one part, ms;  D[e, a, c, i, j], W[o, a, g]: ms that one link
+            takes for the transfers i -> j of a pair, and for what each member of g sends in the AllReduces of o;
+            Theta: theta of some plan is no larger, or no plan with a larger one is of interest.
+Variables   y[o, a] in {0, 1}; p[e, a, c] >= 0: both options of a pair; links[i, j, m] in {0, 1}: bundle of m links;
+            part[i, j, m] >= 0: theta if it has, else 0;  ring[g, r] >= 0: ms that a hop of ring r takes on one link;
+            flow[s, i, j] >= 0: traffic of source s over i -> j, ms of one link;  reach[i, j], back[i, j] >= 0;
+            first[o], turned[o], C, theta >= 0.
+
+    minimise    C + theta
+    (1) choose    sum_a y[o, a] = 1                                                    for every operator
+    (2) producer  sum_c p[e, a, c] = y[u, a];   (3) consumer  sum_a p[e, a, c] = y[v, c]
+    (4) memory    sum_oa memory[o, a, i] y[o, a] <= 1                                  for every server, if limited
+    (5) load      sum_oa load[o, a, i] y[o, a] <= C                                    for every server
+    (6) forward   first[v] >= first[u] + sum_a f[u, a] y[u, a]                         for every pair
+    (7) turn      turned[o] >= first[o] + sum_a f[o, a] y[o, a]
+    (8) backward  turned[u] >= turned[v] + sum_c b[v, c] y[v, c]                       for every pair
+    (9) chain     C >= turned[o] + sum_a b[o, a] y[o, a]
+    (10) bundle   sum_m links[i, j, m] = 1
+    (11) degree   sum_j sum_m m links[i, j, m] <= d, out of and (directed) into every server
+    (12) split    sum_m part[i, j, m] = theta;   (13) only  part[i, j, m] <= Theta links[i, j, m]
+    (19) cut      sum_j sum_m m part[i, j, m] <= d theta, out of and (directed) into every server
+    (14) reduce   sum_r ring[g, r] = sum_oa W[o, a, g] y[o, a]                         for every group
+    (15) deliver  sum_i flow[s, i, v] - sum_j flow[s, v, j]
+                      = sum_eac D[e, a, c, s, v] p[e, a, c] + sum_{g, r: s -> v} ring[g, r]
+    (16) fit      sum_s flow[s, i, j] <= sum_m m part[i, j, m]                         for every direction of a bundle
+    (17) reached  one unit of reach flows from server 0 to every other, reach[i, j] <= (n-1) sum_m m links[i, j, m]
+    (18) returns  the same from every server to 0 by back[i, j], directed links only: the network is connected
+
+For whole y and links, (2), (3), (12), (13) leave p = y y and part = theta links only, so T is exact for the plan. (19)
+is (11) times theta: implied for whole links, it gives the relaxation the node cuts.
+
+Size: a few thousand columns for four servers and six operators; not meant for more.
+
+strategy_choice
+---------------
+Choice of a split for every operator that makes the longest path of an event graph least (mixed-integer program).
+
+Decided: one split per operator. What a choice costs is given as quantities of single operators or of pairs of operators
+joined by an edge (times, bytes over rate), and as laws between events: the head of a law comes no earlier than its tail
+plus a constant plus a sum of quantities. The same program serves two models of an iteration, by its data:
+
+* a lower bound on every strategy (`topoopt.verify.job.strategy_laws`): laws that hold on every placement and network;
+* a bulk-synchronous estimate to start a search from (`solvers.job.strategy_program`): compute, traffic.
+
+Sets        OPERATORS o; SPLITS[o]; PAIRS e = (u, v), the edges of the workload; EVENTS k = 0..K, LAWS a = (tail, head).
+Parameters  w[q, s] value of quantity q of an operator for its split s, w[q, s, t] of one of a pair, ms;
+            c[a] constant, n[a, q] coefficients of the laws, ms and 1;  room[o, s] share of all memory.
+Variables   z[o, s] in {0, 1}: the split chosen;  p[e, s, t] >= 0: both splits of a pair (linearised product);
+            y[q] value of a quantity;  x[k]: time of an event, x[0] = 0, ms (every event is
+            the head of some law).
+
+    minimise    x[K]
+    (1) choose    sum_s z[o, s] = 1                                            for every operator
+    (2) producer  sum_t p[e, s, t] = z[u, s]                                   for every pair, split s of u
+    (3) consumer  sum_s p[e, s, t] = z[v, t]                                   for every pair, split t of v
+    (4) measure   y[q] = sum_s w[q, s] z[o, s], or sum_st w[q, s, t] p[e, s, t]   for every quantity
+    (5) law       x[head] - x[tail] - sum_q n[a, q] y[q] >= c[a]               for every law
+    (6) memory    sum_os room[o, s] z[o, s] <= 1                               if memory is limited
+
+For whole z, (2) and (3) leave p[e, s, t] = z[u, s] z[v, t] only. The relaxation (z in [0, 1]) is the local polytope of
+the pairwise costs: its duals of (5), a unit flow of events, of (2) and (3), prices of splits at the ends of pairs, and
+of (6) are a proof of its value that needs no solver to check (Wainwright and Jordan, 2008, chapter 8; weak duality).
+
+Size: sum S_o + sum_e S_u S_v + |quantities| + K columns, sum_e (S_u + S_v) + |OPERATORS| + |quantities| + |LAWS| rows.
+"""
 
 from __future__ import annotations
 

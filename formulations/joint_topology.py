@@ -1,6 +1,92 @@
-"""Joint choice of links and splittable routing: the network that carries most (mixed-integer linear program). Array
-builder of `formulations.network.joint_topology`: the same rows and columns, by name. Hop-LP: how much concurrent
-flow any topology of degree d can carry, with one and two hops spelled out.
+"""Joint choice of links and splittable routing: the network that carries most (mixed-integer linear program).
+
+Decided: how many links join every ordered pair of servers, and how the demand of every source flows over them.
+Concurrent flow, aggregated by source, over links that are variables (TopoOpt, NSDI'23, section 3; the linear form and
+what speeds it up).
+
+Sets        servers i, j, v, s = 0..n-1; ARCS: ordered pairs that may have a link; SOURCES: servers with demand.
+Parameters  D[s, v] >= 0 in units of the capacity of one link;  d interfaces per server;  m largest number of parallel
+            links;  K[i, j] links of the network as it stands, k how many of them may be given up;  h hop limit;
+            L, U bounds on lambda;  F[s] <= sum_v D[s, v] dist(s, v) in every allowed network, F their total.
+Variables   lambda in [L, U];  x[i, j] in {0..m};  f[s, i, j] >= 0 (none back into s).
+
+L = 1 / sum D holds in every network with a path for each demand: no link carries more than all of it. With it, a
+problem that no network solves is infeasible rather than of lambda 0.
+
+    maximise    lambda
+    (1) out_degree  sum_j x[i, j] <= d                                              for every i
+    (2) in_degree   sum_i x[i, j] <= d                                              for every j (directed links only)
+    (3) pair        x[i, j] = x[j, i]                                               i < j (bidirectional links only)
+    (4) capacity    sum_s f[s, i, j] <= x[i, j]                                     for every arc
+    (5) deliver     sum_i f[s, i, v] - sum_j f[s, v, j] = lambda D[s, v]            for every source s, v != s
+
+Networks that stay (z[i, j] <= min(x[i, j], K[i, j]): links kept; pairs i < j count once for bidirectional links):
+
+    (6) kept        z[i, j] <= x[i, j];   (7) changed   sum z >= sum K - k
+
+Bounded diameter (y[i, j] <= min(1, x[i, j]): a link; w[q, i, j] in [0, 1]: a walk of at most q hops, w[1] = y;
+p[q, i, u, j]: such a walk whose last hop is u -> j, not for u = i or u = j):
+
+    (8) link        y[i, j] <= x[i, j]
+    (9) walk        w[q, i, j] <= w[q-1, i, j] + sum_u p[q, i, u, j]                q = 2..h
+    (10) walk_first p[q, i, u, j] <= w[q-1, i, u];   (11) walk_last   p[q, i, u, j] <= y[u, j]
+
+and w[h, i, j] = 1. Only x need be whole: for given whole x the largest y, w, p allowed are 0 or 1 (each is the least
+of, or capped sum of, whole numbers), so a fractional solution implies that whole one.
+
+Distance cuts (valid, since every unit of (s, v) uses dist(s, v) units of capacity at least):
+
+    (12) source_distance  sum_ij f[s, i, j] >= lambda F[s];   (13) distance  sum f >= lambda F
+
+Node cuts are implied by (1), (2), (4) and (5); the relaxation in x alone gives no more than them, so that (12), (13)
+and U carry the rest of the root bound.
+
+Symmetry breaking. Let G be the permutations of servers that leave D, the forbidden arcs and K as they are: renaming
+the servers of a solution by one of G gives a solution with the same lambda, so any rule that some renaming in G of
+every solution obeys cuts off no optimum. `0 -> 1 -> 2 ...` is not such a rule: it says that a Hamiltonian cycle exists.
+
+* `bfs` (all permutations, as for uniform demand; every server is reached from every other, since demand is positive):
+  call 0 the tail of a link bundle of the largest multiplicity, then number the servers in the order a breadth-first
+  search from 0 finds them, the heads of server 0 by falling multiplicity. Then
+
+    (14) root       x[0, 1] >= x[i, j];   (15) row_order  x[0, j] >= x[0, j+1]       j >= 1
+    (16) parent     sum_{u < j} x[u, j] >= 1                                        j >= 1
+    (17) prefix     x[i, j+1] <= m sum_{u <= i} x[u, j]                             1 <= j <= n-2, i < j-1
+
+By (17), if i finds j+1 or it was found before, j was found by i at the latest.
+
+* `classes`: servers that may be swapped pairwise form classes; the members of one class, sorted by their links from one
+  server r that no other rule moves, give (15) with r for 0 along the class. Classes of one server need none; r lies
+  in such a class, or, if there is no such class, one class is ordered by a server outside it.
+
+Size: 1 + |ARCS| + |SOURCES| (|ARCS| - n + 1) columns, n|SOURCES| + |ARCS| rows and those of the options.
+
+hop_lp
+------
+Hop-LP: how much concurrent flow any topology of degree d can carry, with one and two hops spelled out.
+
+For a guess L on lambda = 1/theta.
+
+Sets        PAIRS (i, j), i != j; WALKS (i, k, j), all distinct.
+Parameters  d; D[i,j]; L; c1 = min(1, L D), c2 = min(1, (L D - 1)^+).
+Variables   lambda in [0, L]; x[i,j] in [0, d] links; y[i,j] in [0, 1]: is there a link;
+            p[i,k,j] in [0, 1]: are both links of a walk there; flows f1[i,j] (one
+            hop), f2[i,k,j] (two), f3[i,j] (three or more), g[a,b]: what the last put on a link.
+
+    maximise    lambda
+    (out) (into)        sum_j x[i,j] <= d,  sum_i x[i,j] <= d
+    (link)              y[i,j] - x[i,j] <= 0
+    (spread_first)      sum_j p[i,k,j] - d y[i,k] <= 0          (spread_second)  sum_i p[i,k,j] - d y[k,j] <= 0
+    (first) (second)    p[i,k,j] - y[i,k] <= 0,  p[i,k,j] - y[k,j] <= 0
+    (direct)            f1[i,j] - (c1 - c2) y[i,j] - c2 x[i,j] <= 0
+    (two_hop)           f2[i,k,j] - L D[i,j] p[i,k,j] <= 0
+    (deliver)           lambda D[i,j] - f1[i,j] - sum_k f2[i,k,j] - f3[i,j] <= 0
+    (capacity)          f1[a,b] + sum_j f2[a,b,j] + sum_i f2[i,a,b] + g[a,b] - x[a,b] <= 0
+    (long)              3 sum_ij f3[i,j] - sum_ij g[i,j] <= 0
+    (leave) (enter)     sum_j f3[a,j] - sum_b g[a,b] <= 0,  sum_i f3[i,b] - sum_a g[a,b] <= 0
+
+Size: about 2 n^3 columns, 3 n^3 rows. A value below L proves lambda at most that for every topology; it relaxes the
+joint topology and routing problem.
 """
 
 from __future__ import annotations

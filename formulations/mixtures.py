@@ -1,4 +1,64 @@
-"""Demands split over given alternatives (paths, rings, routings) so that the largest load is least."""
+"""Demands split over given alternatives (paths, rings, routings) so that the largest load is least.
+
+path_split
+----------
+How demands split over given alternatives (paths, rings) so that the largest load is least.
+
+Decided: which share of each demand goes over each of its alternatives. Path formulation of minimum congestion routing
+(multi-commodity flow over given paths; TopoOpt, NSDI'23, routes model-parallel traffic over k shortest paths).
+
+Sets        DEMANDS k; ALTERNATIVES a, each of one demand k(a); RESOURCES r (links), each in one family f(r).
+Parameters  use[r, a] >= 0: amount on resource r per unit share of alternative a (bytes times traversals, divided by
+            the parallel links of r);  price[a] >= 0: a small charge that breaks ties;  weight[f] > 0 of a family.
+Variables   share[a] in [0, 1];  peak[f] >= 0, largest load in family f.
+
+    minimise    sum_f weight[f] peak[f] + sum_a price[a] share[a]
+    (1) split       sum_{a of k} share[a] = 1                          for every demand k
+    (2) fit_peak    sum_a use[r, a] share[a] - peak[f(r)] <= 0          for every resource r
+
+Size: |ALTERNATIVES| + |FAMILIES| columns, |DEMANDS| + |RESOURCES| rows. One family of all links gives the routing
+problem; rings use two (all groups of a size at work, and one alone). With every alternative of a demand present the
+optimum equals the arc formulation's; with shortest paths alone it is an upper bound on it.
+
+circulant_flow
+--------------
+Routing of least load on a circulant (Cayley graph of Z_n) whose demand depends on the displacement alone.
+
+Decided: which mixture of routings, each the same seen from every server, carries the demand. Averaging an optimal flow
+over all rotations leaves it optimal, so that one load per class of arcs is enough (the n m columns of the arc
+formulation collapse), and a displacement may use its arcs in any order because Z_n is abelian: only how many arcs of
+each class it uses matters.
+
+Sets        CLASSES c of arcs v -> v + p_c; ROUTINGS k, generated as needed.
+Parameters  load[c, k] = sum_j w[j] steps_k[c, j]: arcs of class c that routing k uses, weighted by the demand w[j] of
+            displacement j: the load of every arc of the class;  capacity[c] > 0: parallel links.
+Variables   share[k] >= 0;  theta >= 0.
+
+    minimise    theta
+    (1) mix    sum_k share[k] = 1
+    (2) fit    sum_k load[c, k] share[k] - capacity[c] theta <= 0        for every class c
+
+Dual: theta = max_l sum_j w[j] dist_l(j) over l >= 0 with sum_c capacity[c] l[c] = 1; a routing of least length for l
+is a column.
+
+mixture
+-------
+The mixture of given routings with the least largest link utilisation.
+
+Any convex combination of routings of one demand is a routing of it, with the same combination of loads; so the
+routings of a method need not be kept, only their loads.
+
+Sets        ROUTINGS k; ARCS a.
+Parameters  u[k, a] >= 0: utilisation of an arc by a routing.
+Variables   part[k] >= 0, of the traffic that follows routing k;  theta, largest utilisation.
+
+    minimise    theta
+    (1) whole   sum_k part[k] = 1
+    (2) fit     sum_k u[k, a] part[k] - theta <= 0          for every a
+
+Size: K + 1 columns, m + 1 rows, dense. The duals of (2) are lengths of links times capacity: none of the routings is
+shorter by them than theta, and a routing that is improves the mixture (a master of column generation).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,85 @@
-"""Small programs of placed graphs: favourite children, physical links, least makespan, and static rates."""
+"""Small programs of placed graphs: favourite children, physical links, least makespan, and static rates.
+
+favourite_children
+------------------
+Favourite children of the operators of a graph: small communication times, unlimited devices, relaxed.
+
+With devices in plenty, an operator can have one consumer run right behind it without a transfer, its favourite child,
+and be that of one of its producers. The program chooses them for the least makespan; its relaxation is rounded (a
+tensor with remote < 1/2 goes to the favourite child, of which rows (2) and (3) leave at most one), and list scheduling
+on the devices there are follows. A heuristic: memory, the number of devices and contention are not in it.
+
+Sets: OPERATORS i, j; EDGES (i, j).  Parameters: time[i], cost[i,j] ms.
+Variables: start[i] >= 0 ms; 0 <= remote[i,j] <= 1, whether i and j run apart; span.
+minimise span
+1. wait[i,j]:  start[j] >= start[i] + time[i] + cost[i,j] remote[i,j]
+2. child[i]:   sum_j remote[i,j] >= consumers of i - 1
+3. parent[j]:  sum_i remote[i,j] >= producers of j - 1
+4. last[i]:    span >= start[i] + time[i]
+
+Size: |OPERATORS| + |EDGES| + 1 columns. Reference: Hanen and Munier (1995); Jeon et al., Baechi (SoCC 2020).
+
+link_packing
+------------
+Rates of pairs of servers split over their physical links.
+
+Link l of a server and link l of another are on the same plane (network, or bridge of the hosts); a pair sends over the
+planes both have.
+
+Sets: SERVERS s, t; LINKS l; PAIRS (s, t) with rate[s,t] > 0.
+Parameters: rate[s,t], capacity[s,l], Gbit/s.
+Variables: share[s,t,l] >= 0, Gbit/s; scale in [0, 1]; used[s,t,l] in {0, 1} (only with `scale` given).
+1. carry[s,t]:   sum_l share[s,t,l] = rate[s,t] scale
+2. out[s,l]:     sum_t share[s,t,l] <= capacity[s,l]
+3. into[t,l]:    sum_s share[s,t,l] <= capacity[t,l]
+4. switch[s,t,l]: share[s,t,l] <= min(capacity[s,l], capacity[t,l], rate[s,t]) used[s,t,l]
+maximise scale, then with that scale minimise sum used: few pairs on several links.
+
+Size: at most 2 |PAIRS| |LINKS| + 1 columns. If the links of all servers have the same proportions, scale is 1.
+
+placement_makespan
+------------------
+Least makespan of a placed graph as a mixed-integer program: a reference for tiny instances, without contention.
+
+CP-SAT with intervals (`solvers.placement.makespan`) beats it by far; the two are held equal by a test.
+
+Sets: OPERATORS i, j; GROUPS g of co-located operators (g(i)); DEVICES d, e; TENSORS with producer i and consumers j.
+Parameters: time[i,d] ms; memory[g], room[d] bytes; send[t,d,e] ms, alone at full rate; upper, a makespan that is known
+    to be possible, which serves as big M: all starts and ends lie in [0, upper].
+Variables: at[g,d] in {0,1}; start[i] ms; span; before[i,j] in {0,1} for i < j that no path orders.
+Short: run[i] = sum_d time[i,d] at[g(i),d]: where the operator is, so that start[i] + run[i] <= upper.
+minimise span
+1. place[g]:         sum_d at[g,d] = 1; at[g,d] = 0 where a member cannot run
+2. fit[d]:           sum_g memory[g] at[g,d] <= room[d]
+3. end[i]:           span >= start[i] + run[i]
+4. follow[t,j]:      start[j] >= start[i] + run[i]
+5. send[t,j,d,e]:    start[j] >= start[i] + run[i] + send[t,d,e] - (upper + send[t,d,e]) (2 - at[g(i),d] - at[g(j),e])
+6. first[i,j,d]:     start[j] >= start[i] + run[i] - upper (3 - before[i,j] - at[g(i),d] - at[g(j),d])
+   second[i,j,d]:    start[i] >= start[j] + run[j] - upper (2 + before[i,j] - at[g(i),d] - at[g(j),d])
+7. work[d]:          span >= sum_i time[i,d] at[g(i),d]     (redundant, and essential for the relaxation)
+
+Size: O(n^2 k + c k^2) rows, n operators, k devices, c consumers. Reference: big-M disjunctive scheduling (Manne, 1960).
+
+placement_rates
+---------------
+Best static rates between servers for a placed graph whose orders are fixed.
+
+Activities u: operators on devices and transfers between servers. A transfer of v bytes at rate b takes v / b: with the
+inverse rate r = 1 / b as variable its time is linear, and the capacity rows sum_q 1 / r[q] <= K are convex, so that
+they are described exactly by their tangents. The optimum of the program with all tangents is the global optimum of the
+split.
+
+Sets: ACTIVITIES u; PAIRS q = (s, t) of servers that send; SERVERS s.
+Parameters: fixed_ms[u] (run time, or latency); volume[u] (ms at the unit rate); pair[u]; ARCS (u, v, lag_ms);
+    capacity[s] (of the unit rate, the same out and in).
+Variables: start[u] >= 0, ms; slow[q] >= 1 / min(capacity[s], capacity[t]), inverse rate; span.
+minimise span
+1. follow[u,v]:  start[v] >= start[u] + fixed_ms[u] + volume[u] slow[pair[u]] + lag_ms
+2. span[u]:      span >= start[u] + fixed_ms[u] + volume[u] slow[pair[u]]
+3. out[s], into[s], for each point r given: sum_q (2 / r[q] - slow[q] / r[q]^2) <= capacity[s]
+
+Size: |U| + |Q| + 1 columns, |ARCS| + |U| + tangents rows. Reference: outer approximation (Kelley, 1960).
+"""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations import placed_graphs as link_packing
-from formulations import placement_joint
+from formulations import placed_graphs, placement_joint
 from formulations.placed_graphs import RateProblem
 from formulations.placement_joint import JointPlacement, JointTensor, Pair
 from formulations.programs import LpArrays
@@ -100,7 +99,7 @@ def makespan_program(problem: PlacementProblem, options: Mapping[str, float]) ->
     def send(t: int, d: int, e: int) -> float:
         return alone_ms(problem, t, d, e)
 
-    return link_packing.placement_makespan_arrays(problem, serial_ms(problem), send)
+    return placed_graphs.placement_makespan_arrays(problem, serial_ms(problem), send)
 
 
 def equal_split(problem: PlacementProblem, unit: float) -> dict[Pair, float]:
@@ -251,7 +250,7 @@ def rates_program(problem: PlacementProblem, options: Mapping[str, float]) -> Lp
     if not data.pairs:
         raise InputError([Problem("nothing is sent between servers by the placement of this formulation")])
     split = equal_split(problem, unit)
-    return link_packing.placement_rates_arrays(data, [{q: f * split[q] for q in data.pairs} for f in FACTORS])
+    return placed_graphs.placement_rates_arrays(data, [{q: f * split[q] for q in data.pairs} for f in FACTORS])
 
 
 def packing_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
@@ -271,4 +270,4 @@ def packing_program(problem: PlacementProblem, options: Mapping[str, float]) -> 
         rate[s, u] = 1.0 / slow
     for s, server in enumerate(problem.servers):
         capacity[s, : len(server.links)] = [link.gbps for link in server.links]
-    return link_packing.link_packing_arrays(rate, capacity, options["scale"] or None)
+    return placed_graphs.link_packing_arrays(rate, capacity, options["scale"] or None)

@@ -1,5 +1,11 @@
-"""A linear or mixed-integer program in arrays, without solver objects: built row by row, compared, and written as
-text.
+"""A linear or mixed-integer program in arrays, without solver objects: built row by row, compared, and written as text.
+
+write_model
+-----------
+Programs as text with readable names: CPLEX LP format, free MPS format, and single constraints for messages.
+
+The same program gives the same bytes. Names may hold anything in the arrays; in files, characters the formats cannot
+take become `_`, and names that clash by that, or are empty, get their position appended.
 """
 
 from __future__ import annotations

@@ -1,5 +1,44 @@
-"""Which servers and which ranks are alike to the optical switches: what keeps programs over shards small. Which
-waiting jobs get a shard now, and under which switches.
+"""Which waiting jobs get a shard now, and under which switches.
+
+Decided: which jobs are placed, and for each of them how many ranks of each atom go to each class of servers, and which
+planes its interfaces take. Servers of a class and ranks of an atom are alike (`shard_classes`), so counts decide
+everything; which server of a class a rank gets is free.
+
+Sets        JOBS k; ATOMS q of k; GROUPS g of k: interfaces that join the same ranks; COMPONENTS e of g: sets of atoms
+            that a circuit may join;  PLANES p: groups of planes alike;  SWITCHES s of p;  CLASSES c of servers.
+Parameters  size[k, q]: ranks of an atom;  lines[k, g]: interfaces of a group;  width[p]: planes of a group;
+            switch[p, c]: switch of the servers of class c;  free[c]: servers that are free;  worth[k] >= 0: of
+            placing a job.
+Variables   place[k] in {0, 1};  ranks[k, q, c] in 0, 1, ..;
+            assign[k, g, p] in 0, 1, ..: interfaces of the group on planes p;  open[k, g, p] in {0, 1}: there are some;
+            at[k, g, e, p, s] in {0, 1}: the component stands under switch s of planes p.
+
+    maximise    sum_k worth[k] place[k]
+    (1) seat        sum_c ranks[k, q, c] = size[k, q] place[k]                          all k, q
+    (2) fit         sum_kq ranks[k, q, c] <= free[c]                                    all c
+    (3) spread      sum_p assign[k, g, p] = lines[k, g] place[k]                        all k, g
+    (4) use         assign[k, g, p] <= min(lines[k, g], width[p]) open[k, g, p]         all k, g, p
+    (5) planes      sum_g assign[k, g, p] <= width[p] place[k]                          all k, p
+    (6) locate      sum_s at[k, g, e, p, s] = open[k, g, p]                             all k, g, e, p
+    (7) gather      sum_{c: switch[p, c] = s} ranks[k, q, c] >= size[k, q] at[k, g, e, p, s]    q of e, all s
+    (8) order       place[twin[k]] >= place[k]         k that equals an earlier job, its twin
+
+Bounds: ranks[k, q, c] <= min(size[k, q], free[c]);  at = 0 where free servers under s are fewer than the ranks of e.
+Interfaces without arcs take what planes are left, so k has no more interfaces than there are planes.
+
+Exact, up to which plane an interface takes: the planes of an interface are the same for all ranks, as in `Shard`.
+Symmetry: by classes, atoms, interface and plane groups (merged), and equal jobs (8). Size: for a job of one atom whose
+interfaces join all ranks, |CLASSES| + |PLANES| (2 + |SWITCHES|) + 1 columns. Related: packing of vectors with
+conflicts; for blocks alike in all planes and rings it is the multiple knapsack problem.
+
+shard_classes
+-------------
+Which servers and which ranks are alike to the optical switches: what keeps programs over shards small.
+
+Servers of one class are patched to the same switch in every plane; planes of one group sort the servers alike.
+Interfaces of one group join the same sets of ranks (components of their arcs: such a set must lie under one switch);
+ranks of one atom lie in the same component of every interface. A shard is a count of servers by atom and class, and a
+plane group by interface group; which server of a class a rank gets makes no difference.
 """
 
 from __future__ import annotations

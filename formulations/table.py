@@ -7,21 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from formulations import allreduce_rings as allreduce_mix
-from formulations import allreduce_rings as allreduce_topology
-from formulations import bandwidth_allocation as bandwidth_allocation_data
-from formulations import circuit_matching, dag_topology, placed_programs, stage_order
-from formulations import collective_rates as all_to_all_rate
-from formulations import collective_rates as allreduce_roots
-from formulations import collective_rates as step_schedule
-from formulations import flow_routing as common_routing
-from formulations import flow_routing as concurrent_flow
-from formulations import flow_routing as concurrent_flow_hops
-from formulations import joint_topology as hop_lp
-from formulations import joint_topology as joint_topology_arrays
-from formulations import mixtures as circulant_flow
-from formulations import mixtures as path_split
-from formulations import placed_graphs as favourite_children
+from formulations import (
+    allreduce_rings,
+    bandwidth_allocation,
+    circuit_matching,
+    collective_rates,
+    dag_topology,
+    flow_routing,
+    joint_topology,
+    mixtures,
+    placed_graphs,
+    placed_programs,
+    stage_order,
+)
 from formulations.programs import LpArrays
 from topoopt.core.errors import InputError, Problem
 
@@ -65,12 +63,12 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "all_to_all_rate": Formulation(
         "what every rank of a network sends the others at once, split over paths, at the largest equal rate",
         ("collective",),
-        all_to_all_rate.all_to_all_rate_from_collective,
+        collective_rates.all_to_all_rate_from_collective,
     ),
     "allreduce_mix": Formulation(
         "ring orders of an AllReduce and all routing on a fixed topology, least largest link load",
         ("routing",),
-        allreduce_mix.allreduce_mix_from_routing,
+        allreduce_rings.allreduce_mix_from_routing,
         {
             "volume": VOLUME,
             "orders": Option("ring orders, by coprime steps", 4, least=1, most=1000),
@@ -80,29 +78,29 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "allreduce_roots": Formulation(
         "loads of trees up and down for an AllReduce and the shares of their roots, largest rate (all cuts, 12 nodes)",
         ("collective",),
-        allreduce_roots.allreduce_roots_from_collective,
+        collective_rates.allreduce_roots_from_collective,
     ),
     "allreduce_topology": Formulation(
         "links, ring orders of an AllReduce and all routing together (mixed-integer); a relaxation above 6 servers",
         ("topology",),
-        allreduce_topology.allreduce_topology_from_topology,
+        allreduce_rings.allreduce_topology_from_topology,
         {"volume": VOLUME, "symmetry": Option("1: rules that break symmetry", 1, most=1)},
     ),
     "bandwidth_allocation": Formulation(
         "rates of transfers that share links: all rise together (the first step of fair rates), or the largest total",
         ("allocation",),
-        bandwidth_allocation_data.from_allocation,
+        bandwidth_allocation.from_allocation,
     ),
     "circulant_flow": Formulation(
         "routing on a circulant, one load per class of arcs; routings for a grid of lengths (an upper bound)",
         ("routing",),
-        circulant_flow.circulant_flow_from_routing,
+        mixtures.circulant_flow_from_routing,
         {"grid": Option("fineness of the lengths the routings are shortest for", 4, most=64)},
     ),
     "concurrent_flow": Formulation(
         "routing by source and arc, least largest link load",
         ("routing",),
-        concurrent_flow.concurrent_flow_from_routing,
+        flow_routing.concurrent_flow_from_routing,
         {"hop_price": Option("time of a hop in the unit of theta", 0.0, most=1e9, whole=False)},
     ),
     "circuit_matching": Formulation(
@@ -114,7 +112,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "concurrent_flow_hops": Formulation(
         "the same over paths of limited length",
         ("routing",),
-        concurrent_flow_hops.concurrent_flow_hops_from_routing,
+        flow_routing.concurrent_flow_hops_from_routing,
         {"max_hops": Option("longest path; 0: as the instance says, or any", 0)},
     ),
     "dag_topology": Formulation(
@@ -126,18 +124,18 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "favourite_children": Formulation(
         "which consumer runs right behind its producer on unlimited devices, relaxed (for list scheduling)",
         ("placement",),
-        favourite_children.favourite_children_from_placement,
+        placed_graphs.favourite_children_from_placement,
     ),
     "hop_lp": Formulation(
         "what any topology can carry at most, one and two hops spelled out (a bound on lambda)",
         ("topology",),
-        hop_lp.hop_lp_from_topology,
+        joint_topology.hop_lp_from_topology,
         {"guess": Option("L, above which lambda is cut off; 0: the node cut", 0.0, whole=False)},
     ),
     "joint_topology": Formulation(
         "links and routing together (mixed-integer), with the constraints of the instance",
         ("topology",),
-        joint_topology_arrays.joint_topology_from_topology,
+        joint_topology.joint_topology_from_topology,
         {"symmetry": Option("1: rules that break symmetry", 1, most=1)},
     ),
     "link_packing": Formulation(
@@ -156,7 +154,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "path_split": Formulation(
         "routing over the shortest paths of every demand (an upper bound)",
         ("routing",),
-        path_split.path_split_from_routing,
+        mixtures.path_split_from_routing,
         {"paths": Option("paths of each demand", 4, least=1, most=1000)},
     ),
     "placement_joint": Formulation(
@@ -178,13 +176,13 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "common_routing": Formulation(
         "routing by pair, common to a set of demand matrices, least largest link load",
         ("routing",),
-        common_routing.common_routing_from_routing,
+        flow_routing.common_routing_from_routing,
         several_demands=True,
     ),
     "step_schedule": Formulation(
         "an AllGather of whole chunks step by step, least sum of the fullest links (mixed-integer)",
         ("collective",),
-        step_schedule.step_schedule_from_collective,
+        collective_rates.step_schedule_from_collective,
         {"steps": Option("number of steps", 2, least=1, most=64)},
     ),
     "stage_order": Formulation(

@@ -1,4 +1,22 @@
-"""Bandwidth is allocated on given routes by water-filling, and by sequences of linear programs."""
+"""Bandwidth is allocated on given routes by water-filling, and by sequences of linear programs.
+
+Bandwidth allocation on given routes: water-filling, and sequences of linear programs.
+
+`water_fill` covers transfers of one route each, `raise_levels` any number, `largest_total` the weighted sum;
+`clashing_guarantees` says why guarantees cannot be met.
+
+Weighted max-min fair rates of transfers with one route each, by progressive filling; exact up to rounding.
+
+All transfers rise together, rate = base + gain * level. When something shared is full, or a transfer reaches its
+ceiling, those on it keep their rates and the others go on (Bertsekas and Gallager, Data Networks, section 6.5). Routes
+may be split in given parts. At most R + T levels of O(R + T) each, and O(uses) in all.
+
+Lexicographic max-min rates by a sequence of linear programs; routes may be chosen.
+
+Each program raises all transfers that can still rise to the highest common level. By complementary slackness a transfer
+whose row has a dual value above 0 is at that level in every optimal allocation, so it is held there; the duals are kept
+as the proof. The duals of the rising rows weighted by gain sum to 1, so that every round holds one transfer at least.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,14 @@
-"""Breadth-first broadcast with balanced links (BFB, arXiv 2202.03356), and the search for Cayley digraphs that suit
-it.
+"""Breadth-first broadcast with balanced links (BFB, arXiv 2202.03356), and the search for Cayley digraphs that suit it.
+
+Breadth-first broadcast with balanced links (BFB, arXiv 2202.03356): fewest steps, and the least load among such.
+
+Every rank v receives the shard of u in step D(u, v), in parts from the neighbours that are one step nearer to u. For
+each v and step the parts are balanced over the links into v; by Hall's theorem the least load of the fullest link is
+the largest, over sets of links, of the shards that can come over no other links, over the rate of the set.
+
+Search for Cayley digraphs and Haar graphs on which breadth-first broadcasts take few steps and balance.
+
+Haar graphs are drawn: random sets of elements of every group.
 """
 
 from __future__ import annotations

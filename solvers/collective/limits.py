@@ -1,4 +1,30 @@
-"""Integer maximum flows give the best rates of collectives on any network, and certificates of what limits them."""
+"""Integer maximum flows give the best rates of collectives on any network, and certificates of what limits them.
+
+Maximum flows in integers, many on one network, and the cut that limits an AllGather most.
+
+The ratio of an AllGather is the largest |S n ranks| / (rate out of S) over sets of nodes S that hold not all ranks:
+what S holds must leave it for the ranks outside, so that an AllGather of M bytes over N ranks takes at least (M/N)
+ratio. Spanning trees from every rank reach it (Edmonds), with switches too (ForestColl, arXiv 2402.06787).
+
+Best rates of collectives on any network, and certificates of what limits them.
+
+An AllGather is limited by a cut, an AllReduce by multipliers of its program over roots, whose rows of sets are added
+where they are violated, an All-to-All by lengths of links. All certificates are in whole numbers or rationals.
+
+Lengths for many ranks come from smoothed shortest distances: lambda <= sum of units times lengths / sum of distances
+over ordered pairs, whatever the lengths (linear programming duality); the least such bound is the optimum. The sum of
+distances has corners wherever two paths are equally long. Smoothed by inverse temperature beta it has none (free energy
+distance of randomised shortest paths: Kivimaki, Shimbo, Saerens, Physica A 393, 2014): with W = P exp(-beta length), P
+= 1/2 of 1 / links out of the tail, and Z = (I - W)^-1,
+
+    distance(s, t) = -(log Z[s,t] - log Z[t,t]) / beta
+
+and its derivative by the length of a link is how often random walks from s to t, which prefer short ways, take it: a
+flow from s to t. So one inverse and a few products of matrices tell the bound, its slope, and the load of every link by
+flows of all pairs, whose fullest link is a rate that is reached. Descent (L-BFGS) makes the bound least at one beta
+after another, twice the one before; since lengths differ from the best ones by about as much as 1 / beta, those of two
+betas are extrapolated.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,14 @@
 """Every family of schedules (breadth-first, trees, rings, paths, small mixed-integer programs) plans a collective
 problem.
+
+Messages of ranks to ranks over paths: the flow of every rank taken apart, in whole parts, and sent step by step.
+
+An All-to-All along shortest paths splits its traffic so that the fullest link carries little.
+
+Schedules for a problem, by family: breadth-first, shortest, trees, rings, paths, and small mixed-integer
+programs.
+
+Reductions are made on the transposed network and turned round.
 """
 
 from __future__ import annotations

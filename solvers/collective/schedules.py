@@ -1,4 +1,16 @@
-"""Schedules are built out of trees and rows of sends, and timed on links that stay or are reconfigured."""
+"""Schedules are built out of trees and rows of sends, and timed on links that stay or are reconfigured.
+
+Schedules out of trees, rows of sends and other schedules.
+
+Reductions are gathers on the transposed network, backward; an AllReduce is both, over blocks that they share. Whole
+shards go in the fewest steps, through switches too, or round rings.
+
+How long schedules take, on links that stay and on circuits that are reconfigured between steps.
+
+Least times over circuits are by dynamic programming. After step t on circuits c: f_t(c) = time of t on c +
+min(f_{t-1}(c), min f_{t-1} + delay). The break-even delay is the largest of (time without - time of the steps) / (times
+set), found by Dinkelbach's iteration.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,21 @@
-"""Branch and bound on circuits: starts, what must hold in a box of circuits, and the least that a box can reach."""
+"""Branch and bound on circuits: starts, what must hold in a box of circuits, and the least that a box can reach.
+
+What must hold in a box of circuits if the job is to be done before a given time, and circuits to start with.
+
+Heads and tails: with as many circuits as a pair may still have, no transfer begins before its head, and what follows it
+takes its tail. Transfers of one direction of a pair share its circuits, and all that leave (enter) a pod share its
+ports; the preemptive schedule of largest tails (Jackson) is the earliest that one such machine can be done, tails
+included. So each pair needs some least number of circuits; what it needs, others at the same pods cannot have.
+
+A start gives one circuit to each pair, then more where the simulated job gains most; then circuits are exchanged.
+
+Branch and bound on circuits: what no box can reach, and the least that one can.
+
+A path is a chain of groups of steps, all of a group before all of the next; a group is one step, or several transfers
+of one direction of a pair, which takes the time of their volumes together. Its length is a constant, of its tasks, and
+volumes over circuits. No plan is done before any mean of the lengths of some paths. The best mean for a box comes from
+a linear program over circuits, whose paths are added as they are needed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""The best strategy over circuits between pods: strategies by a common bound, each with its circuits."""
+"""The best strategy over circuits between pods: strategies by a common bound, each with its circuits.
+
+What no strategy goes below in pods, whatever circuits join them: a time of every strategy of an instance.
+
+The order of the passes of a strategy, with rates that no circuits exceed: what a pod sends to the stages before and
+behind goes at most over all its ports, and so does what it sends round the ring of its replicas, of which it reduces
+its own first. Weights come at once, gradients of ZeRO 3 take no time, nor do tokens between pods.
+
+The best strategy over circuits between pods: strategies by a bound that all of them have, each with its circuits.
+
+Strategies whose bound is no better than the best found need no look, so that the choice may be proven over all of the
+space. Of the others one iteration is written as a graph whose circuits are chosen, the most promising first.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,24 @@
 """Failures of a job's network are repaired by every strategy, or by exchanging circuits, simulated, and the best is
 kept.
+
+Exchanges of link ends that put the interfaces freed by failed links to use again.
+
+A failed link a - b leaves an interface free at a and at b. Giving up one surviving link x - y, these four make a - x
+and b - y (or a - y and b - x); single fibres a -> b and x -> y make a -> y and x -> b. The failed links themselves are
+not made again: their fibres are broken. Free interfaces of two failed links may be joined without giving anything up.
+
+Failures of a job's network: repair at once by every strategy, simulate, keep the best.
+
+A failed server is evaluated as one that forwards no longer: it computes, sends and receives as before, and all that
+passed through it takes other ways. Should it fail altogether, the job stands still until a spare server is patched in
+its place (`FailureOutcome.spare_circuits` circuits), after which the plan runs as before, since the network is the same
+one with another name for a server. Distances and disconnected pairs are those of the servers left.
+
+Repair by re-wiring: at most so many surviving circuits of a job's network are given up for better ones.
+
+Exchange by exchange the one after which the repaired plan runs fastest, tried in the order of the broken rings it makes
+whole; on small clusters also the topology search for the whole traffic with the links that stay (`max_changed`), with
+routes and rings made anew. Whatever is kept was simulated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,23 @@
-"""A plan with a failure is repaired at once: routes around dead arcs, and AllReduce rings by several strategies."""
+"""A plan with a failure is repaired at once: routes around dead arcs, and AllReduce rings by several strategies.
+
+Broken rings in another order: a lost step is undone by turning a part of the ring round (two-opt).
+
+A ring ... u v ... x y ... that lost u -> v becomes ... u x ... v y ..., the part from v to x run backwards, where the
+links u -> x and v -> y and all steps of the part, reversed, survive. With x -> y lost as well nothing of the ring is
+left on dead links, so that an exchange of link ends (give up x - y, set u - x and v - y) makes it whole.
+
+Repairs of broken AllReduce rings, each a strategy of its own (TopoOpt, NSDI'23, section 5).
+
+`detour`     every broken step takes the least-loaded shortest surviving path; on a circulant that is the coin change
+             that avoids the dead arc (13 = 1 + 13 - 1).
+`lend`       as the paper: broken steps go over links that carry no AllReduce as far as they can, and these links are
+             lent to the ring: model-parallel traffic leaves them where another way exists.
+`re-split`   broken rings are dropped, their share goes to the surviving rings of the group by linear program.
+`spread`     the same program; further alternatives are every broken ring on several arc-disjoint detours, and in
+             other orders that avoid the dead arc (`reorder`).
+
+Model-parallel traffic over dead arcs takes least-loaded shortest surviving paths in all of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,27 @@
-"""Topologies whose worst single failure is best, of a network with a demand or of a job."""
+"""Topologies whose worst single failure is best, of a network with a demand or of a job.
+
+Failures of a network with a demand: theta of what survives, by routing all demand anew, with a proven bound.
+
+Demand from and to failed servers goes with them. On a circulant with shift-invariant demand a failure and its
+rotations are alike, and one of them is solved.
+
+Topologies that stand the failure of any single link best: exact for few servers, else by exchanges of link ends.
+
+The value of a network X is theta of the worst X - f, f a link of X, its demand routed anew. A cut Y from prices
+(`solvers.network.local.price_cut`) has lambda(X') <= sum Y X' for every X', so
+
+    lambda(X - f) <= sum Y X - Y_f,    lambda of the worst <= sum Y X - max_{f in X} Y_f,
+
+which rules out most networks without any routing; of a network not ruled out, the failures with the least bound are
+routed first, and the rest only while it may still be the best. One more link never makes the worst failure worse (its
+own failure leaves the network as it was), so that exhaustive enumeration looks at networks without room for any.
+
+A job's topology whose worst single link failure is best, for the strategy the search has found.
+
+The portfolio's topologies for the strategy's demand stand beside the one found; on small clusters link ends of the best
+are exchanged as well. Each is realised and simulated, then every link of it fails, the busiest first, until one failure
+is as bad as the best design's worst.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Links, servers and planes can fail; arcs, hop counts and graphs survive a failure."""
+"""Links, servers and planes can fail; arcs, hop counts and graphs survive a failure.
+
+What survives of a topology after a failure: arcs with links left, hop counts, and graphs to route on.
+
+Arc ids stay those of the whole topology. A dead arc points back to its own server, so that no shortest path takes it.
+A server that no longer forwards (`relays`) still sends and receives: no path may pass through it, which is so when the
+arcs into it are dead for every target but itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""The network under a language model in training loses links, interfaces or switches; repairs are evaluated."""
+"""The network under a language model in training loses links, interfaces or switches; repairs are evaluated.
+
+Failures of links under a language model in training: re-routed, or rings put in another order as well.
+
+Links join servers to each other, or lead through switches whose links may fill up. A server that fails is one that
+forwards no longer: its GPUs are replaced by a spare at the same circuits, and until then what passed through it goes
+round it.
+
+Failures of interfaces and switches of rails under a language model in training.
+
+Rail i joins the interfaces of GPU i of all servers. A GPU whose interface leads nowhere sends over those of the others
+in its server, through the network inside it. With a spine what leaves on one rail comes in on any other; without one
+both ends use a rail that both still have.
+"""
 
 from __future__ import annotations
 

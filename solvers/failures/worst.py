@@ -1,4 +1,10 @@
-"""The worst failure of k parts is enumerated or searched for; random failures are sampled."""
+"""The worst failure of k parts is enumerated or searched for; random failures are sampled.
+
+The worst failure of k parts: all of them where they are few, else a cut, a greedy start and exchanges.
+
+"Worst" is after the best repair known. It is proven when every failure of k parts was evaluated, or when one leaves
+traffic without any path.
+"""
 
 from __future__ import annotations
 

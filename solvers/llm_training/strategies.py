@@ -336,16 +336,16 @@ SHOWN = 3
 def pins_in_the_way(problem: LlmTrainingProblem) -> list[str]:
     """Each part of the space that leaves no strategy, and values of shapes that would."""
     found = []
-    for field in fields(problem.space):
-        if not getattr(problem.space, field.name) or field.name == "layers":
+    for axis in fields(problem.space):
+        if not getattr(problem.space, axis.name) or axis.name == "layers":
             continue
-        free: dict[str, Any] = {field.name: () if field.name == "short_ends" else None}
+        free: dict[str, Any] = {axis.name: () if axis.name == "short_ends" else None}
         freed = replace(problem, space=replace(problem.space, **free))
         shapes = list(_held(freed))
         if shapes:
-            values = sorted({getattr(one, field.name) for one in shapes if hasattr(one, field.name)})
+            values = sorted({getattr(one, axis.name) for one in shapes if hasattr(one, axis.name)})
             told = ", ".join(map(str, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
-            found.append(f"strategy.{field.name} were {told or 'otherwise'}")
+            found.append(f"strategy.{axis.name} were {told or 'otherwise'}")
     return found
 
 

@@ -1,4 +1,15 @@
-"""Annealing exchanges link ends on the demand-weighted hop total, from free topologies or from a running network."""
+"""Annealing exchanges link ends on the demand-weighted hop total, from free topologies or from a running network.
+
+Annealing on the demand-weighted hop total, in pieces between which it can be stopped.
+
+Optimal splittable routing comes within a few per cent of sum D dist / (number of links) on such topologies for
+balanced demand, so the hop total, thousands of times cheaper, stands in for theta.
+
+Annealing of a running network on its demand-weighted hop total, giving up no more of its links than allowed.
+
+Few networks are within reach of a few changes, so that each is evaluated afresh; `anneal` is the search without such a
+limit.
+"""
 
 from __future__ import annotations
 

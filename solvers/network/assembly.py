@@ -1,4 +1,23 @@
-"""Degrees are split, interfaces matched, and link counts become arcs, optical switches and plans of kind `topology`."""
+"""Degrees are split, interfaces matched, and link counts become arcs, optical switches and plans of kind `topology`.
+
+One partial permutation of the servers per optical switch: which interface of each server carries which arc.
+
+Interface j of every server is wired to switch j, so an arc i -> k on switch j leaves i and enters k by interface j.
+Giving the arcs to switches so that none has two arcs out of or into one server is edge colouring of the bipartite
+(tail, head) multigraph; its largest degree is enough colours (Koenig 1916), found here by alternating paths.
+
+Maximum-weight matchings for model-parallel traffic: one interface of every server to the partner that needs it most.
+
+Bidirectional links: a matching of the servers (TopoOpt, Algorithm 1). It is exact (Blossom, networkx) up to
+`EXACT_SERVERS` servers that have demand; above that, greedy with pairwise exchanges, since Blossom takes minutes there.
+Unidirectional links: a permutation without fixed points, the assignment problem, exact at any size.
+
+How many interfaces go to AllReduce rings, how many to model-parallel matchings, and rings to each group size.
+
+Algorithm 1 of the TopoOpt paper: d_A = max(1, ceil(d * AllReduce / all)) interfaces, the rest to matchings; the rings
+shared among the group sizes in proportion to their traffic. One ring over all servers always stands, so that everybody
+is reachable.
+"""
 
 from __future__ import annotations
 

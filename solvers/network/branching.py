@@ -1,5 +1,16 @@
 """The best of all topologies of a few servers comes with a proof: trees over links, bounded by programs or by relay
 blocks.
+
+Branch and bound over the links out of one server after another, with the bound by relay blocks at every node.
+
+For directed links, degree 2 and no other constraint. Every node has prices of its own, found by subgradient ascent from
+those of its parent (`exact.ascend`). Where they do not close it, it is divided by the links of the server for which
+they leave least open; children that the same prices close need nothing of their own. All links of a node known, the
+linear program of its routing gives the prices. A network better than the best known is improved by exchanges, and the
+search begins anew, as a lower theta closes nodes earlier; so it does after a longer search where the tree is large.
+
+Prices are rounded to few digits before they count, so that what is written down proves what was found
+(`topoopt.core.network`).
 """
 
 from __future__ import annotations

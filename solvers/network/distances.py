@@ -1,5 +1,21 @@
 """Ring distances of circulants (TotientPerms, TopoOpt): the candidates, the best sets, and the choice for groups of
 servers.
+
+TotientPerms: ring distances for n servers, and how far apart they leave the servers.
+
+A distance p coprime to n links server i to i + p mod n in one Hamiltonian ring; a multiple of n/k coprime to it in Z_k
+makes n/k disjoint rings of k servers (TopoOpt, NSDI'23, section 4.3 and Algorithm 1).
+
+Interfaces: a bidirectional ring takes two of each server, and p and n - p are the same ring; the antipodal distance
+n/2 is a perfect matching and takes one. A unidirectional ring takes one. An odd degree with bidirectional links
+therefore adds n/2 when n is even, and leaves one interface free when n is odd.
+
+Ring distances of least diameter, then least mean hops: all sets when they are few, else seeded local search.
+
+Every set that contains a distance coprime to n becomes, multiplied by its inverse, one that contains 1 with the same
+hop counts, so only sets with 1 are searched. Distances are coprime to n (each a Hamiltonian ring) while there are
+enough; then the others join in, which shortens paths where parallel links would not. Effort is counted in steps of the
+breadth-first search, never in seconds, so a seed gives the same set everywhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,34 @@
-"""Exhaustive search routes every network of a few servers, or every circulant, that could be best."""
+"""Exhaustive search routes every network of a few servers, or every circulant, that could be best.
+
+Every topology of a few servers, to be looked at one by one.
+
+Only networks to which no allowed link can be added are listed: one more link neither lowers what fits, nor lengthens a
+path, nor gives a kept link up.
+
+Exhaustive search for uniform demand over directed links: every network that could be better is routed.
+
+Which networks: one per isomorphism class of the directed multigraphs in which all servers have d links out and in. That
+is all of them that matter: if a server has a free sender, and a server a free receiver, a link between the two does no
+harm; if both are the same server i, some link a -> b with a, b != i exists (n >= 3), and a -> i, i -> b in its place
+carries all it carried. Either step uses up an interface, so a best network with all interfaces used exists.
+
+How: theta >= (sum of hops) / (n d) for demand 1, so networks are visited by their sum of hops beyond the Moore bound:
+0, 1, 2 to 3, 4 to 7, ... until that bound reaches the best theta found. Each visited is routed; its bound is proven by
+lengths.
+Orderly generation: R. C. Read, Every one a winner, Annals of Discrete Mathematics 2, 1978.
+
+Best circulant: every server i has links to i + c for the same distances c. A restriction, exact within it.
+
+Directed links: all sets of d distances; bidirectional: all sets of distances up to n/2 that use d interfaces (n/2 uses
+one, others two), or d - 1 where d cannot be used up. Candidates go by their sum of hops over all links, a lower
+bound on theta; each that may still be best is routed exactly.
+
+Shift-invariant demand (D[i, i+j] = w_j): theta = max over lengths l >= 0 of the distances, sum of l times links per
+server = 1, of sum_j w_j dist_l(j), since averaging over the shifts makes any routing and any lengths invariant. The
+maximum of a concave function given by its largest minorants (loads of shortest paths) is found by cutting planes with
+d + 1 variables; their weights are the shares of the shortest path trees in an optimal routing. Other
+demand: the full linear program.
+"""
 
 from __future__ import annotations
 

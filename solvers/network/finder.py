@@ -1,4 +1,12 @@
-"""TopologyFinder (Algorithm 1, TopoOpt, NSDI'23) builds rings and matchings; a portfolio of candidates extends it."""
+"""TopologyFinder (Algorithm 1, TopoOpt, NSDI'23) builds rings and matchings; a portfolio of candidates extends it.
+
+The portfolio of topologies that the alternating loop tries for a demand, the most promising first.
+
+Sources: TopologyFinder with every degree split and selection; circulants of every distance set when they are few, else
+those that fit the AllReduce groups and random ones. Each circulant is ranked by an estimate of the time its links are
+busy; those that differ only by multiplication of all distances by a unit of Z_n are one topology when the demand is
+unchanged by that relabelling.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A routing problem stands in arrays; the value of a flow and the bound of lengths are recomputed from them."""
+"""A routing problem stands in arrays; the value of a flow and the bound of lengths are recomputed from them.
+
+Value of a flow and the bound of lengths, both recomputed by us, and the result made of the best of each.
+
+The value is theta, plus the price of hops times the mean hops of the demand where there is one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The arc formulation of routing is solved by HiGHS, OR-Tools PDLP, Frank-Wolfe, or over nearly shortest paths only."""
+"""The arc formulation of routing is solved by HiGHS, OR-Tools PDLP, Frank-Wolfe, or over nearly shortest paths only.
+
+Routings over paths that are nearly shortest by some lengths: few of all arcs for each source, by interior points.
+
+Lengths that are nearly best show which arcs each source uses; the linear program over these gives the routing that
+balances them, and better lengths, whose short paths join the program until the gap is closed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations import flow_routing as concurrent_flow
+from formulations import flow_routing
 from formulations.flow_routing import ConcurrentFlow, NarrowedFlow, narrowed_flow_arrays
 from formulations.programs import LpArrays
 from solvers.backends.backend import LpResult, Options, SolverLimits
@@ -42,13 +48,13 @@ def _program(proof: RoutingProof) -> _Program:
     data = ConcurrentFlow(network.tail, network.head, network.capacity, network.demand / mean, proof.hop_price / mean)
     if hops is None:
         arrays, flow = (
-            concurrent_flow.concurrent_flow_arrays(data),
-            lambda x: concurrent_flow.concurrent_flow_flow(data, x) * mean,
+            flow_routing.concurrent_flow_arrays(data),
+            lambda x: flow_routing.concurrent_flow_flow(data, x) * mean,
         )
     else:
-        arrays = concurrent_flow.concurrent_flow_hops_arrays(data, hops)
-        flow = lambda x: concurrent_flow.concurrent_flow_hops_flow(data, hops, x) * mean  # noqa: E731
-    return _Program(arrays, flow, lambda row_dual: concurrent_flow.lengths_of(data, row_dual))
+        arrays = flow_routing.concurrent_flow_hops_arrays(data, hops)
+        flow = lambda x: flow_routing.concurrent_flow_hops_flow(data, hops, x) * mean  # noqa: E731
+    return _Program(arrays, flow, lambda row_dual: flow_routing.lengths_of(data, row_dual))
 
 
 def solved(proof: RoutingProof, algorithm: str, arrays: LpArrays, options: Options) -> LpResult:

@@ -1,4 +1,29 @@
-"""Subgradient ascent finds multipliers of the two-layer bound and prices of the bound by relay blocks."""
+"""Subgradient ascent finds multipliers of the two-layer bound and prices of the bound by relay blocks.
+
+Multipliers of the two-layer bound, searched in pieces between which it can be stopped.
+
+Any values of them prove something by the formula, so nothing here needs to be trusted.
+
+Prices for the bound by relay blocks: subgradient ascent from the multipliers of the two-layer bound.
+
+The bound (`topoopt.verify.network.bounds` has the proof): theta >= Theta where
+
+    G = sum D (t - s) + f min c - sum_k U_k >= 0,    t = 3 min c,
+
+U_k the most that the links around server k can be worth, by branch and bound (`RelayDual`). Every iteration makes
+one subgradient step of G in prices c of links, reliefs s of pairs and shifts m of worth between the ends of a link,
+with momentum and steps that fall to nothing (Polyak, Introduction to Optimization, 1987), and moves Theta to where G
+vanishes by its slope. Branch and bound finds the best links around a server in one iteration of ten; in the others they
+are sought among those found before and by exchange of rows for columns, which follows the ascent as well and takes a
+tenth of the time. Any prices prove something, so nothing here needs to be trusted.
+
+Cases by the number of links between two servers, where prices of relay blocks prove more than for all topologies.
+
+The case of least theta is split in two, fewer links i -> j or more, until there are as many cases as asked for. Pairs
+of more demand than a link carries come first, by whether a second link joins them: the prices of all else depend on
+that. Then those that the best links around servers hold half the time, heaviest first. Prices of a case are sought
+anew: from those of the case above they prove less.
+"""
 
 from __future__ import annotations
 

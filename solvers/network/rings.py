@@ -1,4 +1,25 @@
-"""Rings share the AllReduce of each group of servers so that the largest link load is least."""
+"""Rings share the AllReduce of each group of servers so that the largest link load is least.
+
+Rings that share the AllReduce of each group so that the largest link load is least.
+
+Equally spaced groups on a circulant (all groups a strided placement makes) are solved once per size and translated;
+on any other topology such a group runs along Hamiltonian cycles that together take every link inside it alike, where
+there are any; what is left goes through `general_rings`. Shares come from a linear program over candidate rings
+(formulations/path_split.py) with two loads: that of all translates of the group at work together, which decides, and
+that of one alone; a small charge on hops breaks ties.
+
+Candidate rings of an equally spaced group on a circulant, described once for all its translates.
+
+A ring of constant jump g = (n/k) q, q coprime to k, visits the k members o, o+g, o+2g, ...; each jump is a sequence of
+coins, and every member uses the same one. All arcs (o + prefix + i n/k) -> (+ coin) then carry the same load: one orbit
+of arcs per position. Rings of links inside the group that are not coprime come as a bundle of Hamiltonian cycles.
+
+Hamiltonian cycles that together use every link of a circulant, also those of distances not coprime to n.
+
+The links of one distance p form gcd(p, n) cycles: one ring over all servers only when p is coprime to n. With cycles
+joined across distances an AllReduce over all servers fills all links, where rings of a single distance leave the others
+idle.
+"""
 
 from __future__ import annotations
 

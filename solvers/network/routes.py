@@ -1,5 +1,12 @@
 """Routes of all pairs spread the load: sequences of coins on circulants (CoinChangeMod), shortest paths, and shares of
 k paths.
+
+Balanced shortest routes on a circulant: sequences of coins per displacement, used by all sources alike.
+
+When every server uses the same coins for the same displacement, all arcs of one coin carry the same load, so balancing
+means balancing the coins (classes of arcs): each displacement picks one of its shortest coin decompositions (there are
+few as multisets), by annealing. Within a path, coins are ordered so that at each position along the paths all classes
+are used equally: transfers that start together do not queue on the same first arc.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""Topology search for a demand: seeds, annealing on hops, polish on theta, and link counts; theta always by routing."""
+"""Topology search for a demand: seeds, annealing on hops, polish on theta, and link counts; theta always by routing.
+
+Exact integer link counts for given loads, and their alternation with routing (idea of ATRO, arXiv 2507.13717).
+
+For loads L_ij on logical links, theta is reached exactly when ceil(L_ij / theta) links per pair fit the degrees; the
+counts only change at theta = L_ij / k, so a binary search over these values is exact. When every demand goes over its
+own direct link (L = D) this is the optimum over all one-hop networks.
+
+Topology search for a demand matrix: seeds, annealing on hops, polish on theta, link counts; theta always by routing.
+
+Work is counted in proposals and evaluations, so a seed gives the same
+topology everywhere unless a time limit cuts it short.
+"""
 
 from __future__ import annotations
 

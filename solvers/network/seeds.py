@@ -1,4 +1,15 @@
-"""A topology search starts from one topology per idea, and from random graphs of groups of servers."""
+"""A topology search starts from one topology per idea, and from random graphs of groups of servers.
+
+Where a topology search starts: one topology per idea, named, in a literal table.
+
+TotientPerms suits rings, matchings suit skewed demand, generalized Kautz and random graphs suit all-to-all.
+
+Random graphs of groups of servers with links across, whose AllReduces fill the links inside.
+
+Of an even number of links a random graph has as many Hamiltonian cycles as it needs (Kim and Wormald 2001). Of an odd
+number few have cycles that take every link twice: here those are drawn, of matchings each of which is a Hamiltonian
+cycle with the next one (a perfectly Hamiltonian colouring, Kotzig 1964).
+"""
 
 from __future__ import annotations
 

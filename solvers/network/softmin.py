@@ -1,5 +1,11 @@
 """The dual of routing in lengths of links is ascended by L-BFGS over soft shortest paths; mixtures of the routings are
 the primal.
+
+Least largest utilisation by its dual in lengths of links: soft shortest paths, L-BFGS, mixtures of what was seen.
+
+With lengths l, sum c l = C fixed, sum D dist_l / C bounds theta (weak duality): only m numbers are unknown. Soft minima
+make distances smooth, and their slope is a routing, so that one pass over all sources gives bound, loads and slope. No
+flow is kept: a mixture of routings has the mixture of their loads, and a flow is built again from its lengths.
 """
 
 from __future__ import annotations
@@ -11,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations import mixtures as mixture
+from formulations import mixtures
 from solvers.backends.highs import highs_model
 from solvers.network.flows import RoutingProof
 from solvers.network.linear import NearPaths, Potential
@@ -97,7 +103,7 @@ class Master:
             "dual_feasibility_tolerance": _TIGHT,
         }.items():
             self.solver.setOptionValue(name, value)
-        self.solver.passModel(highs_model(mixture.mixture_arrays(utilisation[None] / unit)))
+        self.solver.passModel(highs_model(mixtures.mixture_arrays(utilisation[None] / unit)))
 
     def add(self, utilisation: Floats) -> None:
         """One more routing, float64[m]."""

@@ -1,4 +1,10 @@
-"""Exact methods share the topologies that a problem allows, their lower bounds, proven routings, and results."""
+"""Exact methods share the topologies that a problem allows, their lower bounds, proven routings, and results.
+
+Best splittable routing of a small network, with a proof: linear program, repaired flow, lengths from the prices.
+
+Nothing is taken from the solver on trust: the flow is rebuilt as paths that deliver the demand exactly, theta is its
+largest load, and the lower bound is theta >= sum D dist_l / sum capacity l for the lengths l read from the prices.
+"""
 
 from __future__ import annotations
 

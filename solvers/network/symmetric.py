@@ -1,4 +1,15 @@
-"""Circulants and Cayley digraphs with symmetric demand are routed by column generation over loads of arc classes."""
+"""Circulants and Cayley digraphs with symmetric demand are routed by column generation over loads of arc classes.
+
+Networks that look the same from every server: mixtures of routings by column generation over loads of classes.
+
+A class has all arcs that translations take to each other. What one server sends loads a class as much as all servers
+load each of its arcs, so that one server, and one length a class, stand for all.
+
+Cayley digraphs with a demand that their translations keep: one source and one length a generator stand for all.
+
+The groups looked for are boxes of rings (tori of any dimension), then semidirect products of two cyclic ones, with
+elements numbered as in `topoopt.core.graphs` and `topoopt.core.graphs`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""Branch and bound over the links of one server after another closes its nodes by multipliers that others can check."""
+"""Branch and bound over the links of one server after another closes its nodes by multipliers that others can check.
+
+Nodes of the tree over the links of one server after another, and which choices they leave.
+
+Networks to which an allowed link can be added are left out: with it they carry as much.
+
+Branch and bound over the links of one server after another; what closes a node is kept, so that others can check it.
+
+At a node the first servers have their links, all others may have fractions of links: a linear program. Its duals, the
+lengths of pairs and the prices of interfaces, bound lambda at this node and, being valid anywhere, at many others,
+which then need no program of their own (a pool of cuts; `topoopt.core.network` says what a checker makes of them).
+They are rounded to integers, as coarsely as still closes the node.
+
+The bound aimed at falls where a better network is found, and what was closed before stays closed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""One routing, and links where they are free, make the largest theta over several demands least."""
+"""One routing, and links where they are free, make the largest theta over several demands least.
+
+One routing for a set of demand matrices: the program of `formulations.flow_routing`, matrix by matrix.
+
+Few matrices decide: the program is solved for those that were worst so far, and grows by those its routing serves
+worse, until there is none. Its optimum for the few is a bound for all.
+
+A topology whose worst theta over a set of demand matrices is small: portfolio of searches, then exchange of links.
+
+Single matrices, their mean and their envelope (entry by entry the largest) each get the topology search of kind
+`topology`; what comes out is judged by the worst theta with routing adapted to each matrix, and the best is improved by
+swapping the ends of two links. Matrices are routed in the order of how bad they were, so that most swaps are given up
+after one of them. A routing in common costs much more to find, so the caller asks for it on the few best topologies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,29 @@
-"""Pipelines of least load: exact reductions, order slicing, local search, proofs by a program or by all assignments."""
+"""Pipelines of least load: exact reductions, order slicing, local search, proofs by a program or by all assignments.
+
+Pipelines of least load: exact reductions, order slicing and local search, and proof by the stage-order program.
+
+Reductions keep an optimal solution of a stage graph:
+
+* B1: a block without work whose only neighbour is one consumer (or one producer) joins it: that removes cost and adds
+  none. Valid where all blocks together fit every device, so that memory never decides.
+* B4, dominated cut: u has a single order successor v, and cutting the tensors that go from u to v alone costs at least
+  the work of u and all its other tensors together. Moving u to the stage of v then lowers or keeps both loads: the new
+  stage gains p(u) + other - comm <= 0, the old one loses p(u) + comm and gains at most other. The same mirrored for a
+  single predecessor (only if the tensor goes to u alone). Valid for identical devices without a CPU pool, memory never
+  deciding, communication added to compute, forward and backward in one maximum, and contiguous stages.
+
+All assignments of blocks to devices, cut off by bounds: exact where no two devices or links are alike.
+
+Blocks are assigned one after the other, thousands of partial assignments at a time, with exact loads. A partial
+assignment is dropped if
+
+* its busiest device alone, or work and transfers spread over all devices, are no better than the incumbent;
+* a device lacks memory, or cannot run a block;
+* no order of the devices (contiguous) or of their stages (interleaved) has every tensor run forwards;
+* it uses a device before another one that is as good (not where devices have a fixed order).
+
+The most promising are followed first. When time is over, the remaining ones bound the optimum from below.
+"""
 
 from __future__ import annotations
 

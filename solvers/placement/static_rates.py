@@ -14,9 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from formulations import placed_graphs as link_packing
-from formulations import placed_graphs as placement_rates
-from formulations import placement_joint
+from formulations import placed_graphs, placement_joint
 from formulations.placed_graphs import Pair, RateProblem, tangent
 from formulations.placed_programs import FACTORS, equal_split, joint_data
 from formulations.placement_joint import JointPlacement
@@ -52,13 +50,13 @@ def pack_links(servers: tuple[Server, ...], rate: Floats) -> tuple[Floats, list[
         return rate, []
     if most == 1:
         return rate, [LinkShare(int(s), int(t), 0, float(rate[s, t])) for s, t in np.argwhere(rate > 0)]
-    table = link_packing.shares(rate, capacity)
-    full = SOLVERS["highs"](link_packing.link_packing_arrays(rate, capacity), SolverLimits(time_s=PACK_S))
+    table = placed_graphs.shares(rate, capacity)
+    full = SOLVERS["highs"](placed_graphs.link_packing_arrays(rate, capacity), SolverLimits(time_s=PACK_S))
     if full.x is None:
         raise RuntimeError(f"no split over links: {full.message}")
     values, scale = full.x[: len(table)], float(full.x[len(table)])
     scale *= 1 - SAFE if scale < 1 else 1
-    few = SOLVERS["highs"](link_packing.link_packing_arrays(rate, capacity, scale), SolverLimits(time_s=PACK_S))
+    few = SOLVERS["highs"](placed_graphs.link_packing_arrays(rate, capacity, scale), SolverLimits(time_s=PACK_S))
     if few.x is not None:
         values = few.x[: len(table)]
     split: dict[tuple[int, int], list[tuple[int, float]]] = {}
@@ -208,7 +206,7 @@ def optimal_rates(problem: RateProblem, begin: dict[Pair, float], stop: Stop) ->
     import highspy
 
     pairs, ports = problem.pairs, problem.ports()
-    program = placement_rates.placement_rates_arrays(
+    program = placed_graphs.placement_rates_arrays(
         problem, [{pair: factor / begin[pair] for pair in pairs} for factor in (0.5, 1.0, 2.0)]
     )
     first = len(problem.fixed_ms)

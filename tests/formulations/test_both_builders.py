@@ -10,10 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import formulations
-from formulations import flow_routing as concurrent_flow_hops
-from formulations import joint_topology as hop_lp
-from formulations import mixtures as path_split
-from formulations import pyomo_models as hop_lp_pyomo
+from formulations import flow_routing, joint_topology, mixtures, pyomo_models
 from formulations.flow_routing import ConcurrentFlow
 from formulations.joint_topology import HopLp
 from formulations.mixtures import PathSplit
@@ -82,10 +79,10 @@ def test_hop_limited_builders_agree_on_random_networks(seed: int, n: int, hops: 
     demand = rng.integers(0, 4, (n, n)) * (1.0 - np.eye(n)) * near
     data = ConcurrentFlow(tail, head, rng.integers(1, 4, len(tail)).astype(float), demand)
     program = with_names(
-        concurrent_flow_hops.concurrent_flow_hops_arrays(data, hops),
-        *concurrent_flow_hops.concurrent_flow_hops_names(data, hops),
+        flow_routing.concurrent_flow_hops_arrays(data, hops),
+        *flow_routing.concurrent_flow_hops_names(data, hops),
     )
-    assert_same(program, concurrent_flow_hops.concurrent_flow_hops_pyomo(data, hops))
+    assert_same(program, flow_routing.concurrent_flow_hops_pyomo(data, hops))
 
 
 @given(st.integers(0, 10**6), st.integers(3, 4), st.integers(1, 3))
@@ -95,7 +92,10 @@ def test_hop_lp_builders_agree_on_random_demand(seed: int, n: int, degree: int) 
     rng = np.random.default_rng(seed)
     demand = rng.integers(0, 5, (n, n)) * (1.0 - np.eye(n))
     data = HopLp(n, degree, demand, 0.25 + float(rng.random()))
-    assert_same(with_names(hop_lp.hop_lp_arrays(data), *hop_lp.hop_lp_names(data)), hop_lp_pyomo.hop_lp_pyomo(data))
+    assert_same(
+        with_names(joint_topology.hop_lp_arrays(data), *joint_topology.hop_lp_names(data)),
+        pyomo_models.hop_lp_pyomo(data),
+    )
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5), st.integers(1, 3))
@@ -116,16 +116,16 @@ def test_path_split_builders_agree_on_random_data(seed: int, demands: int, resou
         rng.random(len(owner)),
     )
     assert_same(
-        with_names(path_split.path_split_arrays(data), *path_split.path_split_names(data)),
-        path_split.path_split_pyomo(data),
+        with_names(mixtures.path_split_arrays(data), *mixtures.path_split_names(data)),
+        mixtures.path_split_pyomo(data),
     )
 
 
 def test_names_must_fit() -> None:
     """One name too few is refused by name of what is short."""
-    columns, rows = hop_lp.hop_lp_names(HOP)
+    columns, rows = joint_topology.hop_lp_names(HOP)
     with pytest.raises(ValueError, match="row_names has"):
-        with_names(hop_lp.hop_lp_arrays(HOP), columns, rows[1:])
+        with_names(joint_topology.hop_lp_arrays(HOP), columns, rows[1:])
 
 
 def test_every_formulation_has_a_line() -> None:

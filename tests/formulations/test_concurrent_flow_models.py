@@ -11,8 +11,7 @@ from pyomo.repn import generate_standard_repn
 from scipy.optimize import linprog
 from scipy.sparse import csc_array
 
-from formulations import flow_routing as concurrent_flow
-from formulations import flow_routing as concurrent_flow_hops
+from formulations import flow_routing
 from formulations.flow_routing import ConcurrentFlow
 from formulations.programs import LpArrays
 
@@ -57,7 +56,7 @@ def random_data(seed: int, n: int, hop_price: float) -> ConcurrentFlow:
 def test_array_builder_equals_the_readable_model(seed: int, n: int, hop_price: float) -> None:
     """Same columns, bounds, costs, rows and coefficients as the Pyomo model, entry by entry."""
     data = random_data(seed, n, hop_price)
-    program, model = concurrent_flow.concurrent_flow_arrays(data), concurrent_flow.concurrent_flow_pyomo(data)
+    program, model = flow_routing.concurrent_flow_arrays(data), flow_routing.concurrent_flow_pyomo(data)
     m = len(data.tail)
     column = {id(model.flow[s, a]): s * m + a for s in range(n) for a in range(m)} | {id(model.theta): n * m}
     dense = csc_array((program.value, program.index, program.start), shape=(program.rows, program.columns)).toarray()
@@ -86,8 +85,8 @@ def test_array_builder_equals_the_readable_model(seed: int, n: int, hop_price: f
 
 def test_directed_ring_closed_form() -> None:
     """Every pair has one path: n (n - 1) / 2 on every arc, and a hop price adds the mean hops n / 2."""
-    assert optimum(concurrent_flow.concurrent_flow_arrays(ring(6)))[0] == pytest.approx(15.0)
-    assert optimum(concurrent_flow.concurrent_flow_arrays(ring(6, hop_price=4.0)))[0] == pytest.approx(15.0 + 4.0 * 3.0)
+    assert optimum(flow_routing.concurrent_flow_arrays(ring(6)))[0] == pytest.approx(15.0)
+    assert optimum(flow_routing.concurrent_flow_arrays(ring(6, hop_price=4.0)))[0] == pytest.approx(15.0 + 4.0 * 3.0)
 
 
 def test_hop_price_trades_load_for_latency() -> None:
@@ -99,16 +98,16 @@ def test_hop_price_trades_load_for_latency() -> None:
     demand[0, 2] = 1.0
     for price, value in ((0.0, 0.5), (0.4, 0.5 + 0.4 * 1.5), (3.0, 1.0 + 3.0)):
         data = ConcurrentFlow(np.array([0, 0, 1]), np.array([1, 2, 2]), np.ones(3), demand, price)
-        assert optimum(concurrent_flow.concurrent_flow_arrays(data))[0] == pytest.approx(value)
+        assert optimum(flow_routing.concurrent_flow_arrays(data))[0] == pytest.approx(value)
 
 
 def test_duals_are_lengths() -> None:
     """lengths_of turns the duals of the fit rows into lengths of total price 1."""
     data = ring(4)
-    program = concurrent_flow.concurrent_flow_arrays(data)
+    program = flow_routing.concurrent_flow_arrays(data)
     duals = np.zeros(program.rows)
     duals[-4:] = [-0.25, -0.25, -0.5, 1e-9]
-    assert concurrent_flow.lengths_of(data, duals).tolist() == [0.25, 0.25, 0.5, 0.0]
+    assert flow_routing.lengths_of(data, duals).tolist() == [0.25, 0.25, 0.5, 0.0]
 
 
 @given(st.integers(0, 10**6), st.integers(3, 6))
@@ -116,7 +115,7 @@ def test_duals_are_lengths() -> None:
 def test_hop_limit_tightens_monotonically(seed: int, n: int) -> None:
     """n - 1 hops are no limit; fewer never lower theta; too few are infeasible exactly when a demand is farther."""
     data = random_data(seed, n, 0.0)
-    free = optimum(concurrent_flow.concurrent_flow_arrays(data))[0]
+    free = optimum(flow_routing.concurrent_flow_arrays(data))[0]
     assert free is not None
     reach = np.eye(n, dtype=int)
     step = np.eye(n, dtype=int)
@@ -124,7 +123,7 @@ def test_hop_limit_tightens_monotonically(seed: int, n: int) -> None:
     previous = np.inf
     for hops in range(1, n):
         reach = np.minimum(reach @ step, 1)
-        value = optimum(concurrent_flow_hops.concurrent_flow_hops_arrays(data, hops))[0]
+        value = optimum(flow_routing.concurrent_flow_hops_arrays(data, hops))[0]
         assert (value is None) == bool(((reach == 0) & (data.demand > 0)).any())
         if value is not None:
             assert free <= value * (1 + 1e-7)
@@ -138,5 +137,5 @@ def test_hop_limit_closed_form() -> None:
     demand = np.zeros((4, 4))
     demand[0, 3] = 1.0
     data = ConcurrentFlow(np.array([0, 0, 1, 2]), np.array([1, 3, 2, 3]), np.ones(4), demand)
-    assert optimum(concurrent_flow_hops.concurrent_flow_hops_arrays(data, 2))[0] == pytest.approx(1.0)
-    assert optimum(concurrent_flow_hops.concurrent_flow_hops_arrays(data, 3))[0] == pytest.approx(0.5)
+    assert optimum(flow_routing.concurrent_flow_hops_arrays(data, 2))[0] == pytest.approx(1.0)
+    assert optimum(flow_routing.concurrent_flow_hops_arrays(data, 3))[0] == pytest.approx(0.5)

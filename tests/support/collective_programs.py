@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations import collective_rates as all_to_all_rate
-from formulations import collective_rates as allreduce_roots
-from formulations import collective_rates as step_schedule
+from formulations import collective_rates
 from formulations.programs import LpArrays, with_names
 from tests.support.collective_networks import network
 
@@ -20,32 +18,34 @@ RATE, OWNERS = SWITCHED.gbytes_per_s, np.array([0, 1])
 
 
 def _all_to_all(*, relaying: bool) -> LpArrays:
-    names = all_to_all_rate.all_to_all_rate_names(SWITCHED, relaying=relaying)
-    return with_names(all_to_all_rate.all_to_all_rate_arrays(SWITCHED, RATE, relaying=relaying).arrays, *names)
+    names = collective_rates.all_to_all_rate_names(SWITCHED, relaying=relaying)
+    return with_names(collective_rates.all_to_all_rate_arrays(SWITCHED, RATE, relaying=relaying).arrays, *names)
 
 
 def _steps(*, multicast: bool) -> LpArrays:
-    names = step_schedule.step_schedule_names(SWITCHED, 2, 1, multicast=multicast)
-    return with_names(step_schedule.step_schedule_arrays(SWITCHED, OWNERS, RATE, 1, multicast=multicast).arrays, *names)
+    names = collective_rates.step_schedule_names(SWITCHED, 2, 1, multicast=multicast)
+    return with_names(
+        collective_rates.step_schedule_arrays(SWITCHED, OWNERS, RATE, 1, multicast=multicast).arrays, *names
+    )
 
 
 COLLECTIVE: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     "all_to_all_rate": (
         lambda: _all_to_all(relaying=True),
-        lambda: all_to_all_rate.all_to_all_rate_pyomo(SWITCHED, RATE),
+        lambda: collective_rates.all_to_all_rate_pyomo(SWITCHED, RATE),
     ),
     "all_to_all_rate/straight": (
         lambda: _all_to_all(relaying=False),
-        lambda: all_to_all_rate.all_to_all_rate_pyomo(SWITCHED, RATE, relaying=False),
+        lambda: collective_rates.all_to_all_rate_pyomo(SWITCHED, RATE, relaying=False),
     ),
     "allreduce_roots": (
-        lambda: allreduce_roots.build_whole(SWITCHED, RATE),
-        lambda: allreduce_roots.allreduce_roots_pyomo(SWITCHED, RATE),
+        lambda: collective_rates.build_whole(SWITCHED, RATE),
+        lambda: collective_rates.allreduce_roots_pyomo(SWITCHED, RATE),
     ),
     **{
         f"step_schedule{option}": (
             lambda copies=copies: _steps(multicast=copies),
-            lambda copies=copies: step_schedule.step_schedule_pyomo(SWITCHED, OWNERS, RATE, 1, multicast=copies),
+            lambda copies=copies: collective_rates.step_schedule_pyomo(SWITCHED, OWNERS, RATE, 1, multicast=copies),
         )
         for option, copies in {"": False, "/multicast": True}.items()
     },

@@ -9,20 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from formulations import allreduce_rings as allreduce_mix
-from formulations import allreduce_rings as allreduce_topology
-from formulations import bandwidth_allocation, circuit_matching, dag_topology, stage_order
-from formulations import dag_topology as dag_topology_pyomo
-from formulations import flow_routing as common_routing
-from formulations import flow_routing as concurrent_flow
-from formulations import flow_routing as concurrent_flow_hops
-from formulations import joint_topology as hop_lp
-from formulations import mixtures as circulant_flow
-from formulations import mixtures as path_split
-from formulations import pyomo_models as allreduce_mix_pyomo
-from formulations import pyomo_models as allreduce_topology_pyomo
-from formulations import pyomo_models as hop_lp_pyomo
-from formulations import pyomo_models as joint_topology_pyomo
+from formulations import (
+    allreduce_rings,
+    bandwidth_allocation,
+    circuit_matching,
+    dag_topology,
+    flow_routing,
+    joint_topology,
+    mixtures,
+    pyomo_models,
+    stage_order,
+)
 from formulations.allreduce_rings import AllReduceMix, AllReduceTopology, RingGroup
 from formulations.bandwidth_allocation import BandwidthAllocation
 from formulations.circuit_matching import CircuitMatching
@@ -158,28 +155,26 @@ POOL = stages(
 
 
 def _flow() -> LpArrays:
-    return with_names(concurrent_flow.concurrent_flow_arrays(RING), *concurrent_flow.concurrent_flow_names(RING))
+    return with_names(flow_routing.concurrent_flow_arrays(RING), *flow_routing.concurrent_flow_names(RING))
 
 
 def _hops() -> LpArrays:
     return with_names(
-        concurrent_flow_hops.concurrent_flow_hops_arrays(RING, 2),
-        *concurrent_flow_hops.concurrent_flow_hops_names(RING, 2),
+        flow_routing.concurrent_flow_hops_arrays(RING, 2),
+        *flow_routing.concurrent_flow_hops_names(RING, 2),
     )
 
 
 def _split() -> LpArrays:
-    return with_names(path_split.path_split_arrays(SPLIT), *path_split.path_split_names(SPLIT))
+    return with_names(mixtures.path_split_arrays(SPLIT), *mixtures.path_split_names(SPLIT))
 
 
 def _circulant() -> LpArrays:
-    return with_names(
-        circulant_flow.circulant_flow_arrays(LOAD, CAPACITY), *circulant_flow.circulant_flow_names(CLASSES, 2)
-    )
+    return with_names(mixtures.circulant_flow_arrays(LOAD, CAPACITY), *mixtures.circulant_flow_names(CLASSES, 2))
 
 
 def _hop_lp() -> LpArrays:
-    return with_names(hop_lp.hop_lp_arrays(HOP), *hop_lp.hop_lp_names(HOP))
+    return with_names(joint_topology.hop_lp_arrays(HOP), *joint_topology.hop_lp_names(HOP))
 
 
 CIRCUITS = DagTopologyProgram(
@@ -216,38 +211,38 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
         lambda: circuit_matching.build_arrays(replace(MATCHING, split=True)),
         lambda: circuit_matching.build_pyomo(replace(MATCHING, split=True)),
     ),
-    "dag_topology": (lambda: dag_topology.build_arrays(CIRCUITS), lambda: dag_topology_pyomo.build_pyomo(CIRCUITS)),
-    "concurrent_flow": (_flow, lambda: concurrent_flow.concurrent_flow_pyomo(RING)),
-    "concurrent_flow_hops": (_hops, lambda: concurrent_flow_hops.concurrent_flow_hops_pyomo(RING, 2)),
-    "path_split": (_split, lambda: path_split.path_split_pyomo(SPLIT)),
+    "dag_topology": (lambda: dag_topology.build_arrays(CIRCUITS), lambda: dag_topology.build_pyomo(CIRCUITS)),
+    "concurrent_flow": (_flow, lambda: flow_routing.concurrent_flow_pyomo(RING)),
+    "concurrent_flow_hops": (_hops, lambda: flow_routing.concurrent_flow_hops_pyomo(RING, 2)),
+    "path_split": (_split, lambda: mixtures.path_split_pyomo(SPLIT)),
     "common_routing": (
         lambda: with_names(
-            common_routing.common_routing_arrays(TWO_MATRICES), *common_routing.common_routing_names(TWO_MATRICES)
+            flow_routing.common_routing_arrays(TWO_MATRICES), *flow_routing.common_routing_names(TWO_MATRICES)
         ),
-        lambda: common_routing.common_routing_pyomo(TWO_MATRICES),
+        lambda: flow_routing.common_routing_pyomo(TWO_MATRICES),
     ),
     "common_routing/cap": (
-        lambda: with_names(common_routing.common_routing_arrays(CAPPED), *common_routing.common_routing_names(CAPPED)),
-        lambda: common_routing.common_routing_pyomo(CAPPED),
+        lambda: with_names(flow_routing.common_routing_arrays(CAPPED), *flow_routing.common_routing_names(CAPPED)),
+        lambda: flow_routing.common_routing_pyomo(CAPPED),
     ),
     "bandwidth_allocation": (
         lambda: bandwidth_allocation.build_arrays(RATES),
         lambda: bandwidth_allocation.build_pyomo(RATES),
     ),
-    "circulant_flow": (_circulant, lambda: circulant_flow.circulant_flow_pyomo(LOAD, CAPACITY, CLASSES)),
+    "circulant_flow": (_circulant, lambda: mixtures.circulant_flow_pyomo(LOAD, CAPACITY, CLASSES)),
     "allreduce_mix": (
-        lambda: allreduce_mix.allreduce_mix_arrays(MIX),
-        lambda: allreduce_mix_pyomo.allreduce_mix_pyomo(MIX),
+        lambda: allreduce_rings.allreduce_mix_arrays(MIX),
+        lambda: pyomo_models.allreduce_mix_pyomo(MIX),
     ),
     "allreduce_topology": (
-        lambda: allreduce_topology.allreduce_topology_arrays(MIXED_LINKS),
-        lambda: allreduce_topology_pyomo.allreduce_topology_pyomo(MIXED_LINKS),
+        lambda: allreduce_rings.allreduce_topology_arrays(MIXED_LINKS),
+        lambda: pyomo_models.allreduce_topology_pyomo(MIXED_LINKS),
     ),
-    "hop_lp": (_hop_lp, lambda: hop_lp_pyomo.hop_lp_pyomo(HOP)),
+    "hop_lp": (_hop_lp, lambda: pyomo_models.hop_lp_pyomo(HOP)),
     **{
         f"joint_topology{option}": (
             lambda data=data: joint_arrays(data),
-            lambda data=data: joint_topology_pyomo.joint_topology_pyomo(data),
+            lambda data=data: pyomo_models.joint_topology_pyomo(data),
         )
         for option, data in {
             "": joint(),

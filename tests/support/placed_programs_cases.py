@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations import placed_graphs as favourite_children
-from formulations import placed_graphs as link_packing
-from formulations import placed_graphs as placement_makespan
-from formulations import placed_graphs as placement_rates
-from formulations import placement_joint
+from formulations import placed_graphs, placement_joint
 from formulations.placed_graphs import FavouriteChildren, RateProblem
 from formulations.placement_joint import JointPlacement, JointTensor
 from formulations.programs import LpArrays
@@ -78,21 +74,21 @@ Build = tuple[Callable[[], LpArrays], Callable[[], Any]]
 
 PLACED: dict[str, Build] = {
     "placement_makespan": (
-        lambda: placement_makespan.placement_makespan_arrays(THREE, 10.0, three_ms),
-        lambda: placement_makespan.placement_makespan_pyomo(THREE, 10.0, three_ms),
+        lambda: placed_graphs.placement_makespan_arrays(THREE, 10.0, three_ms),
+        lambda: placed_graphs.placement_makespan_pyomo(THREE, 10.0, three_ms),
     ),
     "favourite_children": (
-        lambda: favourite_children.favourite_children_arrays(FAMILY),
-        lambda: favourite_children.favourite_children_pyomo(FAMILY),
+        lambda: placed_graphs.favourite_children_arrays(FAMILY),
+        lambda: placed_graphs.favourite_children_pyomo(FAMILY),
     ),
     "placement_rates": (
-        lambda: placement_rates.placement_rates_arrays(TWO_SENT, POINT),
-        lambda: placement_rates.placement_rates_pyomo(TWO_SENT, POINT),
+        lambda: placed_graphs.placement_rates_arrays(TWO_SENT, POINT),
+        lambda: placed_graphs.placement_rates_pyomo(TWO_SENT, POINT),
     ),
     **{
         f"link_packing{option}": (
-            lambda scale=scale: link_packing.link_packing_arrays(RATE, LINKS, scale),
-            lambda scale=scale: link_packing.link_packing_pyomo(RATE, LINKS, scale),
+            lambda scale=scale: placed_graphs.link_packing_arrays(RATE, LINKS, scale),
+            lambda scale=scale: placed_graphs.link_packing_pyomo(RATE, LINKS, scale),
         )
         for option, scale in {"": None, "/splits": 0.5}.items()
     },

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import topoopt
-from solvers.llm_training import evaluation
-from solvers.llm_training import plan as rank_map
+from solvers.llm_training import evaluation, plan
 from tests.support.llm_plans import with_fabric, with_network
 from tests.support.valid_solutions import written
 from topoopt.core.collective import GroupSchedule
@@ -77,7 +76,7 @@ def test_families_that_are_said_to_share_nothing_are_refused(
 ) -> None:
     """A whole solution made with the rates alone, so that all its figures agree with each other."""
     honest = solved(*case)
-    for module in (evaluation, rank_map):
+    for module in (evaluation, plan):
         monkeypatch.setattr(module, "shared_rates", lambda problem, strategy, found: found.rates)
     forged = solve(problem_of(*case))
     assert isinstance(forged, Result)

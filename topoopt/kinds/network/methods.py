@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations import flow_routing as concurrent_flow
-from formulations import joint_topology
+from formulations import flow_routing, joint_topology
 from solvers.network.assembly import topology_plan
 from solvers.network.enumeration import covers
 from solvers.network.exact import METHODS as EXACT
@@ -329,10 +328,10 @@ MODEL = "model"
 
 def _joint_model(problem: TopologyProblem) -> Any:
     """Links and routes; lambda is not cut off from below: with constraints of others it may be small."""
-    from formulations import pyomo_models as joint_topology_pyomo  # with Pyomo, which takes a second to load
+    from formulations import pyomo_models  # with Pyomo, which takes a second to load
 
     data = joint_topology.joint_topology_data(problem, symmetry=False)
-    return joint_topology_pyomo.joint_topology_pyomo(replace(data, lower=0.0))
+    return pyomo_models.joint_topology_pyomo(replace(data, lower=0.0))
 
 
 def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:
@@ -369,7 +368,7 @@ def _flow_model(problem: RoutingProblem) -> Any:
     if problem.max_hops is not None:
         text, value = "this formulation knows no hop limit", str(problem.max_hops)
         raise InputError([Problem(text, path="max_hops", value=value, allowed="left out")])
-    return concurrent_flow.concurrent_flow_pyomo(concurrent_flow.concurrent_flow_data(problem))
+    return flow_routing.concurrent_flow_pyomo(flow_routing.concurrent_flow_data(problem))
 
 
 def _flow_plan(problem: RoutingProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:

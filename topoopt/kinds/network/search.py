@@ -18,8 +18,7 @@ import numpy as np
 
 from solvers.failures.robust import NetworkEvaluator, RobustSearch, WorstTheta, exchanged, exhaustive
 from solvers.failures.surviving import single_links
-from solvers.network import relays as relay_blocks
-from solvers.network import relays as two_layer
+from solvers.network import relays
 from solvers.network.assembly import topology_plan
 from solvers.network.enumeration import MOST_SERVERS
 from solvers.network.flows import RoutingResult
@@ -103,7 +102,7 @@ def formula_bound(problem: TopologyProblem, *, cases: int = 1, stop: Stop | None
     if n > RELAY_SERVERS:
         return FormulaBound(proven, (multipliers.certificate(),))
     further = hops_beyond(n, d, demand) * LEFT  # its prices are searched anew by whoever checks
-    iterations = relay_blocks.default_iterations(n)
+    iterations = relays.default_iterations(n)
 
     def shown(prices: RelayPrices) -> bool:
         return evaluate_relay(n, d, demand, prices) >= prices.theta
@@ -142,7 +141,7 @@ def best_multipliers(problem: TopologyProblem, *, most: int | None = None) -> Tw
 
 
 def _duals(problem: TopologyProblem, *, most: int | None = None, stop: Stop | None = None) -> TwoLayerDuals | None:
-    help_up_to = two_layer.default_two_layer_iterations(problem.servers)
+    help_up_to = relays.default_two_layer_iterations(problem.servers)
     iterations = help_up_to if most is None else min(most, help_up_to)
     if not 3 <= problem.servers <= TWO_LAYER_SERVERS:
         return None

@@ -12,7 +12,7 @@ from formulations import mixtures as mixture
 from formulations.flow_routing import NarrowedFlow, narrowed_flow_arrays
 from solvers.backends.backend import SolverLimits
 from solvers.backends.table import solver_named
-from solvers.network import softmin as mixing
+from solvers.network import softmin
 from solvers.network.flows import RoutingNetwork, RoutingProof, network_of
 from solvers.network.linear import NearPaths
 from solvers.network.routing import route
@@ -153,7 +153,7 @@ def test_mixtures_are_those_of_the_whole_program(monkeypatch: pytest.MonkeyPatch
     assert sum(part for part, _ in mixtures.thin((2,), np.inf, lambda: False)) == pytest.approx(1.0)
     assert len(mixtures.thin((2,), np.inf, lambda: False)) <= 2
     assert len(mixtures.thin((2, 3), best, lambda: False)) == len(mixtures.mixed)
-    monkeypatch.setattr(mixing, "_KEPT", 8)
+    monkeypatch.setattr(softmin, "_KEPT", 8)
     small, thetas = Mixtures(), []
     for each in routings:
         small.add(each)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations import mixtures as mixture
+from formulations import mixtures
 from solvers.backends.backend import SolverLimits
 from solvers.backends.table import solver_named
 from solvers.network.flows import RoutingProof, network_of
@@ -104,7 +104,7 @@ def test_chains_of_choices_multiply() -> None:
 def test_the_mixture_of_two_routings() -> None:
     """Utilisations (1, 0) and (0, 0.5): a third of the first gives 1/3 on both, with prices 1/3 and 2/3."""
     answer = solver_named("highs-simplex")(
-        mixture.mixture_arrays(np.array([[1.0, 0.0], [0.0, 0.5]])), SolverLimits(), {}
+        mixtures.mixture_arrays(np.array([[1.0, 0.0], [0.0, 0.5]])), SolverLimits(), {}
     )
     assert answer.raw_x == pytest.approx([1 / 3, 2 / 3, 1 / 3])
     assert answer.row_dual is not None
