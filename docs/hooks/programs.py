@@ -31,6 +31,9 @@ GOAL = re.compile(r"^\s*(minimise|maximise)\b(?P<rest>.*)$")
 DEFINED = re.compile(r"(?![A-Z]{2})[A-Za-z]\w*(?=[:,]| \(|\.?$)")
 """A plain word that is a symbol: whatever is defined begins with it."""
 
+SECTION = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
+"""The head of a formulation among others in a docstring."""
+
 SYMBOLS = re.compile(r"^(Sets?|Parameters|Variables|Short)\b:?(?:,| *)(.*)$")
 
 
@@ -38,12 +41,17 @@ def _summary(text: str) -> str:
     return text.split("\n\n", maxsplit=1)[0].replace("\n", " ")
 
 
-def _modules() -> Iterator[tuple[str, str, str]]:
-    """(name, file, docstring) of every formulation: whatever states variables and constraints."""
-    for path in sorted((ROOT / "formulations").glob("*/*.py")):
-        text = ast.get_docstring(ast.parse(path.read_text())) or ""
-        if re.search(r"^\s*(Variables|Decided|minimise|maximise)\b", text, re.MULTILINE | re.IGNORECASE):
-            yield path.stem, str(path.relative_to(ROOT)), text
+def _formulations() -> Iterator[tuple[str, str, str]]:
+    """(name, file, text) of every formulation: whatever states variables and constraints.
+
+    A module with one formulation has its name; of several, each is a section of the docstring under its own name.
+    """
+    for path in sorted((ROOT / "formulations").glob("*.py")):
+        docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+        first, *others = SECTION.split(docstring)
+        for name, text in [(path.stem, first), *zip(others[::2], others[1::2], strict=True)]:
+            if re.search(r"^\s*(Variables|Decided|minimise|maximise)\b", text, re.MULTILINE | re.IGNORECASE):
+                yield name, str(path.relative_to(ROOT)), text.strip()
 
 
 def _sentence(text: str) -> str:
@@ -158,7 +166,7 @@ def _page(name: str, file: str, text: str, named: list[str]) -> str:
 
 HEAD = """# Formulations
 
-Mathematical programs, each a module whose docstring is its page.
+Mathematical programs; the docstring of a module, or a section of it, is the page of each.
 
 | formulation | |
 |---|---|
@@ -167,7 +175,7 @@ Mathematical programs, each a module whose docstring is its page.
 
 def pages() -> dict[str, str]:
     """A page a formulation, and their list."""
-    found = list(_modules())
+    found = sorted(_formulations())
     names = "|".join(name for name, _, _ in found)
     pages = {}
     for name, file, text in found:
