@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
@@ -172,6 +173,43 @@ def _opens(function: ast.expr) -> bool:
     return function.attr in OPENS or (owner, function.attr) in OPENS_BY_NAME
 
 
+REFUSED_WORDS = frozenset(
+    ("found", "known", "told", "asked", "worth", "way", "ways", "due", "stated", "heat", "dust", "hurry", "room", "laid")
+    + ("wanting", "fault", "faults")
+)
+"""Words that say too little, or something else in this field, as a part of any name."""
+
+REFUSED_NAMES = frozenset({"place", "one", "each"})
+"""Names that hide what they stand for."""
+
+LIBRARIES_SAY = frozenset({"ModuleNotFoundError", "FileNotFoundError", "PackageNotFoundError"})
+"""Names of other packages."""
+
+
+def plain_names(tree: Tree) -> Iterator[str]:
+    """Names are those of the field's textbooks: a result, an incumbent, a path, an index."""
+    for module in tree.values():
+        for node in module.nodes:
+            for name in _names_given(node):
+                if (name in REFUSED_NAMES or _words(name) & REFUSED_WORDS) and name not in LIBRARIES_SAY:
+                    yield f"{module.file}:{getattr(node, 'lineno', 1)}: the name {name} says too little"
+
+
+def _names_given(node: ast.AST) -> list[str]:
+    """Names that a node of a syntax tree defines: of functions, classes, parameters, variables and fields."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return [node.id]
+    return [node.asname] if isinstance(node, ast.alias) and node.asname else []
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in re.findall("[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
 def below_ceilings(tree: Tree) -> Iterator[str]:
     """No package grows unseen."""
     for package, size in sizes(tree).items():
@@ -189,6 +227,7 @@ LAWS: Mapping[str, Law] = {
     "no plug-in without a line": all_plugins_named,
     "one class a name": one_class_a_name,
     "one opener of files": one_opener,
+    "plain names": plain_names,
     "below ceilings": below_ceilings,
 }
 

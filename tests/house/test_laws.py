@@ -74,6 +74,9 @@ def test_a_good_tree(tmp_path: Path) -> None:
         ("one opener of files", {"solvers/search.py": "text = path.read_text()\n"}, "path.read_text opens a file"),
         ("one opener of files", {"solvers/search.py": "x = np.load(name)\n"}, "solvers/search.py:1: np.load opens"),
         ("one opener of files", {"solvers/search.py": "with open(name) as x: ...\n"}, "open opens a file"),
+        ("plain names", {"solvers/search.py": "best_found = 1\n"}, "solvers/search.py:1: the name best_found says"),
+        ("plain names", {"solvers/search.py": "def f(place): ...\n"}, "the name place says too little"),
+        ("plain names", {"solvers/search.py": "class AskedFor: ...\n"}, "the name AskedFor says too little"),
     ],
 )  # fmt: skip
 def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) -> None:
@@ -91,6 +94,7 @@ def test_a_breach(tmp_path: Path, law: str, files: dict[str, str], said: str) ->
         {"topoopt/kinds/a.py": GOOD["topoopt/kinds/a.py"] + "if TYPE_CHECKING:\n    import topoopt.table\n"},
         {"solvers/search.py": "x = read_text(name, 5)\ny = torch.load(name)\n"},
         {"solvers/search.py": "class _A: ...\nclass _A: ...\n"},
+        {"solvers/search.py": "foundation = math.way\nplaces = replace(x)\n"},
         {"topoopt/table.py": TABLE + "class A: ...\n", "solvers/search.py": "class A: ...\n"},
     ],
 )
