@@ -174,8 +174,25 @@ def _opens(function: ast.expr) -> bool:
 
 
 REFUSED_WORDS = frozenset(
-    ("found", "known", "told", "asked", "worth", "way", "ways", "due", "stated", "heat", "dust", "hurry", "room", "laid")
-    + ("wanting", "fault", "faults")
+    [
+        "found",
+        "known",
+        "told",
+        "asked",
+        "worth",
+        "way",
+        "ways",
+        "due",
+        "stated",
+        "heat",
+        "dust",
+        "hurry",
+        "room",
+        "laid",
+        "wanting",
+        "fault",
+        "faults",
+    ]
 )
 """Words that say too little, or something else in this field, as a part of any name."""
 

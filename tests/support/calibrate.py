@@ -18,7 +18,7 @@ from scipy.optimize import least_squares
 from tests.support.calibration import Comparison, compare, summarise
 from tests.support.paths import INSTANCES
 from topoopt.workloads.device import A100, ClassRates, DeviceModel, Efficiency, Measurement, Profile
-from topoopt.workloads.operators import Ways
+from topoopt.workloads.operators import SplitDegrees
 
 GPUS_PER_SERVER = 4
 LOWEST, HIGHEST = (0.01, 0.02, 0.5), (0.99, 3.0, 60.0)
@@ -57,7 +57,8 @@ def fit(rows: list[Comparison], rates: ClassRates, direction: int) -> Efficiency
         device = replace(A100, rates={rows[0].operator_class: ClassRates(trial, trial, rates.tensor_cores)})
         return [
             math.log(
-                device.times_ms(row.spec, row.samples_per_gpu, Ways(row.parts))[direction] / row.measured_ms[direction]
+                device.times_ms(row.spec, row.samples_per_gpu, SplitDegrees(row.parts))[direction]
+                / row.measured_ms[direction]
             )
             for row in rows
         ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from topoopt.workloads.device import CLASS_OF_KIND, DeviceModel, Profile
 from topoopt.workloads.models import build_operators
-from topoopt.workloads.operators import OperatorSpec, Ways
+from topoopt.workloads.operators import OperatorSpec, SplitDegrees
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def compare(
                     samples_per_gpu=samples,
                     widest=parts == max(table),
                     measured_ms=(measured.forward_ms, measured.backward_ms),
-                    modelled_ms=device.times_ms(spec, samples, Ways(parts)),
+                    modelled_ms=device.times_ms(spec, samples, SplitDegrees(parts)),
                 )
             )
     return rows

@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 from topoopt.formats.flexnet.importer import workload_from_profile
 from topoopt.workloads.device import DEVICES
 from topoopt.workloads.models import build_workload
-from topoopt.workloads.operators import Job, Ways, part_memory_bytes
+from topoopt.workloads.operators import Job, SplitDegrees, part_memory_bytes
 
 README = (ROOT / "instances/README.md").read_text()
 
@@ -52,7 +52,10 @@ def test_memory_estimate_equals_the_measured_figures(rows: list[Comparison]) -> 
                 continue  # the reference counts their buffers once
             for parts, measured in profile.operators[key].items():
                 gpus = 1 if spec.one_gpu else 4
-                assert part_memory_bytes(spec, job, Ways(parts)) == measured.gpu_memory_bytes * gpus, (name, key)
+                assert part_memory_bytes(spec, job, SplitDegrees(parts)) == measured.gpu_memory_bytes * gpus, (
+                    name,
+                    key,
+                )
                 checked += 1
     assert checked > 700
 

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from topoopt.core.errors import InputError
 from topoopt.workloads.device import DEVICES, ClassRates, DeviceModel, Efficiency, Measurement, Profile, ProfileCosts
 from topoopt.workloads.models import build_operators, build_workload
-from topoopt.workloads.operators import Job, LayerGraph, OperatorSpec, Ways, divisors, legal_ways, part_memory_bytes
+from topoopt.workloads.operators import (
+    Job,
+    LayerGraph,
+    OperatorSpec,
+    SplitDegrees,
+    divisors,
+    legal_splits,
+    part_memory_bytes,
+)
 
 A100 = DEVICES["a100"]
 
@@ -59,7 +67,7 @@ def test_first_split_is_the_widest_sample_split() -> None:
 def test_tensor_splits_of_a_dense_layer_on_four_servers() -> None:
     """n=4: sample, column and row ways whose product divides 4, columns and rows not mixed: 6 + 3 candidates."""
     spec = one_dense(64, 32, channel_units=32, reduce_units=64)
-    found = {(w.sample, w.channel, w.reduce) for w in legal_ways(spec, Job(16, 4, 1))}
+    found = {(w.sample, w.channel, w.reduce) for w in legal_splits(spec, Job(16, 4, 1))}
     columns = {(s, c, 1) for s in (1, 2, 4) for c in (1, 2, 4) if s * c <= 4}
     rows = {(s, 1, r) for s in (1, 2, 4) for r in (2, 4) if s * r <= 4}
     assert found == columns | rows
@@ -89,7 +97,7 @@ def simple_device(memory_gib: int = 80) -> DeviceModel:
 
 def test_roofline_of_a_dense_layer_by_hand() -> None:
     """Compute-bound: 2 * 256 * 4096 * 4096 flops at 5 TFLOP/s plus 2 us; backward twice that plus 4 us."""
-    forward, backward = simple_device().times_ms(one_dense(4096, 4096), 256, Ways(1))
+    forward, backward = simple_device().times_ms(one_dense(4096, 4096), 256, SplitDegrees(1))
     compute_ms = 2 * 256 * 4096 * 4096 / 5e12 * 1e3
     assert forward == pytest.approx(compute_ms + 0.002, rel=1e-12)
     assert backward == pytest.approx(2 * compute_ms + 0.004, rel=1e-12)
@@ -97,7 +105,7 @@ def test_roofline_of_a_dense_layer_by_hand() -> None:
 
 def test_roofline_of_a_memory_bound_layer_by_hand() -> None:
     """A one-wide layer is bound by its bytes: inputs, weights with bias and outputs at 250 GB/s."""
-    forward, _ = simple_device().times_ms(one_dense(4096, 1), 64, Ways(1))
+    forward, _ = simple_device().times_ms(one_dense(4096, 1), 64, SplitDegrees(1))
     moved = 4 * (64 * 4096 + 64 + 4097)
     assert forward == pytest.approx(moved / 250e9 * 1e3 + 0.002, rel=1e-12)
 
@@ -123,7 +131,8 @@ def test_column_and_row_splits_share_work_and_weights() -> None:
     job = Job(64, 4, 1)
     weights = 512 * 1024 + 1024
     whole, columns, rows = (
-        part_memory_bytes(spec, job, ways) for ways in (Ways(1), Ways(1, channel=4), Ways(1, reduce=4))
+        part_memory_bytes(spec, job, ways)
+        for ways in (SplitDegrees(1), SplitDegrees(1, channel=4), SplitDegrees(1, reduce=4))
     )
     assert whole == 8 * weights + 8 * 64 * 8 * (512 + 1024)
     assert columns == 8 * weights // 4 + 8 * 64 * 8 * (512 + 256)
@@ -134,7 +143,7 @@ def test_splits_that_overflow_the_gpu_are_left_out() -> None:
     """A 1 GiB device keeps the split in four parts of a layer whose whole batch needs more."""
     spec = one_dense(4096, 4096)
     job = Job(49152, 4, 1)
-    assert part_memory_bytes(spec, job, Ways(2)) > 1 << 30 > part_memory_bytes(spec, job, Ways(4))
+    assert part_memory_bytes(spec, job, SplitDegrees(2)) > 1 << 30 > part_memory_bytes(spec, job, SplitDegrees(4))
     assert [s.sample_ways for s in simple_device(1).splits(spec, job)] == [4]
 
 
@@ -181,7 +190,7 @@ def test_profile_of_another_job_is_refused() -> None:
 def test_small_batches_leave_fewer_splits() -> None:
     """With six samples on four servers only the sample splits 1 and 2 are legal."""
     spec = one_dense(8, 8)
-    assert {w.sample for w in legal_ways(spec, Job(6, 4, 1))} == {1, 2}
+    assert {w.sample for w in legal_splits(spec, Job(6, 4, 1))} == {1, 2}
 
 
 def test_build_is_deterministic() -> None:

@@ -154,7 +154,9 @@ def export(
             fabric=fabric,
             ranks=ranks,
             **circuits_of(str(to), found, solved, instance, fabric),
-            **from_instance(str(to), exporter.told, instance, found, solved, fabric, pod_gpus, pod_ports, circuit_gbps),
+            **from_instance(
+                str(to), exporter.for_instances, instance, found, solved, fabric, pod_gpus, pod_ports, circuit_gbps
+            ),
         )
         made = exporter.build(found, options)
         check_choices(made, found)
@@ -178,7 +180,7 @@ LINKED = ("graphml", "patch-list")
 
 def from_instance(
     to: str,
-    told: tuple[str, ...],
+    for_instances: tuple[str, ...],
     instance: Path | None,
     solution: Any,
     file: Path,
@@ -190,7 +192,7 @@ def from_instance(
     """What an exporter is told of the instance beside the solution: fields of `ExportOptions`.
 
     Args:
-        told: kinds whose instance the target is told of.
+        for_instances: kinds whose instance the target is told of.
         instance: None: for these kinds the one that stands in the solution, if one does.
         file: of the solution.
         fabric: of a language model, whose plan; None: that of the solution's own plan.

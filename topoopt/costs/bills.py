@@ -80,14 +80,14 @@ def port_gbps(
         return link_gbps, None
     budget = cost_usd(FABRIC_COSTS[DIRECT_CONNECT].count(size, book, counting), book, link_gbps)
     count = entry.count(size, book, counting)
-    found = affordable_gbps(count, book, budget)
-    if found is None:
+    rate = affordable_gbps(count, book, budget)
+    if rate is None:
         slowest = book.rates_gbps[0]
         share = budget / cost_usd(count, book, slowest)
         return min(share * slowest, total), f"the money buys {share:.3g} of a port of {slowest:g} Gbit/s a server"
-    if found > total:
-        return total, f"full rate for less; {found:.4g} Gbit/s would cost as much"
-    return found, "costs as much as direct connect"
+    if rate > total:
+        return total, f"full rate for less; {rate:.4g} Gbit/s would cost as much"
+    return rate, "costs as much as direct connect"
 
 
 def bill_of(fabric: str, size: NetworkSize, gbps: float, book: PriceBook, counting: Counting = Counting.PORTS) -> Bill:
@@ -183,8 +183,8 @@ def fabric_prices(cluster: Cluster, fabrics: Sequence[SimulatedFabric], book: Pr
             prices.setdefault(fabric.name, _price(cluster, fabric, book))
         except InputError:
             continue
-    known = tuple((name, usd) for name, usd in prices.items() if usd is not None)
-    return FabricPrices(book.name, book.sha256, known)
+    priced = tuple((name, usd) for name, usd in prices.items() if usd is not None)
+    return FabricPrices(book.name, book.sha256, priced)
 
 
 def _price(cluster: Cluster, simulated: SimulatedFabric, book: PriceBook) -> float | None:

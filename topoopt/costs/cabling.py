@@ -111,9 +111,9 @@ def _packed(sizes: list[int], ports: int) -> int:
     """Devices that hold all of them whole: first fit, largest first."""
     free: list[int] = []
     for size in sizes:
-        place = next((place for place, left in enumerate(free) if left >= size), None)
-        if place is None:
+        index = next((index for index, left in enumerate(free) if left >= size), None)
+        if index is None:
             free.append(ports - size)
         else:
-            free[place] -= size
+            free[index] -= size
     return len(free)

@@ -131,9 +131,9 @@ def text_topology_problems(path: str | os.PathLike[str]) -> list[Problem]:
     allowed = "the analytical network of ASTRA-sim (.yml); or links as a table: source, target, rate"
     shown = value_text(" ".join(head))
     problems = [Problem(f"topology text of ns-3 ({name}) is not imported", file, lines[0].number, None, shown, allowed)]
-    links, stated = [line for line in lines[1:] if _is_link(line.cells)], int(head[counted - 1])
-    if len(links) != stated:
-        message = f"the first line says {stated} links, {len(links)} stand in the file"
+    links, declared_switches = [line for line in lines[1:] if _is_link(line.cells)], int(head[counted - 1])
+    if len(links) != declared_switches:
+        message = f"the first line says {declared_switches} links, {len(links)} stand in the file"
         problems.append(Problem(message, file, lines[0].number, None, shown, str(len(links))))
     return problems
 
@@ -163,20 +163,20 @@ def read_ns3_topology(path: str | os.PathLike[str]) -> Ns3Topology:
     body = lines[1:]
     listed = body.pop(0) if switches and body else _Line(1, [])
     marked = tuple(int(cell) for cell in listed.cells if _WHOLE.fullmatch(cell))
-    if len(marked) != len(listed.cells) or len(set(marked)) != switches or any(one >= nodes for one in marked):
+    if len(marked) != len(listed.cells) or len(set(marked)) != switches or any(switch >= nodes for switch in marked):
         wrong(listed, "not the list of switches", f"{switches} different numbers less than {nodes}")
     if len(body) != links:
         problems.append(Problem("wrong number of links", file, None, None, str(len(body)), str(links)))
-    found = []
+    listed_links = []
     for line in body:
         link = _link(line.cells, nodes)
         if link is None:
             wrong(line, "not a link", f"two nodes less than {nodes}, rate (400Gbps), delay (0.0005ms), error rate")
         else:
-            found.append(link)
+            listed_links.append(link)
     if problems:
         raise InputError(problems[:50])
-    return Ns3Topology(nodes, marked, tuple(found))
+    return Ns3Topology(nodes, marked, tuple(listed_links))
 
 
 def _link(cells: list[str], nodes: int) -> Ns3Link | None:
@@ -215,7 +215,7 @@ def read_network(path: str | os.PathLike[str]) -> AnalyticalNetwork:
         allowed = f"an analytical network of ASTRA-sim: {', '.join(KEYS)}"
         document.refuse([Fault((), "not such a network", value_text(data), allowed)])
         raise AssertionError("refuse returned with a fault")
-    document.refuse(_faults(data))
+    document.refuse(_issues(data))
     return AnalyticalNetwork(
         tuple(data["topology"]),
         tuple(data["npus_count"]),
@@ -224,26 +224,26 @@ def read_network(path: str | os.PathLike[str]) -> AnalyticalNetwork:
     )
 
 
-def _faults(data: dict[str, Any]) -> list[Fault]:
-    faults = [Fault((key,), "unknown key", None, nearest_text(key, KEYS)) for key in data if key not in KEYS]
-    faults += [Fault((key,), "missing", None, "a list, one entry a dimension") for key in KEYS if key not in data]
+def _issues(data: dict[str, Any]) -> list[Fault]:
+    issues = [Fault((key,), "unknown key", None, nearest_text(key, KEYS)) for key in data if key not in KEYS]
+    issues += [Fault((key,), "missing", None, "a list, one entry a dimension") for key in KEYS if key not in data]
     lengths = {}
     for key in (key for key in KEYS if key in data):
         listed = data[key]
         if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_DIMENSIONS:
-            faults.append(
+            issues.append(
                 Fault((key,), "not a list of dimensions", value_text(listed), f"1 to {MAX_DIMENSIONS} entries")
             )
             continue
         lengths[key] = len(listed)
-        faults += [_entry_fault(key, place, value) for place, value in enumerate(listed) if not _good(key, value)]
+        issues += [_entry_issue(key, index, value) for index, value in enumerate(listed) if not _good(key, value)]
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{key} {length}" for key, length in lengths.items())
-        faults.append(Fault((), "lists of different length", shown, "one entry a dimension in each"))
+        issues.append(Fault((), "lists of different length", shown, "one entry a dimension in each"))
     sizes = data.get("npus_count")
-    if not faults and isinstance(sizes, list) and math.prod(sizes) > MAX_NPUS:
-        faults.append(Fault(("npus_count",), "too many NPUs", str(math.prod(sizes)), f"at most {MAX_NPUS}"))
-    return faults
+    if not issues and isinstance(sizes, list) and math.prod(sizes) > MAX_NPUS:
+        issues.append(Fault(("npus_count",), "too many NPUs", str(math.prod(sizes)), f"at most {MAX_NPUS}"))
+    return issues
 
 
 def _good(key: str, value: object) -> bool:
@@ -256,21 +256,21 @@ def _good(key: str, value: object) -> bool:
     return 0 < value <= 1e9 if key == "bandwidth" else 0 <= value <= 1e12
 
 
-def _entry_fault(key: str, place: int, value: object) -> Fault:
+def _entry_issue(key: str, index: int, value: object) -> Fault:
     allowed = {
         "topology": nearest_text(value, BLOCKS),
         "npus_count": f"a whole number 2 to {MAX_NPUS}",
         "bandwidth": "a positive number of GiB/s",
         "latency": "a number of nanoseconds, not negative",
     }[key]
-    return Fault((key, place), "not usable", value_text(value), allowed)
+    return Fault((key, index), "not usable", value_text(value), allowed)
 
 
 def dimension_documents(network: AnalyticalNetwork) -> list[dict[str, Any]]:
     """Dimensions as they stand in an instance of kind `hierarchical-bandwidth`."""
     return [
-        {"name": f"dim{place}", "block": BLOCKS[block], "size": size}
-        for place, (block, size) in enumerate(zip(network.topology, network.npus_count, strict=True), 1)
+        {"name": f"dim{number}", "block": BLOCKS[block], "size": size}
+        for number, (block, size) in enumerate(zip(network.topology, network.npus_count, strict=True), 1)
     ]
 
 
@@ -307,7 +307,7 @@ def import_network(
         "bandwidth_gbytes_per_s": list(bandwidth),
         "latency_ns": list(content.latency_ns),
     }
-    line = ", ".join(f"{one['block']} {one['size']}" for one in document["network"]["dimensions"])
+    line = ", ".join(f"{dimension['block']} {dimension['size']}" for dimension in document["network"]["dimensions"])
     return Imported(document, line, summary, tuple(notes))
 
 
@@ -336,7 +336,7 @@ def system_document(chosen: list[tuple[str, str]]) -> dict[str, Any]:
     Many chunks and `localBWAware` come closest to the model of the kind `hierarchical-bandwidth`, in which all
     dimensions work at once and every byte crosses each dimension once each way.
     """
-    reduces, exchanges = [one for one, _ in chosen], [other for _, other in chosen]
+    reduces, exchanges = [chosen_pair for chosen_pair, _ in chosen], [other for _, other in chosen]
     return {
         "scheduling-policy": "LIFO",
         "endpoint-delay": 10,
@@ -394,7 +394,7 @@ def ns3_topology(topology: Topology, link_gbps: float, hop_latency_us: float) ->
 def ns3_text(topology: Ns3Topology) -> str:
     """`nodes switches links`, the switches, then `source target rate delay error` of every link."""
     lines = [f"{topology.nodes} {len(topology.switches)} {len(topology.links)}"]
-    lines.append(" ".join(str(one) for one in topology.switches))
+    lines.append(" ".join(str(switch) for switch in topology.switches))
     for link in topology.links:
         rate, delay = decimal_text(link.gbps), decimal_text(link.delay_ms)
         lines.append(f"{link.source} {link.target} {rate}Gbps {delay}ms {decimal_text(link.error_rate)}")

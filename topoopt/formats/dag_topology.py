@@ -43,7 +43,7 @@ def build(solution: Any, options: ExportOptions) -> Export:
     if options.job_graph is None:
         raise refuse("needed for what is computed", path="--instance", allowed="the instance that was solved")
     document = dag_document(options.job_graph)
-    steps = {key: ",\n".join(json.dumps(one) for one in document[key]) for key in ("transfers", "tasks")}
+    steps = {key: ",\n".join(json.dumps(entry) for entry in document[key]) for key in ("transfers", "tasks")}
     head = json.dumps({key: value for key, value in document.items() if key not in steps})[:-1]
     lists = ",\n".join(f'"{key}": [\n{text}\n]' for key, text in steps.items())
     name = f"{plain_name(solution.name)}-circuits.json"
@@ -61,5 +61,5 @@ EXPORTER = Exporter(
     ),
     folder=False,
     build=build,
-    told=("co-optimisation", "llm-training"),
+    for_instances=("co-optimisation", "llm-training"),
 )

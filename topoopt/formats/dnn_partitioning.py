@@ -63,63 +63,63 @@ MAX_NODES = 20_000
 HOST = "host"
 
 
-def _number(entry: Mapping[str, Any], key: str, path: tuple[str | int, ...], most: float, faults: list[Fault]) -> float:
+def _number(entry: Mapping[str, Any], key: str, path: tuple[str | int, ...], most: float, issues: list[Fault]) -> float:
     value = entry.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         text = "missing" if key not in entry else "not a number in range"
-        faults.append(Fault((*path, key), text, value_text(value) if key in entry else None, f"a number 0 to {most:g}"))
+        issues.append(Fault((*path, key), text, value_text(value) if key in entry else None, f"a number 0 to {most:g}"))
         return 0.0
     return float(value)
 
 
-def _entries(data: Mapping[str, Any], key: str, faults: list[Fault]) -> list[Mapping[str, Any]]:
+def _entries(data: Mapping[str, Any], key: str, issues: list[Fault]) -> list[Mapping[str, Any]]:
     rows = data.get(key)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        faults.append(Fault((key,), "missing" if key not in data else "not a list of mappings"))
+        issues.append(Fault((key,), "missing" if key not in data else "not a list of mappings"))
         return []
     if len(rows) > 10 * MAX_NODES:
-        faults.append(Fault((key,), "too many", str(len(rows)), f"at most {10 * MAX_NODES}"))
+        issues.append(Fault((key,), "too many", str(len(rows)), f"at most {10 * MAX_NODES}"))
         return []
     return rows
 
 
-def _flag(entry: Mapping[str, Any], key: str, path: tuple[str | int, ...], faults: list[Fault]) -> bool:
+def _flag(entry: Mapping[str, Any], key: str, path: tuple[str | int, ...], issues: list[Fault]) -> bool:
     value = entry.get(key)
     if value not in (0, 1):
-        faults.append(Fault((*path, key), "not a truth value", value_text(value), "true, false, 0 or 1"))
+        issues.append(Fault((*path, key), "not a truth value", value_text(value), "true, false, 0 or 1"))
     return value in (1, True)
 
 
-def _operators(rows: Sequence[Mapping[str, Any]], *, cpu: bool, faults: list[Fault]) -> dict[object, dict[str, Any]]:
-    found: dict[object, dict[str, Any]] = {}
+def _operators(rows: Sequence[Mapping[str, Any]], *, cpu: bool, issues: list[Fault]) -> dict[object, dict[str, Any]]:
+    by_id: dict[object, dict[str, Any]] = {}
     for index, row in enumerate(rows):
         path = ("nodes", index)
         number = row.get("id")
         if isinstance(number, bool) or not isinstance(number, int | str):
-            faults.append(Fault((*path, "id"), "not an id", value_text(number), "a whole number or text"))
+            issues.append(Fault((*path, "id"), "not an id", value_text(number), "a whole number or text"))
             continue
-        if number in found:
-            faults.append(Fault((*path, "id"), "the id of another node", value_text(number), "each id once"))
-        times: dict[str, float | None] = {"fpga": _number(row, "fpgaLatency", path, MAX_MS, faults)}
-        if not _flag(row, "supportedOnFpga", path, faults):
+        if number in by_id:
+            issues.append(Fault((*path, "id"), "the id of another node", value_text(number), "each id once"))
+        times: dict[str, float | None] = {"fpga": _number(row, "fpgaLatency", path, MAX_MS, issues)}
+        if not _flag(row, "supportedOnFpga", path, issues):
             times["fpga"] = None
         if cpu:
-            times["cpu"] = _number(row, "cpuLatency", path, MAX_MS, faults)
+            times["cpu"] = _number(row, "cpuLatency", path, MAX_MS, issues)
         operator: dict[str, Any] = {
             "name": str(number),
             "times_ms": times,
-            "memory_bytes": round(_number(row, "size", path, MAX_BYTES, faults)) if "size" in row else None,
+            "memory_bytes": round(_number(row, "size", path, MAX_BYTES, issues)) if "size" in row else None,
         }
         if row.get("colorClass") is not None:
             operator["colocation"] = str(row["colorClass"])
-        if _flag(row, "isBackwardNode", path, faults):
+        if _flag(row, "isBackwardNode", path, issues):
             operator["backward"] = True
-        found[number] = operator
-    return found
+        by_id[number] = operator
+    return by_id
 
 
 def _tensors(
-    rows: Sequence[Mapping[str, Any]], known: Mapping[object, dict[str, Any]], faults: list[Fault]
+    rows: Sequence[Mapping[str, Any]], operators: Mapping[object, dict[str, Any]], issues: list[Fault]
 ) -> tuple[dict[object, list[object]], dict[object, float], dict[object, float]]:
     """Consumers, cost and stated size by producer."""
     consumers: dict[object, list[object]] = {}
@@ -129,18 +129,18 @@ def _tensors(
         path = ("edges", index)
         ends = row.get("sourceId"), row.get("destId")
         for key, end in zip(("sourceId", "destId"), ends, strict=True):
-            if not isinstance(end, int | str) or end not in known:
-                faults.append(Fault((*path, key), "no node of that id", value_text(end)))
-        cost = _number(row, "cost", path, MAX_MS, faults)
+            if not isinstance(end, int | str) or end not in operators:
+                issues.append(Fault((*path, key), "no node of that id", value_text(end)))
+        cost = _number(row, "cost", path, MAX_MS, issues)
         if not all(isinstance(end, int | str) for end in ends):
             continue
         source, target = ends
         if abs(costs.setdefault(source, cost) - cost) > 1e-6:
             text = f"another cost than the other edges of node {value_text(source)}"
-            faults.append(Fault((*path, "cost"), text, f"{cost:g}", f"{costs[source]:g}"))
+            issues.append(Fault((*path, "cost"), text, f"{cost:g}", f"{costs[source]:g}"))
         if target not in consumers.setdefault(source, []):
             consumers[source].append(target)
-        if "size" in row and (size := _number(row, "size", path, MAX_BYTES, faults)):
+        if "size" in row and (size := _number(row, "size", path, MAX_BYTES, issues)):
             sizes.setdefault(source, size)
     return consumers, costs, sizes
 
@@ -180,13 +180,13 @@ def placement_document(
     """
     document = load_document(path)
     data = document.data if isinstance(document.data, dict) else {}
-    faults: list[Fault] = []
-    memory = _number(data, "maxSizePerFPGA", (), MAX_BYTES, faults)
-    count = round(_number(data, "maxFPGAs", (), 1024, faults)) if devices is None else devices
-    cpus = round(_number(data, "maxCPUs", (), 1024, faults)) if cpu else 0
-    operators = _operators(_entries(data, "nodes", faults), cpu=cpus > 0, faults=faults)
-    consumers, costs, sizes = _tensors(_entries(data, "edges", faults), operators, faults)
-    notes = notes_of(document, FIELDS, faults)
+    issues: list[Fault] = []
+    memory = _number(data, "maxSizePerFPGA", (), MAX_BYTES, issues)
+    count = round(_number(data, "maxFPGAs", (), 1024, issues)) if devices is None else devices
+    cpus = round(_number(data, "maxCPUs", (), 1024, issues)) if cpu else 0
+    operators = _operators(_entries(data, "nodes", issues), cpu=cpus > 0, issues=issues)
+    consumers, costs, sizes = _tensors(_entries(data, "edges", issues), operators, issues)
+    notes = notes_of(document, FIELDS, issues)
     without = [operator["name"] for operator in operators.values() if operator["memory_bytes"] is None]
     if without:
         notes = (*notes, f"{len(without)} nodes state no size and take no memory, the first {without[0][:40]}")
@@ -208,7 +208,7 @@ def placement_document(
         "objective": objective,
         **({"latency": {"sharing": sharing}} if objective == "latency" else {}),
         "servers": servers,
-        "operators": [{**one, "memory_bytes": one["memory_bytes"] or 0} for one in operators.values()],
+        "operators": [{**entry, "memory_bytes": entry["memory_bytes"] or 0} for entry in operators.values()],
         "tensors": [
             {
                 "producer": names[source],
@@ -229,23 +229,23 @@ def read_expert_split(path: str | os.PathLike[str]) -> tuple[dict[str, str], tup
     """
     document: Document = load_document(path)
     data = document.data if isinstance(document.data, dict) else {}
-    faults: list[Fault] = []
-    found: dict[str, str] = {}
+    issues: list[Fault] = []
+    by_name: dict[str, str] = {}
     for key, prefix in (("cpus", "cpu"), ("fpgas", "fpga")):
-        for index, entry in enumerate(_entries(data, key, faults)):
+        for index, entry in enumerate(_entries(data, key, issues)):
             nodes = entry.get("nodes")
             if not isinstance(nodes, list):
-                faults.append(Fault((key, index, "nodes"), "missing" if nodes is None else "not a list"))
+                issues.append(Fault((key, index, "nodes"), "missing" if nodes is None else "not a list"))
                 continue
             for position, node in enumerate(nodes):
-                if str(node) in found:
+                if str(node) in by_name:
                     where = (key, index, "nodes", position)
-                    faults.append(Fault(where, "a node placed twice", value_text(node), "each node once"))
-                found[str(node)] = f"{prefix}{index}"
-    notes = notes_of(document, SPLIT_FIELDS, faults)
-    if not found:
+                    issues.append(Fault(where, "a node placed twice", value_text(node), "each node once"))
+                by_name[str(node)] = f"{prefix}{index}"
+    notes = notes_of(document, SPLIT_FIELDS, issues)
+    if not by_name:
         raise InputError([Problem("no node is placed", file=os.fspath(path))])
-    return found, notes
+    return by_name, notes
 
 
 OBJECTIVES = ("throughput", "latency")

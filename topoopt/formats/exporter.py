@@ -86,7 +86,7 @@ class Exporter:
         limits: what it cannot express, in words.
         folder: whether it writes a folder, or a single file.
         build: (solution, options) -> files. Raises InputError when this solution cannot be expressed.
-        told: kinds whose solved instance it is told of, as it writes more than their solutions state.
+        for_instances: kinds whose solved instance it is told of, as it writes more than their solutions state.
     """
 
     kinds: tuple[str, ...]
@@ -94,7 +94,7 @@ class Exporter:
     limits: tuple[str, ...]
     folder: bool
     build: Callable[[Any, ExportOptions], Export]
-    told: tuple[str, ...] = ()
+    for_instances: tuple[str, ...] = ()
 
 
 def refuse(message: str, *, path: str | None = None, value: object = None, allowed: str | None = None) -> InputError:
@@ -159,11 +159,11 @@ def link_of(solution: Result[Any, Any], options: ExportOptions) -> tuple[float, 
     """
     latency, given = options.hop_latency_us, options.link_gbps
     figures = solution.figures
-    stated = (figures.cluster if solution.kind == "co-optimisation" else figures.problem).link_gbps
-    if stated is not None and given is not None and given != stated:
-        allowed = f"{stated:g}, as the solution says"
+    declared = (figures.cluster if solution.kind == "co-optimisation" else figures.problem).link_gbps
+    if declared is not None and given is not None and given != declared:
+        allowed = f"{declared:g}, as the solution says"
         raise refuse("the solution has another rate", path="--link-gbps", value=given, allowed=allowed)
-    rate = given if stated is None else stated
+    rate = given if declared is None else declared
     if rate is None:
         raise refuse("the solution does not say the rate of a link", path="--link-gbps", allowed="Gbit/s")
     if latency is None:

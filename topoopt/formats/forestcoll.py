@@ -67,7 +67,7 @@ def _count(text: str) -> int:
 
 
 def _trees(root: ElementTree.Element) -> list[SendTree]:
-    found = []
+    trees = []
     for tree in root.findall("tree"):
         sends = []
         for send in tree.findall("send"):
@@ -76,8 +76,8 @@ def _trees(root: ElementTree.Element) -> list[SendTree]:
             if path and (path[0] != tail or path[-1] != head):
                 raise ValueError(f"a path from {path[0]} to {path[-1]} for a send {tail} -> {head}")
             sends.append((tail, head, tuple(path[1:-1])))
-        found.append(SendTree(tree.attrib["root"].strip(), _count(tree.attrib["nchunks"]), tuple(sends)))
-    return found
+        trees.append(SendTree(tree.attrib["root"].strip(), _count(tree.attrib["nchunks"]), tuple(sends)))
+    return trees
 
 
 def node_order(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -90,11 +90,12 @@ def _program(
     path: Path, trees: Sequence[SendTree], per_node: int, collective: CollectiveOp, notes: Sequence[str]
 ) -> ChunkProgram:
     names = sorted(
-        {tree.root for tree in trees} | {end for tree in trees for one in tree.sends for end in one[:2]}, key=node_order
+        {tree.root for tree in trees} | {end for tree in trees for send in tree.sends for end in send[:2]},
+        key=node_order,
     )
     if not 2 <= len(names) <= MOST_RANKS:
         raise refusal("wrong number of ranks", str(path), value=len(names), allowed=f"2 to {MOST_RANKS}")
-    rank = {name: place for place, name in enumerate(names)}
+    rank = {name: index for index, name in enumerate(names)}
     builder = ProgramBuilder(str(path), tuple(names), ("tree", "send"))
     builder.notes.extend(notes)
     for name in names:
@@ -107,20 +108,20 @@ def _program(
         pieces.append(Piece(tree.chunks, tuple(range(len(names))) if summed else (rank[tree.root],), summed))
         depth = _depths(tree)
         height = max(depth.values())
-        for place, (tail, head, via) in enumerate(tree.sends):
+        for index, (tail, head, via) in enumerate(tree.sends):
             level = depth.get(tail, 0)
             if summed:
-                way = builder.way(via[::-1]) if via else UNKNOWN
-                sends.append((number, rank[head], rank[tail], height - 1 - level, way, number, place))
+                route = builder.path_index(via[::-1]) if via else UNKNOWN
+                sends.append((number, rank[head], rank[tail], height - 1 - level, route, number, index))
             if collective is not CollectiveOp.REDUCE_SCATTER:
-                way = builder.way(via) if via else UNKNOWN
+                route = builder.path_index(via) if via else UNKNOWN
                 later = height if summed else 0
-                sends.append((number, rank[tail], rank[head], later + level, way, number, place))
+                sends.append((number, rank[tail], rank[head], later + level, route, number, index))
     first = add_sends(builder, pieces, PieceSends.of_rows(sends, 2), timed=False)
     for number, tree in enumerate(trees):
         only_root = collective is CollectiveOp.REDUCE_SCATTER
         for own in [rank[tree.root]] if only_root else range(len(names)):
-            builder.due.append((first[own] + number, number, ALL_RANKS if summed else rank[tree.root]))
+            builder.required.append((first[own] + number, number, ALL_RANKS if summed else rank[tree.root]))
     return builder.built(path.stem, collective, per_node * len(names), per_share=False)
 
 

@@ -110,20 +110,20 @@ def read_libra_network(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """
     file = read_checked(path, NetworkYaml)
     count = len(file.Topology)
-    faults = [
+    issues = [
         Fault((key,), "not one entry for each dimension", str(len(rows)), f"{count}, as Topology")
         for key, rows in (("NpusCount", file.NpusCount), ("CostDimension", file.CostDimension))
         if len(rows) != count
     ]
-    parse_document(path).refuse(faults)
+    parse_document(path).refuse(issues)
     return [
         {
-            "name": tier if file.CostDimension.count(tier) == 1 else f"{tier}-{place + 1}",
+            "name": tier if file.CostDimension.count(tier) == 1 else f"{tier}-{index + 1}",
             "block": BLOCKS[block],
             "size": size,
             "tier": tier,
         }
-        for place, (block, size, tier) in enumerate(zip(file.Topology, file.NpusCount, file.CostDimension, strict=True))
+        for index, (block, size, tier) in enumerate(zip(file.Topology, file.NpusCount, file.CostDimension, strict=True))
     ]
 
 
@@ -134,23 +134,23 @@ def read_libra_communicator(path: str | os.PathLike[str], sizes: Sequence[int]) 
         InputError: what is wrong with the file, or does not fit the dimensions.
     """
     file = read_checked(path, CommunicatorYaml)
-    faults = []
-    found = {}
+    issues = []
+    members = {}
     for name, _ in PHASES:
         ranks = getattr(file, name)
         if len(ranks) != len(sizes):
-            faults.append(
+            issues.append(
                 Fault((name,), "not one number for each dimension", value_text(ranks), f"{len(sizes)} numbers")
             )
             continue
-        for place, (rank, size) in enumerate(zip(ranks, sizes, strict=True)):
+        for index, (rank, size) in enumerate(zip(ranks, sizes, strict=True)):
             if rank == 0 or (rank > 0 and size % rank):
-                faults.append(
-                    Fault((name, place), "does not fit the dimension", str(rank), f"-1, or a divisor of {size}")
+                issues.append(
+                    Fault((name, index), "does not fit the dimension", str(rank), f"-1, or a divisor of {size}")
                 )
-        found[name] = [max(rank, 1) for rank in ranks]
-    parse_document(path).refuse(faults)
-    return found
+        members[name] = [max(rank, 1) for rank in ranks]
+    parse_document(path).refuse(issues)
+    return members
 
 
 def read_libra_cost(path: str | os.PathLike[str]) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
@@ -211,19 +211,21 @@ def read_libra_workload(
 
 def _unused_columns(words: list[str]) -> list[str]:
     """Columns of a line that say something that does not count."""
-    found = [] if words[1] == "-1" else ["column 2 (reserved)"]
+    unused = [] if words[1] == "-1" else ["column 2 (reserved)"]
     for column in (4, 7, 10):
         if words[column - 1].upper() == "NONE" and _number(words[column]) != 0:
-            found.append(f"column {column + 1} (bytes of no collective)")
-    return found if _number(words[-1]) == 0 else [*found, "column 12 (weight-update time, which LIBRA does not count)"]
+            unused.append(f"column {column + 1} (bytes of no collective)")
+    return (
+        unused if _number(words[-1]) == 0 else [*unused, "column 12 (weight-update time, which LIBRA does not count)"]
+    )
 
 
 def _layer(
     file: str, line: int, words: list[str], communicators: dict[str, str | None], problems: list[Problem]
 ) -> dict[str, Any]:
     layer: dict[str, Any] = {"name": words[0][:200]}
-    for place, (name, key) in enumerate(PHASES):
-        time, kind, size = words[2 + 3 * place : 5 + 3 * place]
+    for index, (name, key) in enumerate(PHASES):
+        time, kind, size = words[2 + 3 * index : 5 + 3 * index]
         compute = _number(time)
         if compute is None:
             problems.append(Problem("no compute time", file, line, name, value_text(time), "nanoseconds, not negative"))
@@ -235,9 +237,9 @@ def _layer(
                 problems.append(Problem("no such collective", file, line, name, value_text(kind), allowed))
             elif not size_bytes:
                 problems.append(Problem("no size", file, line, name, value_text(size), "bytes, more than 0"))
-            one = {"collective": COLLECTIVES.get(kind.upper()), "bytes": size_bytes}
+            entry = {"collective": COLLECTIVES.get(kind.upper()), "bytes": size_bytes}
             own = communicators[name]
-            phase["collectives"] = [one if own is None else {**one, "communicator": own}]
+            phase["collectives"] = [entry if own is None else {**entry, "communicator": own}]
         if compute or "collectives" in phase:
             layer[key] = phase
     return layer
@@ -267,11 +269,11 @@ def libra_document(
     names: dict[str, str | None] = dict.fromkeys((name for name, _ in PHASES), None)
     communicators: dict[str, list[int]] = {}
     if communicator is not None:
-        ranks = read_libra_communicator(communicator, [int(one["size"]) for one in dimensions])
+        ranks = read_libra_communicator(communicator, [int(dimension["size"]) for dimension in dimensions])
         for phase, own in ranks.items():
             # Phases of equal ranks share a communicator, so that people see one name for one thing.
-            known = next((key for key, value in communicators.items() if value == own), None)
-            names[phase] = known or re.sub(r"(?<!^)(?=[A-Z])", "-", phase).lower()
+            same = next((key for key, value in communicators.items() if value == own), None)
+            names[phase] = same or re.sub(r"(?<!^)(?=[A-Z])", "-", phase).lower()
             communicators.setdefault(names[phase] or "", own)
     layers, unused_columns = read_libra_workload(workload, names)
     job: dict[str, Any] = {"name": name, "loop": loop}
@@ -322,7 +324,7 @@ def import_workload(
         pareto_points=pareto_points,
     )
     dimensions, layers = document["network"]["dimensions"], document["workloads"][0]["layers"]
-    shape = " x ".join(f"{one['block']} {one['size']}" for one in dimensions)
+    shape = " x ".join(f"{dimension['block']} {dimension['size']}" for dimension in dimensions)
     figures = {"dimensions": len(dimensions), "layers": len(layers), "shape": shape}
     return Imported(document, f"{len(layers)} layers on {shape}", figures, notes)
 

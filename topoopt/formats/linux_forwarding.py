@@ -167,19 +167,19 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
             f"pairs with several paths: sockets choose path k by binding address k (10.{200 + 1}.x.y for k = 1)"
         )
     files.append((NOTES_FILE, notes_bytes("Forwarding of the plan, written by topoopt export", tuple(notes))))
-    ways = {
+    next_hops = {
         (address_of(hosts[p.source], p.source, p.index), address_of(hosts[p.target], p.target, p.index)): tuple(
             hosts[node].name for node in p.nodes
         )
         for p in paths
     }
-    return Export(tuple(files), {"ip": ways, "flower": ways}, tuple(notes))
+    return Export(tuple(files), {"ip": next_hops, "flower": next_hops}, tuple(notes))
 
 
 def _check(hosts: tuple[Host, ...], most: int) -> None:
     problems = []
     used = Counter(address_of(host, server, k) for server, host in enumerate(hosts) for k in range(most + 1))
-    problems += [Problem("an address more than once", value=one) for one, count in used.items() if count > 1]
+    problems += [Problem("an address more than once", value=address) for address, count in used.items() if count > 1]
     for host in hosts:
         for link in host.links:
             if "." in link.interface:
@@ -206,13 +206,13 @@ def _plans(topology: Topology, hosts: tuple[Host, ...], paths: tuple[PlannedPath
         ends = [address_of(hosts[server], server, path.index) for server in (path.source, path.target)]
         addresses[path.source].add(ends[0])
         addresses[path.target].add(ends[1])
-        for place, (here, there) in enumerate(itertools.pairwise(path.nodes)):
-            came = ports[path.nodes[place - 1], here] if place else []
+        for index, (here, there) in enumerate(itertools.pairwise(path.nodes)):
+            came = ports[path.nodes[index - 1], here] if index else []
             hops[here].append(
                 Hop(
                     source=ends[0],
                     target=ends[1],
-                    own=place == 0,
+                    own=index == 0,
                     entries=tuple(hosts[here].links[port].interface for port in came),
                     exits=tuple(hosts[here].links[port].interface for port in ports[here, there]),
                     hardware=tuple(hardware_of(there, port) for port in ports[here, there]),

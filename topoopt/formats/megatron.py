@@ -55,7 +55,7 @@ def arguments_of(
         experts: the model has some.
     """
     s = strategy
-    found: list[tuple[str, object]] = [
+    listed: list[tuple[str, object]] = [
         ("--num-layers", problem.model.layers),
         ("--seq-length", problem.batch.length),
         ("--global-batch-size", problem.batch.sequences),
@@ -65,8 +65,8 @@ def arguments_of(
         ("--pipeline-model-parallel-size", s.pipeline),
     ]
     if experts:
-        found += [("--expert-model-parallel-size", s.expert), ("--expert-tensor-parallel-size", s.expert_tensor)]
-    return tuple((name, str(value)) for name, value in (*found, *_choices(s)))
+        listed += [("--expert-model-parallel-size", s.expert), ("--expert-tensor-parallel-size", s.expert_tensor)]
+    return tuple((name, str(value)) for name, value in (*listed, *_choices(s)))
 
 
 def has_experts(result: Result[Any, Any]) -> bool:
@@ -102,7 +102,11 @@ def _choices(s: ParallelStrategy) -> Iterator[tuple[str, object]]:
 
 def _counted(strategy: ParallelStrategy, order: tuple[D, ...] | None = None) -> list[D]:
     """The dimensions that ranks count along, in an order (default: its own): those of one rank stand anywhere."""
-    return [one for one in (strategy.order if order is None else order) if getattr(strategy, one.value) > 1]
+    return [
+        dimension
+        for dimension in (strategy.order if order is None else order)
+        if getattr(strategy, dimension.value) > 1
+    ]
 
 
 def _layout(layers: tuple[int, ...]) -> str:
@@ -113,10 +117,10 @@ def _layout(layers: tuple[int, ...]) -> str:
 
 def coordinates(strategy: ParallelStrategy, rank: int) -> dict[D, int]:
     """Where a rank stands in each dimension: the first one counts fastest."""
-    found = {}
+    by_dimension = {}
     for dimension in strategy.order:
-        rank, found[dimension] = divmod(rank, getattr(strategy, dimension.value))
-    return found
+        rank, by_dimension[dimension] = divmod(rank, getattr(strategy, dimension.value))
+    return by_dimension
 
 
 def build(result: Result[Any, Any], options: ExportOptions) -> Export:
@@ -130,12 +134,12 @@ def build(result: Result[Any, Any], options: ExportOptions) -> Export:
     experts = has_experts(result)
     _refuse(strategy, experts=experts)
     servers = plan.network.places or tuple(range(problem.cluster.servers))
-    names = {place: host.name for place, host in enumerate(options.hosts)}
+    names = {index: host.name for index, host in enumerate(options.hosts)}
     hosts = [names.get(server, f"server-{server}") for server in servers]
     g = problem.cluster.gpus_per_server
     arguments = arguments_of(strategy, problem, experts=experts)
     rows = [
-        (rank, hosts[rank // g], rank % g, *(coordinates(strategy, rank)[one] for one in RANK_ORDER))
+        (rank, hosts[rank // g], rank % g, *(coordinates(strategy, rank)[dimension] for dimension in RANK_ORDER))
         for rank in range(problem.cluster.gpus)
     ]
     text = "".join(f"{name} {value}".rstrip() + "\n" for name, value in arguments)

@@ -66,19 +66,19 @@ def _channels(file: Path, gpus: list[int], devices: dict[int, ElementTree.Elemen
     graph = _xml(file).find("graph")
     if graph is None:
         raise ValueError("no graph")
-    found = []
+    names_of = []
     for channel in graph.findall("channel"):
-        kinds = [one.tag for one in channel]
+        kinds = [child.tag for child in channel]
         first, last = (int(channel[at].attrib["dev"]) for at in (0, -1))
-        inner = [int(one.attrib["dev"]) for one in channel.findall("gpu")]
+        inner = [int(child.attrib["dev"]) for child in channel.findall("gpu")]
         if kinds != ["net", *["gpu"] * len(gpus), "net"] or first != last or sorted(inner) != gpus:
             raise InputError([Problem("a channel that is no ring through the node", file=file.name)])
         if first not in devices:
             raise InputError([Problem("a channel by a device that is not there", file=file.name, value=str(first))])
-        found.append(first)
-    if int(graph.attrib["nchannels"]) != len(found):
+        names_of.append(first)
+    if int(graph.attrib["nchannels"]) != len(names_of):
         raise InputError([Problem("another number of channels than it says", file=file.name)])
-    return tuple(found)
+    return tuple(names_of)
 
 
 def _rings(file: Path) -> tuple[tuple[tuple[int, int, tuple[int, ...]], ...], dict[int, str]]:
@@ -186,8 +186,8 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
             word = "" if port is None else names[port]
             rings.append((number, channel, ring.order))
             rows += [
-                f"{number},{channel},{ring.share!r},{word},{place},{server},{hosts[server].name}"
-                for place, server in enumerate(ring.order)
+                f"{number},{channel},{ring.share!r},{word},{index},{server},{hosts[server].name}"
+                for index, server in enumerate(ring.order)
             ]
     files = [("topology.xml", _topology_xml(names, cluster.link_gbps, cluster.gpus_per_server).encode())]
     channels: list[int] = []

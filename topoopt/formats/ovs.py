@@ -164,10 +164,10 @@ def hosts_of_allocation(result: Result[Any, Any], settings: tuple[HostSetting, .
     hosts = make_hosts(hosts_of, settings)
     made: dict[tuple[int, int, int], LinkRate] = {}
     towards: dict[int, dict[int, list[tuple[int, float]]]] = defaultdict(dict)
-    for one in figures.server_rates:
-        hops = [(neighbour, gbps) for neighbour, gbps in one.next_hops if gbps > 0]
+    for row in figures.server_rates:
+        hops = [(neighbour, gbps) for neighbour, gbps in row.next_hops if gbps > 0]
         if hops:
-            towards[one.destination][one.server] = hops
+            towards[row.destination][row.server] = hops
     problems = []
     for destination in range(topology.servers):
         problems += _circle(destination, towards[destination])
@@ -209,14 +209,14 @@ def _cables(topology: Topology, capacity_gbps: Floats) -> tuple[tuple[tuple[str,
             ends[tail, head].append(len(links[tail]))
             name = f"eth{len(links[tail]) + 1}"
             links[tail].append(ServerLink(name, cable_address(number, int(tail > head)), gbps))
-    ports = {(one, other): list(zip(own, ends[other, one], strict=True)) for (one, other), own in ends.items()}
+    ports = {(server, other): list(zip(own, ends[other, server], strict=True)) for (server, other), own in ends.items()}
     return tuple((f"server{s}", tuple(own)) for s, own in enumerate(links)), ports
 
 
 def _circle(destination: int, hops: dict[int, list[tuple[int, float]]]) -> list[Problem]:
     import networkx as nx
 
-    graph = nx.DiGraph([(server, neighbour) for server, ways in hops.items() for neighbour, _ in ways])
+    graph = nx.DiGraph([(server, neighbour) for server, neighbours in hops.items() for neighbour, _ in neighbours])
     lost = sorted(neighbour for _, neighbour in graph.edges if neighbour != destination and neighbour not in hops)
     if lost:
         return [Problem(f"server {lost[0]} gets traffic for {destination} and sends none on", path="servers")]

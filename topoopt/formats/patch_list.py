@@ -41,10 +41,10 @@ def read_patch_list(folder: Path) -> dict[str, frozenset[Circuit]]:
         InputError: a port used twice, a file and the text for people that differ, changes that do not lead to the
             circuits, or a row that is none.
     """
-    found = {file.stem: _read_csv(file) for file in sorted(folder.glob("*.csv"))}
+    by_name = {file.stem: _read_csv(file) for file in sorted(folder.glob("*.csv"))}
     people = _read_text(folder / "patch-list.txt")
-    tables = {name: frozenset((row[0], row[1], row[2]) for row in rows) for name, rows in found.items()}
-    for name, rows in found.items():
+    tables = {name: frozenset((row[0], row[1], row[2]) for row in rows) for name, rows in by_name.items()}
+    for name, rows in by_name.items():
         if people.get(name, set()) != rows:
             raise InputError([Problem("the text says something else", file=f"{name}.csv")])
     circuits = tables.get("circuits", frozenset())
@@ -77,22 +77,22 @@ def _row(numbers: list[str], names: list[str]) -> Row:
 
 
 def _read_text(file: Path) -> dict[str, set[Row]]:
-    found: dict[str, set[Row]] = {}
+    ends_by_port: dict[str, set[Row]] = {}
     counts: dict[str, int] = {}
     title, switch = "", ""
     for line in read_text(file, MAX_BYTES).splitlines():
         if match := TITLE.fullmatch(line):
             title = match[1].lower()
-            found[title], counts[title] = set(), int(match[2])
+            ends_by_port[title], counts[title] = set(), int(match[2])
         elif match := SWITCH.fullmatch(line):
             switch = match[1]
         elif match := LINE.fullmatch(line):
-            found[title].add(_row([switch, match[1], match[2]], list(match.groups()[2:])))
+            ends_by_port[title].add(_row([switch, match[1], match[2]], list(match.groups()[2:])))
         elif line:
             raise InputError([Problem("a line that is none", file=file.name, value=line[:80])])
-    if counts != {name: len(rows) for name, rows in found.items()}:
+    if counts != {name: len(rows) for name, rows in ends_by_port.items()}:
         raise InputError([Problem("another number of circuits than it says", file=file.name)])
-    return found
+    return ends_by_port
 
 
 PODS_FILE = "pod-circuits.csv"
@@ -130,23 +130,23 @@ def pods_export(plan: PodCircuits, options: ExportOptions) -> Export:
 
 def pod_circuits(plan: PodCircuits) -> list[PodCircuit]:
     """All circuits, by pair; each takes the next port at both ends."""
-    ports, taken, found = plan.settings.ports, [0] * plan.pods, list[PodCircuit]()
+    ports, taken, circuits = plan.settings.ports, [0] * plan.pods, list[PodCircuit]()
     for *pair, count in plan.links:
         for _ in range(count):
             ends = []
             for pod in pair:
                 taken[pod] += 1
                 ends.append((pod * ports + taken[pod], pod, taken[pod]))
-            (one, *near), (other, *far) = ends
-            found.append((one, other, near[0], near[1], far[0], far[1]))
-    return found
+            (near_end, *near), (other, *far) = ends
+            circuits.append((near_end, other, near[0], near[1], far[0], far[1]))
+    return circuits
 
 
 def pod_lines(circuits: list[PodCircuit]) -> Iterable[str]:
     """Circuits for people."""
     yield f"Circuits: {len(circuits)}"
-    for one, other, pod, port, peer, peer_port in circuits:
-        yield f"  {one:>5} - {other:>5}    pod {pod} port {port} - pod {peer} port {peer_port}"
+    for near, other, pod, port, peer, peer_port in circuits:
+        yield f"  {near:>5} - {other:>5}    pod {pod} port {port} - pod {peer} port {peer_port}"
 
 
 GROUPS_FILE, PHASES_FILE = "circuits.csv", "phases.csv"
@@ -164,10 +164,10 @@ def rails_export(timetable: RailTimetable, options: ExportOptions) -> Export:
         raise refuse("circuits of rails change inside a step", path="--previous", allowed="left out")
     hosts = numbered_servers(timetable.servers, timetable.rails * timetable.ports, options.hosts)
     phases = [
-        (one.begin_ns, one.end_ns, _numbers(one.lit), _numbers(one.dark))
-        for one in timetable.phases
+        (phase.begin_ns, phase.end_ns, _numbers(phase.lit), _numbers(phase.dark))
+        for phase in timetable.phases
     ]  # fmt: skip
-    count = sum(len(one.circuits) for one in timetable.groups)
+    count = sum(len(phase.circuits) for phase in timetable.groups)
     notes = (
         f"{timetable.rails} optical switches, one a rail, each with {timetable.servers * timetable.ports} ports",
         f"{count} circuits in {len(timetable.groups)} groups, {len(phases)} phases of a step of "
@@ -180,7 +180,7 @@ def rails_export(timetable: RailTimetable, options: ExportOptions) -> Export:
         ("patch-list.txt", "".join(f"{line}\n" for line in _lines(timetable, hosts)).encode()),
         (NOTES_FILE, notes_bytes(f"Circuits of {timetable.rails} rails", notes)),
     )
-    content = tuple((one.use, frozenset(one.circuits)) for one in timetable.groups), timetable.phases
+    content = tuple((phase.use, frozenset(phase.circuits)) for phase in timetable.groups), timetable.phases
     return Export(files, content, notes)
 
 
@@ -199,16 +199,16 @@ def _rows(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[tuple[o
 
 def _end(timetable: RailTimetable, hosts: tuple[Host, ...], rail: int, port: int) -> tuple[str, str]:
     """Host and interface."""
-    server, place = divmod(port, timetable.ports)
+    server, index = divmod(port, timetable.ports)
     host = hosts[server]
-    return host.name, host.links[rail * timetable.ports + place].interface
+    return host.name, host.links[rail * timetable.ports + index].interface
 
 
 def _lines(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[str]:
     """Phases, then the circuits of the groups."""
-    for number, one in enumerate(timetable.phases):
-        yield f"Phase {number + 1}: {one.begin_ns} to {one.end_ns} ns"
-        for word, groups in (("lit", one.lit), ("being set", one.dark)):
+    for number, phase in enumerate(timetable.phases):
+        yield f"Phase {number + 1}: {phase.begin_ns} to {phase.end_ns} ns"
+        for word, groups in (("lit", phase.lit), ("being set", phase.dark)):
             yield from (f"  {word:<9} {_name(group, timetable.groups[group])}" for group in groups)
     for number, group in enumerate(timetable.groups):
         yield ""
@@ -375,7 +375,9 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
 
 def _previous(topology: Topology, previous: Topology) -> set[Circuit]:
     if previous.switches.shape != topology.switches.shape:
-        value, allowed = (f"{one.servers} servers with {one.degree} interfaces" for one in (previous, topology))
+        value, allowed = (
+            f"{design.servers} servers with {design.degree} interfaces" for design in (previous, topology)
+        )
         raise refuse("the previous solution is for another cluster", path="--previous", value=value, allowed=allowed)
     return circuits_of(previous)
 

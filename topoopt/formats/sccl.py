@@ -81,21 +81,21 @@ def _program(path: Path, document: Mapping[str, Any], options: ScheduleOptions, 
         chunks.setdefault(whole(chunk["addr"], 0, 10**9), []).append((ends[0], ends[1]))
     builder = ProgramBuilder(str(path), tuple(map(str, range(ranks))), ("step", "send"))
     addresses = sorted(chunks)
-    number = {address: place for place, address in enumerate(addresses)}
+    number = {address: index for index, address in enumerate(addresses)}
     summed = collective in REDUCING
     pieces = [Piece(1, tuple(dict.fromkeys(r for pre, _ in chunks[a] for r in pre)), summed) for a in addresses]
     if any(not piece.holders for piece in pieces):
         raise refusal("a chunk that no rank has", str(path), allowed=WHAT)
     sends = [
-        (number[whole(address, 0, 10**9)], *(whole(end, 0, ranks - 1) for end in ends), step, UNKNOWN, step, place)
-        for step, one in enumerate(document["steps"])
-        for place, (address, *ends) in enumerate(one["sends"])
+        (number[whole(address, 0, 10**9)], *(whole(end, 0, ranks - 1) for end in ends), step, UNKNOWN, step, index)
+        for step, entry in enumerate(document["steps"])
+        for index, (address, *ends) in enumerate(entry["sends"])
     ]
     first = add_sends(builder, pieces, PieceSends.of_rows(sends, 2), timed=False)
     for address in addresses:
         for rank in sorted({rank for _, post in chunks[address] for rank in post}):
             whose = ALL_RANKS if summed else pieces[number[address]].holders[0]
-            builder.due.append((first[rank] + number[address], number[address], whose))
+            builder.required.append((first[rank] + number[address], number[address], whose))
     builder.notes.extend(notes)
     builder.notes.extend(_odd_maps(document, chunks, ranks))
     units = len(pieces) // ranks if collective is CollectiveOp.ALL_TO_ALL else len(pieces)
@@ -117,12 +117,14 @@ def _odd_maps(
     """Maps from ranks to addresses that are not what the chunks say; composed algorithms are known to have such."""
     notes = []
     for end, key in enumerate(("input_map", "output_map")):
-        stated = {int(rank): sorted(addresses) for rank, addresses in (document.get(key) or {}).items()}
-        for rank in range(ranks) if stated else ():
-            due = sorted(address for address, ends in chunks.items() if any(rank in one[end] for one in ends))
-            if (given := stated.get(rank, [])) != due:
+        declared = {int(rank): sorted(addresses) for rank, addresses in (document.get(key) or {}).items()}
+        for rank in range(ranks) if declared else ():
+            expected = sorted(
+                address for address, ends in chunks.items() if any(rank in rank_of[end] for rank_of in ends)
+            )
+            if (given := declared.get(rank, [])) != expected:
                 notes.append(
-                    f"{key} gives rank {rank} the addresses {_listed(given)}, its chunks {_listed(due)}: "
+                    f"{key} gives rank {rank} the addresses {_listed(given)}, its chunks {_listed(expected)}: "
                     "converters that go by the map make something else of the algorithm"
                 )
                 break
@@ -140,8 +142,8 @@ def check_types(document: Mapping[str, Any]) -> None:
     Raises:
         ValueError: something else.
     """
-    parts = [("collective", document["collective"]), *(("chunk", one) for one in document["collective"]["chunks"])]
-    parts += [("step", one) for one in document["steps"]]
+    parts = [("collective", document["collective"]), *(("chunk", chunk) for chunk in document["collective"]["chunks"])]
+    parts += [("step", chunk) for chunk in document["steps"]]
     parts += [("topology", document["topology"])] if document.get("topology") else []
     for kind, part in parts:
         if part.get("msccl_type", kind) != kind:
@@ -280,24 +282,24 @@ def import_topology(
     line = f"{collective.value} of {ranks} ranks over {len(links)} links"
     imported = collective_document(name or name_of(file), topology, collective, vector_bytes, **more)
     order = "links[dst][src]: row 2, column 5 is the link from 5 to 2"
-    stated = () if kind == "algorithm" else ("the file names no collective: allgather is assumed",)
-    return Imported(imported, line, figures, (order, *stated, *notes, *looped))
+    assumed = () if kind == "algorithm" else ("the file names no collective: allgather is assumed",)
+    return Imported(imported, line, figures, (order, *assumed, *notes, *looped))
 
 
 def _collective(section: Mapping[str, Any], file: str) -> tuple[CollectiveOp, dict[str, Any]]:
     """What a section `collective` asks for: the operation, and its root where it has one."""
     name, runtime = str(section["name"]), str(section.get("runtime_name") or "")
-    found = collective_named(runtime or name)
-    if found is None or (runtime and collective_named(name) not in (None, found)):
+    operation = collective_named(runtime or name)
+    if operation is None or (runtime and collective_named(name) not in (None, operation)):
         value = f"{name}, runtime_name {runtime}" if runtime else name
         raise refusal("not a collective that an instance can ask for", file, value=value, allowed=", ".join(NAMES))
     given = parameters_of(name)
-    more = {"root": int(given["root"])} if found in ROOTED and "root" in given else {}
+    more = {"root": int(given["root"])} if operation in ROOTED and "root" in given else {}
     unused = given.keys() - {"n", *more}
     if unused or int(given.get("n", section["nodes"])) != section["nodes"]:
-        allowed = f"n={section['nodes']}" + (", root" if found in ROOTED else "")
+        allowed = f"n={section['nodes']}" + (", root" if operation in ROOTED else "")
         raise refusal("parameters of the collective that cannot be used", file, value=name, allowed=allowed)
-    return found, more
+    return operation, more
 
 
 IMPORTER: Importer = import_topology

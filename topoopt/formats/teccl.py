@@ -38,7 +38,7 @@ class ChunkFlows:
         tail, head: nodes at the ends.
         epoch: when it starts.
         volume: index into `volumes`, whose first is the whole chunk.
-        via: index into `ways`, switches between by their names; -1: none are stated.
+        via: index into `paths`, switches between by their names; -1: none are stated.
     """
 
     chunk: Ints
@@ -49,7 +49,7 @@ class ChunkFlows:
     volume: Ints
     via: Ints
     volumes: tuple[Fraction, ...]
-    ways: tuple[tuple[str, ...], ...]
+    paths: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class WholePieces:
 class _PartFlow(NamedTuple):
     """A flow of a part of a chunk."""
 
-    place: int
+    index: int
     tail: int
     head: int
     volume: Fraction
@@ -100,8 +100,8 @@ def whole_pieces(flows: ChunkFlows) -> WholePieces:
     for cut in np.flatnonzero(parted).tolist():
         own = np.flatnonzero(group == cut)
         sizes[cut], carried = _cut(flows, own)
-        rows.append(np.array([(cut, *one) for one in carried], dtype=np.int64).reshape(-1, 3))
-    first = np.concatenate(([0], np.cumsum([len(one) for one in sizes]))).astype(np.int64)
+        rows.append(np.array([(cut, *piece) for piece in carried], dtype=np.int64).reshape(-1, 3))
+    first = np.concatenate(([0], np.cumsum([len(piece) for piece in sizes]))).astype(np.int64)
     table = np.concatenate(rows)
     table = table[np.argsort(table[:, 0], kind="stable")]
     sources, chunks = np.divmod(keys[appearance], 10**9)
@@ -113,12 +113,12 @@ def _cut(flows: ChunkFlows, own: Ints) -> tuple[list[Fraction], list[tuple[int, 
     """Sizes of the pieces of a chunk of which parts are sent, and rows (piece, flow)."""
     columns = (own, flows.tail[own], flows.head[own], flows.volume[own], flows.epoch[own])
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    parts = [_PartFlow(place, tail, head, flows.volumes[volume], epoch) for place, tail, head, volume, epoch in rows]
+    parts = [_PartFlow(index, tail, head, flows.volumes[volume], epoch) for index, tail, head, volume, epoch in rows]
     taken = _intervals(int(flows.source[own[0]]), parts)
     ends = sorted({end for _, low, high in taken for end in (low, high)} | {Fraction(0), Fraction(1)})
     spans = list(itertools.pairwise(ends))
     carried = [
-        (k, flow.place)
+        (k, flow.index)
         for flow, begin, stop in taken
         for k, (low, high) in enumerate(spans)
         if begin <= low and high <= stop
@@ -130,7 +130,7 @@ def _intervals(source: int, flows: Sequence[_PartFlow]) -> list[tuple[_PartFlow,
     """Which part of the chunk each flow takes, low and high end."""
     here: dict[int, list[tuple[Fraction, Fraction, int]]] = {source: [(Fraction(0), Fraction(1), -1)]}
     taken: list[tuple[_PartFlow, Fraction, Fraction]] = []
-    for flow in sorted(flows, key=lambda one: one.epoch):
+    for flow in sorted(flows, key=lambda item: item.epoch):
         left = min(flow.volume, Fraction(1))
         kept: list[tuple[Fraction, Fraction, int]] = []
         for low, high, since in here.get(flow.tail, ()):
@@ -181,7 +181,7 @@ class TecclFile:
 
     flows: ChunkFlows
     demands: Ints
-    stated: DeclaredFigures
+    declared: DeclaredFigures
     notes: tuple[str, ...]
 
 
@@ -193,7 +193,7 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
     """
     file = parsed(path)
     flows, demands = file.flows, file.demands
-    switches = {int(name) for way in flows.ways for name in way}
+    switches = {int(name) for switch_names in flows.paths for name in switch_names}
     sources = distinct(np.concatenate((flows.source, demands[:, 0], demands[:, 2])))
     ends = distinct(np.concatenate((flows.tail, flows.head)))
     strange = np.setdiff1d(ends, [*switches, *sources.tolist()])  # neither a source nor a switch
@@ -217,7 +217,7 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
     first = add_sends(builder, whole, _sends(builder, flows, pieces, names), timed=True)
     _add_demands(builder, demands, pieces, names, np.array(first, dtype=np.int64))
     share_units = below * _most_chunks(demands)
-    return builder.built(path.stem, collective, share_units * len(names), per_share=True, stated=file.stated)
+    return builder.built(path.stem, collective, share_units * len(names), per_share=True, declared=file.declared)
 
 
 def _sends(builder: ProgramBuilder, flows: ChunkFlows, pieces: WholePieces, names: Ints) -> PieceSends:
@@ -226,11 +226,11 @@ def _sends(builder: ProgramBuilder, flows: ChunkFlows, pieces: WholePieces, name
     between = np.isin(flows.tail[number], names) & np.isin(flows.head[number], names)
     number, piece = number[between], pieces.piece[between]
     via = flows.via[number]
-    known = np.array([UNKNOWN] * (len(flows.ways) + 1), dtype=np.int64)
-    for way in distinct(via[via >= 0]).tolist():
-        known[way] = builder.way(flows.ways[way])
+    paths = np.array([UNKNOWN] * (len(flows.paths) + 1), dtype=np.int64)
+    for path in distinct(via[via >= 0]).tolist():
+        paths[path] = builder.path_index(flows.paths[path])
     tail, head = (np.searchsorted(names, end[number]) for end in (flows.tail, flows.head))
-    return PieceSends(piece, tail, head, flows.epoch[number], known[via], number[:, None])
+    return PieceSends(piece, tail, head, flows.epoch[number], paths[via], number[:, None])
 
 
 def _add_demands(builder: ProgramBuilder, demands: Ints, pieces: WholePieces, names: Ints, first: Ints) -> None:
@@ -238,16 +238,16 @@ def _add_demands(builder: ProgramBuilder, demands: Ints, pieces: WholePieces, na
     chunk = pieces.source * 10**9 + pieces.chunk
     order = np.argsort(chunk)
     wanted = demands[:, 2] * 10**9 + demands[:, 1]
-    place = np.searchsorted(chunk[order], wanted)
-    place = np.minimum(place, max(len(chunk) - 1, 0))
-    sent = chunk[order][place] == wanted if len(chunk) else np.zeros(len(wanted), dtype=np.bool_)
+    index = np.searchsorted(chunk[order], wanted)
+    index = np.minimum(index, max(len(chunk) - 1, 0))
+    sent = chunk[order][index] == wanted if len(chunk) else np.zeros(len(wanted), dtype=np.bool_)
     for at, number, source in demands[~sent].tolist():
         builder.defect("result", f"chunk {number} of node {source}, due at node {at}, is never sent")
-    group = order[place[sent]]
+    group = order[index[sent]]
     count = np.diff(pieces.first)[group]
     piece = np.repeat(pieces.first[group] - np.cumsum(count) + count, count) + np.arange(count.sum())
     at, source = (np.repeat(np.searchsorted(names, demands[sent, column]), count) for column in (0, 2))
-    builder.due.add(first[at] + piece, piece, source)
+    builder.required.add(first[at] + piece, piece, source)
 
 
 def parsed(path: Path) -> TecclFile:
@@ -269,35 +269,35 @@ def parsed(path: Path) -> TecclFile:
             raise refusal("no flows", str(path), allowed=WHAT)
         flows = _flows(lines, str(path))
         demands = _demands(document, str(path))
-        stated = _stated(document)
-    return TecclFile(flows, demands, stated, notes)
+        declared = _declared_figures(document)
+    return TecclFile(flows, demands, declared, notes)
 
 
 def _flows(lines: list[Any], file: str) -> ChunkFlows:
     """Every line as a flow."""
     texts = list(map(str, lines))
 
-    def refused(place: int) -> InputError:
-        return refusal(f"flow {place} cannot be read", file, value=lines[place], allowed=_FLOW.pattern)
+    def refused(index: int) -> InputError:
+        return refusal(f"flow {index} cannot be read", file, value=lines[index], allowed=_FLOW.pattern)
 
     try:
         numbers = number_table(texts, _FLOW, (1, 2, 3, 4, 6))
     except LineError as error:
-        raise refused(error.place) from None
+        raise refused(error.index) from None
     volume, via = np.zeros(len(texts), dtype=np.int64), np.full(len(texts), UNKNOWN, dtype=np.int64)
-    volumes, ways = {WHOLE: 0}, dict[tuple[str, ...], int]()
-    for place, text in enumerate(texts):
+    volumes, paths = {WHOLE: 0}, dict[tuple[str, ...], int]()
+    for index, text in enumerate(texts):
         if " volume " not in text and " via " not in text:
             continue
-        found = _FLOW.fullmatch(text)
-        part = WHOLE if found is None or found[5] is None else _volume(found[5])
-        if found is None or part is None:
-            raise refused(place)
-        volume[place] = volumes.setdefault(part, len(volumes))
-        if switches := tuple(_NUMBER.findall(found[7] or "")):
-            via[place] = ways.setdefault(switches, len(ways))
+        match = _FLOW.fullmatch(text)
+        part = WHOLE if match is None or match[5] is None else _volume(match[5])
+        if match is None or part is None:
+            raise refused(index)
+        volume[index] = volumes.setdefault(part, len(volumes))
+        if switches := tuple(_NUMBER.findall(match[7] or "")):
+            via[index] = paths.setdefault(switches, len(paths))
     chunk, source, tail, head, epoch = numbers.T
-    return ChunkFlows(chunk, source, tail, head, epoch, volume, via, tuple(volumes), tuple(ways))
+    return ChunkFlows(chunk, source, tail, head, epoch, volume, via, tuple(volumes), tuple(paths))
 
 
 def _volume(text: str) -> Fraction | None:
@@ -314,14 +314,16 @@ def _demands(document: Mapping[str, Any], file: str) -> Ints:
         try:
             rows = number_table(texts, _DEMAND, (1, 2, 3))
         except LineError as error:
-            text = texts[error.place]
+            text = texts[error.index]
             raise refusal("a demand cannot be read", file, value=text, allowed=_DEMAND.pattern) from None
     else:
         met = document.get("6-Demand_Met")
         if not isinstance(met, dict):
             raise refusal("no demands", file, allowed="8-Chunk paths or 6-Demand_Met")
-        told = [(at, chunk, source) for at, sources in met.items() for source in sources for chunk in sources[source]]
-        read = [[_numbered(text) for text in texts] for texts in told]
+        demands = [
+            (at, chunk, source) for at, sources in met.items() for source in sources for chunk in sources[source]
+        ]
+        read = [[_numbered(text) for text in texts] for texts in demands]
         rows = np.array(read, dtype=np.int64).reshape(-1, 3)
     return _rows_once(rows)
 
@@ -332,10 +334,10 @@ def _numbered(text: str) -> int:
     Raises:
         ValueError: another text.
     """
-    found = re.fullmatch(r"(?:GPU|Chunk) (\d{1,9})", text)
-    if found is None:
+    match = re.fullmatch(r"(?:GPU|Chunk) (\d{1,9})", text)
+    if match is None:
         raise ValueError(f"{text!r} is no GPU or chunk with its number")
-    return int(found[1])
+    return int(match[1])
 
 
 def _rows_once(rows: Ints) -> Ints:
@@ -346,7 +348,7 @@ def _rows_once(rows: Ints) -> Ints:
     return ordered[fresh]
 
 
-def _stated(document: Mapping[str, Any]) -> DeclaredFigures:
+def _declared_figures(document: Mapping[str, Any]) -> DeclaredFigures:
     epoch, time, rate = (
         None if document.get(key) is None else float(document[key])
         for key in ("1-Epoch_Duration", "4-Collective_Finish_Time", "5-Algo_Bandwidth")
@@ -399,9 +401,9 @@ def _ndv2(chassis: int, side: int) -> PeerMachine:
     """Two chassis: links 0 -> 9 and 8 -> 1; more: a switch 0 that GPU 0 of each sends to and GPU 1 receives from."""
     first = 0 if chassis <= 2 else 1
     inside = [
-        (first + 8 * box + one, first + 8 * box + other, 25.0 * count)
+        (first + 8 * box + near, first + 8 * box + other, 25.0 * count)
         for box in range(chassis)
-        for one, other, count in NDV2
+        for near, other, count in NDV2
     ]
     rows = _both(inside)
     if chassis == 2:
@@ -413,7 +415,7 @@ def _ndv2(chassis: int, side: int) -> PeerMachine:
 
 def _dgx1(chassis: int, side: int) -> PeerMachine:
     """One box whatever is asked for, with the same NVLinks as a chassis of NDv2."""
-    return PeerMachine(tuple(_both([(one, other, 25.0 * count) for one, other, count in NDV2])), 8, (), 0.0)
+    return PeerMachine(tuple(_both([(near, other, 25.0 * count) for near, other, count in NDV2])), 8, (), 0.0)
 
 
 def _dgx2(chassis: int, side: int) -> PeerMachine:
@@ -426,12 +428,12 @@ def _dgx2(chassis: int, side: int) -> PeerMachine:
 def _amd(chassis: int, side: int) -> PeerMachine:
     """Sixteen dies a chassis; several: a leaf switch for every two, all at a spine, which is node 0."""
     if chassis == 1:
-        return PeerMachine(tuple(_both([(one, other, 50.0 * count) for one, other, count in MI250])), 16, (), 0.0)
+        return PeerMachine(tuple(_both([(near, other, 50.0 * count) for near, other, count in MI250])), 16, (), 0.0)
     rows: list[Row] = []
     leaves = []
     for box in range(chassis):
         first = 1 + 24 * box
-        rows += [(first + one, first + other, 50.0 * count) for one, other, count in MI250]
+        rows += [(first + near, first + other, 50.0 * count) for near, other, count in MI250]
         for pair in range(8):
             leaf = first + 16 + pair
             leaves.append(leaf)
@@ -500,7 +502,7 @@ def import_input(
     document, lines = read_object(file, INPUT)
     if not {"TopologyParams", "InstanceParams"} <= document.keys():
         raise refusal(f"not {INPUT}", str(file), allowed="TopologyParams, InstanceParams")
-    notes = list(notes_of(lines, INPUT_FIELDS, _chassis_faults(document["TopologyParams"])))
+    notes = list(notes_of(lines, INPUT_FIELDS, _chassis_issues(document["TopologyParams"])))
     with parsing(str(file), INPUT):
         topology, instance = document["TopologyParams"], document["InstanceParams"]
         machine = str(topology["name"])
@@ -529,8 +531,8 @@ def import_input(
     if not made.switches and "switch_copy" in instance:
         notes.append(f"not used: InstanceParams.switch_copy, as {machine} has no switches here")
     alphas = topology.get("alpha") or ()
-    if len({float(one) for one in alphas}) > 1:
-        shown = ", ".join(f"{float(one):g}" for one in alphas)
+    if len({float(alpha) for alpha in alphas}) > 1:
+        shown = ", ".join(f"{float(alpha):g}" for alpha in alphas)
         notes.append(f"TopologyParams.alpha ({shown} s): the least is taken for every link, so that bounds hold")
     elif not alphas:
         notes.append(
@@ -540,7 +542,7 @@ def import_input(
     return Imported(imported, f"{figures['collective']} of {ranks} ranks on {machine}", figures, tuple(notes))
 
 
-def _chassis_faults(topology: object) -> list[Fault]:
+def _chassis_issues(topology: object) -> list[Fault]:
     """A number of chassis that a network of TE-CCL does not heed."""
     given = topology if isinstance(topology, dict) else {}
     machine, chassis = str(given.get("name")), given.get("chassis")
@@ -559,7 +561,7 @@ def _whole(value: object, most: int) -> int:
 
 def _latency_us(topology: Mapping[str, Any], default: float) -> float:
     """The least of `alpha` (seconds), where it is given."""
-    given = [float(one) for one in topology.get("alpha") or ()]
+    given = [float(alpha) for alpha in topology.get("alpha") or ()]
     least = min(given) * 1e6 if given else default
     if not 0 <= least <= 1e6:
         raise ValueError(f"{least} us is no latency")

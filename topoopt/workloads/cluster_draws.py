@@ -50,27 +50,27 @@ def _drawn(jobs: DrawnJobs, classes: Sequence[JobClass], servers: int, draws: Dr
     return JobTable(names, np.cumsum(draws.exponential(jobs.count)) / rate, index, iterations, times)
 
 
-def _mean_seconds(one: JobClass) -> float:
+def _mean_seconds(job_class: JobClass) -> float:
     """Mean length of the jobs of a class on shards of their own."""
-    if one.duration_s is not None:
-        return one.duration_s
-    return (one.iterations or 0) * float(np.mean(one.iteration_ms)) * MS
+    if job_class.duration_s is not None:
+        return job_class.duration_s
+    return (job_class.iterations or 0) * float(np.mean(job_class.iteration_ms)) * MS
 
 
 def _iteration_ms(index: Int32s, classes: Sequence[JobClass], draws: Draws) -> Floats:
     """One of the times of its class for each job; classes with one time leave the generator alone."""
     times = np.empty(len(index))
-    for c, one in enumerate(classes):
+    for c, job_class in enumerate(classes):
         own = np.flatnonzero(index == c)
-        samples = np.array(one.iteration_ms)
+        samples = np.array(job_class.iteration_ms)
         times[own] = samples[0] if len(samples) == 1 else samples[draws.below(len(samples), len(own))]
     return times
 
 
 def _usual_iterations(index: Int32s, times: Floats, classes: Sequence[JobClass]) -> Floats:
     """What the class says; 0 where it says nothing."""
-    given = np.array([float(one.iterations or 0) for one in classes])[index]
-    seconds = np.array([one.duration_s or 0.0 for one in classes])[index]
+    given = np.array([float(job_class.iterations or 0) for job_class in classes])[index]
+    seconds = np.array([job_class.duration_s or 0.0 for job_class in classes])[index]
     return np.where(seconds > 0, seconds / (times * MS), given)
 
 
@@ -97,7 +97,7 @@ def server_order(jobs: JobsAtOnce, servers: int, draws: Draws) -> list[int]:
         return [int(server) for server in draws.permutation(servers)]
     rack = jobs.rack_servers
     racks = [range(first, min(first + rack, servers)) for first in range(0, servers, rack)]
-    return [server for place in draws.permutation(len(racks)) for server in racks[int(place)]]
+    return [server for index in draws.permutation(len(racks)) for server in racks[int(index)]]
 
 
 def place_jobs(jobs: JobsAtOnce, sizes: Sequence[int], servers: int, draws: Draws) -> tuple[tuple[int, ...], ...]:
@@ -118,7 +118,7 @@ def draw_jobs(
     draws = Draws(seed, load, repetition)
     weights = np.array([weight for _, weight in jobs.mix])
     chosen = draws.weighted(weights, load)
-    index = tuple(jobs.mix[int(place)][0] for place in chosen)
+    index = tuple(jobs.mix[int(drawn)][0] for drawn in chosen)
     sample = tuple(float(value) for value in draws.uniform(load))
     routes_seed = int(draws.below(2**31, 1)[0])
     placed = place_jobs(jobs, [classes[c].servers for c in index], servers, draws)

@@ -152,8 +152,8 @@ def hot_experts(servers: int, settings: HotExperts, *, seed: int = 0) -> Floats:
     for k in range(settings.steps):
         common = _popularity(servers, settings, rng)
         own = np.array([_popularity(servers, settings, rng) for _ in range(servers)])
-        asked = (1.0 - settings.affinity) * common + settings.affinity * own
-        matrices[k] = asked + asked.T
+        local = (1.0 - settings.affinity) * common + settings.affinity * own
+        matrices[k] = local + local.T
         np.fill_diagonal(matrices[k], 0.0)
     return np.asarray(matrices * (servers * (servers - 1) * settings.steps / matrices.sum()))
 

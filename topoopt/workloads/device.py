@@ -14,8 +14,8 @@ from topoopt.workloads.operators import (
     INDEX_BYTES,
     Job,
     OperatorSpec,
-    Ways,
-    legal_ways,
+    SplitDegrees,
+    legal_splits,
     part_memory_bytes,
     read_elements,
 )
@@ -97,12 +97,12 @@ class DeviceModel:
         memory_ms = moved_bytes / (self.memory_gb_per_s * 1e6 * efficiency.bandwidth)
         return max(compute_ms, memory_ms) + kernels * efficiency.launch_us / 1000.0
 
-    def times_ms(self, spec: OperatorSpec, samples: int, ways: Ways) -> tuple[float, float]:
+    def times_ms(self, spec: OperatorSpec, samples: int, split: SplitDegrees) -> tuple[float, float]:
         """Forward and backward time of one part on one GPU that takes `samples` samples, ms."""
         rates = self.rates[CLASS_OF_KIND[spec.kind]]
-        shares = ways.channel * ways.reduce
+        shares = split.channel * split.reduce
         weights = 0.0 if spec.gathered_elements is not None else spec.weights / shares
-        elements = read_elements(spec, ways) + (spec.output_elements + spec.scratch_elements) / ways.channel
+        elements = read_elements(spec, split) + (spec.output_elements + spec.scratch_elements) / split.channel
         per_sample = (elements + (spec.gathered_elements or 0)) * ACTIVATION_BYTES + spec.indices * INDEX_BYTES
         moved = samples * per_sample + weights * ACTIVATION_BYTES
         flops = samples * spec.forward_flops / shares
@@ -119,16 +119,16 @@ class DeviceModel:
             InputError: not one split fits.
         """
         gpus = 1 if spec.one_gpu else job.gpus_per_server
-        found = []
+        splits = []
         least: int | None = None
-        for ways in legal_ways(spec, job):
-            memory = part_memory_bytes(spec, job, ways)
+        for split in legal_splits(spec, job):
+            memory = part_memory_bytes(spec, job, split)
             least = memory if least is None else min(least, memory)
             if memory > gpus * self.memory_gib * GIB:
                 continue
-            forward, backward = self.times_ms(spec, -(-job.samples // (ways.sample * gpus)), ways)
-            found.append(Split(ways.sample, forward, backward, memory, ways.channel, ways.reduce))
-        if not found:
+            forward, backward = self.times_ms(spec, -(-job.samples // (split.sample * gpus)), split)
+            splits.append(Split(split.sample, forward, backward, memory, split.channel, split.reduce))
+        if not splits:
             raise InputError(
                 [
                     Problem(
@@ -138,7 +138,7 @@ class DeviceModel:
                     )
                 ]
             )
-        return tuple(found)
+        return tuple(splits)
 
 
 A100 = DeviceModel(

@@ -89,7 +89,7 @@ class CostModel(Protocol):
 
 
 @dataclass(frozen=True, order=True)
-class Ways:
+class SplitDegrees:
     """How often each dimension is cut."""
 
     sample: int
@@ -108,7 +108,7 @@ def divisors(number: int) -> tuple[int, ...]:
     return tuple(sorted({*small, *(number // k for k in small)}))
 
 
-def legal_ways(spec: OperatorSpec, job: Job) -> tuple[Ways, ...]:
+def legal_splits(spec: OperatorSpec, job: Job) -> tuple[SplitDegrees, ...]:
     """All legal splits of an operator, most parts first, sample splits before tensor splits.
 
     The number of parts divides the servers and `sample` divides the batch; `channel` and `reduce` divide their units
@@ -116,33 +116,33 @@ def legal_ways(spec: OperatorSpec, job: Job) -> tuple[Ways, ...]:
     them, and a two-dimensional cut only adds partial sums.
     """
     samples = [s for s in divisors(job.servers) if job.samples % s == 0] if spec.sample_split else [1]
-    found = []
+    splits = []
     for sample in samples:
-        for ways in divisors(job.servers // sample):
-            if any(weight % ways for weight in spec.weight_elements):
+        for pieces in divisors(job.servers // sample):
+            if any(weight % pieces for weight in spec.weight_elements):
                 continue
-            if spec.channel_units % ways == 0 and spec.output_elements % ways == 0:
-                found.append(Ways(sample, channel=ways))
-            if ways > 1 and spec.reduce_units % ways == 0 and spec.input_elements % ways == 0:
-                found.append(Ways(sample, reduce=ways))
-    return tuple(sorted(found, key=lambda way: (-way.parts, -way.sample, -way.channel)))
+            if spec.channel_units % pieces == 0 and spec.output_elements % pieces == 0:
+                splits.append(SplitDegrees(sample, channel=pieces))
+            if pieces > 1 and spec.reduce_units % pieces == 0 and spec.input_elements % pieces == 0:
+                splits.append(SplitDegrees(sample, reduce=pieces))
+    return tuple(sorted(splits, key=lambda split: (-split.parts, -split.sample, -split.channel)))
 
 
-def read_elements(spec: OperatorSpec, ways: Ways) -> float:
+def read_elements(spec: OperatorSpec, split: SplitDegrees) -> float:
     """Activation elements one part reads per sample."""
-    return spec.input_elements / (ways.reduce if spec.mixes_channels else ways.channel)
+    return spec.input_elements / (split.reduce if spec.mixes_channels else split.channel)
 
 
-def part_memory_bytes(spec: OperatorSpec, job: Job, ways: Ways) -> int:
+def part_memory_bytes(spec: OperatorSpec, job: Job, split: SplitDegrees) -> int:
     """Memory of one part in its server: weights with their gradients on every GPU, inputs and outputs with theirs.
 
     The accounting of the measured profiles: every buffer twice, value and gradient. Activations of a part
     are spread over the GPUs of the server, weights are kept by each.
     """
     copies = 1 if spec.one_gpu else job.gpus_per_server
-    weights = copies * -(-spec.weights // (ways.channel * ways.reduce)) * ACTIVATION_BYTES
-    activations = (read_elements(spec, ways) + spec.output_elements / ways.channel) * ACTIVATION_BYTES
-    samples = job.samples // ways.sample
+    weights = copies * -(-spec.weights // (split.channel * split.reduce)) * ACTIVATION_BYTES
+    activations = (read_elements(spec, split) + spec.output_elements / split.channel) * ACTIVATION_BYTES
+    samples = job.samples // split.sample
     return 2 * weights + int(2 * samples * (activations + spec.indices * INDEX_BYTES))
 
 

@@ -13,7 +13,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
 
-DUST = 1e-9
+TRIFLE = 1e-9
 """Part of a transfer below which what an arc carries of it is a solver's rounding."""
 
 
@@ -49,8 +49,8 @@ def mixed_route(parts: Sequence[tuple[Route, float]]) -> Route:
     """Several routes with the share of the traffic each one takes; shares sum to 1."""
     arcs = np.concatenate([route.arcs for route, _ in parts])
     fraction = np.concatenate([route.fraction * share for route, share in parts])
-    distinct, place = np.unique(arcs, return_inverse=True)
-    together = np.bincount(place, weights=fraction, minlength=len(distinct)).astype(np.float64)
+    distinct, index = np.unique(arcs, return_inverse=True)
+    together = np.bincount(index, weights=fraction, minlength=len(distinct)).astype(np.float64)
     return Route(distinct.astype(np.int64), together)
 
 
@@ -94,13 +94,13 @@ class ShortestRoutes:
         Raises:
             InputError: no path joins one of them.
         """
-        found: list[Route | None] = [None] * len(pairs)
+        routes: list[Route | None] = [None] * len(pairs)
         order = np.argsort(pairs[:, 1], kind="stable")
         for begin in range(0, len(order), TOGETHER):
             some = order[begin : begin + TOGETHER]
             for k, route in zip(some.tolist(), self._routes(pairs[some]), strict=True):
-                found[k] = route
-        return [route for route in found if route is not None]
+                routes[k] = route
+        return [route for route in routes if route is not None]
 
     def route(self, source: int, destination: int) -> Route:
         """The route of one pair.
@@ -114,8 +114,8 @@ class ShortestRoutes:
         """float64[k, n], to each of some destinations from every server; infinite where no path leads there."""
         from scipy.sparse.csgraph import dijkstra
 
-        found: Floats = dijkstra(self._backwards, indices=destinations, unweighted=True)
-        return found
+        hops: Floats = dijkstra(self._backwards, indices=destinations, unweighted=True)
+        return hops
 
     def _routes(self, pairs: Ints) -> list[Route]:
         """The routes of some pairs: all go down the distances together, a hop at a time."""
@@ -140,10 +140,10 @@ class ShortestRoutes:
             links = self._links[arc]
             part = passing[of] * (links / np.bincount(of, weights=links, minlength=len(pair))[of])
             steps.append((pair[of], arc, part))
-            there, place = np.unique(pair[of] * self._servers + self._head[arc], return_inverse=True)
+            there, index = np.unique(pair[of] * self._servers + self._head[arc], return_inverse=True)
             pair, server = np.divmod(there, self._servers)
-            passing = np.asarray(np.bincount(place, weights=part), dtype=np.float64)
-        which, arcs = (np.concatenate([each[k] for each in steps]) for k in (0, 1))
+            passing = np.asarray(np.bincount(index, weights=part), dtype=np.float64)
+        which, arcs = (np.concatenate([column[k] for column in steps]) for k in (0, 1))
         fraction = np.concatenate([part for _, _, part in steps])
         used = np.flatnonzero(fraction)
         used = used[np.lexsort((arcs[used], which[used]))]
@@ -170,7 +170,7 @@ def routes_of_flow(topology: Topology, source: int, flow: Floats) -> dict[int, t
     total = float(flow[arcs[:, 0] == source].sum())
     arriving = np.bincount(arcs[:, 1], weights=flow, minlength=n)
     stays = arriving - np.bincount(arcs[:, 0], weights=flow, minlength=n)
-    targets = [int(v) for v in np.flatnonzero(stays > DUST * total) if v != source]
+    targets = [int(v) for v in np.flatnonzero(stays > TRIFLE * total) if v != source]
     used = np.flatnonzero(flow > 0)
     graph: Any = nx.DiGraph(arcs[used].tolist())
     order = list(nx.lexicographical_topological_sort(graph)) if len(used) else []
@@ -185,17 +185,17 @@ def routes_of_flow(topology: Topology, source: int, flow: Floats) -> dict[int, t
         for arc in into.get(server, []) if server != source else []:
             fraction[:, arc] = visits[:, server] * (flow[arc] / arriving[server])
             visits[:, arcs[arc, 0]] += fraction[:, arc]
-    found = {}
+    routes = {}
     for k, target in enumerate(targets):
         there = np.flatnonzero(fraction[k] > 0)
-        found[target] = (float(stays[target]), Route(there.astype(np.int64), fraction[k, there]))
-    return found
+        routes[target] = (float(stays[target]), Route(there.astype(np.int64), fraction[k, there]))
+    return routes
 
 
 def _without_circles(arcs: Ints, flow: Floats) -> Floats:
     import networkx as nx
 
-    flow = np.where(flow > DUST * flow.max(initial=0.0), flow, 0.0)
+    flow = np.where(flow > TRIFLE * flow.max(initial=0.0), flow, 0.0)
     used = np.flatnonzero(flow)
     graph: Any = nx.DiGraph()
     graph.add_edges_from((int(arcs[arc, 0]), int(arcs[arc, 1]), {"arc": arc}) for arc in used.tolist())

@@ -186,7 +186,7 @@ def message_node(number: int, sends: bool, peer: int, tag: int, size_bytes: int,
 
 def trace_bytes(nodes: Iterable[Any], version: str = VERSION) -> bytes:
     """File of one rank."""
-    return b"".join((frame(Metadata(version=version)), *(frame(one) for one in nodes)))
+    return b"".join((frame(Metadata(version=version)), *(frame(node) for node in nodes)))
 
 
 @dataclass(frozen=True)

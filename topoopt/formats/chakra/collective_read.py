@@ -50,9 +50,9 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
     left_over = LeftOver(path, COLLECTIVE_FIELDS)
     with parsing(str(path), TRACE):
         firsts = {rank: next(stream) for rank, stream in streams.items()}
-        for one in firsts.values():
-            left_over.metadata(one)
-        heads = {rank: attributes(one) for rank, one in firsts.items()}
+        for node in firsts.values():
+            left_over.metadata(node)
+        heads = {rank: attributes(node) for rank, node in firsts.items()}
         head = heads[0]
         collective = options.collective or collective_named(str(head.get("collective", "")))
         if collective is None:
@@ -68,20 +68,24 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
         _join(work)
     builder.notes.extend(left_over.notes())
     size = head.get("vector_bytes")
-    stated = DeclaredFigures(vector_bytes=float(size) if isinstance(size, int) and size > 0 else None)
+    declared = DeclaredFigures(vector_bytes=float(size) if isinstance(size, int) and size > 0 else None)
     return builder.built(
         next(iter(files.values())).name.rsplit(".", 2)[0],
         collective,
         chunks,
         per_share=collective in SHARED,
-        stated=stated,
+        declared=declared,
         exact=work.exact,
     )
 
 
 def attributes(message: Any) -> dict[str, Any]:
     """Attributes of a message by name."""
-    return {one.name: getattr(one, one.WhichOneof("value")) for one in message.attr if one.WhichOneof("value")}
+    return {
+        attribute.name: getattr(attribute, attribute.WhichOneof("value"))
+        for attribute in message.attr
+        if attribute.WhichOneof("value")
+    }
 
 
 def _count(value: object) -> int:
@@ -104,7 +108,7 @@ def _buffers(
         work.first[rank, "s"] = builder.buffer(rank, "s", scratch), scratch
     if not work.exact:
         for rank, _, _, whose in outputs(collective, ranks, ranks, root):
-            builder.due.append((work.first[rank, "i"][0], 0, whose))
+            builder.required.append((work.first[rank, "i"][0], 0, whose))
         return
     share = chunks // ranks
     for rank, chunk, label in inputs(collective, ranks, chunks, root):
@@ -115,7 +119,7 @@ def _buffers(
             builder.start.append((work.first[rank, "o"][0] + chunk, label, rank))
     for rank, chunk, label, whose in outputs(collective, ranks, chunks, root):
         offset = rank * share if collective is CollectiveOp.REDUCE_SCATTER else 0
-        builder.due.append((work.first[rank, "o"][0] + offset + chunk, label, whose))
+        builder.required.append((work.first[rank, "o"][0] + offset + chunk, label, whose))
 
 
 def _nodes(work: _Read, rank: int, stream: Any, left_over: LeftOver) -> None:
@@ -123,28 +127,28 @@ def _nodes(work: _Read, rank: int, stream: Any, left_over: LeftOver) -> None:
     action: dict[int, int] = {}
     needs: list[tuple[int, list[int]]] = []
     taken: dict[int, list[int]] = {}
-    for one in stream:
+    for move in stream:
         number = len(action)
-        left_over.fields_of(one)
-        if one.type == NodeType.COMM_COLL:
-            text = f"rank {rank}, node {one.id} is a whole collective: its schedule is not in the traces"
+        left_over.fields_of(move)
+        if move.type == NodeType.COMM_COLL:
+            text = f"rank {rank}, node {move.id} is a whole collective: its schedule is not in the traces"
             raise refusal(text, builder.file, allowed="sends and receives of single messages")
-        if one.id in action:
-            raise ValueError(f"two nodes {one.id} of rank {rank}")
-        own = action[one.id] = builder.single_action((rank, int(one.id)), rank)
-        needs.append((own, [*one.data_deps, *one.ctrl_deps]))
-        given = attributes(one)
+        if move.id in action:
+            raise ValueError(f"two nodes {move.id} of rank {rank}")
+        own = action[move.id] = builder.single_action((rank, int(move.id)), rank)
+        needs.append((own, [*move.data_deps, *move.ctrl_deps]))
+        given = attributes(move)
         cells = _cells(work, rank, given, number)
         size = given.get("comm_size", 0)
-        if one.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
-            sends = one.type == NodeType.COMM_SEND
+        if move.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
+            sends = move.type == NodeType.COMM_SEND
             peer = given["comm_dst" if sends else "comm_src"]
             if not isinstance(peer, int) or not 0 <= peer < len(builder.ranks) or peer == rank:
-                builder.defect("ranks", f"rank {rank}, node {one.id} is about rank {peer}")
+                builder.defect("ranks", f"rank {rank}, node {move.id} is about rank {peer}")
                 continue
             key = (rank, peer, int(given["comm_tag"])) if sends else (peer, rank, int(given["comm_tag"]))
             (work.sends if sends else work.receives)[key].append((own, int(size), cells))
-            taken[int(one.id)] = cells
+            taken[int(move.id)] = cells
             if sends and int(size) > 0:
                 units = len(cells) if work.exact else int(size)
                 builder.message(own, rank, peer, units, piece=own)
@@ -155,7 +159,7 @@ def _nodes(work: _Read, rank: int, stream: Any, left_over: LeftOver) -> None:
         for node in wanted:
             if node not in action:
                 builder.defect(
-                    "deadlock", f"rank {rank}, node {builder.place(own)[1]} waits for node {node}, which is not"
+                    "deadlock", f"rank {rank}, node {builder.location(own)[1]} waits for node {node}, which is not"
                 )
             else:
                 builder.edges.append((own, action[node]))
@@ -177,14 +181,14 @@ def _join(work: _Read) -> None:
     for key in sorted({*work.sends, *work.receives}):
         sends, receives = work.sends.get(key, []), work.receives.get(key, [])
         text = f"from rank {key[0]} to rank {key[1]} with tag {key[2]}"
-        for (sent, size, source), (taken, room, target) in zip(sends, receives, strict=False):
+        for (sent, size, source), (taken, capacity, target) in zip(sends, receives, strict=False):
             builder.edges.append((taken, sent))
-            if size != room or (work.exact and len(source) != len(target)):
-                builder.defect("message", f"{size} bytes are sent {text}, {room} taken")
+            if size != capacity or (work.exact and len(source) != len(target)):
+                builder.defect("message", f"{size} bytes are sent {text}, {capacity} taken")
                 continue
             between = builder.buffer(key[0], f"message to rank {key[1]} with tag {key[2]}, chunk", len(source))
-            builder.moves.extend((sent, between + k, one) for k, one in enumerate(source))
-            builder.moves.extend((taken, one, between + k) for k, one in enumerate(target))
+            builder.moves.extend((sent, between + k, step) for k, step in enumerate(source))
+            builder.moves.extend((taken, step, between + k) for k, step in enumerate(target))
         if len(sends) > len(receives):
             builder.defect("message", f"what is sent {text} is not taken")
         elif len(receives) > len(sends):

@@ -46,13 +46,13 @@ def compute_ns(content: TraceContent, peak_tflops: float | None) -> tuple[Floats
         content: the traces.
         peak_tflops: rate at which compute nodes run that state operations instead of a time, 10^12 a second.
     """
-    known = content.compute_us.astype(np.float64) * 1000.0
+    recorded_ns = content.compute_us.astype(np.float64) * 1000.0
     if not content.operations.any():
-        return known, ()
+        return recorded_ns, ()
     total = f"{content.operations.max():.6g} operations on the busiest rank"
     if peak_tflops is None:
-        return known, (f"compute nodes without a time ({total}) are not counted: --peak-tflops tells their rate",)
-    added: Floats = known + content.operations / peak_tflops / 1000.0
+        return recorded_ns, (f"compute nodes without a time ({total}) are not counted: --peak-tflops tells their rate",)
+    added: Floats = recorded_ns + content.operations / peak_tflops / 1000.0
     return added, (f"{total} at {peak_tflops:g} TFLOP/s",)
 
 
@@ -248,8 +248,8 @@ class _Traffic:
         self.reduced[servers] += [payload.get(use.collective, size / 2)] * calls
 
 
-def _split(ways: int, ms: float, channels: int = 1) -> tuple[Split, ...]:
-    return (Split(ways, ms, 0.0, 0, channel_ways=channels),)
+def _split(degree: int, ms: float, channels: int = 1) -> tuple[Split, ...]:
+    return (Split(degree, ms, 0.0, 0, channel_ways=channels),)
 
 
 def workload_of_trace(content: TraceContent, ranks_per_server: int, compute_ms: float) -> TraceWorkload:
@@ -363,10 +363,10 @@ def parse_dims(text: str) -> list[dict[str, Any]]:
         InputError: another shape of text.
     """
     dimensions, problems = [], []
-    for place, part in enumerate(text.split(","), 1):
+    for number, part in enumerate(text.split(","), 1):
         block, _, size = part.strip().partition(":")
         if block in BLOCKS.values() and re.fullmatch(r"[0-9]{1,8}", size):
-            dimensions.append({"name": f"dim{place}", "block": block, "size": int(size)})
+            dimensions.append({"name": f"dim{number}", "block": block, "size": int(size)})
         else:
             allowed = f"BLOCK:SIZE parted by commas, BLOCK one of {', '.join(BLOCKS.values())}"
             problems.append(Problem("not a dimension", None, None, "--dims", ascii(part[:40]), allowed))
@@ -521,10 +521,10 @@ def import_traces(
     shape = _shape(dims, network, total_gbytes_per_s, ring_queues) if hierarchical else ([], 0.0, list[str]())
     dimensions, total, left_out = shape
     sizes = tuple(dimension["size"] for dimension in dimensions)
-    groups, found = _groups_beside(path, comm_groups)
+    groups, beside = _groups_beside(path, comm_groups)
     content = read_chakra(path, ranks=ranks, comm_groups=groups, dims=sizes)
     refuse_unsupported(content.uses, str(path))
-    per_rank, told = compute_ns(content, peak_tflops)
+    per_rank, notes_of_times = compute_ns(content, peak_tflops)
     job = _Job(name or name_of(path), content, float(per_rank.max()))
     interfaces = {"degree": degree, "link_gbps": link_gbps, "links": links}
     if hierarchical and loop == "dag":
@@ -536,7 +536,7 @@ def import_traces(
     else:
         made = _workload(job, gpus_per_server, interfaces)
     line = f"{content.ranks} ranks, {content.nodes} nodes"
-    notes = [*found, *left_out, *content.notes, *told, *made.notes]
+    notes = [*beside, *left_out, *content.notes, *notes_of_times, *made.notes]
     return Imported(made.document, line, {**_summary(job), **made.figures}, tuple(notes))
 
 

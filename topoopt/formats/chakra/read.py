@@ -67,12 +67,12 @@ class RankTrace:
 
 def attributes(node: Any) -> dict[str, Any]:
     """Attributes of a node by name; lists as lists, None where a value is missing."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for attribute in node.attr:
         kind = attribute.WhichOneof("value")
         value: Any = getattr(attribute, kind) if kind else None
-        found[attribute.name] = list(value.values) if kind and kind.endswith("_list") else value
-    return found
+        values[attribute.name] = list(value.values) if kind and kind.endswith("_list") else value
+    return values
 
 
 def host_operator(node: Any) -> bool:
@@ -117,7 +117,7 @@ def _ranks(listed: object) -> tuple[int, ...]:
     return tuple(sorted({int(rank) for rank in listed}))
 
 
-class _Faults:
+class _Issues:
     """What is wrong with the nodes of one file."""
 
     def __init__(self, file: FilePath) -> None:
@@ -136,36 +136,36 @@ class _Faults:
             raise InputError(self.problems)
 
 
-def _whole(node: Any, found: Mapping[str, Any], key: str, most: int, faults: _Faults) -> int | None:
+def _whole(node: Any, values: Mapping[str, Any], key: str, most: int, issues: _Issues) -> int | None:
     """A whole number 0..most, None with a fault if it is none."""
-    value = found.get(key)
+    value = values.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
         return value
-    faults.add(node, f"{key} is not usable", value, f"a whole number 0 to {most}")
+    issues.add(node, f"{key} is not usable", value, f"a whole number 0 to {most}")
     return None
 
 
-def _communication(node: Any, trace: RankTrace, ranks: int, faults: _Faults) -> None:
-    found = attributes(node)
-    if found.get("is_cpu_op"):
-        trace.launches += bool(found.get("comm_size"))
+def _communication(node: Any, trace: RankTrace, ranks: int, issues: _Issues) -> None:
+    values = attributes(node)
+    if values.get("is_cpu_op"):
+        trace.launches += bool(values.get("comm_size"))
         return
-    if found.get("comm_size") is None:
-        trace.unsized += node.type != NodeType.COMM_COLL or found.get("comm_type") != CommType.BARRIER
+    if values.get("comm_size") is None:
+        trace.unsized += node.type != NodeType.COMM_COLL or values.get("comm_type") != CommType.BARRIER
         return
-    size = _whole(node, found, "comm_size", MAX_BYTES, faults)
+    size = _whole(node, values, "comm_size", MAX_BYTES, issues)
     if node.type == NodeType.COMM_COLL:
-        kind = _whole(node, found, "comm_type", max(CommType), faults)
-        group = found.get("pg_name")
-        involved = found.get("involved_dim") or []
+        kind = _whole(node, values, "comm_type", max(CommType), issues)
+        group = values.get("pg_name")
+        involved = values.get("involved_dim") or []
         if size is not None and kind is not None:
             dims = tuple(bool(value) for value in involved) if isinstance(involved, list) else ()
             trace.calls[CommType(kind), None if group is None else str(group), dims, size] += 1
         return
     sends = node.type == NodeType.COMM_SEND
-    peer = _whole(node, found, "comm_dst" if sends else "comm_src", ranks - 1, faults)
+    peer = _whole(node, values, "comm_dst" if sends else "comm_src", ranks - 1, issues)
     if peer == trace.rank:
-        faults.add(node, "a message of a rank to itself", peer, "another rank")
+        issues.add(node, "a message of a rank to itself", peer, "another rank")
     elif size is not None and peer is not None:
         (trace.sent if sends else trace.received)[peer] += size
 
@@ -182,7 +182,7 @@ def read_rank(file: FilePath, rank: int, ranks: int) -> RankTrace:
         InputError: not a readable trace, and every node whose numbers cannot be used.
     """
     left_over = LeftOver(file, FIELDS)
-    trace, faults = RankTrace(rank, left_over), _Faults(file)
+    trace, issues = RankTrace(rank, left_over), _Issues(file)
     nodes = read_trace(file)
     left_over.metadata(next(nodes))
     for node in nodes:
@@ -197,12 +197,12 @@ def read_rank(file: FilePath, rank: int, ranks: int) -> RankTrace:
             else:
                 trace.operations += operations_of(node)
         elif kind in (NodeType.COMM_COLL, NodeType.COMM_SEND, NodeType.COMM_RECV):
-            _communication(node, trace, ranks, faults)
+            _communication(node, trace, ranks, issues)
         elif kind == NodeType.METADATA:
             trace.groups.update(process_groups(node))
     if trace.compute_us >= 1 << 53:
         raise InputError([Problem("the compute times add up to more than 2^53 us", file=str(file))])
-    faults.refuse()
+    issues.refuse()
     return trace
 
 
@@ -223,16 +223,16 @@ def read_comm_groups(path: str | os.PathLike[str], ranks: int) -> dict[str, tupl
     if not isinstance(data, dict):
         document.refuse([Fault((), "not groups of ranks", value_text(data), 'a mapping such as {"1": [0, 1]}')])
         raise AssertionError("refuse returned with a fault")
-    faults = []
+    issues = []
     groups: dict[str, tuple[int, ...]] = {}
     for name, listed in data.items():
         good = isinstance(listed, list) and all(isinstance(r, int) and not isinstance(r, bool) for r in listed)
         if not good or len(set(listed)) < len(listed) or any(not 0 <= r < ranks for r in listed):
             allowed = f"a list of ranks 0 to {ranks - 1}, each once"
-            faults.append(Fault((name,), "not a group of ranks", value_text(listed), allowed))
+            issues.append(Fault((name,), "not a group of ranks", value_text(listed), allowed))
         else:
             groups[name] = tuple(sorted(listed))
-    document.refuse(faults)
+    document.refuse(issues)
     return groups
 
 
@@ -249,17 +249,17 @@ class Resolver:
     def members(self, trace: RankTrace, group: str | None, involved: tuple[bool, ...], file: str) -> tuple[int, ...]:
         """Ranks of a collective of one rank."""
         if group is not None:
-            known = trace.groups.get(group, self.groups.get(group))
-            if known is None and group not in ALL_RANKS:
+            members = trace.groups.get(group, self.groups.get(group))
+            if members is None and group not in ALL_RANKS:
                 self.unknown.add(group)
-            if known:
-                if trace.rank not in known or known[0] < 0 or known[-1] >= self.ranks:
+            if members:
+                if trace.rank not in members or members[0] < 0 or members[-1] >= self.ranks:
                     allowed = f"a group of ranks 0 to {self.ranks - 1} with rank {trace.rank} in it"
                     message = "a collective in a group that its rank is not in, or of unknown ranks"
-                    shown = f"{value_text(group)}: {value_text(list(known[:8]))} of {len(known)} ranks"
+                    shown = f"{value_text(group)}: {value_text(list(members[:8]))} of {len(members)} ranks"
                     self.problems.append(Problem(message, file, None, None, shown, allowed))
-                return known
-            if known is not None or group not in self.unknown:
+                return members
+            if members is not None or group not in self.unknown:
                 return self.everyone
         if not involved or all(involved):
             return self.everyone
@@ -364,7 +364,7 @@ def read_chakra(
         raise InputError(resolver.problems[:50])
     if nodes == 0:
         raise InputError([Problem("no nodes in these traces", file=shown)])
-    notes = [*resolver.notes(), *_first_few([one for one in missing if one]), *left_over.notes()]
+    notes = [*resolver.notes(), *_first_few([note for note in missing if note]), *left_over.notes()]
     if any(kind is CommType.BROADCAST for kind, *_ in calls):
         notes.append("the root of a broadcast is taken to be the first rank of its group")
     if unsized:

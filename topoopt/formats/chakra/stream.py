@@ -118,8 +118,8 @@ class LeftOver:
         self._unknown(message, "GlobalMetadata")
         if message.version:
             self.fields["GlobalMetadata.version"] += 1
-        for one in message.attr:
-            field = f"GlobalMetadata.attr.{one.name}"
+        for attribute in message.attr:
+            field = f"GlobalMetadata.attr.{attribute.name}"
             if self.table.get("GlobalMetadata.attr", self.table.get(field, ("",)))[0] != "used":
                 self.fields[field] += 1
 
@@ -140,7 +140,9 @@ class LeftOver:
         """
         self._unknown(node, "Node")
         kind = node.type
-        names = [f"Node.attr.{one.name}" if not one.doc else self._with_doc(one) for one in node.attr]
+        names = [
+            f"Node.attr.{attribute.name}" if not attribute.doc else self._with_doc(attribute) for attribute in node.attr
+        ]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InputError(
@@ -180,8 +182,8 @@ class LeftOver:
             return
         whole = type(message)()
         whole.ParseFromString(data)
-        for one in UnknownFieldSet(whole):
-            self.fields[f"{name}, field {one.field_number}"] += 1
+        for entry in UnknownFieldSet(whole):
+            self.fields[f"{name}, field {entry.field_number}"] += 1
         for field, value in whole.ListFields():
             if field.message_type is not None:
                 for inner in value if hasattr(value, "add") else [value]:
@@ -192,10 +194,10 @@ class LeftOver:
         seen[number >> 6] = seen.get(number >> 6, 0) | 1 << (number & 63)
         self._awaited.pop(number, None)
         for data, deps in ((True, node.data_deps), (False, node.ctrl_deps)):
-            for one in deps:
-                if not seen.get(one >> 6, 0) >> (one & 63) & 1:
-                    first, of_data, count = self._awaited.get(one, (number, False, 0))
-                    self._awaited[one] = (number if data and not of_data else first, data or of_data, count + 1)
+            for dependency in deps:
+                if not seen.get(dependency >> 6, 0) >> (dependency & 63) & 1:
+                    first, of_data, count = self._awaited.get(dependency, (number, False, 0))
+                    self._awaited[dependency] = (number if data and not of_data else first, data or of_data, count + 1)
 
     def missing(self) -> str | None:
         """A note of control dependencies on nodes that are not in the trace.
@@ -203,22 +205,22 @@ class LeftOver:
         Raises:
             InputError: data dependencies on such nodes.
         """
-        data = [(first, one) for one, (first, of_data, _) in self._awaited.items() if of_data]
+        data = [(first, key) for key, (first, of_data, _) in self._awaited.items() if of_data]
         if data:
             text = f"{len(data)} nodes that others wait for are not in the trace" if len(data) > 1 else (
                 "a node that another waits for is not in the trace"
             )  # fmt: skip
-            first, one = data[0]
+            first, key = data[0]
             raise InputError(
-                [Problem(text, self.file, None, f"node {first}", f"node {one}", "data_deps of nodes in it")]
+                [Problem(text, self.file, None, f"node {first}", f"node {key}", "data_deps of nodes in it")]
             )
         if not self._awaited:
             return None
-        one, (first, _, _) = next(iter(self._awaited.items()))
+        key, (first, _, _) = next(iter(self._awaited.items()))
         count = sum(waiting for _, _, waiting in self._awaited.values())
         return (
             f"{self.file}: {count} control dependencies on nodes that are not in the trace are taken as met, the first "
-            f"of node {first} on node {one}"
+            f"of node {first} on node {key}"
         )
 
     def add(self, other: LeftOver) -> None:
@@ -261,13 +263,13 @@ def _bad(message: str, file: str, *, value: object = None, allowed: str | None =
 def _length(stream: BinaryIO, file: str, count: int) -> int | None:
     """Length of the next message, None at the end of the file."""
     number = 0
-    for place in range(MAX_LENGTH_BYTES):
+    for index in range(MAX_LENGTH_BYTES):
         byte = stream.read(1)
         if not byte:
-            if place == 0:
+            if index == 0:
                 return None
             raise _bad(f"the file ends inside the length of message {count}: it is truncated", file)
-        number |= (byte[0] & 0x7F) << (7 * place)
+        number |= (byte[0] & 0x7F) << (7 * index)
         if byte[0] < 0x80:
             if number > MAX_MESSAGE_BYTES:
                 break
@@ -335,21 +337,21 @@ def _trace_files(given: Path) -> dict[int, Path]:
         number = given.stem.rpartition(".")[2]
         return {int(number) if _is_rank(number) else 0: given}
     folder, prefix = (given, None) if given.is_dir() else (given.parent, given.name)
-    found: dict[str, dict[int, Path]] = {}
+    by_name: dict[str, dict[int, Path]] = {}
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         stem, _, rank = entry.name.removesuffix(SUFFIX).rpartition(".")
         if entry.suffix == SUFFIX and _is_rank(rank) and prefix in (None, stem):
-            ranks = found.setdefault(stem, {})
+            ranks = by_name.setdefault(stem, {})
             if int(rank) in ranks:
                 raise _bad("two files of one rank", str(entry), value=int(rank), allowed=None)
             ranks[int(rank)] = entry
-    if not found:
+    if not by_name:
         allowed = "a folder of PREFIX.RANK.et files, such a PREFIX, or one .et file"
         raise _bad("no execution traces here" if folder.is_dir() else "no such folder", str(given), allowed=allowed)
-    if len(found) > 1:
-        allowed = "one of: " + ", ".join(str(folder / stem) for stem in sorted(found)[:20])
-        raise _bad("traces of several workloads in this folder", str(given), value=len(found), allowed=allowed)
-    ranks = next(iter(found.values()))
+    if len(by_name) > 1:
+        allowed = "one of: " + ", ".join(str(folder / stem) for stem in sorted(by_name)[:20])
+        raise _bad("traces of several workloads in this folder", str(given), value=len(by_name), allowed=allowed)
+    ranks = next(iter(by_name.values()))
     missing = sorted(set(range(max(ranks) + 1)) - set(ranks)) if max(ranks) < 1 << 20 else [0]
     if missing:
         listed = ", ".join(str(rank) for rank in missing[:20])

@@ -118,7 +118,7 @@ class _Nodes:
     """Columns of all nodes in the order of the file."""
 
     def __init__(self) -> None:
-        self.place: dict[int, int] = {}
+        self.index: dict[int, int] = {}
         self.ns = array("d")
         self.ptr, self.after = array("q", [0]), array("Q")
         self.communication: dict[int, dict[str, Any]] = {}
@@ -130,17 +130,17 @@ def _read(file: FilePath, spans_of: SpansOf, peak_tflops: float | None, control:
     stream = read_trace(file)
     next(stream, None)
     for node in stream:
-        if node.id in nodes.place:
+        if node.id in nodes.index:
             raise InputError([Problem("two nodes with one id", str(file), path=f"node {node.id}")])
-        if len(nodes.place) >= MAX_NODES:
+        if len(nodes.index) >= MAX_NODES:
             raise InputError([Problem("too many nodes for a graph", str(file), allowed=f"at most {MAX_NODES}")])
-        place = nodes.place[node.id] = len(nodes.place)
+        index = nodes.index[node.id] = len(nodes.index)
         nodes.ns.append(_time_ns(node, peak_tflops))
         nodes.after.extend(node.data_deps)
         nodes.after.extend(node.ctrl_deps if control else ())
         nodes.ptr.append(len(nodes.after))
         if node.type in (NodeType.COMM_COLL, NodeType.COMM_SEND):
-            _add_communication(nodes, place, node, spans_of)
+            _add_communication(nodes, index, node, spans_of)
     return nodes
 
 
@@ -152,19 +152,19 @@ def _time_ns(node: Any, peak_tflops: float | None) -> float:
     return operations_of(node) / peak_tflops / 1000.0
 
 
-def _add_communication(nodes: _Nodes, place: int, node: Any, spans_of: SpansOf) -> None:
-    found = attributes(node)
-    size = found.get("comm_size")
-    if not size or found.get("is_cpu_op"):
+def _add_communication(nodes: _Nodes, index: int, node: Any, spans_of: SpansOf) -> None:
+    values = attributes(node)
+    size = values.get("comm_size")
+    if not size or values.get("is_cpu_op"):
         return
     sends = node.type == NodeType.COMM_SEND
-    kind = None if sends else CommType(found["comm_type"])
-    spans = None if kind is CommType.BARRIER else spans_of(node, found)
+    kind = None if sends else CommType(values["comm_type"])
+    spans = None if kind is CommType.BARRIER else spans_of(node, values)
     if spans is None:
         return
     name, factor = ("point-to-point", 1.0) if kind is None else COLLECTIVES[kind]
     nodes.spans.add(spans)
-    nodes.communication[place] = {"collective": name, "bytes": factor * size, "communicator": name_of_spans(spans)}
+    nodes.communication[index] = {"collective": name, "bytes": factor * size, "communicator": name_of_spans(spans)}
 
 
 def _order(nodes: _Nodes, file: FilePath) -> tuple[list[int], list[list[int]]]:
@@ -176,32 +176,32 @@ def _order(nodes: _Nodes, file: FilePath) -> tuple[list[int], list[list[int]]]:
     n = len(nodes.ns)
     before: list[list[int]] = []
     users: list[list[int]] = [[] for _ in range(n)]
-    for place in range(n):
-        wanted = set(nodes.after[nodes.ptr[place] : nodes.ptr[place + 1]])
-        own = sorted(nodes.place[number] for number in wanted if number in nodes.place)
+    for index in range(n):
+        wanted = set(nodes.after[nodes.ptr[index] : nodes.ptr[index + 1]])
+        own = sorted(nodes.index[number] for number in wanted if number in nodes.index)
         before.append(own)
         for source in own:
-            users[source].append(place)
+            users[source].append(index)
     waiting = [len(own) for own in before]
-    ready = [place for place in range(n) if not waiting[place]]
+    ready = [index for index in range(n) if not waiting[index]]
     order = []
     while ready:
-        place = heapq.heappop(ready)
-        order.append(place)
-        for user in users[place]:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for user in users[index]:
             waiting[user] -= 1
             if not waiting[user]:
                 heapq.heappush(ready, user)
     if len(order) < n:
-        ids = {place: number for number, place in nodes.place.items()}
-        stuck = ids[next(place for place in range(n) if waiting[place])]
+        ids = {index: number for number, index in nodes.index.items()}
+        stuck = ids[next(index for index in range(n) if waiting[index])]
         allowed = "a graph without cycles; --dependencies data leaves those of control out"
         raise InputError([Problem("the dependencies form a cycle", str(file), path=f"node {stuck}", allowed=allowed)])
     last = None
-    for place in (place for place in order if nodes.ns[place] > 0):
-        if last is not None and last not in before[place]:
-            before[place].append(last)
-        last = place
+    for index in (index for index in order if nodes.ns[index] > 0):
+        if last is not None and last not in before[index]:
+            before[index].append(last)
+        last = index
     return order, before
 
 
@@ -227,17 +227,17 @@ def task_documents(
             uses[source] += 1
     tasks: list[dict[str, Any]] = []
     task_of = [0] * len(order)
-    for place in order:
-        own = before[place]
-        ns, sent = nodes.ns[place], nodes.communication.get(place)
+    for index in order:
+        own = before[index]
+        ns, sent = nodes.ns[index], nodes.communication.get(index)
         # A node that alone waits for one other, and for nothing else, goes on where that one ended.
         last = tasks[task_of[own[0]]] if len(own) == 1 and uses[own[0]] == 1 else None
         if last is not None and not (ns and last["collectives"]):
             last["compute_ns"] += ns
             last["collectives"] += [sent] if sent else []
-            task_of[place] = task_of[own[0]]
+            task_of[index] = task_of[own[0]]
             continue
-        task_of[place] = len(tasks)
+        task_of[index] = len(tasks)
         after = sorted({task_of[source] for source in own})
         tasks.append(
             {"name": f"task {len(tasks)}", "compute_ns": ns, "collectives": [sent] if sent else [], "after": after}
@@ -265,10 +265,10 @@ def tasks_workload(
     resolver = Resolver(ranks, {} if comm_groups is None else read_comm_groups(comm_groups, ranks), dims)
     places = coordinates(ranks, dims)
 
-    def spans_of_node(node: Any, found: dict[str, Any]) -> Spans | None:
+    def spans_of_node(node: Any, values: dict[str, Any]) -> Spans | None:
         if node.type == NodeType.COMM_SEND:
-            return message_spans(rank, found["comm_dst"], places, dims)
-        group, involved = found.get("pg_name"), tuple(bool(one) for one in found.get("involved_dim") or ())
+            return message_spans(rank, values["comm_dst"], places, dims)
+        group, involved = values.get("pg_name"), tuple(bool(flag) for flag in values.get("involved_dim") or ())
         members = resolver.members(trace, None if group is None else str(group), involved, str(file))
         if resolver.problems:
             raise InputError(resolver.problems)

@@ -72,9 +72,9 @@ def build_training(result: Result[Any, Any], options: ExportOptions) -> Export:
     if program is None:
         raise refuse("sizes of layers are those of the instance", path="--instance", allowed="the solved instance")
     strategy = plan.strategy
-    ranks = ranks_asked(strategy, options.ranks)
-    due = [program.totals(rank) for rank in ranks]
-    count = sum(one.steps for one in due)
+    ranks = requested_ranks(strategy, options.ranks)
+    totals = [program.totals(rank) for rank in ranks]
+    count = sum(total.steps for total in totals)
     if count > MAX_NODES:
         raise refuse("too many nodes for traces", path="--ranks", value=count, allowed=f"at most {MAX_NODES}")
     prefix, n = plain_name(result.name), strategy.gpus
@@ -85,8 +85,8 @@ def build_training(result: Result[Any, Any], options: ExportOptions) -> Export:
         "ranks": n,
         "gpus_per_server": cluster.gpus_per_server,
         "servers": list(places),
-        "order": [one.value for one in strategy.order],
-        "sizes": [getattr(strategy, one.value) for one in strategy.order],
+        "order": [total.value for total in strategy.order],
+        "sizes": [getattr(strategy, total.value) for total in strategy.order],
     }
     groups = {str(number): list(members) for number, members in program.groups.items()}
     title = f"{len(ranks)} of {n} ranks as Chakra execution traces: {prefix}.RANK.et, groups in {GROUPS_FILE}"
@@ -96,22 +96,22 @@ def build_training(result: Result[Any, Any], options: ExportOptions) -> Export:
         (LAYOUT_FILE, json_bytes(layout)),
         (NOTES_FILE, notes_bytes(title, TRAINING_LIMITS)),
     )
-    content = (layout, {name: tuple(members) for name, members in groups.items()}, due)
+    content = (layout, {name: tuple(members) for name, members in groups.items()}, totals)
     return Export(files, content, TRAINING_LIMITS)
 
 
 def _nodes(steps: Iterable[RankStep]) -> Iterator[Any]:
-    for place, one in enumerate(steps):
-        if isinstance(one, ComputeStep):
-            yield node(place, one.name, NodeType.COMP, one.after, one.time_us)
-        elif isinstance(one, CollectiveStep):
-            kind = COMM_TYPES[one.collective]
-            yield collective_node(place, one.name, kind, one.size_bytes, one.after, str(one.group))
+    for index, step in enumerate(steps):
+        if isinstance(step, ComputeStep):
+            yield node(index, step.name, NodeType.COMP, step.after, step.time_us)
+        elif isinstance(step, CollectiveStep):
+            kind = COMM_TYPES[step.collective]
+            yield collective_node(index, step.name, kind, step.size_bytes, step.after, str(step.group))
         else:
-            yield message_node(place, one.sends, one.peer, one.tag, one.size_bytes, one.after)
+            yield message_node(index, step.sends, step.peer, step.tag, step.size_bytes, step.after)
 
 
-def ranks_asked(strategy: ParallelStrategy, text: str) -> list[int]:
+def requested_ranks(strategy: ParallelStrategy, text: str) -> list[int]:
     """Ranks: `stages`, one of each stage of the first replica; `all`; or a list such as `0,8-15`.
 
     Raises:
@@ -129,13 +129,13 @@ def ranks_asked(strategy: ParallelStrategy, text: str) -> list[int]:
         return [stride * stage for stage in range(strategy.pipeline)]
     parts = text.split(",")
     allowed = f"{STAGES}, {ALL}, or ranks 0 to {n - 1} such as 0,8-15"
-    found: set[int] = set()
+    ranks: set[int] = set()
     for part in parts:
         first, _, last = part.partition("-")
         if not RANKS.fullmatch(part) or not int(first) <= int(last or first) < n:
             raise refuse("not ranks of the strategy", path="--ranks", value=part, allowed=allowed)
-        found.update(range(int(first), int(last or first) + 1))
-    return sorted(found)
+        ranks.update(range(int(first), int(last or first) + 1))
+    return sorted(ranks)
 
 
 LIMITS = (
@@ -184,8 +184,8 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
         return build_training(solution, options)
     n, demand = solution.plan.topology.servers, solution.figures.demand
     sent = np.ceil(demand.model_parallel_bytes).astype(np.int64)
-    groups = [one for one in demand.allreduce if one.payload_bytes > 0]
-    count = 2 * np.count_nonzero(sent) + sum(len(one.members) for one in groups)
+    groups = [reduced for reduced in demand.allreduce if reduced.payload_bytes > 0]
+    count = 2 * np.count_nonzero(sent) + sum(len(reduced.members) for reduced in groups)
     if count > MAX_NODES:
         raise refuse("too many messages for traces", value=count, allowed=f"at most {MAX_NODES}")
     ranks = _computed(solution)
@@ -201,8 +201,8 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
             nodes.append(message_node(len(nodes), sends, peer, tag, size, after(server)))
     named: dict[str, list[int]] = {}
     calls: dict[tuple[tuple[int, ...], int], int] = {}
-    for one in groups:
-        members, size = tuple(sorted(one.members)), math.ceil(one.payload_bytes)
+    for reduced in groups:
+        members, size = tuple(sorted(reduced.members)), math.ceil(reduced.payload_bytes)
         group = None if len(members) == n else str(len(named) + 1)
         if group is not None:
             named[group] = list(members)
@@ -258,20 +258,28 @@ class _Trace:
     def __init__(self) -> None:
         self.nodes: list[Any] = []
 
-    def add(self, made: Any, place: tuple[str, int], count: int) -> int:
+    def add(self, made: Any, position: tuple[str, int], count: int) -> int:
         """A node, with the chunks that it is about."""
-        made.attr.add(name="chunk_buffer", string_val=place[0])
-        made.attr.add(name="chunk_first", int64_val=place[1])
+        made.attr.add(name="chunk_buffer", string_val=position[0])
+        made.attr.add(name="chunk_first", int64_val=position[1])
         made.attr.add(name="chunk_count", int64_val=count)
         self.nodes.append(made)
         return len(self.nodes) - 1
 
     def message(
-        self, *, sends: bool, peer: int, tag: int, size: int, after: Iterable[int], place: tuple[str, int], count: int
+        self,
+        *,
+        sends: bool,
+        peer: int,
+        tag: int,
+        size: int,
+        after: Iterable[int],
+        position: tuple[str, int],
+        count: int,
     ) -> int:
         """One end of a message."""
         made = message_node(len(self.nodes), sends, peer, tag, size, sorted(after))
-        return self.add(made, place, count)
+        return self.add(made, position, count)
 
 
 def _bytes(schedule: RankSchedule, block: PlacedBlock, vector_bytes: int) -> int:
@@ -294,17 +302,17 @@ def _traces(schedule: RankSchedule, vector_bytes: int) -> tuple[list[_Trace], Ch
         if size < 1:
             allowed = f"at least a byte a chunk, {schedule.chunks} chunks"
             raise refuse("too few bytes for so many chunks", path="bytes", value=vector_bytes, allowed=allowed)
-        source, target = memory.place(tail, number, block), memory.place(head, number, block)
+        source, target = memory.location(tail, number, block), memory.location(head, number, block)
         before = written.get((tail, number), set())
         sent = traces[tail].message(
-            sends=True, peer=head, tag=tag, size=size, after=before, place=source, count=block.count
+            sends=True, peer=head, tag=tag, size=size, after=before, position=source, count=block.count
         )
         read.setdefault((tail, number), set()).add(sent)
         key = (head, number)
         after = written.get(key, set()) | read.get(key, set())
         slot = ("s", memory.slot(head, block.count)) if adds else target
         taken = traces[head].message(
-            sends=False, peer=tail, tag=tag, size=size, after=set() if adds else after, place=slot, count=block.count
+            sends=False, peer=tail, tag=tag, size=size, after=set() if adds else after, position=slot, count=block.count
         )
         if adds:
             adding = node(len(traces[head].nodes), f"add {size} bytes", NodeType.COMP, sorted({taken, *after}))
@@ -324,7 +332,7 @@ def build_collective(result: CollectiveResult, options: ExportOptions) -> Export
     """
     problem = result.figures.problem
     if problem.collective not in KEYS:
-        allowed = ", ".join(one.value for one in KEYS)
+        allowed = ", ".join(choice.value for choice in KEYS)
         raise refuse("ASTRA-sim has no such collective", value=problem.collective.value, allowed=allowed)
     schedule = placed_schedule(result)
     count = sum(len(block.hops) for block in schedule.blocks)
@@ -339,7 +347,7 @@ def build_collective(result: CollectiveResult, options: ExportOptions) -> Export
         head.attr.add(name="vector_bytes", int64_val=problem.vector_bytes)
         head.attr.add(name="vector_chunks", int64_val=schedule.chunks)
         head.attr.add(name="scratch_chunks", int64_val=memory.scratch[rank])
-        files.append((f"{prefix}.{rank}.et", b"".join((frame(head), *(frame(one) for one in trace.nodes)))))
+        files.append((f"{prefix}.{rank}.et", b"".join((frame(head), *(frame(choice) for choice in trace.nodes)))))
     key = KEYS[problem.collective]
     system = system_document([("ring", "direct")]) | {f"{key}-implementation-custom": [prefix]}
     del system[f"{key}-implementation"]

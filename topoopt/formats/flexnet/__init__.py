@@ -89,9 +89,9 @@ class BufferTables:
         vtable = self.at - self.buffer.integers(self.at, np.int32)
         size = self.buffer.integers(vtable, np.uint16)
         entry = 4 + 2 * slot
-        known = size >= entry + 2
+        within = size >= entry + 2
         offset = np.zeros(len(self.at), dtype=np.int64)
-        offset[known] = self.buffer.integers(vtable[known] + entry, np.uint16)
+        offset[within] = self.buffer.integers(vtable[within] + entry, np.uint16)
         present = offset > 0
         return present, (self.at + offset)[present]
 
@@ -100,8 +100,8 @@ class BufferTables:
         vtable = self.at - self.buffer.integers(self.at, np.int32)
         there = (int(self.buffer.integers(vtable, np.uint16).max(initial=4)) - 4) // 2
         looked = min(there, slots + MOST_BEYOND)
-        found = [slot for slot in range(slots, looked) if self._field(slot)[0].any()]
-        return [*found, there - 1] if there > looked else found
+        occupied = [slot for slot in range(slots, looked) if self._field(slot)[0].any()]
+        return [*occupied, there - 1] if there > looked else occupied
 
     def scalar(self, slot: int, dtype: DTypeLike) -> NDArray[Any]:
         """The field as an array of N numbers, 0 where absent."""
@@ -493,12 +493,12 @@ def _graph(
     device = _index_of(ids, tasks.scalar(2, np.uint64).astype(np.uint64), "devices", problems)
     device[allreduce] = -1
     report(problems, (compute | transfer) & (device < 0), "tasks[{}].deviceid", "no such device")
-    found = device >= 0
+    measured = device >= 0
     wanted = np.where(compute, _GPU_DEVICE, _CHANNEL_DEVICE)
-    wrong_type, out_of_range = np.zeros(len(found), dtype=bool), np.zeros(len(found), dtype=bool)
-    wrong_type[found] = device_type[device[found]] != wanted[found]
+    wrong_type, out_of_range = np.zeros(len(measured), dtype=bool), np.zeros(len(measured), dtype=bool)
+    wrong_type[measured] = device_type[device[measured]] != wanted[measured]
     limit = np.where(compute, servers, nodes * nodes).astype(np.uint64)
-    out_of_range[found] = device_property[device[found]] >= limit[found]
+    out_of_range[measured] = device_property[device[measured]] >= limit[measured]
     report(problems, wrong_type, "tasks[{}].deviceid", "a device of the wrong type for this task")
     report(problems, out_of_range, "tasks[{}].deviceid", "its device stands for no server or channel")
     task_ids = tasks.scalar(1, np.uint64).astype(np.uint64)
@@ -508,10 +508,10 @@ def _graph(
     report(problems, successor < 0, "nexttasks[{}]", "no such task", following[edge])
     if len(problems) > before:
         return None
-    place = np.full(len(found), -1, dtype=np.int64)
-    place[found] = device_property[device[found]].astype(np.int64)
-    source = np.where(transfer, place // nodes, place)
-    target = np.where(transfer, place % nodes, -1)
+    index = np.full(len(measured), -1, dtype=np.int64)
+    index[measured] = device_property[device[measured]].astype(np.int64)
+    source = np.where(transfer, index // nodes, index)
+    target = np.where(transfer, index % nodes, -1)
     switch_end = transfer & ((source >= servers) | (target >= servers))
     report(problems, switch_end, "tasks[{}]", "transfer to or from a switch")
     counts = np.bincount(owner[edge], minlength=len(fanout))
@@ -530,7 +530,7 @@ def _graph(
         group=group,
         duration_ms=np.where(timed, duration, 0.0),
         bytes=np.where(compute, 0, size.astype(np.int64)),
-        operator=np.full(len(found), -1, dtype=np.int32),
+        operator=np.full(len(measured), -1, dtype=np.int32),
         successor_ptr=pointer,
         successor=successor.astype(np.int32),
         groups=groups,

@@ -65,8 +65,8 @@ class _Names:
 
     def shapes(self, pattern: str) -> list[tuple[int, ...]]:
         """Numbers in all names that match, ascending."""
-        found = (re.fullmatch(pattern, name) for name in self.profile.operators)
-        return sorted(tuple(int(group) for group in match.groups()) for match in found if match)
+        matches = (re.fullmatch(pattern, name) for name in self.profile.operators)
+        return sorted(tuple(int(group) for group in match.groups()) for match in matches if match)
 
     @property
     def dense(self) -> list[tuple[int, ...]]:
@@ -239,8 +239,8 @@ def workload_from_profile(
     Raises:
         InputError: layer counts that neither the profile nor `sizes` gives, operators the profile lacks.
     """
-    found = {**infer_sizes(model, profile, gpus_per_server=gpus_per_server), **(sizes or {})}
-    missing = missing_counts(model, found)
+    inferred = {**infer_sizes(model, profile, gpus_per_server=gpus_per_server), **(sizes or {})}
+    missing = missing_counts(model, inferred)
     if missing:
         raise InputError(
             [
@@ -254,7 +254,7 @@ def workload_from_profile(
         )
     return build_workload(
         model,
-        found,
+        inferred,
         servers=profile.servers,
         gpus_per_server=gpus_per_server,
         costs=ProfileCosts(profile),
@@ -381,18 +381,20 @@ def workload_of_taskgraph(file: FlexnetFile, name: str = "task-graph") -> Worklo
     samples = int(np.lcm.reduce([len(operator.parts) for operator in operators]))
     problems = _add_inputs(graph, predecessors, operators, operator_of, samples)
     order = _topological(operators)
-    position = {index: place for place, index in enumerate(order)}
+    position = {index: k for k, index in enumerate(order)}
     built = []
-    for place, index in enumerate(order):
-        found = operators[index]
+    for k, index in enumerate(order):
+        recovered = operators[index]
         label = file.operator_names[index] if index < len(file.operator_names) else f"operator{index}"
-        if len(found.sample_bytes) > 1:
+        if len(recovered.sample_bytes) > 1:
             problems.append(
                 Problem(
-                    "transfers of one tensor disagree on its size", path=label, value=str(sorted(found.sample_bytes))
+                    "transfers of one tensor disagree on its size",
+                    path=label,
+                    value=str(sorted(recovered.sample_bytes)),
                 )
             )
-        built.append(_operator(graph, found, f"{label}#{place}", position, problems))
+        built.append(_operator(graph, recovered, f"{label}#{k}", position, problems))
     if problems:
         raise InputError(problems)
     return Workload(name, samples, tuple(built))
@@ -494,14 +496,14 @@ def _kind_of(name: str) -> str:
 
 
 def _operator(
-    graph: TaskGraph, found: _Recovered, name: str, position: dict[int, int], problems: list[Problem]
+    graph: TaskGraph, recovered: _Recovered, name: str, position: dict[int, int], problems: list[Problem]
 ) -> Operator:
-    servers = [int(graph.source[task]) for task in found.parts]
+    servers = [int(graph.source[task]) for task in recovered.parts]
     parts = len(servers)
     stride = graph.servers // parts
     if graph.servers % parts or servers != list(range(servers[0], graph.servers, stride)):
         problems.append(Problem("the parts are not on evenly spaced servers", path=name, value=str(servers)))
-    first = found.parts[0]
+    first = recovered.parts[0]
     backward = [
         float(graph.duration_ms[task])
         for task in graph.successor[graph.successor_ptr[first] : graph.successor_ptr[first + 1]]
@@ -510,12 +512,12 @@ def _operator(
     return Operator(
         name=name,
         kind=_kind_of(name),
-        output_elements=min(found.sample_bytes, default=UNKNOWN_TENSOR_BYTES),
+        output_elements=min(recovered.sample_bytes, default=UNKNOWN_TENSOR_BYTES),
         element_bytes=1,
-        weight_elements=tuple(payload // GRADIENT_BYTES for payload in found.payloads),
-        inputs=tuple(OperatorInput(producer) for producer in sorted(position[p] for p in found.producers)),
+        weight_elements=tuple(payload // GRADIENT_BYTES for payload in recovered.payloads),
+        inputs=tuple(OperatorInput(producer) for producer in sorted(position[p] for p in recovered.producers)),
         splits=(Split(parts, float(graph.duration_ms[first]), backward[0] if backward else 0.0, 0),),
-        locally_reduced=found.local_ms > 0,
+        locally_reduced=recovered.local_ms > 0,
         pinned_offset=servers[0] % stride if graph.servers % parts == 0 else 0,
     )
 

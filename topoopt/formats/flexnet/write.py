@@ -35,7 +35,7 @@ def ring_jumps(groups: Sequence[GroupRings], number: Sequence[int]) -> Jumps:
     Raises:
         InputError: a ring whose members do not all jump alike, or groups of one size with different rings.
     """
-    found: Jumps = {}
+    by_group: Jumps = {}
     for group in groups:
         jumps = []
         for ring in group.rings:
@@ -50,9 +50,9 @@ def ring_jumps(groups: Sequence[GroupRings], number: Sequence[int]) -> Jumps:
                     allowed="rings i -> i + p of servers in some order: --method fixed-topology mostly has them",
                 )
             jumps.append(hops.pop())
-        if found.setdefault(len(group.members), tuple(sorted(jumps))) != tuple(sorted(jumps)):
+        if by_group.setdefault(len(group.members), tuple(sorted(jumps))) != tuple(sorted(jumps)):
             raise refuse(f"groups of {len(group.members)} servers use different rings", path="plan.rings")
-    return found
+    return by_group
 
 
 def numbers_and_jumps(groups: Sequence[GroupRings], servers: int) -> tuple[tuple[int, ...], Jumps]:
@@ -84,9 +84,9 @@ def _along_rings(groups: Sequence[GroupRings], servers: int) -> Iterator[tuple[i
     stride = servers // size
     for k in range(min(len(group.rings) for group in largest)):
         number = [-1] * servers
-        for place, group in enumerate(largest):
+        for index, group in enumerate(largest):
             for step, server in enumerate(group.rings[k].order):
-                number[server] = place + stride * step
+                number[server] = index + stride * step
         left = iter(sorted(set(range(servers)) - set(number)))
         yield tuple(next(left) if at < 0 else at for at in number)
 
@@ -250,7 +250,7 @@ def _task(
 
 
 def _route(out: _Writer, source: int, target: int, path: tuple[int, ...] | None) -> int:
-    def one(nodes: tuple[int, ...]) -> int:
+    def entry(nodes: tuple[int, ...]) -> int:
         vector = out.numbers(nodes, "PrependUint32", 4)
 
         def fill(b: Any) -> None:
@@ -259,7 +259,7 @@ def _route(out: _Writer, source: int, target: int, path: tuple[int, ...] | None)
 
         return out.table(2, fill)
 
-    rows = out.offsets([] if path is None else [one(path)])
+    rows = out.offsets([] if path is None else [entry(path)])
 
     def fill(b: Any) -> None:
         b.PrependUint32Slot(0, source, 0)
@@ -270,11 +270,11 @@ def _route(out: _Writer, source: int, target: int, path: tuple[int, ...] | None)
 
 
 def _rings(out: _Writer, size: int, rows: tuple[tuple[int, ...], ...]) -> int:
-    def one(jumps: tuple[int, ...]) -> int:
+    def entry(jumps: tuple[int, ...]) -> int:
         vector = out.numbers(jumps, "PrependInt32", 4)
         return out.table(1, lambda b: b.PrependUOffsetTRelativeSlot(0, vector, 0))
 
-    tables = out.offsets([one(jumps) for jumps in rows])
+    tables = out.offsets([entry(jumps) for jumps in rows])
 
     def fill(b: Any) -> None:
         b.PrependUint64Slot(0, size, 0)
@@ -316,7 +316,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
             f"the plan has links shared {sharing}, which the format does not say: topoopt replay takes as long with "
             f"--link-sharing {sharing}, a packet simulator with one class of traffic may not"
         )
-    if any(len(each) > 1 for each in shares.values()):
+    if any(len(members) > 1 for members in shares.values()):
         notes.append("rings of unequal shares: the simulator gives all rings of a group size the same share")
     split = len({(path.source, path.target) for path in planned if 0 < path.share < 1 - 1e-9})
     if split:
@@ -371,5 +371,5 @@ EXPORTER = Exporter(
     ),
     folder=False,
     build=build,
-    told=("co-optimisation",),
+    for_instances=("co-optimisation",),
 )

@@ -85,7 +85,9 @@ def _address_problems(rates: HostRates) -> Iterable[Problem]:
             if ip.is_multicast or ip.is_loopback or ip.is_unspecified or ip.is_reserved or ip.is_link_local:
                 yield Problem("not an address of a host", path=where, value=text)
             used[ip] += 1
-    yield from (Problem("an address more than once", value=str(one)) for one, count in used.items() if count > 1)
+    yield from (
+        Problem("an address more than once", value=str(address)) for address, count in used.items() if count > 1
+    )
 
 
 def check_neighbours(rates: HostRates) -> None:
@@ -97,11 +99,11 @@ def check_neighbours(rates: HostRates) -> None:
     pairs = {((r.source, r.link), (r.next_host, r.next_link)) for r in rates.rates}
     problems = []
     for ends in sorted(pairs):
-        (one, other) = (rates.hosts[host].links[link] for host, link in ends)
-        if IPv4Interface(one.address).network != IPv4Interface(other.address).network:
+        (first, other) = (rates.hosts[host].links[link] for host, link in ends)
+        if IPv4Interface(first.address).network != IPv4Interface(other.address).network:
             named = [f"{rates.hosts[host].name} {rates.hosts[host].links[link].interface}" for host, link in ends]
             message = f"{named[0]} and {named[1]} are not in one subnet"
-            problems.append(Problem(message, value=f"{one.address}, {other.address}"))
+            problems.append(Problem(message, value=f"{first.address}, {other.address}"))
     if problems:
         raise InputError(problems[:20])
 
@@ -120,7 +122,7 @@ def fitted(rates: HostRates) -> HostRates:
     Raises:
         InfeasibleError: the shares exceed a link, in the direction that is named.
     """
-    kept = _without_dust(rates.rates)
+    kept = _without_trifles(rates.rates)
     small = sum(0 < r.rate_bps < DEFAULT_QUEUE_BPS for r in rates.rates)
     excess: list[str] = []
     for direction in ("egress", "ingress"):
@@ -140,7 +142,7 @@ def fitted(rates: HostRates) -> HostRates:
     return replace(rates, rates=tuple(kept), notes=tuple(notes))
 
 
-def _without_dust(rates: tuple[LinkRate, ...]) -> list[LinkRate]:
+def _without_trifles(rates: tuple[LinkRate, ...]) -> list[LinkRate]:
     """Shares too small to guarantee left out; a pair left with none keeps its first route."""
     kept = {(r.source, r.destination): False for r in rates}
     for r in rates:
@@ -187,11 +189,11 @@ def _leave_default_queue(rates: HostRates, kept: list[LinkRate]) -> int:
     for (host, number), members in groups.items():
         link = rates.hosts[host].links[number]
         total = sum(kept[k].rate_bps for k in members)
-        room = link.rate_bps - reserved_bps(link)
-        if total > room:
+        spare_bps = link.rate_bps - reserved_bps(link)
+        if total > spare_bps:
             shrunk += 1
             for k in members:
-                kept[k] = replace(kept[k], rate_bps=kept[k].rate_bps * room // total)
+                kept[k] = replace(kept[k], rate_bps=kept[k].rate_bps * spare_bps // total)
     return shrunk
 
 
@@ -238,18 +240,18 @@ def make_hosts(
     """
     if len(servers) * (len(servers) - 1) > MAX_RATES:
         raise refuse("too many pairs of hosts", value=len(servers), allowed=f"at most {MAX_RATES} pairs")
-    known = dict(servers)
+    named = dict(servers)
     problems = []
     for name, count in Counter(setting.server for setting in settings).items():
-        if name not in known:
-            some = ", ".join(list(known)[:8])
+        if name not in named:
+            some = ", ".join(list(named)[:8])
             problems.append(
                 Problem("no such server in the solution", path="hosts", value=repr(name[:80]), allowed=some)
             )
         elif count > 1:
             problems.append(Problem("a server more than once", path="hosts", value=name))
     for setting in settings:
-        there = known.get(setting.server)
+        there = named.get(setting.server)
         if there is not None and setting.links and len(setting.links) != len(there):
             message = f"server {setting.server} has another number of links"
             problems.append(Problem(message, path="hosts", value=str(len(setting.links)), allowed=str(len(there))))
@@ -261,11 +263,11 @@ def make_hosts(
 
 def _host(number: int, name: str, links: tuple[ServerLink, ...], setting: HostSetting | None) -> Host:
     said = setting if setting is not None else HostSetting(name)
-    each = said.links or (LinkSetting(),) * len(links)
+    settings = said.links or (LinkSetting(),) * len(links)
     return Host(
         name=said.name if said.name is not None else name,
         address=said.address if said.address is not None else str(IPv4Address(SHARED + number + 1)),
-        links=tuple(_link(k, link, one) for k, (link, one) in enumerate(zip(links, each, strict=True))),
+        links=tuple(_link(k, link, given) for k, (link, given) in enumerate(zip(links, settings, strict=True))),
     )
 
 

@@ -63,8 +63,8 @@ def planned_paths(plan: Plan) -> tuple[PlannedPath, ...]:
             for nodes in ring.paths:
                 if len(nodes) > 1:
                     uses[nodes].append(f"ring {number}.{position}")
-    for number, one in enumerate(plan.schedules):
-        for nodes in one.schedule.routes:
+    for number, schedule in enumerate(plan.schedules):
+        for nodes in schedule.schedule.routes:
             uses[nodes].append(f"schedule {number}")
     by_pair: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
     for nodes in uses:
@@ -188,9 +188,9 @@ def weights(rates: list[int]) -> list[int]:
     tried = np.maximum(1, np.floor(SCALES[:, None] * (part / part.max()) + 0.5))
     error = np.abs(tried / tried.sum(axis=1, keepdims=True) - part).max(axis=1)
     best = int(np.argmax(error <= error.min() + 1e-9))
-    found = [int(weight) for weight in tried[best]]
-    divisor = reduce(gcd, found)
-    return [weight // divisor for weight in found]
+    counts = [int(weight) for weight in tried[best]]
+    divisor = reduce(gcd, counts)
+    return [weight // divisor for weight in counts]
 
 
 def routing_commands(rates: HostRates, traffic: HostTraffic, *, bridged: bool) -> list[list[str]]:
@@ -209,22 +209,22 @@ def routing_commands(rates: HostRates, traffic: HostTraffic, *, bridged: bool) -
     hops: dict[int, list[LinkRate]] = defaultdict(list)
     for rate in traffic.rates:
         hops[rate.destination].append(rate)
-    for there, ways in sorted(hops.items()):
+    for there, next_hops in sorted(hops.items()):
         head = ["ip", "route", "replace", f"{rates.hosts[there].address}/32", "table", str(TABLE), *mark]
         head += ["src", host.address]
         vias = [
             [
                 "via",
-                str(IPv4Interface(rates.hosts[way.next_host].links[way.next_link].address).ip),
+                str(IPv4Interface(rates.hosts[hop.next_host].links[hop.next_link].address).ip),
                 "dev",
-                devices[way.link],
+                devices[hop.link],
             ]
-            for way in ways
+            for hop in next_hops
         ]
-        if len(ways) == 1:
+        if len(next_hops) == 1:
             commands.append([*head, *vias[0]])
             continue
-        for via, weight in zip(vias, weights([way.rate_bps for way in ways]), strict=True):
+        for via, weight in zip(vias, weights([hop.rate_bps for hop in next_hops]), strict=True):
             head += ["nexthop", *via, "weight", str(weight)]
         commands.append(head)
     if hops:

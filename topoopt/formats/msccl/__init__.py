@@ -143,7 +143,7 @@ def parsed(path: Path, options: ScheduleOptions) -> MscclAlgorithm:
             root.attrib.get("inplace", "0") == "1",
             int(root.attrib.get("maxBytes") or 0),
             dict(root.attrib),
-            tuple(_gpu(one) for one in listed),
+            tuple(_gpu(element) for element in listed),
             notes_of(Document(str(path), root, lambda _: {}), FIELDS),
         )
 
@@ -157,16 +157,18 @@ def _whole(text: str, low: int) -> int:
 
 def _gpu(element: ElementTree.Element) -> Gpu:
     chunks = {name: _whole(element.attrib.get(f"{name}_chunks", "0"), 0) for name in "ios"}
-    copies = tuple((_whole(one.attrib["i_off"], 0), _whole(one.attrib["o_off"], 0)) for one in element.findall("copy"))
+    copies = tuple(
+        (_whole(copy.attrib["i_off"], 0), _whole(copy.attrib["o_off"], 0)) for copy in element.findall("copy")
+    )
     blocks = tuple(
         MscclBlock(
-            int(one.attrib["id"]),
-            int(one.attrib["send"]),
-            int(one.attrib["recv"]),
-            int(one.attrib["chan"]),
-            tuple(_step(step.attrib) for step in one.findall("step")),
+            int(copy.attrib["id"]),
+            int(copy.attrib["send"]),
+            int(copy.attrib["recv"]),
+            int(copy.attrib["chan"]),
+            tuple(_step(step.attrib) for step in copy.findall("step")),
         )
-        for one in element.findall("tb")
+        for copy in element.findall("tb")
     )
     return Gpu(chunks, copies, blocks)
 
@@ -229,19 +231,19 @@ def _peers(builder: ProgramBuilder, rank: int, gpu: Gpu) -> None:
     seen: set[tuple[str, int, int]] = set()
     peers: dict[tuple[str, int], set[int]] = {}
     for block in gpu.blocks:
-        for way, peer, kinds in (("send", block.send, SENDS), ("receive", block.receive, RECEIVES)):
+        for direction, peer, kinds in (("send", block.send, SENDS), ("receive", block.receive, RECEIVES)):
             if peer < 0 or not any(step.kind in kinds for step in block.steps):
                 continue
-            if (way, peer, block.channel) in seen:
+            if (direction, peer, block.channel) in seen:
                 builder.defect(
-                    "limit", f"gpu {rank}: two blocks {way} with rank {peer} on channel {block.channel}, one may"
+                    "limit", f"gpu {rank}: two blocks {direction} with rank {peer} on channel {block.channel}, one may"
                 )
-            seen.add((way, peer, block.channel))
-            peers.setdefault((way, block.channel), set()).add(peer)
-    for (way, channel), found in peers.items():
-        if len(found) > MOST_PEERS:
+            seen.add((direction, peer, block.channel))
+            peers.setdefault((direction, block.channel), set()).add(peer)
+    for (direction, channel), lists in peers.items():
+        if len(lists) > MOST_PEERS:
             builder.defect(
-                "limit", f"gpu {rank}: {len(found)} peers to {way} on channel {channel}, at most {MOST_PEERS}"
+                "limit", f"gpu {rank}: {len(lists)} peers to {direction} on channel {channel}, at most {MOST_PEERS}"
             )
 
 
@@ -321,20 +323,20 @@ def program_of(path: Path, algorithm: MscclAlgorithm, root: int) -> ChunkProgram
             builder.defect("range", f"rank {rank} has no chunk {chunk} of its input")
         else:
             builder.start.append((here, label, _whose(algorithm, rank, root)))
-    known = {one: (label, rank) for one, label, rank in builder.start}
+    labels = {address: (label, rank) for address, label, rank in builder.start}
     for rank, gpu in enumerate(algorithm.gpus):
         for source, target in gpu.copies:
             there, here = cell(rank, "i", source), cell(rank, "o", target)
             if there is None or here is None:
                 builder.defect("range", f"gpu {rank}: copies chunk {source} to {target}, where there is none")
-            elif there in known and here != there:
-                builder.start.append((here, *known[there]))
+            elif there in labels and here != there:
+                builder.start.append((here, *labels[there]))
     for rank, chunk, label, whose in outputs(algorithm.collective, ranks, algorithm.chunks, root):
         here = cell(rank, "o", chunk)
         if here is None:
             builder.defect("range", f"rank {rank} has no chunk {chunk} of its output")
         else:
-            builder.due.append((here, label, whose))
+            builder.required.append((here, label, whose))
     _steps(builder, algorithm, cell)
     shared = algorithm.collective in SHARED
     return builder.built(algorithm.name, algorithm.collective, algorithm.chunks, per_share=shared)
@@ -367,7 +369,7 @@ def buffers(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> Place:
             first[rank, "i"] = first[rank, "o"] = base, whole
         first[rank, "s"] = builder.buffer(rank, "s", sizes["s"]), sizes["s"]
 
-    def place(rank: int, name: str, chunk: int) -> int | None:
+    def slot(rank: int, name: str, chunk: int) -> int | None:
         base, count = first[rank, name]
         return base + chunk if 0 <= chunk < count else None
 
@@ -376,13 +378,13 @@ def buffers(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> Place:
 
 def _sizes(algorithm: MscclAlgorithm, share: int, given: object) -> dict[str, int]:
     """Chunks of input and output by the file; where it says 0, as the collective has it."""
-    stated = dict(given)  # type: ignore[call-overload]
-    due = {"i": algorithm.chunks, "o": algorithm.chunks}
+    declared = dict(given)  # type: ignore[call-overload]
+    sizes = {"i": algorithm.chunks, "o": algorithm.chunks}
     if algorithm.collective is CollectiveOp.ALLGATHER:
-        due["i"] = share
+        sizes["i"] = share
     if algorithm.collective is CollectiveOp.REDUCE_SCATTER:
-        due["o"] = share
-    return {name: stated[name] or due[name] for name in ("i", "o")}
+        sizes["o"] = share
+    return {name: declared[name] or sizes[name] for name in ("i", "o")}
 
 
 def _steps(builder: ProgramBuilder, algorithm: MscclAlgorithm, cell: Place) -> None:
@@ -431,10 +433,10 @@ def _one_step(
     """Cells that a step reads and writes; what it sends and receives is joined when all steps are known."""
 
     def cells(end: tuple[str, int]) -> list[int]:
-        found = [cell(rank, end[0], end[1] + k) for k in range(step.count)]
-        if None in found:
+        cells_read = [cell(rank, end[0], end[1] + k) for k in range(step.count)]
+        if None in cells_read:
             builder.defect("range", f"{where}: {end[0]} {end[1]} to {end[1] + step.count - 1} is beyond the buffer")
-        return [one for one in found if one is not None]
+        return [cell_or_none for cell_or_none in cells_read if cell_or_none is not None]
 
     if step.kind == "nop":
         return
@@ -498,5 +500,5 @@ def _join(builder: ProgramBuilder, wires: FifoHalves) -> None:
 
 
 def _at(builder: ProgramBuilder, action: int) -> str:
-    gpu, block, step = builder.place(action)
+    gpu, block, step = builder.location(action)
     return f"gpu {gpu}, tb {block}, step {step}"

@@ -69,7 +69,7 @@ def pairs_of(blocks: Sequence[PlacedBlock], channels: int) -> Pairs:
             came[rank] = sender
     pairs: Pairs = {}
     taken: set[tuple[int, int, int]] = set()
-    for (rank, channel, sender, target), _ in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+    for (rank, channel, sender, target), _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
         if (rank, channel, sender) not in pairs and (rank, channel, target) not in taken:
             pairs[rank, channel, sender] = target
             taken.add((rank, channel, target))
@@ -79,13 +79,15 @@ def pairs_of(blocks: Sequence[PlacedBlock], channels: int) -> Pairs:
 def fused_chains(schedule: RankSchedule, blocks: Sequence[PlacedBlock], pairs: Pairs, channels: int) -> Iterator[Chain]:
     """Messages in an order for all ranks, each followed at once by those that pass it on."""
     left = [_Left(block) for block in blocks]
-    every = sorted((hop, number, place) for number, one in enumerate(left) for place, hop in enumerate(one.hops))
-    for _, number, place in every:
+    every = sorted(
+        (hop, number, index) for number, own_chain in enumerate(left) for index, hop in enumerate(own_chain.hops)
+    )
+    for _, number, index in every:
         own = left[number]
-        if own.gone[place]:
+        if own.gone[index]:
             continue
         chain: list[tuple[Hop, str]] = []
-        latest: int | None = place
+        latest: int | None = index
         while latest is not None:
             hop = own.hops[latest]
             own.gone[latest] = True
@@ -165,17 +167,17 @@ class RankBlocks:
         if send == receive == NO_PEER:
             self.blocks.append(WrittenBlock(channel, send, receive))
             return len(self.blocks) - 1
-        known = self._sends.get((channel, send), self._receives.get((channel, receive)))
-        if known is None:
-            known = len(self.blocks)
+        existing = self._sends.get((channel, send), self._receives.get((channel, receive)))
+        if existing is None:
+            existing = len(self.blocks)
             self.blocks.append(WrittenBlock(channel, send, receive))
         if send != NO_PEER:
-            self._sends[channel, send] = known
-            self.blocks[known].send = send
+            self._sends[channel, send] = existing
+            self.blocks[existing].send = send
         if receive != NO_PEER:
-            self._receives[channel, receive] = known
-            self.blocks[known].receive = receive
-        return known
+            self._receives[channel, receive] = existing
+            self.blocks[existing].receive = receive
+        return existing
 
     def add(self, block: int, kind: str, ends: tuple[Place, Place], count: int, after: set[StepAt]) -> StepAt:
         """A step; further dependences are carried by steps that do nothing."""
@@ -211,7 +213,7 @@ class _Uses:
             self.read.setdefault(key, set()).add(step)
 
 
-def laid_out(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[list[RankBlocks], ChunkMemory]:
+def arranged(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[list[RankBlocks], ChunkMemory]:
     """Thread blocks of all ranks.
 
     Args:
@@ -233,18 +235,18 @@ def laid_out(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[lis
     for number, chain in chains:
         block, channel = blocks[number], number % channels
 
-        def place(rank: int, number: int = number) -> Place:
-            return memory.place(rank, number, blocks[number])
+        def location_at(rank: int, number: int = number) -> Place:
+            return memory.location(rank, number, blocks[number])
 
         (_, tail, head, _), _ = chain[0]
         key = (tail, number)
         own = ranks[tail].block(channel, head, NO_PEER)
-        ends = place(tail), place(head)
+        ends = location_at(tail), location_at(head)
         uses.add(key, ranks[tail].add(own, "s", ends, block.count, uses.before_read(key)), writes=False)
         for position, ((_, sender, rank, adds), joined) in enumerate(chain):
             onward: Hop | None = chain[position + 1][0] if position + 1 < len(chain) else None
             own = ranks[rank].block(channel, NO_PEER if onward is None else onward[2], sender)
-            here, key = place(rank), (rank, number)
+            here, key = location_at(rank), (rank, number)
             kind = joined or ("rrc" if adds else "r")
             keeps = kind != "rrs"
             after = uses.before_write(key) if keeps else uses.before_read(key)
@@ -296,7 +298,7 @@ def algorithm_of(
         raise refuse("too many steps for an algorithm", value=total, allowed=f"at most {MOST_WRITTEN_STEPS}; {FEWER}")
     channels = min(MOST_CHANNELS, len(schedule.blocks)) if fused else 1
     while True:
-        ranks, memory = laid_out(schedule, channels, fused=fused)
+        ranks, memory = arranged(schedule, channels, fused=fused)
         longest = max((len(block.steps) for rank in ranks for block in rank.blocks), default=0)
         most = max(len(rank.blocks) for rank in ranks)
         if longest > MOST_STEPS:
@@ -329,14 +331,16 @@ def _xml(
     for number, rank in enumerate(ranks):
         scratch = memory.scratch[number]
         lines.append(f'  <gpu id="{number}" i_chunks="{inside}" o_chunks="{outside}" s_chunks="{scratch}">')
-        for block, one in enumerate(rank.blocks):
-            lines.append(f'    <tb id="{block}" send="{one.send}" recv="{one.receive}" chan="{one.channel}">')
-            for place, step in enumerate(one.steps):
+        for block, thread_block in enumerate(rank.blocks):
+            lines.append(
+                f'    <tb id="{block}" send="{thread_block.send}" recv="{thread_block.receive}" chan="{thread_block.channel}">'
+            )
+            for index, step in enumerate(thread_block.steps):
                 other, awaited = step.needs or (-1, -1)
                 lines.append(
-                    f'      <step s="{place}" type="{step.kind}" srcbuf="{step.source[0]}" srcoff="{step.source[1]}" '
+                    f'      <step s="{index}" type="{step.kind}" srcbuf="{step.source[0]}" srcoff="{step.source[1]}" '
                     f'dstbuf="{step.target[0]}" dstoff="{step.target[1]}" cnt="{step.count}" depid="{other}" '
-                    f'deps="{awaited}" hasdep="{int((block, place) in rank.waited)}"/>'
+                    f'deps="{awaited}" hasdep="{int((block, index) in rank.waited)}"/>'
                 )
             lines.append("    </tb>")
         lines.append("  </gpu>")
@@ -423,12 +427,12 @@ def algorithm(name: str, group: GroupRings) -> tuple[str, list[int]]:
         f'<algo name={quoteattr(name)} nchannels="{len(group.rings)}" nchunksperloop="{chunks}" proto="Simple" '
         f'ngpus="{size}" coll="allreduce" inplace="1" outofplace="0" minBytes="0" maxBytes="0">'
     ]
-    places = [{rank[server]: place for place, server in enumerate(ring.order)} for ring in group.rings]
+    places = [{rank[server]: k for k, server in enumerate(ring.order)} for ring in group.rings]
     orders = [[rank[server] for server in ring.order] for ring in group.rings]
     for own in range(size):
         lines.append(f'  <gpu id="{own}" i_chunks="{chunks}" o_chunks="{chunks}" s_chunks="0">')
-        for channel, (place, order) in enumerate(zip(places, orders, strict=True)):
-            at = place[own]
+        for channel, (k, order) in enumerate(zip(places, orders, strict=True)):
+            at = k[own]
             send, receive = order[(at + 1) % size], order[at - 1]
             lines.append(f'    <tb id="{channel}" send="{send}" recv="{receive}" chan="{channel}">')
             first = size * sum(parts[:channel])
@@ -483,14 +487,14 @@ def _of_job(solution: Result[Any, Any], *, fused: bool) -> Export:
         if error > 1e-3:
             notes.append(f"{file}: shares of rings are off by up to {error:.3f}")
         table += [f"{file},{index},{server}" for index, server in enumerate(group.members)]
-    for number, one in enumerate(solution.plan.schedules):
+    for number, planned in enumerate(solution.plan.schedules):
         file = f"{prefix}{SCHEDULED}{number}.xml"
-        schedule = placed(one.schedule, one.members, CollectiveOp.ALLREDUCE)
-        largest = MAX_BYTES if one.below_bytes is None else one.below_bytes - 1
-        text = algorithm_of(f"{prefix}-schedule-{number}", schedule, (one.from_bytes, largest), fused=fused)
+        schedule = placed(planned.schedule, planned.members, CollectiveOp.ALLREDUCE)
+        largest = MAX_BYTES if planned.below_bytes is None else planned.below_bytes - 1
+        text = algorithm_of(f"{prefix}-schedule-{number}", schedule, (planned.from_bytes, largest), fused=fused)
         files.append((file, text.encode()))
         content[file] = traffic_of(schedule)
-        table += [f"{file},{index},{server}" for index, server in enumerate(one.members)]
+        table += [f"{file},{index},{server}" for index, server in enumerate(planned.members)]
     if solution.plan.schedules:
         notes.append("schedules are for vectors of minBytes to maxBytes; the runtime divides large ones itself")
     files.append(("ranks.csv", ("\n".join(table) + "\n").encode()))

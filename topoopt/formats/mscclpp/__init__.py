@@ -89,7 +89,7 @@ COPIES = frozenset({"put", "pws", "pwsf", "get", "copy", "ppkt", "rppkt", "cpkt"
 SUMS = frozenset({"re", "res", "rre", "rres", "repkt", "respkt", "recpkt", "recspkt", "glres"})
 STORES = frozenset({"gstore"})
 SEMAPHORES = frozenset({"sem_acquire", "sem_release"})
-KNOWN = SIGNALS | WAITS | COPIES | SUMS | STORES | SEMAPHORES | {"nop", "flush", "barrier"}
+OPERATIONS = SIGNALS | WAITS | COPIES | SUMS | STORES | SEMAPHORES | {"nop", "flush", "barrier"}
 MOST_CHUNKS = 1_000_000
 MOST_PARTS = 1024
 
@@ -197,11 +197,11 @@ def _refuse_uncovered(gpus: Sequence[Mapping[str, Any]], file: str) -> None:
     for rank, gpu in enumerate(gpus):
         for block in gpu["threadblocks"]:
             for number, given in enumerate(_operations(block)):
-                if given["name"] not in KNOWN:
+                if given["name"] not in OPERATIONS:
                     where = f"gpu {rank}, threadblock {block['id']}, op {number}"
                     uncovered.setdefault(str(given["name"]), f"{given['name']} at {where}")
     if uncovered:
-        names = ", ".join(sorted(KNOWN))
+        names = ", ".join(sorted(OPERATIONS))
         raise refusal("operations that are not covered", file, value="; ".join(uncovered.values()), allowed=names)
 
 
@@ -235,9 +235,9 @@ def _rank(gpu: Mapping[str, Any], ranks: int, parts: int) -> PlanRank:
                 switches.append((_letter(channel["buffer_type"]), tuple(_whole(rank, ranks - 1) for rank in members)))
         else:
             connected.setdefault(kind, []).extend(_whole(rank, ranks - 1) for rank in channel["connected_to"])
-    remote = [(_whole(one["rank"], ranks - 1), _letter(one["type"])) for one in gpu.get("remote_buffers", ())]
-    blocks = tuple(_block(one, int(gpu["id"]), remote, switches, parts) for one in gpu["threadblocks"])
-    counters = tuple(_whole(one.get("init_value", 0)) for one in gpu.get("semaphores", ()))
+    remote = [(_whole(buffer["rank"], ranks - 1), _letter(buffer["type"])) for buffer in gpu.get("remote_buffers", ())]
+    blocks = tuple(_block(buffer, int(gpu["id"]), remote, switches, parts) for buffer in gpu["threadblocks"])
+    counters = tuple(_whole(buffer.get("init_value", 0)) for buffer in gpu.get("semaphores", ()))
     return PlanRank(chunks, {kind: tuple(ends) for kind, ends in connected.items()}, blocks, counters)
 
 
@@ -259,10 +259,13 @@ def _block(
     parts: int,
 ) -> PlanBlock:
     """Operations with what the block's own lists refer to."""
-    channels = {str(one["channel_type"]): [_whole(k) for k in one["channel_ids"]] for one in block.get("channels", ())}
+    channels = {
+        str(channel["channel_type"]): [_whole(k) for k in channel["channel_ids"]]
+        for channel in block.get("channels", ())
+    }
     refs = {
-        str(one["access_channel_type"]): [_whole(k) for k in one["remote_buffer_ids"]]
-        for one in block.get("remote_buffer_refs", ())
+        str(channel["access_channel_type"]): [_whole(k) for k in channel["remote_buffer_ids"]]
+        for channel in block.get("remote_buffer_refs", ())
     }
 
     def meant(buffer: Mapping[str, Any], kind: str, group: Mapping[str, Any]) -> Range:
@@ -282,8 +285,8 @@ def _block(
         group = given.get("tbg_info", {})
         return Operation(
             str(given["name"]),
-            tuple(meant(one, kind, group) for one in given.get("src_buff", ())),
-            tuple(meant(one, kind, group) for one in given.get("dst_buff", ())),
+            tuple(meant(source, kind, group) for source in given.get("src_buff", ())),
+            tuple(meant(source, kind, group) for source in given.get("dst_buff", ())),
             tuple((kind, channels[kind][_whole(k)]) for k in given.get("channel_ids", ()) if kind != "switch"),
             given,
         )
@@ -333,10 +336,10 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
         if here is None:
             builder.defect("range", f"rank {rank} has no chunk {chunk} of its output")
         else:
-            builder.due.append((here, label, whose))
+            builder.required.append((here, label, whose))
     meetings = Meetings()
-    for rank, one in enumerate(plan.ranks):
-        for block in one.blocks:
+    for rank, block_of_rank in enumerate(plan.ranks):
+        for block in block_of_rank.blocks:
             _check_block(builder, rank, block.number, block.channels, len(block.operations))
             before = None
             for number, operation in enumerate(block.operations):
@@ -361,7 +364,7 @@ def _buffers(builder: ProgramBuilder, plan: ExecutionPlan) -> Place:
     """Buffers of all ranks; in place, the smaller of input and output is the rank's part of the larger."""
     first: dict[tuple[int, str], tuple[int, int]] = {}
     share = plan.chunks // len(plan.ranks)
-    for rank, one in enumerate(plan.ranks):
+    for rank, block_of_rank in enumerate(plan.ranks):
         small = {CollectiveOp.ALLGATHER: "i", CollectiveOp.REDUCE_SCATTER: "o"}.get(plan.collective)
         sizes = {name: share if name == small else plan.chunks for name in "io"}
         if plan.in_place:
@@ -371,9 +374,9 @@ def _buffers(builder: ProgramBuilder, plan: ExecutionPlan) -> Place:
         else:
             for name, size in sizes.items():
                 first[rank, name] = builder.buffer(rank, name, size), size
-        first[rank, "s"] = builder.buffer(rank, "s", one.chunks["s"]), one.chunks["s"]
+        first[rank, "s"] = builder.buffer(rank, "s", block_of_rank.chunks["s"]), block_of_rank.chunks["s"]
 
-    def place(rank: int, name: str, chunk: int) -> int | None:
+    def slot(rank: int, name: str, chunk: int) -> int | None:
         base, count = first[rank, name]
         return base + chunk if 0 <= chunk < count else None
 
@@ -405,7 +408,7 @@ def _operation(
             [action, int(operation.given["num_threadblocks"])]
         )
     if name in COPIES | SUMS | STORES:
-        where = f"gpu {rank}, threadblock {builder.place(action)[1]}, op {builder.place(action)[2]}"
+        where = f"gpu {rank}, threadblock {builder.location(action)[1]}, op {builder.location(action)[2]}"
         _data(builder, cell, meetings, rank, operation, action, where)
 
 
@@ -418,17 +421,17 @@ def _data(
     action: int,
     where: str,
 ) -> None:
-    def cells(one: Range, owner: int) -> list[int]:
-        found = [cell(owner, one.buffer, one.index + k) for k in range(one.size)]
-        if None in found:
-            builder.defect("range", f"{where}: {one.buffer} {one.index} of rank {owner} is beyond the buffer")
-        return [here for here in found if here is not None]
+    def cells(extent: Range, owner: int) -> list[int]:
+        cells_read = [cell(owner, extent.buffer, extent.index + k) for k in range(extent.size)]
+        if None in cells_read:
+            builder.defect("range", f"{where}: {extent.buffer} {extent.index} of rank {owner} is beyond the buffer")
+        return [here for here in cells_read if here is not None]
 
-    sources = [[cells(one, owner) for owner in one.ranks] for one in operation.sources]
-    targets = [[cells(one, owner) for owner in one.ranks] for one in operation.targets]
+    sources = [[cells(extent, owner) for owner in extent.ranks] for extent in operation.sources]
+    targets = [[cells(extent, owner) for owner in extent.ranks] for extent in operation.targets]
     packed = operation.name.endswith("pkt")
     if operation.name in SUMS:
-        summed = [[one for ranks in sources for one in ranks]] * len(targets)
+        summed = [[extent for ranks in sources for extent in ranks]] * len(targets)
     elif len(sources) == len(targets):
         summed = sources
     else:
@@ -439,21 +442,21 @@ def _data(
                 builder.moves.extend((action, to, source) for to, source in zip(target, own, strict=False))
                 if len(own) != len(target):
                     builder.defect("message", f"{where}: {len(own)} chunks go to {len(target)}")
-    for one, several in zip(operation.sources, sources, strict=True):
-        for owner, own in zip(one.ranks, several, strict=True):
+    for extent, several in zip(operation.sources, sources, strict=True):
+        for owner, own in zip(extent.ranks, several, strict=True):
             if owner != rank and own:
                 builder.message(action, owner, rank, len(own), piece=own[0])
-            if packed and one.buffer == "s" and operation.name != "cpkt":
+            if packed and extent.buffer == "s" and operation.name != "cpkt":
                 meetings.unpacked += [(action, here) for here in own]
-    for one, several in zip(operation.targets, targets, strict=True):
-        for owner, own in zip(one.ranks, several, strict=True):
+    for extent, several in zip(operation.targets, targets, strict=True):
+        for owner, own in zip(extent.ranks, several, strict=True):
             if owner != rank and own:
                 first = sources[0][0][0] if sources and sources[0] and sources[0][0] else own[0]
                 builder.message(action, rank, owner, len(own), piece=first)
-            if packed and one.buffer == "s":
+            if packed and extent.buffer == "s":
                 for here in own:
                     meetings.packets[here].append(action)
-    if any(len(one.ranks) > 1 for one in (*operation.sources, *operation.targets)):
+    if any(len(extent.ranks) > 1 for extent in (*operation.sources, *operation.targets)):
         builder.notes.append("switches reduce or copy for operations of groups of ranks")
 
 
@@ -473,7 +476,7 @@ def _meet(builder: ProgramBuilder, plan: ExecutionPlan, meetings: Meetings) -> N
         elif len(signals) > len(meetings.waits.get(other, [])):
             builder.notes.append("some signals are never waited for")
     for action, here in meetings.unpacked:
-        builder.edges.extend((action, one) for one in meetings.packets.get(here, ()) if one != action)
+        builder.edges.extend((action, packet) for packet in meetings.packets.get(here, ()) if packet != action)
         if here not in meetings.packets:
             builder.defect("deadlock", f"{_at(builder, action)} waits for ever for a packet that nobody writes")
     for (rank, number), acquired in sorted(meetings.acquired.items()):
@@ -501,13 +504,13 @@ def _barriers(builder: ProgramBuilder, meetings: Meetings) -> None:
             rounds[seen[block]].append(action)
             seen[block] += 1
         for met in rounds.values():
-            due = calls[0][1]
-            if len(met) != due:
-                text = f"barrier {number} of gpu {rank} is for {due} blocks, {len(met)} come: {_at(builder, met[0])}"
+            first_call = calls[0][1]
+            if len(met) != first_call:
+                text = f"barrier {number} of gpu {rank} is for {first_call} blocks, {len(met)} come: {_at(builder, met[0])}"
                 builder.defect("deadlock", text)
-            for one in met:
-                if one in following:
-                    builder.edges.extend((following[one], other) for other in met if other != one)
+            for call in met:
+                if call in following:
+                    builder.edges.extend((following[call], other) for other in met if other != call)
 
 
 def _other_end(plan: ExecutionPlan, rank: int, kind: str, channel: int) -> tuple[int, str, int] | None:
@@ -522,5 +525,5 @@ def _other_end(plan: ExecutionPlan, rank: int, kind: str, channel: int) -> tuple
 
 
 def _at(builder: ProgramBuilder, action: int) -> str:
-    gpu, block, op = builder.place(action)
+    gpu, block, op = builder.location(action)
     return f"gpu {gpu}, threadblock {block}, op {op}"

@@ -28,8 +28,8 @@ MOST_BLOCKS = 1024
 
 
 def _ranges(end: tuple[str, int], count: int, remote: int | None = None) -> list[dict[str, Any]]:
-    place = {"type": end[0]} if remote is None else {"buffer_id": remote}
-    return [{**place, "index": end[1], "size": count}]
+    location = {"type": end[0]} if remote is None else {"buffer_id": remote}
+    return [{**location, "index": end[1], "size": count}]
 
 
 class _Block:
@@ -78,10 +78,10 @@ class _Block:
 def _operations(schedule: RankSchedule, members: Sequence[int], memory: ChunkMemory) -> list[_Block]:
     """A thread block of each rank for some blocks of the vector."""
     made = [_Block() for _ in range(schedule.ranks)]
-    hops: list[tuple[Hop, int]] = sorted((hop, one) for one in members for hop in schedule.blocks[one].hops)
+    hops: list[tuple[Hop, int]] = sorted((hop, member) for member in members for hop in schedule.blocks[member].hops)
     for (_, tail, head, adds), number in hops:
         block = schedule.blocks[number]
-        source, target = memory.place(tail, number, block), memory.place(head, number, block)
+        source, target = memory.location(tail, number, block), memory.location(head, number, block)
         added = ("s", memory.slot(head, block.count)) if adds else None
         made[tail].put(head, source, added or target, block.count)
         made[head].take(tail, target, added, block.count)
@@ -102,13 +102,13 @@ def plan_document(name: str, schedule: RankSchedule) -> dict[str, Any]:
         while True:
             tried = memory.copied()
             made = _operations(schedule, waiting[:count], tried)
-            if max(len(one.operations) for one in made) <= MOST_OPERATIONS and (
-                max(len(one.peers) for one in made) <= MOST_CHANNELS
+            if max(len(block.operations) for block in made) <= MOST_OPERATIONS and (
+                max(len(block.peers) for block in made) <= MOST_CHANNELS
             ):
                 break
             if count == 1:
-                longest = max(len(one.operations) for one in made)
-                peers = max(len(one.peers) for one in made)
+                longest = max(len(block.operations) for block in made)
+                peers = max(len(block.peers) for block in made)
                 allowed = f"{MOST_OPERATIONS} operations and {MOST_CHANNELS} channels a block; {FEWER}"
                 raise refuse("too much for a plan", value=f"{longest} operations, {peers} channels", allowed=allowed)
             count = max(count // 2, 1)
@@ -155,13 +155,13 @@ def _threadblocks(rank: int, made: list[_Block], memory: ChunkMemory) -> dict[st
         copied = {"name": "copy", "src_buff": _ranges(("i", source), count), "dst_buff": _ranges(("o", target), count)}
         own.operations.append(copied)
     used += [own] if own.operations else []
-    remote = sorted({one for block in used for one in block.remote})
+    remote = sorted({buffer for block in used for buffer in block.remote})
     connected: list[int] = []
     listed = []
     for number, block in enumerate(used):
         ids = list(range(len(connected), len(connected) + len(block.peers)))
         connected += block.peers
-        refs = [remote.index(one) for one in block.remote]
+        refs = [remote.index(buffer) for buffer in block.remote]
         listed.append(
             {
                 "id": number,

@@ -32,7 +32,10 @@ def read_object(path: Path, what: str) -> tuple[dict[str, Any], Document]:
     with parsing(str(path), what):
         read = parse_json(text, MAX_NODES)
     if read.faults:
-        problems = [Problem(one.message, str(path), one.line, None, one.value, one.allowed) for one in read.faults[:20]]
+        problems = [
+            Problem(issue.message, str(path), issue.line, None, issue.value, issue.allowed)
+            for issue in read.faults[:20]
+        ]
         raise InputError(problems)
     if not isinstance(read.data, dict):
         raise refusal(f"not {what}", str(path), allowed="an object at the top")
@@ -83,7 +86,11 @@ def collective_named(text: str) -> CollectiveOp | None:
 
 def parameters_of(text: str) -> dict[str, str]:
     """Parameters in a name such as Broadcast(n=8,root=0)."""
-    rows = [one.partition("=") for one in text.partition("(")[2].removesuffix(")").split(",") if one.strip()]
+    rows = [
+        parameter.partition("=")
+        for parameter in text.partition("(")[2].removesuffix(")").split(",")
+        if parameter.strip()
+    ]
     return {key.strip(): value.strip() for key, _, value in rows}
 
 

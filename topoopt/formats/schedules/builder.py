@@ -24,9 +24,9 @@ AT_ONCE = 10_000
 class LineError(ValueError):
     """A line that does not match."""
 
-    def __init__(self, place: int) -> None:
-        super().__init__(f"line {place}")
-        self.place = place
+    def __init__(self, index: int) -> None:
+        super().__init__(f"line {index}")
+        self.index = index
 
 
 def number_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequence[int]) -> Ints:
@@ -39,18 +39,18 @@ def number_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequenc
     Raises:
         LineError: the first line that is of no such form.
     """
-    found = [np.zeros((0, len(groups)), dtype=np.int64)]
+    tables = [np.zeros((0, len(groups)), dtype=np.int64)]
     for begin in range(0, len(lines), AT_ONCE):
         try:
-            found.append(_part_table(lines[begin : begin + AT_ONCE], pattern, groups))
+            tables.append(_part_table(lines[begin : begin + AT_ONCE], pattern, groups))
         except LineError as error:
-            raise LineError(begin + error.place) from None
-    return np.concatenate(found)
+            raise LineError(begin + error.index) from None
+    return np.concatenate(tables)
 
 
 def _part_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequence[int]) -> Ints:
     """The same of some lines; places of errors are among these."""
-    separator = next((place for place, line in enumerate(lines) if "\0" in line), None)
+    separator = next((index for index, line in enumerate(lines) if "\0" in line), None)
     if separator is not None:
         raise LineError(separator)
     letters = np.frombuffer("\0".join(lines).encode("ascii", "replace"), dtype=np.uint8)
@@ -60,17 +60,17 @@ def _part_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequence
     digits = last - first
     shapes = _shapes(letters, digit, first)
     numbers = {shape: number for number, shape in enumerate(dict.fromkeys(shapes))}
-    found = [_places(pattern.fullmatch(shape), shape, groups) for shape in numbers]
-    rows = np.array(found, dtype=np.int64)[np.fromiter(map(numbers.__getitem__, shapes), np.int64, len(shapes))]
+    tables = [_places(pattern.fullmatch(shape), shape, groups) for shape in numbers]
+    rows = np.array(tables, dtype=np.int64)[np.fromiter(map(numbers.__getitem__, shapes), np.int64, len(shapes))]
     wrong = rows[:, 0] < 0
     ends = np.concatenate(([0], np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)) + 1)[:-1]))
-    place = np.where(wrong[:, None], 0, np.searchsorted(first, ends)[:, None] + rows)
+    index = np.where(wrong[:, None], 0, np.searchsorted(first, ends)[:, None] + rows)
     if not len(digits):
         raise LineError(0)
-    wrong |= (digits[place] > MOST_DIGITS).any(axis=1)
+    wrong |= (digits[index] > MOST_DIGITS).any(axis=1)
     if wrong.any():
         raise LineError(int(np.argmax(wrong)))
-    return _values(letters, digit)[place]
+    return _values(letters, digit)[index]
 
 
 def _shapes(letters: NDArray[np.uint8], digit: Bools, first: Ints) -> list[str]:
@@ -153,13 +153,13 @@ class ProgramBuilder:
     moves: RowStore = field(default_factory=lambda: RowStore(3))
     edges: RowStore = field(default_factory=lambda: RowStore(2))
     sent: RowStore = field(default_factory=lambda: RowStore(7))
-    ways: dict[tuple[str, ...], int] = field(default_factory=dict)
+    paths: dict[tuple[str, ...], int] = field(default_factory=dict)
     start: RowStore = field(default_factory=lambda: RowStore(3))
-    due: RowStore = field(default_factory=lambda: RowStore(3))
+    required: RowStore = field(default_factory=lambda: RowStore(3))
     defects: list[Defect] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cells: int = 0
-    _told: dict[str, int] = field(default_factory=dict)
+    _defect_counts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.actions = RowStore(2 + len(self.place_words))
@@ -178,7 +178,7 @@ class ProgramBuilder:
             self.buffers.append(CellRange(rank, name, first, count))
         return first
 
-    def action(self, place: tuple[int, ...], home: int, chain: int) -> int:
+    def action(self, location: tuple[int, ...], home: int, chain: int) -> int:
         """A new action.
 
         Raises:
@@ -186,16 +186,16 @@ class ProgramBuilder:
         """
         if len(self.actions) >= MOST_ACTIONS:
             raise refusal("too many actions", self.file, allowed=f"at most {MOST_ACTIONS}")
-        self.actions.append((home, chain, *place))
+        self.actions.append((home, chain, *location))
         return len(self.actions) - 1
 
-    def single_action(self, place: tuple[int, ...], home: int) -> int:
+    def single_action(self, location: tuple[int, ...], home: int) -> int:
         """A new action that is a chain of its own.
 
         Raises:
             InputError: too many.
         """
-        return self.action(place, home, -1 - len(self.actions))
+        return self.action(location, home, -1 - len(self.actions))
 
     def single_actions(self, places: Ints, homes: Ints) -> int:
         """New actions, each a chain of its own; the number of the first.
@@ -212,13 +212,13 @@ class ProgramBuilder:
         self.actions.add(homes, -1 - first - np.arange(len(places)), *places.T)
         return first
 
-    def place(self, action: int) -> tuple[int, ...]:
+    def location(self, action: int) -> tuple[int, ...]:
         """Where an action stands in the file."""
         return self.actions[action][2:]
 
-    def way(self, via: tuple[str, ...]) -> int:
+    def path_index(self, via: tuple[str, ...]) -> int:
         """Number of a way through switches."""
-        return self.ways.setdefault(via, len(self.ways))
+        return self.paths.setdefault(via, len(self.paths))
 
     def message(
         self,
@@ -232,13 +232,13 @@ class ProgramBuilder:
         via: tuple[str, ...] | None = None,
     ) -> None:
         """Bytes that an action sends."""
-        way = UNKNOWN if via is None else self.way(via)
-        self.sent.append((action, tail, head, units, epoch, piece, way))
+        path = UNKNOWN if via is None else self.path_index(via)
+        self.sent.append((action, tail, head, units, epoch, piece, path))
 
     def defect(self, law: str, message: str) -> None:
         """Something wrong; of many of one law the first few are kept."""
-        self._told[law] = self._told.get(law, 0) + 1
-        if self._told[law] <= MOST_SHOWN:
+        self._defect_counts[law] = self._defect_counts.get(law, 0) + 1
+        if self._defect_counts[law] <= MOST_SHOWN:
             self.defects.append(Defect(law, message))
 
     def built(
@@ -248,12 +248,12 @@ class ProgramBuilder:
         vector_units: int,
         *,
         per_share: bool,
-        stated: DeclaredFigures | None = None,
+        declared: DeclaredFigures | None = None,
         topology: RatedNetwork | None = None,
         exact: bool = True,
     ) -> ChunkProgram:
         """The program."""
-        hidden = [(law, count - MOST_SHOWN) for law, count in self._told.items() if count > MOST_SHOWN]
+        hidden = [(law, count - MOST_SHOWN) for law, count in self._defect_counts.items() if count > MOST_SHOWN]
         sent, moves, actions = self.sent.table(), self.moves.table(), self.actions.table()
         narrow = [sent[:, column].astype(np.int32) for column in (1, 2, 4, 6)]
         return ChunkProgram(
@@ -264,7 +264,7 @@ class ProgramBuilder:
             per_share,
             tuple(self.buffers),
             self.start.table(),
-            self.due.table(),
+            self.required.table(),
             self.place_words,
             actions[:, 2:].astype(np.int32),
             actions[:, 1].copy(),
@@ -272,8 +272,8 @@ class ProgramBuilder:
             moves[np.argsort(moves[:, 0], kind="stable")],
             _different(self.edges.table(), len(actions)),
             Messages(sent[:, 0], narrow[0], narrow[1], sent[:, 3], narrow[2], sent[:, 5], narrow[3]),
-            tuple(self.ways),
-            stated or DeclaredFigures(),
+            tuple(self.paths),
+            declared or DeclaredFigures(),
             (*self.defects, *(Defect(law, f"{count} more of the kind") for law, count in hidden)),
             tuple(dict.fromkeys(self.notes)),
             topology,
@@ -314,15 +314,15 @@ class PieceSends:
     tail: Ints
     head: Ints
     epoch: Ints
-    way: Ints
+    path: Ints
     places: Ints
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row], words: int) -> PieceSends:
         """Of rows (piece, tail, head, epoch, way, place ...), a place of so many numbers."""
         table = np.array(rows, dtype=np.int64).reshape(-1, 5 + words)
-        piece, tail, head, epoch, way = table[:, :5].T
-        return cls(piece, tail, head, epoch, way, table[:, 5:])
+        piece, tail, head, epoch, path = table[:, :5].T
+        return cls(piece, tail, head, epoch, path, table[:, 5:])
 
     def taken(self, order: Ints) -> PieceSends:
         """Those of some numbers, in that order."""
@@ -403,8 +403,8 @@ def _first_fills(source: Ints, target: Ints, epoch: Ints, filled: Sequence[int],
     return np.array(fills, dtype=np.int64), np.array(brought, dtype=np.int64)
 
 
-def _sent_too_early(builder: ProgramBuilder, place: Sequence[int], piece: int, tail: int) -> None:
-    where = ", ".join(f"{word} {at}" for word, at in zip(builder.place_words, place, strict=True))
+def _sent_too_early(builder: ProgramBuilder, location: Sequence[int], piece: int, tail: int) -> None:
+    where = ", ".join(f"{word} {at}" for word, at in zip(builder.place_words, location, strict=True))
     text = f"{where} sends piece {piece} from rank {builder.ranks[tail]}, which has it not yet"
     builder.defect("causality", text)
 
@@ -444,33 +444,37 @@ def _epoch(
     """The sends of one epoch; how many bring nothing new. What is held goes by cells."""
     coming: list[tuple[int, int, int, int, Row, _Held]] = []
     readers: dict[int, list[int]] = {}
-    for piece, tail, head, epoch, way, units, place in rows:
-        action = builder.single_action(place, tail)
+    for piece, tail, head, epoch, path, units, row_index in rows:
+        action = builder.single_action(row_index, tail)
         origin, cell = first[tail] + piece, first[head] + piece
         source = held.get(origin, _Held(0))
-        builder.edges.extend((action, one) for one in source.brought)
-        builder.sent.append((action, tail, head, units, epoch if timed else UNKNOWN, piece, way))
+        builder.edges.extend((action, action_before) for action_before in source.brought)
+        builder.sent.append((action, tail, head, units, epoch if timed else UNKNOWN, piece, path))
         readers.setdefault(origin, []).append(action)
-        coming.append((piece, action, origin, cell, place, source))
+        coming.append((piece, action, origin, cell, row_index, source))
     again = 0
-    for (piece, tail, head, *_), (_, action, origin, cell, place, source) in zip(rows, coming, strict=True):
+    for (piece, tail, head, *_), (_, action, origin, cell, row_index, source) in zip(rows, coming, strict=True):
         there = held.get(cell, _Held(0))
         if source.parts and source.parts | there.parts == there.parts and not pieces[piece].summed:
             again += 1
             continue
         if not source.parts:
-            _sent_too_early(builder, place, piece, tail)
+            _sent_too_early(builder, row_index, piece, tail)
             continue
         if not pieces[piece].summed:
             builder.moves.append((action, cell, origin))
             held[cell] = _Held(source.parts, (action,))
             continue
         adds = there.parts & ~source.parts != 0
-        taken = builder.single_action(place, head)
+        taken = builder.single_action(row_index, head)
         between = builder.buffer(head, "message", 1)
         builder.moves.extend(((action, between, origin), (taken, cell, between)))
         if adds:
             builder.moves.append((taken, cell, cell))
-        builder.edges.extend((taken, one) for one in (action, *there.brought, *readers.get(cell, ())) if one != taken)
+        builder.edges.extend(
+            (taken, action_before)
+            for action_before in (action, *there.brought, *readers.get(cell, ()))
+            if action_before != taken
+        )
         held[cell] = _Held(there.parts | source.parts, (taken,))
     return again

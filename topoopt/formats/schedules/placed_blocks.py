@@ -84,24 +84,24 @@ def placed(schedule: CollectiveSchedule, nodes: Sequence[int], wanted: Collectiv
         if starts_pair and wanted is CollectiveOp.ALL_TO_ALL:
             offset = 0
         early = own[0][0] if own else 0
-        ways = (*ends, tuple((step - early, *rest) for step, *rest in own))
-        if not starts_pair and ways == shape:
+        directions = (*ends, tuple((step - early, *rest) for step, *rest in own))
+        if not starts_pair and directions == shape:
             last = joined[-1]
             joined[-1] = PlacedBlock(last.offset, last.count + size, *ends, last.hops)
         else:
             joined.append(PlacedBlock(offset, size, *ends, own))
-        shape = ways
+        shape = directions
         offset += size
     ranks = len(nodes)
     total = blocks.total // ranks if wanted is CollectiveOp.ALL_TO_ALL else blocks.total
-    measure = math.gcd(total // ranks if total % ranks == 0 else 1, *(one.count for one in joined))
+    measure = math.gcd(total // ranks if total % ranks == 0 else 1, *(run.count for run in joined))
     return RankSchedule(
         wanted,
         ranks,
         total // measure,
         root,
         tuple(
-            PlacedBlock(one.offset // measure, one.count // measure, one.owner, one.target, one.hops) for one in joined
+            PlacedBlock(run.offset // measure, run.count // measure, run.owner, run.target, run.hops) for run in joined
         ),
     )
 
@@ -152,7 +152,7 @@ class ChunkMemory:
         """Whether input and output are the same memory: all but All-to-All."""
         return self.schedule.collective is not CollectiveOp.ALL_TO_ALL
 
-    def place(self, rank: int, number: int, block: PlacedBlock) -> tuple[str, int]:
+    def location(self, rank: int, number: int, block: PlacedBlock) -> tuple[str, int]:
         """Buffer and first chunk of a block at a rank that has or passes it.
 
         Args:
