@@ -201,7 +201,7 @@ def from_instance(
     Raises:
         InputError: the instance cannot be read, is not the one that was solved, or its groups do not fit into pods.
     """
-    if to == "patch-list" or (instance is None and (solution.kind not in told or solution.instance is None)):
+    if to == "patch-list" or (instance is None and (solution.kind not in for_instances or solution.instance is None)):
         return {}
     problem = _solved(instance, solution, file)
     if to == "dag":

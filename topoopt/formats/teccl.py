@@ -74,7 +74,7 @@ class WholePieces:
 class _PartFlow(NamedTuple):
     """A flow of a part of a chunk."""
 
-    index: int
+    sequence: int
     tail: int
     head: int
     volume: Fraction
@@ -118,7 +118,7 @@ def _cut(flows: ChunkFlows, own: Ints) -> tuple[list[Fraction], list[tuple[int, 
     ends = sorted({end for _, low, high in taken for end in (low, high)} | {Fraction(0), Fraction(1)})
     spans = list(itertools.pairwise(ends))
     carried = [
-        (k, flow.index)
+        (k, flow.sequence)
         for flow, begin, stop in taken
         for k, (low, high) in enumerate(spans)
         if begin <= low and high <= stop

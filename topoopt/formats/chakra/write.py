@@ -238,7 +238,7 @@ EXPORTER = Exporter(
     limits=(*LIMITS, *TRAINING_LIMITS),
     folder=True,
     build=build,
-    told=("llm-training",),
+    for_instances=("llm-training",),
 )
 
 

@@ -158,7 +158,7 @@ def _whole(text: str, low: int) -> int:
 def _gpu(element: ElementTree.Element) -> Gpu:
     chunks = {name: _whole(element.attrib.get(f"{name}_chunks", "0"), 0) for name in "ios"}
     copies = tuple(
-        (_whole(copy.attrib["i_off"], 0), _whole(copy.attrib["o_off"], 0)) for copy in element.findall("copy")
+        (_whole(pair.attrib["i_off"], 0), _whole(pair.attrib["o_off"], 0)) for pair in element.findall("copy")
     )
     blocks = tuple(
         MscclBlock(
@@ -373,7 +373,7 @@ def buffers(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> Place:
         base, count = first[rank, name]
         return base + chunk if 0 <= chunk < count else None
 
-    return place
+    return slot
 
 
 def _sizes(algorithm: MscclAlgorithm, share: int, given: object) -> dict[str, int]:

@@ -331,11 +331,9 @@ def _xml(
     for number, rank in enumerate(ranks):
         scratch = memory.scratch[number]
         lines.append(f'  <gpu id="{number}" i_chunks="{inside}" o_chunks="{outside}" s_chunks="{scratch}">')
-        for block, thread_block in enumerate(rank.blocks):
-            lines.append(
-                f'    <tb id="{block}" send="{thread_block.send}" recv="{thread_block.receive}" chan="{thread_block.channel}">'
-            )
-            for index, step in enumerate(thread_block.steps):
+        for block, row in enumerate(rank.blocks):
+            lines.append(f'    <tb id="{block}" send="{row.send}" recv="{row.receive}" chan="{row.channel}">')
+            for index, step in enumerate(row.steps):
                 other, awaited = step.needs or (-1, -1)
                 lines.append(
                     f'      <step s="{index}" type="{step.kind}" srcbuf="{step.source[0]}" srcoff="{step.source[1]}" '

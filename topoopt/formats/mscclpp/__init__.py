@@ -380,7 +380,7 @@ def _buffers(builder: ProgramBuilder, plan: ExecutionPlan) -> Place:
         base, count = first[rank, name]
         return base + chunk if 0 <= chunk < count else None
 
-    return place
+    return slot
 
 
 def _operation(
@@ -504,9 +504,9 @@ def _barriers(builder: ProgramBuilder, meetings: Meetings) -> None:
             rounds[seen[block]].append(action)
             seen[block] += 1
         for met in rounds.values():
-            first_call = calls[0][1]
-            if len(met) != first_call:
-                text = f"barrier {number} of gpu {rank} is for {first_call} blocks, {len(met)} come: {_at(builder, met[0])}"
+            blocks = calls[0][1]
+            if len(met) != blocks:
+                text = f"barrier {number} of gpu {rank} is for {blocks} blocks, {len(met)} come: {_at(builder, met[0])}"
                 builder.defect("deadlock", text)
             for call in met:
                 if call in following:

@@ -369,7 +369,7 @@ def _copies(
     base = builder.single_actions(sends.places, sends.tail)
     action = base + np.arange(len(sends.piece))
     epochs = sends.epoch if timed else UNKNOWN
-    builder.sent.add(action, sends.tail, sends.head, units, epochs, sends.piece, sends.way)
+    builder.sent.add(action, sends.tail, sends.head, units, epochs, sends.piece, sends.path)
     cells = np.array(first, dtype=np.int64)
     source, target = cells[sends.tail] + sends.piece, cells[sends.head] + sends.piece
     fills, brought = _first_fills(source, target, sends.epoch, filled, builder.cells)
@@ -420,7 +420,7 @@ def _sums(
     timed: bool,
 ) -> int:
     """Sends in order of their epochs where pieces are summed; how many bring nothing new."""
-    columns = (sends.piece, sends.tail, sends.head, sends.epoch, sends.way, units)
+    columns = (sends.piece, sends.tail, sends.head, sends.epoch, sends.path, units)
     rows = list(zip(*(column.tolist() for column in columns), map(tuple, sends.places.tolist()), strict=True))
     again = low = 0
     while low < len(rows):
