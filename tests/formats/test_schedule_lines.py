@@ -24,7 +24,7 @@ def test_numbers_are_those_of_every_line_by_itself(parts: list[tuple[str, ...]])
     if None in found:
         with pytest.raises(LineError) as error:
             number_table(lines, PATTERN, (1, 2, 4))
-        assert error.value.place in {place for place, one in enumerate(found) if one is None}
+        assert error.value.index in {place for place, one in enumerate(found) if one is None}
         return
     expected = [[int(one[group]) for group in (1, 2, 4)] for one in found if one is not None]
     assert number_table(lines, PATTERN, (1, 2, 4)).tolist() == expected
@@ -33,7 +33,7 @@ def test_numbers_are_those_of_every_line_by_itself(parts: list[tuple[str, ...]])
 def test_a_line_without_any_number_is_named() -> None:
     with pytest.raises(LineError) as error:
         number_table(["1 to 2 at 3", "from nowhere"], PATTERN, (1, 2, 4))
-    assert error.value.place == 1
+    assert error.value.index == 1
 
 
 def test_lines_beyond_those_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,4 +43,4 @@ def test_lines_beyond_those_read_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert number_table(lines, PATTERN, (1, 2, 4)).tolist() == [[one, 2 * one, 10**one] for one in range(9)]
     with pytest.raises(LineError) as error:
         number_table([*lines, "nothing"], PATTERN, (1, 2, 4))
-    assert error.value.place == 9
+    assert error.value.index == 9
