@@ -388,7 +388,7 @@ class StrategyChoice:
         quantities: see above.
         laws: tails before heads.
         events: K + 1; event 0 is the start, the last one the end.
-        room: float64[splits] per operator; None: memory is not limited.
+        memory_share: float64[splits] per operator; None: memory is not limited.
         allowed: bool[splits] per operator, the splits that may be chosen; None: all.
     """
 
@@ -397,7 +397,7 @@ class StrategyChoice:
     quantities: tuple[Quantity, ...]
     laws: tuple[EventLaw, ...]
     events: int
-    room: tuple[Values, ...] | None = None
+    memory_share: tuple[Values, ...] | None = None
     allowed: tuple[Bools, ...] | None = None
 
     @property
@@ -458,8 +458,8 @@ def strategy_choice_arrays(data: StrategyChoice) -> LpArrays:
     for row, law in zip(laws, data.laws, strict=True):
         ends = [(x[law.head - 1], 1.0)] + ([(x[law.tail - 1], -1.0)] if law.tail > 0 else [])
         made.terms(row, *zip(*ends, *((y[q], -coefficient) for q, coefficient in law.terms), strict=True))
-    if data.room is not None:
-        made.terms(made.rows(1, -np.inf, 1.0, ["memory"]), z, np.concatenate(data.room))
+    if data.memory_share is not None:
+        made.terms(made.rows(1, -np.inf, 1.0, ["memory"]), z, np.concatenate(data.memory_share))
     return made.arrays()
 
 
@@ -537,8 +537,10 @@ def strategy_choice_pyomo(data: StrategyChoice) -> Any:
 
     model.measure = rule(range(len(data.quantities)), rule=measure)
     model.law = rule(range(len(data.laws)), rule=law)
-    if data.room is not None:
-        used = sum(float(data.room[o][s]) * model.z[o, s] for o, count in enumerate(splits) for s in range(count))
+    if data.memory_share is not None:
+        used = sum(
+            float(data.memory_share[o][s]) * model.z[o, s] for o, count in enumerate(splits) for s in range(count)
+        )
         model.memory = rule(expr=used <= 1.0)
     if data.allowed is not None:
         for o, mask in enumerate(data.allowed):

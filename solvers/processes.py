@@ -93,7 +93,7 @@ DoTask = Callable[[Any, Tell], Any]
 class Crew(Protocol):
     """Members that work, wherever they are."""
 
-    def in_order(self, tasks: Sequence[Any], told: Tell) -> Iterator[Any]:
+    def in_order(self, tasks: Sequence[Any], notify: Tell) -> Iterator[Any]:
         """The result of every task, in the order of the tasks."""
 
 
@@ -170,13 +170,13 @@ class Team:
         self._counted = ExitStack()
         self._told_stop = False
         try:
-            for place in range(count):
+            for index in range(count):
                 child = started(COMMAND)
-                listener = threading.Thread(target=self._listen, args=(place, child), daemon=True)
+                listener = threading.Thread(target=self._listen, args=(index, child), daemon=True)
                 listener.start()
                 self._members.append((child, listener))
                 self._counted.enter_context(stop.memory.child(child.process.pid))
-                self._send(place, (begin, arguments))
+                self._send(index, (begin, arguments))
         except BaseException:
             self.close()
             raise
@@ -194,7 +194,7 @@ class Team:
         self._members = []
         self._counted.close()
 
-    def in_order(self, tasks: Sequence[Any], told: Tell) -> Iterator[Any]:
+    def in_order(self, tasks: Sequence[Any], notify: Tell) -> Iterator[Any]:
         """The result of every task, in the order of the tasks; who leaves early ends the team.
 
         Raises:
@@ -216,12 +216,12 @@ class Team:
                     continue
                 self._look()
                 with suppress(queue.Empty):
-                    place, message = self._said.get(timeout=LOOK_S)
+                    index, message = self._said.get(timeout=LOOK_S)
                     if message[0] in ("done", "failed"):
-                        free.append(place)
+                        free.append(index)
                         done[message[1]] = (message[0], message[2])
                     else:
-                        self._hear(place, message, told)
+                        self._hear(index, message, notify)
         finally:
             if turn < len(tasks):
                 self.close()
@@ -229,26 +229,26 @@ class Team:
     def _look(self) -> None:
         if self.stop.reason() is not None and not self._told_stop:
             self._told_stop = True
-            for place in range(len(self._members)):
-                self._send(place, STOP)
+            for index in range(len(self._members)):
+                self._send(index, STOP)
 
-    def _hear(self, place: int, message: tuple[str, Any], told: Tell) -> None:
+    def _hear(self, index: int, message: tuple[str, Any], notify: Tell) -> None:
         kind, content = message
         if kind == "told":
-            told(*content)
+            notify(*content)
         else:
             with suppress(subprocess.TimeoutExpired):
-                self._members[place][0].process.wait(LAST_S)
-            code = self._members[place][0].process.poll()
+                self._members[index][0].process.wait(LAST_S)
+            code = self._members[index][0].process.poll()
             raise MachineError(f"a process of the search died (exit code {code})")
 
-    def _send(self, place: int, request: Any) -> None:
+    def _send(self, index: int, request: Any) -> None:
         with suppress(BrokenPipeError):  # it died, as its listener says
-            send(self._members[place][0].requests, request)
+            send(self._members[index][0].requests, request)
 
-    def _listen(self, place: int, child: ChildProcess) -> None:
+    def _listen(self, index: int, child: ChildProcess) -> None:
         try:
             while (message := receive(child.answers)) is not None:
-                self._said.put((place, message))
+                self._said.put((index, message))
         finally:  # also after a message that cannot be read
-            self._said.put((place, ("died", None)))
+            self._said.put((index, ("died", None)))

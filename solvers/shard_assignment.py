@@ -83,7 +83,7 @@ def assign_shards(
     layer: OpticalLayer,
     free: Bools,
     shapes: Sequence[ShardShape],
-    worth: Sequence[float] | None = None,
+    gains: Sequence[float] | None = None,
     limits: ShardLimits | None = None,
 ) -> AssignmentResult:
     """Place the jobs worth most together.
@@ -92,22 +92,22 @@ def assign_shards(
         layer: the switches.
         free: bool[n], servers without a job.
         shapes: of the waiting jobs.
-        worth: of placing each, not negative and finite; None: its servers.
+        gains: of placing each, not negative and finite; None: its servers.
         limits: see `ShardLimits`.
 
     Raises:
-        ValueError: `free` does not fit the layer, or `worth` the jobs.
+        ValueError: `free` does not fit the layer, or `gains` the jobs.
         CheckError: a bug of ours.
     """
     limits = limits or ShardLimits()
-    gains = [float(shape.servers) for shape in shapes] if worth is None else [float(value) for value in worth]
-    if len(gains) != len(shapes) or not all(0 <= gain < np.inf for gain in gains):
+    values = [float(shape.servers) for shape in shapes] if gains is None else [float(value) for value in gains]
+    if len(values) != len(shapes) or not all(0 <= gain < np.inf for gain in values):
         raise ValueError("every job has a worth, finite and not negative")
     alone = [search_shard(layer, free, shape, limits.seed).verdict is not Verdict.IMPOSSIBLE for shape in shapes]
     able = [k for k, fits in enumerate(alone) if fits]
-    kept, kept_gains = [shapes[k] for k in able], [gains[k] for k in able]
-    found = place_jobs(layer, free, kept, kept_gains, limits.seed)
-    best = _Found(found, _total(kept_gains, found), StopReason.CONVERGED)
+    kept, kept_gains = [shapes[k] for k in able], [values[k] for k in able]
+    placed = place_jobs(layer, free, kept, kept_gains, limits.seed)
+    best = _Found(placed, _total(kept_gains, placed), StopReason.CONVERGED)
     bound, argument = counting_bound(layer, free, kept, kept_gains)
     if best.value < bound and limits.stop.reason() is None:
         best, proven = _branch(layer, free, kept, kept_gains, best, limits)
@@ -126,14 +126,14 @@ def assign_shards(
 
 
 def counting_bound(
-    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float]
+    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], gains: Sequence[float]
 ) -> tuple[float, Argument]:
     """No placing is worth more, and why: free servers as one knapsack, or one for each region where none overlap."""
     classes, sizes = classes_of(layer), np.array([shape.servers for shape in shapes], dtype=np.int64)
     region = separate_regions(classes, [parts_of(shape) for shape in shapes])
     if region is None:
-        return knapsack(sizes, np.array(worth), int(free.sum()))[0], Argument.SERVERS_LEFT
-    return knapsack_bound(region, classes.count(free), sizes, np.array(worth)), Argument.REGIONS_LEFT
+        return knapsack(sizes, np.array(gains), int(free.sum()))[0], Argument.SERVERS_LEFT
+    return knapsack_bound(region, classes.count(free), sizes, np.array(gains)), Argument.REGIONS_LEFT
 
 
 def solve_program(program: LpArrays, limits: ShardLimits, start: Floats | None = None) -> LpResult:
@@ -149,20 +149,20 @@ def start_of(
     program: LpArrays, layer: LayerClasses, shapes: Sequence[ShardShape], shards: Sequence[Shard | None]
 ) -> Floats:
     """float64[columns]: a start from shards of waiting jobs; NaN where it follows from the rest."""
-    known: dict[str, float] = {}
+    values: dict[str, float] = {}
     plane_group = {plane: p for p, planes in enumerate(layer.plane_groups) for plane in planes}
     for k, (shape, shard) in enumerate(zip(shapes, shards, strict=True)):
-        known[f"place_{k}"] = float(shard is not None)
+        values[f"place_{k}"] = float(shard is not None)
         if shard is None:
             continue
         parts, at = parts_of(shape), layer.class_of[list(shard.servers)]
         for q, atom in enumerate(parts.atoms):
             count = np.bincount(at[atom], minlength=layer.classes)
-            known |= {f"ranks_{k}_{q}_{c}": float(n) for c, n in enumerate(count.tolist())}
+            values |= {f"ranks_{k}_{q}_{c}": float(n) for c, n in enumerate(count.tolist())}
         for g, group in enumerate(parts.groups):
             used = [plane_group[shard.planes[interface]] for interface in group.interfaces]
-            known |= {f"assign_{k}_{g}_{p}": float(used.count(p)) for p in range(len(layer.widths))}
-    return np.array([known.get(program.column_name(j), np.nan) for j in range(program.columns)])
+            values |= {f"assign_{k}_{g}_{p}": float(used.count(p)) for p in range(len(layer.widths))}
+    return np.array([values.get(program.column_name(j), np.nan) for j in range(program.columns)])
 
 
 @dataclass(frozen=True)
@@ -176,29 +176,29 @@ def _branch(
     layer: OpticalLayer,
     free: Bools,
     shapes: Sequence[ShardShape],
-    worth: Sequence[float],
-    known: _Found,
+    gains: Sequence[float],
+    incumbent: _Found,
     limits: ShardLimits,
 ) -> tuple[_Found, float]:
     """The better of what is known and what HiGHS finds, and an upper bound."""
     classes = classes_of(layer)
-    data = ShardAssignment(classes, classes.count(free), waiting_jobs(shapes, worth))
+    data = ShardAssignment(classes, classes.count(free), waiting_jobs(shapes, gains))
     if data.columns > limits.most_columns:
-        return replace(known, stopped_by=StopReason.BUDGET), float(sum(worth))
+        return replace(incumbent, stopped_by=StopReason.BUDGET), float(sum(gains))
     program = build_arrays(data)
     # twins are interchangeable, and the program places the earlier ones
-    result = solve_program(program, limits, start_of(program, classes, shapes, _earlier_first(data, known.shards)))
-    bound = float(sum(worth)) if result.bound is None else _whole(-result.bound, worth)
-    if result.status is Status.INFEASIBLE or bound < known.value - OPTIMALITY * max(1.0, known.value):
+    result = solve_program(program, limits, start_of(program, classes, shapes, _earlier_first(data, incumbent.shards)))
+    bound = float(sum(gains)) if result.bound is None else _whole(-result.bound, gains)
+    if result.status is Status.INFEASIBLE or bound < incumbent.value - OPTIMALITY * max(1.0, incumbent.value):
         # what is known contradicts the solver, whose word then counts for nothing
-        return replace(known, stopped_by=StopReason.ERROR), float(sum(worth))
+        return replace(incumbent, stopped_by=StopReason.ERROR), float(sum(gains))
     if result.x is None:
-        return replace(known, stopped_by=result.stopped_by), bound
+        return replace(incumbent, stopped_by=result.stopped_by), bound
     shards = lay_out(data, choices_of(data, program, result.x), classes, free)
     sound = all(s is None or realisable(layer, shape, s) for shape, s in zip(shapes, shards, strict=True))
-    value = _total(worth, shards)
-    if not sound or value < known.value:
-        return replace(known, stopped_by=result.stopped_by if sound else StopReason.ERROR), bound
+    value = _total(gains, shards)
+    if not sound or value < incumbent.value:
+        return replace(incumbent, stopped_by=result.stopped_by if sound else StopReason.ERROR), bound
     return _Found(shards, value, result.stopped_by), bound
 
 
@@ -232,9 +232,9 @@ def _earlier_first(data: ShardAssignment, shards: Sequence[Shard | None]) -> lis
     return given
 
 
-def _total(worth: Sequence[float], shards: Sequence[Shard | None]) -> float:
-    return float(sum(gain for gain, shard in zip(worth, shards, strict=True) if shard is not None))
+def _total(gains: Sequence[float], shards: Sequence[Shard | None]) -> float:
+    return float(sum(gain for gain, shard in zip(gains, shards, strict=True) if shard is not None))
 
 
-def _whole(bound: float, worth: Sequence[float]) -> float:
-    return float(np.floor(bound + 1e-6)) if all(gain == int(gain) for gain in worth) else bound
+def _whole(bound: float, gains: Sequence[float]) -> float:
+    return float(np.floor(bound + 1e-6)) if all(gain == int(gain) for gain in gains) else bound

@@ -216,7 +216,7 @@ class Timing:
     def search_late(self, search: Stop) -> bool:
         """Whether a search that does not end by itself has to be left: soon after its deadline if something was kept,
         else in the last moment."""
-        if self.stop.hurry.is_set() or self.stop.memory.look():
+        if self.stop.second_interrupt.is_set() or self.stop.memory.look():
             return True
         if self.kept is not None:
             return self._signalled() or self._past(search.deadline, 0.2, 0.01)
@@ -229,7 +229,7 @@ class Timing:
 
     def check_late(self) -> bool:
         """Whether a check has to be left, so that the file is there in time."""
-        if self.stop.memory.look() or self.stop.hurry.is_set():
+        if self.stop.memory.look() or self.stop.second_interrupt.is_set():
             return True
         return self._signalled() or self._late(CHECK_SPARE_S - self.file_s, 0.02)
 
@@ -249,7 +249,7 @@ class Timing:
 
     def past_the_end(self) -> bool:
         """Whether nothing more can be begun that a solution can do without."""
-        return self.stop.hurry.is_set() or self._past(self.stop.deadline, 0.6, 0.04)
+        return self.stop.second_interrupt.is_set() or self._past(self.stop.deadline, 0.6, 0.04)
 
     def closing(self, work: Callable[[], Result]) -> Result | None:
         """Do what comes last, also after the limit or an interrupt, such as a page for people; None if it is too late

@@ -108,13 +108,13 @@ def implied_bounds(program: LpArrays, *, objective_at_most: float = np.inf, pass
             count = np.bincount(row, weights=endless, minlength=len(high))
             others = total[row] - np.where(endless, 0.0, least)
             others[(count[row] - endless) > 0] = -np.inf
-            known = np.isfinite(others) & np.isfinite(high[row])
-            limit = (high[row][known] - others[known]) / factor[known]
-            up = factor[known] > 0
+            finite = np.isfinite(others) & np.isfinite(high[row])
+            limit = (high[row][finite] - others[finite]) / factor[finite]
+            up = factor[finite] > 0
             limit = np.where(up, np.floor(limit + _SLACK * (1 + np.abs(limit))), limit)
             limit = np.where(up, limit, np.ceil(limit - _SLACK * (1 + np.abs(limit))))
-            np.minimum.at(upper, column[known][up], limit[up])
-            np.maximum.at(lower, column[known][~up], limit[~up])
+            np.minimum.at(upper, column[finite][up], limit[up])
+            np.maximum.at(lower, column[finite][~up], limit[~up])
         if (before[0] == lower).all() and (before[1] == upper).all():
             break
     return lower, upper
@@ -248,7 +248,7 @@ def _solved(task: SolverTask, low: Floats, high: Floats) -> Claim:
         other = any(name.startswith("max_") or name.endswith("_limit") for name in options)
         if not other or time.monotonic() - task.began >= 0.9 * limits.time_s:
             stopped_by = StopReason.TIME
-    found = status in (Status.OPTIMAL, Status.FEASIBLE)
+    has_solution = status in (Status.OPTIMAL, Status.FEASIBLE)
     bound = None
     if status is not Status.INFEASIBLE and code.name != "MODEL_INVALID" and exact is not None:
         bound = float(solver.best_objective_bound) / scale
@@ -258,7 +258,7 @@ def _solved(task: SolverTask, low: Floats, high: Floats) -> Claim:
         status,
         stopped_by,
         f"CP-SAT: {code.name}",
-        np.array([solver.value(variable) for variable in variables], dtype=np.float64) if found else None,
+        np.array([solver.value(variable) for variable in variables], dtype=np.float64) if has_solution else None,
         bound,
         algorithm="cp-sat",
     )

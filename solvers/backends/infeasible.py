@@ -39,14 +39,14 @@ class InfeasibleSubset:
         infeasible: proved: the members alone (and integrality) have no solution.
         irreducible: proved: without any one of them there is a solution.
         texts: the members in words, one each, with names.
-        found_by: `highs` or `deletion filter`.
+        source: `highs` or `deletion filter`.
     """
 
     members: tuple[Member, ...]
     infeasible: bool
     irreducible: bool
     texts: tuple[str, ...]
-    found_by: str
+    source: str
 
 
 def infeasible_subset(program: LpArrays, limits: SolverLimits | None = None) -> InfeasibleSubset:
@@ -60,9 +60,9 @@ def infeasible_subset(program: LpArrays, limits: SolverLimits | None = None) -> 
     deadline = None if limits.time_s is None else time.monotonic() + limits.time_s
     every = _all_sides(program)
     proposals = [("highs", _proposed(program, strategy)) for strategy in (2, 6)] if not _crossed(program) else []
-    for found_by, proposal in proposals:
+    for claimed_by, proposal in proposals:
         if proposal and _feasible(program, proposal, deadline, limits) is False:
-            return _filtered(program, proposal, found_by, deadline, limits)
+            return _filtered(program, proposal, claimed_by, deadline, limits)
     if _feasible(program, every, deadline, limits) is not False:
         return InfeasibleSubset((), False, False, (), "deletion filter")
     return _filtered(program, every, "deletion filter", deadline, limits)
@@ -130,7 +130,7 @@ def _proposed(program: LpArrays, strategy: int) -> list[Member]:
     status, subset = solver.getIis()
     if status == highspy.HighsStatus.kError or not subset.valid_:
         return []
-    known, members = set(_all_sides(program)), []
+    rest, members = set(_all_sides(program)), []
     kinds: tuple[tuple[Literal["row", "column"], object, object], ...] = (
         ("row", subset.row_index_, subset.row_bound_),
         ("column", subset.col_index_, subset.col_bound_),
@@ -142,7 +142,7 @@ def _proposed(program: LpArrays, strategy: int) -> list[Member]:
                 members.append(Member(kind, int(i), "lower"))
             if int(code) in (int(wanted.kIisBoundStatusUpper), int(wanted.kIisBoundStatusBoxed)):
                 members.append(Member(kind, int(i), "upper"))
-    return [member for member in members if member in known]
+    return [member for member in members if member in rest]
 
 
 def _feasible(
@@ -160,7 +160,7 @@ def _feasible(
 
 
 def _filtered(
-    program: LpArrays, members: list[Member], found_by: str, deadline: float | None, limits: SolverLimits
+    program: LpArrays, members: list[Member], claimed_by: str, deadline: float | None, limits: SolverLimits
 ) -> InfeasibleSubset:
     """Drop what is not needed, in blocks that get smaller; each member kept was seen to be needed."""
     proved = True
@@ -186,4 +186,4 @@ def _filtered(
         else bound_text(program, member.index, member.side)
         for member in members
     )
-    return InfeasibleSubset(tuple(members), True, proved, texts, found_by)
+    return InfeasibleSubset(tuple(members), True, proved, texts, claimed_by)

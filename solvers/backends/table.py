@@ -125,22 +125,22 @@ FOREIGN: dict[str, tuple[str, ...]] = {
 def _pyomo_solver(name: str) -> Engine:
     from pyomo.opt import TerminationCondition
 
-    from solvers.backends import pyomo_backends as pyomo_found
+    from solvers.backends import pyomo_backends
 
-    run = partial(pyomo_found.run_found, name)
-    return Engine(run, frozenset(), pyomo_found.SOLVER_STATUS, tuple(TerminationCondition.__members__))
+    run = partial(pyomo_backends.run_installed, name)
+    return Engine(run, frozenset(), pyomo_backends.SOLVER_STATUS, tuple(TerminationCondition.__members__))
 
 
-def _found(place: str) -> bool:
+def _installed(candidate: str) -> bool:
     """Whether a solver is at a place such as `pyomo:cbc`."""
-    from solvers.backends import pyomo_backends as pyomo_found
+    from solvers.backends import pyomo_backends
 
-    return pyomo_found.found(place.partition(":")[2])
+    return pyomo_backends.installed(candidate.partition(":")[2])
 
 
 def place_of(name: str) -> str | None:
     """Where a solver of the table is found; None: nowhere."""
-    return next((place for place in FOREIGN[name] if _found(place)), None)
+    return next((candidate for candidate in FOREIGN[name] if _installed(candidate)), None)
 
 
 def any_solver(name: str) -> Backend:
@@ -151,20 +151,20 @@ def any_solver(name: str) -> Backend:
     """
     if name in SOLVERS:
         return SOLVERS[name]
-    place: str | None = name
+    location: str | None = name
     if name in FOREIGN:
-        place = place_of(name)
-        if place is None:
+        location = place_of(name)
+        if location is None:
             looked = ", ".join(FOREIGN[name])
             text = f"this solver is not found here (looked for {looked})"
             raise InputError([Problem(text, path="--solver", value=name, allowed="topoopt doctor lists those found")])
-    library, _, own = name.partition(":") if name not in FOREIGN else (place or "").partition(":")
+    library, _, own = name.partition(":") if name not in FOREIGN else (location or "").partition(":")
     if library != "pyomo" or not own:
-        known = (*SOLVERS, *FOREIGN)
-        close = get_close_matches(name, known) or list(known)
+        choices = (*SOLVERS, *FOREIGN)
+        close = get_close_matches(name, choices) or list(choices)
         allowed = f"{', '.join(close)}; or pyomo:NAME"
         raise InputError([Problem("unknown solver", path="--solver", value=name, allowed=allowed)])
-    if name not in FOREIGN and not _found(name):
+    if name not in FOREIGN and not _installed(name):
         allowed = "topoopt doctor lists those found"
         raise InputError([Problem("Pyomo finds no such solver", path="--solver", value=name, allowed=allowed)])
     return Backend(name, f"Pyomo with {own}", _PYOMO_SOLVER, partial(_pyomo_solver, own))

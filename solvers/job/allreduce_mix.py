@@ -147,12 +147,14 @@ ALL_ORDERS_SIZE = 4
 """Groups of up to so many members start with every order."""
 
 
-def ring_groups(demand: Demand, scale: float, known: Sequence[Sequence[Order]] | None = None) -> tuple[RingGroup, ...]:
+def ring_groups(
+    demand: Demand, scale: float, warm_start: Sequence[Sequence[Order]] | None = None
+) -> tuple[RingGroup, ...]:
     """Groups of a demand with volumes divided by `scale` and orders to begin with: all of small groups, else coprime
-    steps and those `known`."""
+    steps and those `warm_start`."""
     groups = []
     for number, group in enumerate(demand.allreduce):
-        orders = [normal(order) for order in (known[number] if known is not None else ())]
+        orders = [normal(order) for order in (warm_start[number] if warm_start is not None else ())]
         members = sorted(group.members)
         if len(members) <= ALL_ORDERS_SIZE:
             orders += every_order(members)
@@ -175,7 +177,7 @@ def normal(order: Sequence[int]) -> Order:
     return (*order[at:], *order[:at])
 
 
-def check_groups(servers: int, demand: Demand, known: Sequence[Sequence[Order]] | None) -> None:
+def check_groups(servers: int, demand: Demand, warm_start: Sequence[Sequence[Order]] | None) -> None:
     """Raise InputError, with all problems, for a demand of another size, bad groups, or orders that are none."""
     n = servers
     problems = []
@@ -187,7 +189,7 @@ def check_groups(servers: int, demand: Demand, known: Sequence[Sequence[Order]] 
             problems.append(Problem("not two or more different servers", path=where, value=str(members)))
         if not (np.isfinite(group.payload_bytes) and group.payload_bytes >= 0):
             problems.append(Problem("payload must be finite and not negative", path=where))
-        if known is not None and any(sorted(order) != sorted(members) for order in known[number]):
+        if warm_start is not None and any(sorted(order) != sorted(members) for order in warm_start[number]):
             problems.append(Problem("an order does not visit every member once", path=where))
     if problems:
         raise InputError(problems)
@@ -203,7 +205,7 @@ def mix_rings(
     *,
     link_bytes_per_ms: float = 1.0,
     limits: MixLimits | None = None,
-    known: Sequence[Sequence[Order]] | None = None,
+    warm_start: Sequence[Sequence[Order]] | None = None,
     stop: Stop | None = None,
 ) -> RingMix:
     """Ring orders, shares and routing of least theta.
@@ -212,7 +214,7 @@ def mix_rings(
         topology: connected where there is traffic.
         demand: model-parallel bytes and AllReduce groups.
         link_bytes_per_ms: rate of one link.
-        known: orders of every group to begin with, beside TotientPerms.
+        warm_start: orders of every group to begin with, beside TotientPerms.
         stop: looked at between programs; one program is always solved.
 
     Raises:
@@ -220,7 +222,7 @@ def mix_rings(
         InfeasibleError: traffic between servers that no path joins.
         LimitError: the linear program was not solved.
     """
-    return _Mix(topology, demand, link_bytes_per_ms, limits or MixLimits(), known, stop or Stop()).run()
+    return _Mix(topology, demand, link_bytes_per_ms, limits or MixLimits(), warm_start, stop or Stop()).run()
 
 
 class _Mix:
@@ -230,10 +232,10 @@ class _Mix:
         demand: Demand,
         link_bytes_per_ms: float,
         limits: MixLimits,
-        known: Sequence[Sequence[Order]] | None,
+        warm_start: Sequence[Sequence[Order]] | None,
         stop: Stop,
     ) -> None:
-        check_groups(topology.servers, demand, known)
+        check_groups(topology.servers, demand, warm_start)
         self.topology, self.demand, self.limits, self.stop = topology, demand, limits, stop
         self.rate = link_bytes_per_ms
         n = topology.servers
@@ -242,7 +244,7 @@ class _Mix:
         self.scale = (float(demand.model_parallel_bytes.sum()) + wire) / (n * (n - 1))
         if not self.scale > 0:
             raise InputError([Problem("there is no traffic at all", path="demand")])
-        groups = ring_groups(demand, self.scale, known)
+        groups = ring_groups(demand, self.scale, warm_start)
         self.data = AllReduceMix(
             tail=topology.arcs[:, 0].astype(np.int64),
             head=topology.arcs[:, 1].astype(np.int64),
@@ -283,14 +285,14 @@ class _Mix:
         self.rounds += 1
         lengths = lengths_of(self.data, row_dual)
         self._offer(x, lengths)
-        worth = row_dual[len(row_dual) - len(self.data.groups) :]
+        price_of = row_dual[len(row_dual) - len(self.data.groups) :]
         best = self.lengths / float(self.lengths @ self.data.capacity)
         first = self.data
         far = self._distances(lengths)
         for tried in (lengths, SMOOTHING * best + (1.0 - SMOOTHING) * lengths):
-            found = self._priced(tried)
+            priced = self._priced(tried)
             groups = []
-            for group, order, price in zip(self.data.groups, found, worth.tolist(), strict=True):
+            for group, order, price in zip(self.data.groups, priced, price_of.tolist(), strict=True):
                 length = sum(float(far[step]) for step in group.steps(order))
                 pays = group.volume * length < price - 1e-9 * max(1.0, abs(price))
                 new = pays and order not in group.orders
@@ -302,18 +304,18 @@ class _Mix:
         """A shortest known ring of every group for lengths, whose bound is kept if it is the best."""
         far = self._distances(lengths)
         total = float((self.data.demand * np.where(self.data.demand > 0, far, 0.0)).sum())
-        found = []
+        orders = []
         for group in self.data.groups:
             members = np.array(sorted(group.members))
             between = far[np.ix_(members, members)]
             starts = [np.searchsorted(members, order) for order in group.orders[-8:]]
             length, order = short_ring(between, starts)
             total += group.volume * (length if len(members) <= EXACT_SIZE else _assignment(between))
-            found.append(tuple(members[order].tolist()))
-        room = float(lengths @ self.data.capacity)
-        if room > 0 and total / room > self.bound:
-            self.bound, self.lengths = total / room, lengths
-        return found
+            orders.append(tuple(members[order].tolist()))
+        capacity = float(lengths @ self.data.capacity)
+        if capacity > 0 and total / capacity > self.bound:
+            self.bound, self.lengths = total / capacity, lengths
+        return orders
 
     def _shorten(self) -> None:
         """The last program again with a charge on hops: kept when it costs next to nothing in theta."""

@@ -40,10 +40,10 @@ from topoopt.simulate.lower import demand_of
 
 def distinct_strategies(reached: Candidate, others: Iterable[Candidate]) -> list[Candidate]:
     """One candidate for each strategy: what was reached, then the others, fast ones first."""
-    found: dict[Strategy, Candidate] = {}
-    for each in (reached, *sorted(others, key=lambda each: each.iteration_time_ms)):
-        found.setdefault(each.strategy, each)
-    return list(found.values())
+    distinct: dict[Strategy, Candidate] = {}
+    for candidate in (reached, *sorted(others, key=lambda candidate: candidate.iteration_time_ms)):
+        distinct.setdefault(candidate.strategy, candidate)
+    return list(distinct.values())
 
 
 def plan_of(step: TopologyStep, candidate: Candidate) -> Plan:
@@ -85,14 +85,14 @@ class ExplorePart:
     candidate: Candidate
     proposals: int
     stream: int
-    heats: tuple[float, ...] = (0.02,)
+    temperatures: tuple[float, ...] = (0.02,)
 
     def run(self, steps: SearchSteps) -> Candidate:
         """Do it."""
-        found = self.candidate
-        for turn, heat in enumerate(self.heats):
-            found = steps.explored(found, self.proposals, self.stream + turn, heat)
-        return found
+        incumbent = self.candidate
+        for turn, temperature in enumerate(self.temperatures):
+            incumbent = steps.explored(incumbent, self.proposals, self.stream + turn, temperature)
+        return incumbent
 
 
 Part = StartPart | ExplorePart
@@ -109,8 +109,8 @@ def candidates_of(parts: Iterable[Part], steps: SearchSteps, team: Crew | None, 
             yield part.run(steps)
         return
     for candidate, said in team.in_order([*parts], log.show):
-        for each in said:
-            log.note(*each)
+        for entry in said:
+            log.note(*entry)
         yield candidate
 
 
@@ -140,10 +140,10 @@ IMPROVEMENT = 5e-4
 PATIENCE = 3
 """Turns without improvement after which the loop has converged."""
 
-HEAT = (0.008, 0.03, 0.1)
+TEMPERATURES = (0.008, 0.03, 0.1)
 """Starting temperature of the strategy search of a turn, by the number of turns without improvement before it."""
 
-AGAIN, SHORT_HEAT = 8, (0.02, 0.008, 0.008)
+AGAIN, SHORT_TEMPERATURES = 8, (0.02, 0.008, 0.008)
 """Short searches from a rough start, and the temperature that each turn of one starts from."""
 
 SCHEDULED = 4
@@ -196,7 +196,7 @@ class Alternation:
             explored = self._explored(pool, team) if self.settings.search_strategy else []
         finalists = [*pool, *explored]
         best = self._best(*finalists)
-        if explored and not all(self.steps.annealable(each) for each in (*pool, best)):
+        if explored and not all(self.steps.annealable(candidate) for candidate in (*pool, best)):
             self.notes += (
                 f"strategies are searched on no topology with more than {MOST_HOPS:,} hops between its servers",
             )
@@ -210,18 +210,20 @@ class Alternation:
                     spent = StopReason.BUDGET
                     break
                 self.log.turns += 1
-                heat = HEAT[min(stale, len(HEAT) - 1)]
-                found = self.steps.retopologised(self.steps.annealed(best, share, 100 + turn, "alternate", start=heat))
-                gain = best.iteration_time_ms - found.iteration_time_ms
+                temperature = TEMPERATURES[min(stale, len(TEMPERATURES) - 1)]
+                improved = self.steps.retopologised(
+                    self.steps.annealed(best, share, 100 + turn, "alternate", start=temperature)
+                )
+                gain = best.iteration_time_ms - improved.iteration_time_ms
                 stale = 0 if gain > IMPROVEMENT * best.iteration_time_ms else stale + 1
-                best = self._best(best, found)
+                best = self._best(best, improved)
             polished = self.steps.annealed(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
             best = self._best(best, polished)
-        found = self._program_steps(best, finalists)
+        improved = self._program_steps(best, finalists)
         # Routes help either: what the programs found must not stand in the way of a better plan without them.
         # So do those of plain data parallelism, which otherwise could end ahead of a plan that beat it before.
-        distinct = list({id(each): each for each in (best, found, *plain)}.values())
-        best = self._best(*(self.topology.best_routes(each) for each in distinct))
+        distinct = list({id(candidate): candidate for candidate in (best, improved, *plain)}.values())
+        best = self._best(*(self.topology.best_routes(candidate) for candidate in distinct))
         self._require_memory(best)
         self.log.step("routes", 0, best.iteration_time_ms)
         best = self._schedule_steps(best, finalists)
@@ -242,17 +244,17 @@ class Alternation:
             return []
         if self.stop.reason() is not None:
             return []
-        rough, half = [each for each in pool if each.origin in self.rough], self.settings.budget // 2
+        rough, half = [pair for pair in pool if pair.origin in self.rough], self.settings.budget // 2
         proposals = half // len(pool) if not rough else half // 2 // len(pool)
         parts = [ExplorePart(candidate, proposals, index) for index, candidate in enumerate(pool)]
-        for each in rough:  # short searches differ by far more than long ones gain
-            short = half // len(rough) // (AGAIN * len(SHORT_HEAT))
-            parts += [ExplorePart(each, short, 1000 + 10 * again, SHORT_HEAT) for again in range(AGAIN)]
-        found = []
+        for pair in rough:  # short searches differ by far more than long ones gain
+            short = half // len(rough) // (AGAIN * len(SHORT_TEMPERATURES))
+            parts += [ExplorePart(pair, short, 1000 + 10 * again, SHORT_TEMPERATURES) for again in range(AGAIN)]
+        explored = []
         for candidate in candidates_of(parts, self.steps, team, self.log):
-            found.append(candidate)
+            explored.append(candidate)
             self._offer(candidate, "topology")
-        return found
+        return explored
 
     def _result(self, best: Candidate, stopped_by: StopReason) -> LoopResult:
         return LoopResult(
@@ -276,10 +278,10 @@ class Alternation:
         def found() -> LoopResult:
             result = self._result(candidate, self.stop.reason() or StopReason.TIME)
             # The log may be ahead of what was offered, and be behind it by a moment: it ends with the plan.
-            way = [point for point in result.convergence if point.best_ms > candidate.iteration_time_ms]
-            way = [point for point in way if point.proposals <= proposals]
-            way.append(ConvergencePoint(proposals, phase, candidate.iteration_time_ms))
-            return replace(result, convergence=tuple(way))
+            points = [point for point in result.convergence if point.best_ms > candidate.iteration_time_ms]
+            points = [point for point in points if point.proposals <= proposals]
+            points.append(ConvergencePoint(proposals, phase, candidate.iteration_time_ms))
+            return replace(result, convergence=tuple(points))
 
         if self.keep is not None:
             self.keep(found)
@@ -318,7 +320,7 @@ class Alternation:
         beside: list[Candidate] = []
         for candidate in candidates_of(parts(), self.steps, team, self.log):
             # Sorted at once: on large clusters the networks of all starts would fill the memory.
-            pool = sorted([*pool, candidate], key=lambda each: each.iteration_time_ms)[: self.settings.beam]
+            pool = sorted([*pool, candidate], key=lambda entry: entry.iteration_time_ms)[: self.settings.beam]
             if candidate.origin == first.name and feasible:
                 plain.append(candidate)
             if candidate.origin in self.rough:
@@ -328,7 +330,7 @@ class Alternation:
                 self.log.step("start", 0, candidate.iteration_time_ms)
             if self.stop.reason() is not None:
                 break
-        return [*pool, *(each for each in beside if each not in pool)], plain
+        return [*pool, *(entry for entry in beside if entry not in pool)], plain
 
     def _left_for_memory(self, strategy: Strategy) -> str:
         needed = max(strategy.server_memory_bytes(self.workload, self.cluster.servers)) / self.cluster.gpus_per_server
@@ -354,9 +356,9 @@ class Alternation:
                 break
             self.log.turns += 1
             annealed = self.steps.annealed(best, left, 300 + self.log.turns, "polish", start=0.003, by_rounds=True)
-            found = self._best(best, self.topology.by_programs(annealed))
-            gain = found.iteration_time_ms < best.iteration_time_ms
-            best = found
+            improved = self._best(best, self.topology.by_programs(annealed))
+            gain = improved.iteration_time_ms < best.iteration_time_ms
+            best = improved
         return best
 
     def _schedule_steps(self, reached: Candidate, others: list[Candidate]) -> Candidate:
@@ -372,7 +374,7 @@ class Alternation:
 
     def _best(self, *candidates: Candidate) -> Candidate:
         """The fastest of those that fit the memory best: a faster one that does not fit is no plan."""
-        return min(candidates, key=lambda each: (self.steps.overflow(each.strategy), each.iteration_time_ms))
+        return min(candidates, key=lambda pair: (self.steps.overflow(pair.strategy), pair.iteration_time_ms))
 
     def _require_memory(self, candidate: Candidate) -> None:
         if self.steps.overflow(candidate.strategy) > 0:

@@ -117,10 +117,10 @@ def busiest_size(demand: Demand) -> int | None:
     """Servers of the equally spaced groups, of all sizes but all servers, that reduce most bytes; None if none do."""
     n = demand.servers
     reduced: dict[int, float] = {}
-    for each in demand.allreduce:
-        size = coset_size(n, each.members)
+    for group in demand.allreduce:
+        size = coset_size(n, group.members)
         if size is not None and SMALLEST_GROUP <= size < n:
-            reduced[size] = reduced.get(size, 0.0) + size * each.wire_bytes_per_member
+            reduced[size] = reduced.get(size, 0.0) + size * group.wire_bytes_per_member
     return max(reduced, key=lambda size: (reduced[size], size), default=None)
 
 
@@ -132,8 +132,8 @@ def links_across(demand: Demand, size: int, degree: int) -> dict[int, float]:
     Two links or more stay inside, for a cycle both ways.
     """
     n, traffic, reduced = demand.servers, demand.model_parallel_bytes, np.zeros(demand.servers)
-    for each in demand.allreduce:
-        reduced[list(each.members)] += each.wire_bytes_per_member
+    for group in demand.allreduce:
+        reduced[list(group.members)] += group.wire_bytes_per_member
     crossing, sent = float(traffic[~_same_group(n, size)].sum()) / n, float(traffic.sum()) / n
     loads = {}
     for across in range(1, degree - 1):
@@ -212,7 +212,7 @@ def group_network(cluster: Cluster, topology: Topology, members: tuple[int, ...]
 def ring_line(cluster: Cluster, topology: Topology, group: GroupRings) -> TimeLine:
     """Time of an AllReduce on rings by its bytes: in each round every member of a ring sends its part on at once."""
     k = len(group.members)
-    number = {(tail, head): place for place, (tail, head) in enumerate(topology.arcs.tolist())}
+    number = {(tail, head): index for index, (tail, head) in enumerate(topology.arcs.tolist())}
     load = np.zeros(len(number))
     for ring in group.rings:
         for path in ring.paths:
@@ -252,7 +252,7 @@ class JobSchedules:
             rings: that are chosen where they are faster alone; none where they are not asked for.
         """
         lines = {tuple(sorted(group.members)): ring_line(self.cluster, topology, group) for group in rings}
-        families = {each.family for members in sizes for each in self.options(topology, members)}
+        families = {entry.family for members in sizes for entry in self.options(topology, members)}
         for family in (None, *(sorted(families) if len(families) > 1 else ())):
             yield self._chosen(topology, sizes, {}, family)
             if lines:
@@ -266,32 +266,32 @@ class JobSchedules:
         family: tuple[str, bool] | None,
     ) -> tuple[GroupSchedule, ...]:
         """The fastest alone for every group and size, where it is faster than the line of rings."""
-        found: list[GroupSchedule] = []
+        schedules: list[GroupSchedule] = []
         for members, own in sizes.items():
-            known = self.options(topology, members)
-            options = tuple(each.option for each in known if each.family == family)
-            options = options or tuple(each.option for each in known)
+            available = self.options(topology, members)
+            options = tuple(entry.option for entry in available if entry.family == family)
+            options = options or tuple(entry.option for entry in available)
             picks: list[tuple[AllReduceOption, int] | None] = []
             for size in own:
                 option, line = best_option(options, size)
                 slower = members in lines and line.time_us(size) >= lines[members].time_us(size)
                 picks.append(None if slower else (option, line.pieces))
-            found += _ranges(members, own, picks)
-        return tuple(found)
+            schedules += _ranges(members, own, picks)
+        return tuple(schedules)
 
 
 def _ranges(
     members: tuple[int, ...], sizes: Sequence[int], picks: Sequence[tuple[AllReduceOption, int] | None]
 ) -> list[GroupSchedule]:
     """One schedule for neighbouring sizes of one pick; the first is for smaller, the last for larger ones, too."""
-    starts = [place for place, pick in enumerate(picks) if place == 0 or pick != picks[place - 1]]
-    found = []
-    for place, following in itertools.zip_longest(starts, starts[1:]):
-        pick = picks[place]
+    starts = [index for index, pick in enumerate(picks) if index == 0 or pick != picks[index - 1]]
+    ranges = []
+    for index, following in itertools.zip_longest(starts, starts[1:]):
+        pick = picks[index]
         if pick is not None:
-            low, high = sizes[place] if place else 0, None if following is None else sizes[following]
-            found.append(GroupSchedule(members, low, high, pick[0].method, pick[1], pick[0].schedule))
-    return found
+            low, high = sizes[index] if index else 0, None if following is None else sizes[following]
+            ranges.append(GroupSchedule(members, low, high, pick[0].method, pick[1], pick[0].schedule))
+    return ranges
 
 
 VISITS = 2_000_000
@@ -330,10 +330,10 @@ def graph_score(cluster: Cluster, topology: Topology) -> GraphScore:
     """The score of a connected topology."""
     n = cluster.servers
     network = group_network(cluster, topology, tuple(range(n)))
-    found = step_loads(network)
+    loads = step_loads(network)
     units = Fraction(int(cluster.degree * network.units.sum()), int(topology.multiplicity.sum()))
     return GraphScore(
-        found.steps, sum(found.loads, Fraction(0)) * units / n, float(found.distance.sum()) / (n * (n - 1))
+        loads.steps, sum(loads.loads, Fraction(0)) * units / n, float(loads.distance.sum()) / (n * (n - 1))
     )
 
 
@@ -342,17 +342,17 @@ def cayley_topologies(cluster: Cluster, stop: Stop, *, seed: int) -> list[Topolo
     n, degree = cluster.servers, cluster.degree
     if degree > min(n - 1, MOST_DEGREE):
         return []
-    found = search_cayley(n, degree, cluster.links, stop, visits=VISITS, most_steps=MOST_STEPS, seed=seed)
+    graphs = search_cayley(n, degree, cluster.links, stop, visits=VISITS, most_steps=MOST_STEPS, seed=seed)
     return [
         assemble(
             n,
             degree,
             cluster.links,
-            [one.group.arcs(one.generators)],
-            f"Cayley graph of Z_{one.group.modulus} x| Z_{one.group.order} (twist {one.group.twist}), generators "
-            f"{', '.join(map(str, one.generators))}",
+            [graph.group.arcs(graph.generators)],
+            f"Cayley graph of Z_{graph.group.modulus} x| Z_{graph.group.order} (twist {graph.group.twist}), generators "
+            f"{', '.join(map(str, graph.generators))}",
         )
-        for one in found
+        for graph in graphs
     ]
 
 
@@ -370,8 +370,8 @@ class CollectiveGraphs:
             self._cayley = cayley_topologies(self.cluster, self.stop, seed=self.seed)
         sizes, moved = allreduce_sizes(graph), float(demand.model_parallel_bytes.sum())
         both = (*topologies, *self._cayley)
-        times = [self.score(one).time_ms(self.cluster, sizes, moved) for one in both]
-        return [both[place] for place in np.argsort(times, kind="stable")[:BEST_SCORED]]
+        times = [self.score(topology).time_ms(self.cluster, sizes, moved) for topology in both]
+        return [both[index] for index in np.argsort(times, kind="stable")[:BEST_SCORED]]
 
     def score(self, topology: Topology) -> GraphScore:
         """The score of a connected topology."""

@@ -68,20 +68,20 @@ class JointTables:
 
 def joint_problems(cluster: Cluster, workload: Workload) -> list[Problem]:
     """Why the joint program is not for this job; empty if it is."""
-    found = []
+    problems = []
     if not 2 <= cluster.servers <= MOST_SERVERS:
-        found.append(_too_large("cluster.servers", cluster.servers, f"2 to {MOST_SERVERS}"))
+        problems.append(_too_large("cluster.servers", cluster.servers, f"2 to {MOST_SERVERS}"))
     if cluster.degree > MOST_DEGREE:
-        found.append(_too_large("cluster.degree", cluster.degree, f"at most {MOST_DEGREE}"))
-    if found:
-        return found
+        problems.append(_too_large("cluster.degree", cluster.degree, f"at most {MOST_DEGREE}"))
+    if problems:
+        return problems
     options = [len(_placements(cluster, workload, o)) for o in range(len(workload.operators))]
     pairs = {(edge.producer, v) for v, operator in enumerate(workload.operators) for edge in operator.inputs}
     size = sum(options[u] * options[v] for u, v in pairs)
     if size > MOST_PAIRS_OF_OPTIONS:
         allowed = f"at most {MOST_PAIRS_OF_OPTIONS} pairs of placements of operators joined by an edge"
-        found.append(_too_large("workload", size, allowed))
-    return found
+        problems.append(_too_large("workload", size, allowed))
+    return problems
 
 
 def _too_large(path: str, value: int, allowed: str) -> Problem:
@@ -116,22 +116,25 @@ def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> Joi
     options = []
     for o, operator in enumerate(workload.operators):
         alone = Workload("alone", workload.samples, (replace(operator, inputs=()),))
-        found = []
+        plan_options = []
         for placement in placements[o]:
             split = operator.splits[placement.split]
             demand = demand_of(build_task_graph(cluster, alone, Strategy((placement,))))
             here = np.zeros(n)
             here[placement.offset :: n // split.parts] = 1.0
-            found.append(
+            plan_options.append(
                 PlanOption(
                     forward_ms=split.forward_ms,
                     backward_ms=split.backward_ms,
                     load=here * (split.forward_ms + split.backward_ms),
                     memory=here * (0.0 if memory is None else split.server_memory_bytes / memory),
-                    reduced={index[each.members]: each.wire_bytes_per_member / rate for each in demand.allreduce},
+                    reduced={
+                        index[reduction.members]: reduction.wire_bytes_per_member / rate
+                        for reduction in demand.allreduce
+                    },
                 )
             )
-        options.append(tuple(found))
+        options.append(tuple(plan_options))
     pairs = tuple(sorted({(edge.producer, v) for v, op in enumerate(workload.operators) for edge in op.inputs}))
     demand_ms = []
     for u, v in pairs:
@@ -229,14 +232,14 @@ def _evaluate(
 def incumbent(cluster: Cluster, workload: Workload, extra: Sequence[tuple[Strategy, Topology]] = ()) -> float:
     """C + theta of the best of some plans: every start on the topology found for it, and `extra`."""
     tables = joint_tables(cluster, workload, _any_theta(cluster, workload))
-    known = [(strategy, topology) for strategy, topology in extra]
+    plans = [(strategy, topology) for strategy, topology in extra]
     for start in starting_strategies(cluster, workload):
         demand = demand_of(build_task_graph(cluster, workload, start.strategy))
-        known += [(start.strategy, topology) for topology in candidate_topologies(cluster, demand, limit=1, seed=0)]
+        plans += [(start.strategy, topology) for topology in candidate_topologies(cluster, demand, limit=1, seed=0)]
     memory = cluster.server_memory_bytes
     values = [
         _evaluate(tables, strategy, topology.adjacency())[0]
-        for strategy, topology in known
+        for strategy, topology in plans
         if memory is None or _fits(tables, strategy)
     ]
     return min(values, default=np.inf)
@@ -371,20 +374,20 @@ class JointProof:
         value = table - np.diag(prices) - prices[None]
         if self.data.bidirectional:
             value = value + (table - np.diag(prices)).T - prices[:, None]
-        worth = [rows @ value[server] for server, rows in enumerate(self.choices.rows)]
-        fixed = sum(int(worth[server][row]) for server, row in enumerate(node.rows))
-        rest = sum(int(each.max()) for each in worth[node.chosen :])
+        row_values = [rows @ value[server] for server, rows in enumerate(self.choices.rows)]
+        fixed = sum(int(row_values[server][row]) for server, row in enumerate(node.rows))
+        rest = sum(int(values.max()) for values in row_values[node.chosen :])
         return self.data.degree * int(prices.sum()) + fixed + rest
 
     def cuts(self) -> list[Ints]:
         """Around every server: all it sends, all it receives."""
-        n, found = self.data.servers, []
+        n, cuts = self.data.servers, []
         for server in range(n):
             out, into = np.zeros((n, n), dtype=np.int64), np.zeros((n, n), dtype=np.int64)
             out[server], into[:, server] = 1, 1
             out[server, server], into[server, server] = int(self.data.bidirectional), 1
-            found += [out, into]
-        return found
+            cuts += [out, into]
+        return cuts
 
 
 def prove_joint(data: JointPlan, bound_ms: float, stop: Stop) -> LinkTree | None:
@@ -446,7 +449,7 @@ def _strategies(proof: JointProof) -> tuple[Strategies, Floats] | None:
     data, n = proof.data, proof.data.servers
     root = proof.choices.root()
     longest = [(table, proof.longest(root, table)) for table in proof.tables]
-    known = Strategies(
+    rows = Strategies(
         np.zeros((1, 0), dtype=np.int64),
         np.zeros((1, n)),
         np.zeros((1, n)),
@@ -454,30 +457,30 @@ def _strategies(proof: JointProof) -> tuple[Strategies, Floats] | None:
         np.zeros((1, len(data.rings))),
     )
     for o, options in enumerate(data.options):
-        if len(known.load) * len(options) * (n * n + 3 * n + len(longest)) > MOST_NUMBERS:
+        if len(rows.load) * len(options) * (n * n + 3 * n + len(longest)) > MOST_NUMBERS:
             return None
-        before, choice = np.divmod(np.arange(len(known.load) * len(options)), max(1, len(options)))
-        known = known.part(before)
-        chosen = np.column_stack((known.chosen, choice))
-        moved = known.moved
+        before, choice = np.divmod(np.arange(len(rows.load) * len(options)), max(1, len(options)))
+        rows = rows.part(before)
+        chosen = np.column_stack((rows.chosen, choice))
+        moved = rows.moved
         for table, (u, v) in zip(data.demand, data.pairs, strict=True):
             if v == o:
                 moved = moved + table[chosen[:, u], choice]
         sent = np.array([[option.reduced.get(g, 0.0) for g in range(len(data.rings))] for option in options])
-        known = Strategies(
+        rows = Strategies(
             chosen,
-            known.load + np.array([option.load for option in options])[choice],
-            known.memory + np.array([option.memory for option in options])[choice],
+            rows.load + np.array([option.load for option in options])[choice],
+            rows.memory + np.array([option.memory for option in options])[choice],
             moved,
-            known.reduced + sent[choice],
+            rows.reduced + sent[choice],
         )
-        theta = np.max([_carried(known, data, table) / most for table, most in longest], axis=0)
-        good = known.load.max(axis=1) + theta < proof.bound_ms * (1 + SAFE)
+        theta = np.max([_carried(rows, data, table) / most for table, most in longest], axis=0)
+        good = rows.load.max(axis=1) + theta < proof.bound_ms * (1 + SAFE)
         if data.memory_limited:
-            good &= known.memory.max(axis=1) <= 1.0
-        known = known.part(np.flatnonzero(good))
-    compute = np.maximum(known.load.max(axis=1, initial=0.0), _chain(data, known.chosen))
-    return (known, compute) if len(compute) <= MOST_STRATEGIES else None
+            good &= rows.memory.max(axis=1) <= 1.0
+        rows = rows.part(np.flatnonzero(good))
+    compute = np.maximum(rows.load.max(axis=1, initial=0.0), _chain(data, rows.chosen))
+    return (rows, compute) if len(compute) <= MOST_STRATEGIES else None
 
 
 def _chain(data: JointPlan, chosen: Ints) -> Floats:
@@ -516,14 +519,14 @@ def run_joint(
     if stop.reason() is not None:
         return replace(loop, notes=(*loop.notes, "stopped before the joint program"))
     try:
-        known = [(loop.plan.strategy, loop.plan.topology)]
-        optimum = solve_joint(cluster, workload, extra=known, time_s=stop.remaining_s())
+        plans = [(loop.plan.strategy, loop.plan.topology)]
+        optimum = solve_joint(cluster, workload, extra=plans, time_s=stop.remaining_s())
     except LimitError as error:
         return replace(loop, notes=(*loop.notes, str(error)))
     if optimum is None:  # contradicts the plan at hand
         return replace(loop, notes=(*loop.notes, "the joint program finds no plan that fits the memory"))
     ours = plan_time(cluster, workload, loop.plan.strategy, loop.plan.topology)
-    found, time_ms = realised(cluster, workload, optimum, seed=seed)
+    realisation, time_ms = realised(cluster, workload, optimum, seed=seed)
     joint = proven(cluster, workload, optimum, stop)
     claim = f"{optimum.bound_ms:.6g} (claimed by HiGHS, not verified)"
     least = claim if joint is None else f"{joint.bound_ms:.6g} (proven)"
@@ -537,7 +540,7 @@ def run_joint(
         return replace(loop, notes=(*loop.notes, *notes), joint=joint, stopped_by=stop.reason() or loop.stopped_by)
     return replace(
         loop,
-        plan=found,
+        plan=realisation,
         iteration_time_ms=time_ms,
         convergence=(*loop.convergence, ConvergencePoint(loop.proposals, "joint program", time_ms)),
         stopped_by=stop.reason() or loop.stopped_by,
@@ -565,10 +568,10 @@ def realised(cluster: Cluster, workload: Workload, optimum: JointOptimum, *, see
     weights = demand.model_parallel_bytes
     best: tuple[float, Realisation] | None = None
     for base in _realisations(cluster, topology, [group.members for group in demand.allreduce], optimum):
-        for each in (base, *demand_routed(cluster, base, weights, seed=seed)):
-            time_ms = simulate(graph, each.network).iteration_time_ms
+        for routed in (base, *demand_routed(cluster, base, weights, seed=seed)):
+            time_ms = simulate(graph, routed.network).iteration_time_ms
             if best is None or time_ms < best[0]:
-                best = (time_ms, each)
+                best = (time_ms, routed)
     assert best is not None
     time_ms, chosen = best
     return Plan(optimum.strategy, topology, routes_of_pairs(chosen.routes, weights > 0), chosen.rings), time_ms

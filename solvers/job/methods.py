@@ -53,16 +53,16 @@ def best_order(
         keep: offered the best so far.
     """
     best: SharedPlan | None = None
-    for place, sharing in enumerate(sharings):
+    for index, sharing in enumerate(sharings):
         if best is not None and stop.reason() is not None:
             break
-        left, own = len(sharings) - place, replace(cluster, link_sharing=sharing)
+        left, own = len(sharings) - index, replace(cluster, link_sharing=sharing)
         part = stop if left == 1 or stop.deadline is None else first_part(stop, 1.0 / left, float("inf"))
-        share = budget // len(sharings) + (place < budget % len(sharings))
+        share = budget // len(sharings) + (index < budget % len(sharings))
         before = best
 
-        def offered(found: Callable[[], LoopResult], before: SharedPlan | None = before, own: Cluster = own) -> None:
-            keep(lambda: _better(before, SharedPlan(found(), own)))
+        def offered(plan: Callable[[], LoopResult], before: SharedPlan | None = before, own: Cluster = own) -> None:
+            keep(lambda: _better(before, SharedPlan(plan(), own)))
 
         best = _better(before, SharedPlan(search(own, share, part, offered), own))
     if best is None:
@@ -70,22 +70,22 @@ def best_order(
     return best
 
 
-def _better(before: SharedPlan | None, found: SharedPlan) -> SharedPlan:
+def _better(before: SharedPlan | None, current: SharedPlan) -> SharedPlan:
     """The better of two, with the way there of both, its first plan, and the proposals of both."""
     if before is None:
-        return found
-    first, second = before.result, found.result
+        return current
+    first, second = before.result, current.result
     made = first.proposals + second.proposals
     if second.iteration_time_ms >= first.iteration_time_ms:
-        said = _note(found)
+        said = _note(current)
         kept = replace(first, proposals=made, stopped_by=second.stopped_by, notes=(*first.notes, said))
         return replace(before, result=kept)
     later = [replace(point, proposals=first.proposals + point.proposals) for point in second.convergence]
     reached = min((point.best_ms for point in first.convergence), default=float("inf"))
-    way = (*first.convergence, *(point for point in later if point.best_ms < reached))
+    convergence = (*first.convergence, *(point for point in later if point.best_ms < reached))
     notes = (*second.notes, _note(before))
-    kept = replace(second, initial_ms=first.initial_ms, proposals=made, convergence=way, notes=notes)
-    return replace(found, result=kept)
+    kept = replace(second, initial_ms=first.initial_ms, proposals=made, convergence=convergence, notes=notes)
+    return replace(current, result=kept)
 
 
 def _note(other: SharedPlan) -> str:
@@ -195,7 +195,7 @@ def run_method(
     method = METHODS[DEFAULT_METHOD if name == "auto" else name]
     programs = method.programs
     if name == "auto":
-        programs = tuple(each for each, most in AUTO_PROGRAMS.items() if cluster.servers <= most)
+        programs = tuple(entry for entry, most in AUTO_PROGRAMS.items() if cluster.servers <= most)
     settings = LoopSettings(
         budget=budget,
         topologies=effort_for(cluster.servers).topologies,
@@ -225,6 +225,6 @@ def run_method(
         return result
     from solvers.job.program_topologies import PROGRAMS
 
-    too_large = [each for each in method.programs if cluster.servers > PROGRAMS[each].most_servers]
-    notes = [f"{PROGRAMS[each].summary}: left out above {PROGRAMS[each].most_servers} servers" for each in too_large]
+    too_large = [entry for entry in method.programs if cluster.servers > PROGRAMS[entry].most_servers]
+    notes = [f"{PROGRAMS[entry].summary}: left out above {PROGRAMS[entry].most_servers} servers" for entry in too_large]
     return replace(result, notes=(*result.notes, *notes))

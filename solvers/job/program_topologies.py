@@ -109,7 +109,7 @@ def solve_ring_topology(
     demand: Demand,
     *,
     limits: RingTopologyLimits | None = None,
-    known: Sequence[Topology] | None = None,
+    warm_start: Sequence[Topology] | None = None,
     stop: Stop | None = None,
 ) -> RingTopology:
     """Topology, ring orders, shares and routing of least theta.
@@ -117,7 +117,7 @@ def solve_ring_topology(
     Args:
         cluster: servers, degree, kind of links and rate; two servers at least.
         demand: with some traffic.
-        known: topologies to begin with; None: a few of TopologyFinder's.
+        warm_start: topologies to begin with; None: a few of TopologyFinder's.
         stop: looked at between steps.
 
     Raises:
@@ -128,7 +128,9 @@ def solve_ring_topology(
     limits, stop = limits or RingTopologyLimits(), stop or Stop()
     if cluster.servers < 2:
         raise InputError([Problem("too few servers", path="servers", value=str(cluster.servers), allowed=">= 2")])
-    started = candidate_topologies(cluster, demand, limit=4, seed=limits.seed) if known is None else list(known)
+    started = (
+        candidate_topologies(cluster, demand, limit=4, seed=limits.seed) if warm_start is None else list(warm_start)
+    )
     mixes = []
     for topology in started:
         mixes.append(_mixed(cluster, demand, topology, stop))
@@ -146,10 +148,10 @@ def solve_ring_topology(
     )
     x = solved.x if solved.x is not None else None
     if x is not None:
-        found = _completed(cluster, link_counts(data.joint, x))
-        if found is not None:
-            mix = _mixed(cluster, demand, found, stop)
-            best = min(best, mix, key=lambda each: each.theta)
+        completed = _completed(cluster, link_counts(data.joint, x))
+        if completed is not None:
+            mix = _mixed(cluster, demand, completed, stop)
+            best = min(best, mix, key=lambda entry: entry.theta)
     if solved.bound is not None and -solved.bound > 0 and bound.value / -solved.bound > bound.value:
         bound = Bound(bound.value / -solved.bound, Argument.RING_BRANCHING)
     return _result(best, bound, solved.stopped_by)
@@ -210,7 +212,7 @@ ACCURACY = 1e-4
 TURNS = 2
 """Searches from each first mix, each for the ring mix on the topology before it."""
 
-WORTH = 0.02
+SEARCH_SLACK = 0.02
 """Relative room below the busiest link that makes a topology search worth its time."""
 
 
@@ -273,7 +275,7 @@ def exact_topologies(question: TopologyQuestion, base: Topology, *, nodes: int =
     limits = RingTopologyLimits(nodes=nodes, time_s=question.stop.remaining_s(), seed=question.seed)
     try:
         yield solve_ring_topology(
-            question.cluster, question.demand, limits=limits, known=[base], stop=question.stop
+            question.cluster, question.demand, limits=limits, warm_start=[base], stop=question.stop
         ).mix.topology
     except LimitError:
         return
@@ -283,11 +285,11 @@ def searched_topologies(question: TopologyQuestion, base: Topology) -> Iterator[
     """Topologies searched for model-parallel traffic and the ring steps of a mix, mixed anew and searched again.
 
     Begins with evenly shared arithmetic orders, as many as there are interfaces, and with the mix on the topology at
-    hand. Nothing is searched where that mix is within `WORTH` of the bound over all topologies.
+    hand. Nothing is searched where that mix is within `SEARCH_SLACK` of the bound over all topologies.
     """
     cluster, demand, seed, stop = question.cluster, question.demand, question.seed, question.stop
     mix = question.mix(base)
-    if mix is None or mix.theta <= (1.0 + WORTH) * ring_topology_bound(cluster, demand).value:
+    if mix is None or mix.theta <= (1.0 + SEARCH_SLACK) * ring_topology_bound(cluster, demand).value:
         return
     n = cluster.servers
     budget = SearchBudget(proposals=4_000 * n, evaluations=25 * n, accuracy=1e-3)
@@ -297,11 +299,11 @@ def searched_topologies(question: TopologyQuestion, base: Topology) -> Iterator[
             total = _with_rings(demand, rings)
             problem = TopologyProblem("job", n, cluster.degree, cluster.links, total / (total.sum() / (n * (n - 1))))
             try:
-                found = search_topology(problem, seed=seed * TURNS + turn, budget=budget, stop=stop).topology
+                searched = search_topology(problem, seed=seed * TURNS + turn, budget=budget, stop=stop).topology
             except InfeasibleError:
                 break
-            yield found
-            again = question.mix(found)
+            yield searched
+            again = question.mix(searched)
             if again is None or stop.reason() is not None:
                 return
             rings = again.rings

@@ -43,17 +43,17 @@ def paths_of_flow(mix: RingMix) -> dict[tuple[int, int], Paths]:
     for arc, head in enumerate(arcs[:, 1].tolist()):
         into[head].append(arc)
     tail = arcs[:, 0].tolist()
-    found: dict[tuple[int, int], Paths] = {}
+    paths: dict[tuple[int, int], Paths] = {}
     for s in range(n):
         flow = mix.flow.flow[s].copy()
         stays = np.bincount(arcs[:, 1], weights=flow, minlength=n) - np.bincount(arcs[:, 0], weights=flow, minlength=n)
-        dust = 1e-9 * float(flow.sum())
+        tolerance = 1e-9 * float(flow.sum())
         for v in range(n):
-            if v == s or stays[v] <= dust:
+            if v == s or stays[v] <= tolerance:
                 continue
             pieces: Paths = []
             left = float(stays[v])
-            while left > dust:
+            while left > tolerance:
                 walk = _widest_walk(flow, into, tail, s, v)
                 if walk is None:
                     break
@@ -65,8 +65,8 @@ def paths_of_flow(mix: RingMix) -> dict[tuple[int, int], Paths]:
                 pieces.append((amount, (s, *(int(arcs[a, 1]) for a in walk))))
             total = sum(amount for amount, _ in pieces)
             if total > 0:
-                found[s, v] = sorted(((a / total, path) for a, path in pieces), key=lambda piece: (-piece[0], piece[1]))
-    return found
+                paths[s, v] = sorted(((a / total, path) for a, path in pieces), key=lambda piece: (-piece[0], piece[1]))
+    return paths
 
 
 def mixed_routes(base: PathTable, paths: dict[tuple[int, int], Paths]) -> PathTable:
@@ -95,16 +95,16 @@ def mixed_routes(base: PathTable, paths: dict[tuple[int, int], Paths]) -> PathTa
 
 def mixed_rings(mix: RingMix, demand: Demand, paths: dict[tuple[int, int], Paths]) -> dict[tuple[int, ...], GroupRings]:
     """Rings of every group of the demand, by its members."""
-    found = {}
+    rings_of = {}
     for group, orders in zip(demand.allreduce, mix.rings, strict=True):
         rings = [ring for order, share in orders for ring in _rings(order, share, paths)]
         rings = sorted(rings, key=lambda ring: (-ring.share, ring.order, ring.paths))[:MOST_RINGS]
         kept = [ring for ring in rings if ring.share >= LEAST_SHARE] or rings[:1]
         total = sum(ring.share for ring in kept)
-        found[group.members] = GroupRings(
+        rings_of[group.members] = GroupRings(
             group.members, tuple(Ring(ring.order, ring.share / total, ring.paths) for ring in kept)
         )
-    return found
+    return rings_of
 
 
 def _rings(order: tuple[int, ...], share: float, paths: dict[tuple[int, int], Paths]) -> list[Ring]:
@@ -116,7 +116,7 @@ def _rings(order: tuple[int, ...], share: float, paths: dict[tuple[int, int], Pa
     for low, high in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
         middle = (low + high) / 2
         places = [min(int(np.searchsorted(end, middle)), len(end) - 1) for end in ends]
-        chosen = tuple(step[place][1] for step, place in zip(steps, places, strict=True))
+        chosen = tuple(step[index][1] for step, index in zip(steps, places, strict=True))
         rings.append(Ring(order, share * (high - low), chosen))
     return rings
 
@@ -247,8 +247,8 @@ def mix_realised(cluster: Cluster, base: Realisation, demand: Demand, mix: RingM
         mix: orders, shares and flow.
     """
     paths = paths_of_flow(mix)
-    known = mixed_rings(mix, demand, paths)
-    rings = tuple(known.get(group.members, group) for group in base.rings)
+    mixed = mixed_rings(mix, demand, paths)
+    rings = tuple(mixed.get(group.members, group) for group in base.rings)
     served = demand.model_parallel_bytes > 0
     routes = mixed_routes(base.routes, {pair: path for pair, path in paths.items() if served[pair]})
     choices = [(routes, rings), (base.routes, rings)] if demand.allreduce else []
@@ -261,12 +261,12 @@ def with_rings_for(
     cluster: Cluster, base: Realisation, groups: Sequence[tuple[int, ...]], *, seed: int = 0
 ) -> Realisation:
     """The same topology, routes and rings, and rings for the other groups as well."""
-    known = {group.members: group for group in base.rings}
-    missing = [group for group in groups if group not in known]
+    rings_of = {group.members: group for group in base.rings}
+    missing = [group for group in groups if group not in rings_of]
     made = group_rings(base.topology, missing, max_rings=max(2, base.topology.degree), seed=seed)
-    known |= {group.members: group for group in made}
+    rings_of |= {group.members: group for group in made}
     return replace(
-        _assembled(cluster, base.topology, base.routes, tuple(known[group] for group in groups)), tailored=True
+        _assembled(cluster, base.topology, base.routes, tuple(rings_of[group] for group in groups)), tailored=True
     )
 
 
@@ -299,8 +299,8 @@ def extends(whole: Realisation, part: Realisation) -> bool:
     these takes as long on it."""
     wanted = np.zeros((part.topology.servers,) * 2, dtype=np.bool_)
     wanted[part.routes.source, part.routes.target] = True
-    routes, known = routes_of_pairs(whole.routes, wanted), {group.members: group for group in whole.rings}
-    return all(known.get(group.members) == group for group in part.rings) and all(
+    routes, rings_of = routes_of_pairs(whole.routes, wanted), {group.members: group for group in whole.rings}
+    return all(rings_of.get(group.members) == group for group in part.rings) and all(
         np.array_equal(getattr(routes, name), getattr(part.routes, name))
         for name in ("source", "target", "pair_ptr", "share", "path_ptr", "node")
     )

@@ -109,13 +109,13 @@ class Branching:
         if undecided.max() <= WHOLE:
             return None
         candidates = np.flatnonzero(undecided > WHOLE)
-        known = candidates[self._times[candidates] > 0]
+        evaluated = candidates[self._times[candidates] > 0]
         new = [o for o in candidates[np.argsort(-undecided[candidates], kind="stable")] if not self._times[o]]
         tried = [self._divided(case, allowed, int(operator)) for operator in new[:TRIED]]
-        if len(known):
-            expected = self._gain[known] / self._times[known]
+        if len(evaluated):
+            expected = self._gain[evaluated] / self._times[evaluated]
             if not tried or expected.max() >= max(division.gain(case.value) for division in tried):
-                return self._divided(case, allowed, int(known[int(np.argmax(expected))]))
+                return self._divided(case, allowed, int(evaluated[int(np.argmax(expected))]))
         return max(tried, key=lambda division: division.gain(case.value))
 
     def _divided(self, case: Relaxed, allowed: Allowed, operator: int) -> DividedCase:
@@ -148,14 +148,14 @@ class WarmProgram:
         Args:
             allowed: of each integer column whether it may be above 0.
         """
-        found = self._solved(allowed)
-        if found is None and self._scaling is not None and not self._suits:
+        solved = self._solved(allowed)
+        if solved is None and self._scaling is not None and not self._suits:
             # No units suit numbers that lie too far apart; as they are given they may do.
             self._scaling = None
             self._solver = _loaded(self._program, None)
-            found = self._solved(allowed)
-        self._suits = self._suits or found is not None
-        return found
+            solved = self._solved(allowed)
+        self._suits = self._suits or solved is not None
+        return solved
 
     def _solved(self, allowed: Bools) -> tuple[float, Floats, Floats] | None:
         import highspy
@@ -278,7 +278,7 @@ def _case(data: StrategyChoice, dual: Floats) -> StrategyCase:
         prices.append((tuple(map(_short, ends[0].tolist())), tuple(map(_short, ends[1].tolist()))))
     return StrategyCase(
         laws=tuple((law.name, _short(w)) for law, w in zip(data.laws, weights.tolist(), strict=True) if w > 0.0),
-        memory=max(0.0, -_short(float(dual[-1]))) if data.room is not None else 0.0,
+        memory=max(0.0, -_short(float(dual[-1]))) if data.memory_share is not None else 0.0,
         prices=tuple(prices),
     )
 
@@ -334,9 +334,9 @@ def bulk_synchronous(cluster: Cluster, workload: Workload) -> StrategyChoice:
     quantities += [Quantity(o, (forward[o] + backward[o]) * parts[o] / n) for o in range(count)]
     quantities += [Quantity(o, _reduced(operator) / rate) for o, operator in enumerate(operators)]
     hops = mean_hops(cluster)
-    known: dict[object, Floats] = {}
+    cached: dict[object, Floats] = {}
     for e, (u, v) in enumerate(pairs):
-        quantities.append(Quantity(e, moved_bytes(cluster, workload, u, v, known) * hops / rate))
+        quantities.append(Quantity(e, moved_bytes(cluster, workload, u, v, cached) * hops / rate))
     back, done, end = 2 * count, 2 * count + 1, 2 * count + 2
     laws = []
     for o in range(count):
@@ -349,10 +349,10 @@ def bulk_synchronous(cluster: Cluster, workload: Workload) -> StrategyChoice:
     laws.append(EventLaw("work", 0, done, 0.0, tuple((2 * count + o, 1.0) for o in range(count))))
     traffic = [(3 * count + o, 1.0) for o in range(count)] + [(4 * count + e, 1.0) for e in range(len(pairs))]
     laws.append(EventLaw("traffic", done, end, 0.0, tuple(traffic)))
-    room = None
+    limits = None
     memory = cluster.server_memory_bytes
     if memory is not None:
-        room = tuple(
+        limits = tuple(
             np.array([split.parts * split.server_memory_bytes / (n * memory) for split in operator.splits])
             for operator in operators
         )
@@ -362,7 +362,7 @@ def bulk_synchronous(cluster: Cluster, workload: Workload) -> StrategyChoice:
         tuple(quantities),
         tuple(laws),
         end + 1,
-        room,
+        limits,
     )
 
 
@@ -390,20 +390,20 @@ def _reduced(operator: Operator) -> Floats:
 
 
 def moved_bytes(
-    cluster: Cluster, workload: Workload, producer: int, consumer: int, known: dict[object, Floats]
+    cluster: Cluster, workload: Workload, producer: int, consumer: int, cached: dict[object, Floats]
 ) -> Floats:
-    """float64[splits of producer, splits of consumer]: bytes moved both ways, parts from offset 0; kept in `known`."""
+    """float64[splits of producer, splits of consumer]: bytes moved both ways, parts from offset 0; kept in `cached`."""
     job = pair_job(workload, producer, consumer)
     first, second = job.operators
     key = first.output_elements, first.element_bytes, first.splits, second.inputs, second.mixes_channels, second.splits
-    if key not in known:
+    if key not in cached:
         table = np.zeros((len(first.splits), len(second.splits)))
         for s in range(len(first.splits)):
             for t in range(len(second.splits)):
                 graph = build_task_graph(cluster, job, Strategy((Placement(s, 0), Placement(t, 0))))
                 table[s, t] = float(graph.bytes[graph.kind == TaskKind.TRANSFER].sum())
-        known[key] = table
-    return known[key]
+        cached[key] = table
+    return cached[key]
 
 
 def pair_job(workload: Workload, producer: int, consumer: int) -> Workload:
@@ -443,9 +443,9 @@ def place_blocks(n: int, workload: Workload, chosen: Sequence[int]) -> Strategy:
     for b in sorted(members, key=lambda b: (b not in pinned, -spans[b], b)):
         stride = n // splits[b].parts
         fixed = workload.operators[members[b][0]].pinned_offset
-        place = min(range(stride), key=lambda at: (max(load[at::stride]), at)) if fixed is None else fixed
+        target = min(range(stride), key=lambda at: (max(load[at::stride]), at)) if fixed is None else fixed
         for o in members[b]:
-            offset[o] = place
-        for server in range(place, n, stride):
+            offset[o] = target
+        for server in range(target, n, stride):
             load[server] += spans[b]
     return Strategy(tuple(Placement(s, at) for s, at in zip(chosen, offset, strict=True)))

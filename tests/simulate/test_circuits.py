@@ -170,7 +170,7 @@ def test_both_ways_shares_a_ring() -> None:
     """Four members send 3/2 S: all to the next, or half to either side."""
     graph = cases.graph_of(4, [(ALLREDUCE, -1, -1, 0, 0.0, 4000)], set(), ((0, 1, 2, 3),))
     for both, pairs, each in ((False, 4, 6000.0), (True, 8, 3000.0)):
-        (_, _, amount), used = pair_chunks(graph, both_ways=both)
+        (_, _, amount), used = pair_chunks(graph, mirrored=both)
         assert len(used) == pairs
         assert amount.tolist() == [each] * pairs
 

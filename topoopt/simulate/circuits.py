@@ -211,11 +211,11 @@ def make_work(
     )
 
 
-def pair_chunks(graph: TaskGraph, *, both_ways: bool) -> tuple[Chunks, Ints]:
+def pair_chunks(graph: TaskGraph, *, mirrored: bool) -> tuple[Chunks, Ints]:
     """Chunks with a queue for every ordered pair of servers in use, and int64[Q], source * n + target of each.
 
     An AllReduce of S bytes over k servers is a ring in the order the group is listed, every member sending
-    2 (k-1)/k S to the next; `both_ways`: half of it to the next and half to the one before.
+    2 (k-1)/k S to the next; `mirrored`: half of it to the next and half to the one before.
     """
     n = graph.servers
     moved = np.flatnonzero((graph.kind == TaskKind.TRANSFER) & (graph.source != graph.target))
@@ -227,13 +227,13 @@ def pair_chunks(graph: TaskGraph, *, both_ways: bool) -> tuple[Chunks, Ints]:
         k = len(members)
         following = np.roll(members, -1)
         ring = members * n + following
-        if both_ways and k > 2:
+        if mirrored and k > 2:
             ring = np.concatenate((ring, following * n + members))
         own = reduced[graph.group[reduced] == index]
-        each = 2.0 * (k - 1) / k * graph.bytes[own] * k / len(ring)
+        ring_bytes = 2.0 * (k - 1) / k * graph.bytes[own] * k / len(ring)
         tasks.append(np.repeat(own, len(ring)))
         pairs.append(np.tile(ring, len(own)))
-        amounts.append(np.repeat(each, len(ring)))
+        amounts.append(np.repeat(ring_bytes, len(ring)))
     task, pair, amount = np.concatenate(tasks), np.concatenate(pairs), np.concatenate(amounts)
     used, queue = np.unique(pair, return_inverse=True)
     return (task, queue.astype(np.int64), amount), used.astype(np.int64)
@@ -295,7 +295,7 @@ def simulate_circuits(
         raise InputError([Problem(text, path="degree", value=str(cluster.degree), allowed=allowed)])
     if iterations < 1:
         raise InputError([Problem("no iteration", path="iterations", value=str(iterations), allowed="at least 1")])
-    chunks, pairs = pair_chunks(graph, both_ways=not policy.directed)
+    chunks, pairs = pair_chunks(graph, mirrored=not policy.directed)
     hop_ms, round_ms = cluster.hop_latency_us / US_PER_MS, cluster.ring_round_latency_us / US_PER_MS
     period_delays, least_period_ms = timing.period
     times, changes, dark, carried, served, start_ms, end_ms, left = circuits.follow_demand(
@@ -381,13 +381,13 @@ def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) 
         raise ValueError("every phase stands in one stage")
     phase = phases_of(graph)
     stage_of = np.empty(len(Phase), dtype=np.int32)
-    for place, stage in enumerate(stages):
-        stage_of[list(stage.phases)] = place
+    for index, stage in enumerate(stages):
+        stage_of[list(stage.phases)] = index
     task_stage = stage_of[phase]
     networks = list({id(stage.network): stage.network for stage in stages}.values())
-    changes = [stages[place].network is not stages[place - 1].network for place in range(len(stages))]
+    changes = [stages[index].network is not stages[index - 1].network for index in range(len(stages))]
     delays = np.where(np.array(changes) & (len(networks) > 1), delay_ms, 0.0)
-    parts, routes = _union(graph, networks, [task_stage == place for place in range(len(stages))], stages)
+    parts, routes = _union(graph, networks, [task_stage == index for index in range(len(stages))], stages)
     first = networks[0]
     work = make_work(
         graph,
@@ -445,15 +445,15 @@ def _chunks(graph: TaskGraph, network: Network, wanted: Bools) -> list[Chunks]:
     n = graph.servers
     moved = np.flatnonzero(wanted & (graph.kind == TaskKind.TRANSFER) & (graph.source != graph.target))
     require_paths(graph, network)
-    found: list[Chunks] = []
+    chunks: list[Chunks] = []
     if len(moved):
         pair = graph.source[moved].astype(np.int64) * n + graph.target[moved]
         counts = network.pair_ptr[pair + 1] - network.pair_ptr[pair]
         task = np.repeat(moved, counts)
         ends = np.cumsum(counts)
         path = np.repeat(network.pair_ptr[pair], counts) + np.arange(int(ends[-1])) - np.repeat(ends - counts, counts)
-        found.append((task, path, graph.bytes[task] * network.path_share[path]))
-    index = {members: place for place, members in enumerate(network.groups)}
+        chunks.append((task, path, graph.bytes[task] * network.path_share[path]))
+    index = {members: number for number, members in enumerate(network.groups)}
     reduced = wanted & (graph.kind == TaskKind.ALLREDUCE) & (graph.group >= 0)
     paths = len(network.path_ptr) - 1
     for t in np.flatnonzero(reduced).tolist():
@@ -464,8 +464,8 @@ def _chunks(graph: TaskGraph, network: Network, wanted: Bools) -> list[Chunks]:
         for ring in range(network.group_ptr[index[members]], network.group_ptr[index[members] + 1]):
             places = np.arange(network.ring_ptr[ring], network.ring_ptr[ring + 1], dtype=np.int64)
             amount = 2.0 * (k - 1) / k * float(graph.bytes[t]) * network.ring_share[ring]
-            found.append((np.full(len(places), t), paths + places, np.full(len(places), amount)))
-    return found
+            chunks.append((np.full(len(places), t), paths + places, np.full(len(places), amount)))
+    return chunks
 
 
 DYNAMIC_FABRICS: Mapping[str, CircuitPolicy] = {

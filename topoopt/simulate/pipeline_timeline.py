@@ -342,7 +342,7 @@ def _two_streams(shape: PipelineShape, half: int, streams: int, depth: list[int]
     """
     m, batches = shape.micro_batches, half * streams
     few = 5 * batches + m % batches
-    before = [5 * (half - one - 1) + 2 * (one + 1) for one in depth]
+    before = [5 * (half - device - 1) + 2 * (device + 1) for device in depth]
     skipped = tuple(passes - 4 * rank for rank, passes in enumerate(before))
     return Period(few, batches, half, 4, few // streams - 4 * half + 1, skipped) if few < m else None
 

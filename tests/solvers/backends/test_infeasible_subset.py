@@ -100,7 +100,7 @@ def test_whole_numbers_make_the_clash() -> None:
     data = program([0, 0], [5, 5], [1], [1], [[2, 2]], whole=True, columns="ab", names=("odd",))
     subset = infeasible_subset(data, SolverLimits(time_s=300.0))
     assert subset.texts == ("odd: 2 a + 2 b >= 1", "odd: 2 a + 2 b <= 1")
-    assert (subset.infeasible, subset.irreducible, subset.found_by) == (True, True, "deletion filter")
+    assert (subset.infeasible, subset.irreducible, subset.source) == (True, True, "deletion filter")
 
 
 def test_feasible_program_has_no_subset() -> None:

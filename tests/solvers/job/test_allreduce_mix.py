@@ -165,7 +165,7 @@ def test_mix_refuses_bad_input() -> None:
         mix_rings(topology, bad)
     assert len(caught.value.problems) == 2
     with pytest.raises(InputError, match="every member once"):
-        mix_rings(topology, whole(4, 1.0), known=[[(0, 1, 2, 2)]])
+        mix_rings(topology, whole(4, 1.0), warm_start=[[(0, 1, 2, 2)]])
     pair = Topology(
         4, 1, BOTH, np.array([[0, 1], [1, 0]], dtype=np.int32), np.ones(2, dtype=np.int32), -np.ones((1, 4))
     )

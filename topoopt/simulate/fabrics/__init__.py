@@ -120,8 +120,10 @@ def list_order_rings(groups: Sequence[Group], routes: PathTable) -> tuple[GroupR
         first = [int(routes.pair_ptr[row]) for row in rows]
         count = [int(routes.pair_ptr[row + 1]) - at for row, at in zip(rows, first, strict=True)]
         most = max(count)
-        ways = (tuple(routes.path(at + r * c // most) for at, c in zip(first, count, strict=True)) for r in range(most))
-        return GroupRings(group, tuple(Ring(group, 1.0 / most, paths) for paths in ways))
+        ring_paths = (
+            tuple(routes.path(at + r * c // most) for at, c in zip(first, count, strict=True)) for r in range(most)
+        )
+        return GroupRings(group, tuple(Ring(group, 1.0 / most, paths) for paths in ring_paths))
 
     return tuple(map(rings, groups))
 
@@ -248,27 +250,27 @@ def choice_problems(choices: Sequence[FabricChoice]) -> list[tuple[tuple[int | s
     """
     problems: list[tuple[tuple[int | str, ...], Problem]] = []
     seen: dict[str, int] = {}
-    for place, choice in enumerate(choices):
+    for index, choice in enumerate(choices):
         if choice.fabric not in FABRICS:
             from topoopt.simulate.circuits import DYNAMIC_FABRICS
 
             text, allowed = "no such fabric", ", ".join(FABRICS)
             if choice.fabric in DYNAMIC_FABRICS:
                 text = "demand-driven circuits run in topoopt fabrics --fabrics and topoopt reconfigure only"
-            problems.append(((place, "fabric"), Problem(text, value=choice.fabric, allowed=allowed)))
+            problems.append(((index, "fabric"), Problem(text, value=choice.fabric, allowed=allowed)))
             continue
-        known = settings_of(choice.fabric)
+        settings = settings_of(choice.fabric)
         for name in SETTINGS:
             value = getattr(choice, name)
-            if value is not None and name not in known:
+            if value is not None and name not in settings:
                 text = f"{choice.fabric} has no such setting"
-                allowed = ", ".join(("label", *known))
-                problems.append(((place, name), Problem(text, value=str(value), allowed=allowed)))
+                allowed = ", ".join(("label", *settings))
+                problems.append(((index, name), Problem(text, value=str(value), allowed=allowed)))
         if choice.name in seen:
             text = f"the name of entry {seen[choice.name] + 1} again"
-            where = (place, "label") if choice.label else (place, "fabric")
+            where = (index, "label") if choice.label else (index, "fabric")
             problems.append((where, Problem(text, value=choice.name, allowed="another label")))
-        seen.setdefault(choice.name, place)
+        seen.setdefault(choice.name, index)
     return problems
 
 

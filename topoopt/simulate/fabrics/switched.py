@@ -98,8 +98,8 @@ def tree_network(
         ((first_rack + pod * half + i)[wired], (first_aggregation + pod * half + j)[wired]),
         ((first_aggregation + pod * half + i)[upper], (first_core + i * half + j)[upper]),
     ]
-    up = np.concatenate([np.stack(each, axis=1) for each in ends]).astype(np.int32)
-    rate = np.repeat(bytes_per_ms(gbps) * np.array([1.0, rack.part, aggregation.part]), [len(each[0]) for each in ends])
+    up = np.concatenate([np.stack(pair, axis=1) for pair in ends]).astype(np.int32)
+    rate = np.repeat(bytes_per_ms(gbps) * np.array([1.0, rack.part, aggregation.part]), [len(pair[0]) for pair in ends])
 
     source, target = routed_pairs(n, options)
     count, j, i = _uplinks_taken(n, half, source, target, rack.count, aggregation.count, options)
@@ -128,19 +128,19 @@ def _uplinks_taken(
         racks, aggregations: uplinks of a rack switch and of an aggregation switch.
         options: seed and way.
     """
-    one = np.ones(len(source), dtype=np.int64)
+    unit = np.ones(len(source), dtype=np.int64)
     if options.ecmp == "hashed":
         draws = Draws(options.seed)
         pair = source.astype(np.int64) * (n - 1) + target - (target > source)  # its path does not depend on the others
         j, i = (draws.below(links, n * (n - 1))[pair] for links in (racks, aggregations))
-        return one, j, i
+        return unit, j, i
     if options.ecmp == "spread":
-        return one, (target % half % racks).astype(np.int64), (target // half % half % aggregations).astype(np.int64)
+        return unit, (target % half % racks).astype(np.int64), (target // half % half % aggregations).astype(np.int64)
     apart, far = source // half != target // half, source // half**2 != target // half**2
     above = np.where(far, aggregations, 1)
     count = np.where(apart, racks, 1) * above
-    place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    j, i = np.divmod(place, np.repeat(above, count))
+    rank = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    j, i = np.divmod(rank, np.repeat(above, count))
     return count, j, i
 
 
@@ -237,8 +237,8 @@ def oversubscribed_fat_tree(cluster: Cluster, groups: Sequence[Group], options: 
 def _describe_oversubscribed_fat_tree(cluster: Cluster, options: FabricOptions) -> str:
     total, above = cluster.degree * cluster.link_gbps, {"rack": "racks", "aggregation": "aggregation switches"}
     where = above[options.layer]
-    way, ratio = options.ecmp, _ratio(options)
-    return f"k-ary fat-tree with ECMP ({way}), one NIC of {total:g} Gbit/s, {ratio:g}:1 above the {where}"
+    choice, ratio = options.ecmp, _ratio(options)
+    return f"k-ary fat-tree with ECMP ({choice}), one NIC of {total:g} Gbit/s, {ratio:g}:1 above the {where}"
 
 
 OVERSUBSCRIBED_FAT_TREE = ListedFabric(

@@ -195,14 +195,14 @@ def _merged_transfers(graph: TaskGraph, simulation: Simulation, moved: Ints) -> 
     return spans
 
 
-def _merged_passes(graph: TaskGraph, simulation: Simulation, passes: Ints, room: int) -> list[Span]:
+def _merged_passes(graph: TaskGraph, simulation: Simulation, passes: Ints, space: int) -> list[Span]:
     """Passes that follow each other merged: the shortest first, until so many bars are left as there is room for."""
     passes = passes[np.lexsort((simulation.start_ms[passes], graph.source[passes]))]
     start, end = simulation.start_ms[passes], simulation.end_ms[passes]
     server, kind = graph.source[passes], graph.kind[passes]
     apart = (server[1:] != server[:-1]) | (kind[1:] != kind[:-1]) | (start[1:] > end[:-1])
     shortest, first = SHORTEST, np.ones(len(passes), dtype=np.bool_)
-    while first.sum() > room and shortest <= 1.0:
+    while first.sum() > space and shortest <= 1.0:
         long = end - start > shortest * simulation.iteration_time_ms
         first = np.concatenate(([True], apart | long[1:] | long[:-1]))[: len(passes)]
         shortest *= 2.0
