@@ -169,15 +169,6 @@ class JointPlan:
         ]
 
 
-@dataclass(frozen=True, eq=False)
-class JointChoice:
-    """What a solution vector says: option per operator, int64[n, n] links, share of each ring of every group."""
-
-    options: tuple[int, ...]
-    counts: Ints
-    ring_ms: tuple[tuple[float, ...], ...]
-
-
 def joint_plan_arrays(data: JointPlan) -> LpArrays:
     """The program; columns by family in the order of the module text, rows by number."""
     rows = Rows()
@@ -317,24 +308,22 @@ def _connected(rows: Rows, data: JointPlan, family: str, sign: float) -> None:
         rows.row(f"{family}_{v}", 1, 1, terms)
 
 
-def chosen(data: JointPlan, program: LpArrays, x: Floats) -> JointChoice:
-    """What a solution vector says."""
+def chosen(
+    data: JointPlan, program: LpArrays, x: Floats
+) -> tuple[tuple[int, ...], Ints, tuple[tuple[float, ...], ...]]:
+    """What a solution vector says: option per operator, int64[n, n] links, ms of each ring of every group."""
     assert program.column_names is not None
     at = {name: index for index, name in enumerate(program.column_names)}
     counts = np.zeros((data.servers, data.servers), dtype=np.int64)
     for i, j in data.arcs:
         a, b = data.bundle(i, j)
         counts[i, j] = max(range(data.degree + 1), key=lambda m: x[at[f"links_{a}_{b}_{m}"]])
-    return JointChoice(
-        options=tuple(
-            max(range(len(options)), key=lambda a: x[at[f"y_{o}_{a}"]]) for o, options in enumerate(data.options)
-        ),
-        counts=counts,
-        ring_ms=tuple(
-            tuple(max(0.0, float(x[at[f"ring_{g}_{r}"]])) for r in range(len(orders)))
-            for g, orders in enumerate(data.rings)
-        ),
+    options = tuple(max(range(len(of)), key=lambda a: x[at[f"y_{o}_{a}"]]) for o, of in enumerate(data.options))
+    ring_ms = tuple(
+        tuple(max(0.0, float(x[at[f"ring_{g}_{r}"]])) for r in range(len(orders)))
+        for g, orders in enumerate(data.rings)
     )
+    return options, counts, ring_ms
 
 
 def fixed(data: JointPlan, program: LpArrays, options: tuple[int, ...] | None, counts: Ints) -> LpArrays:

@@ -589,17 +589,12 @@ SAME = 1e-6
 """Relative slack of the first limit above the least time, where cost falls without bound."""
 
 
-@dataclass(frozen=True, eq=False)
-class FrontPoint:
-    """The cheapest network for a time limit."""
-
-    limit_ns: float
-    program: BandwidthProgram
-    optimum: Optimum
+FrontPoint = tuple[float, BandwidthProgram, Optimum]
+"""Limit of time, ns, program of that limit, and its cheapest network."""
 
 
 def front(plain: BandwidthProgram, points: int, stop: Stop) -> Iterator[FrontPoint]:
-    """Up to `points` points, fastest first; ends when time runs out or cost falls no more.
+    """Cheapest networks of up to `points` limits of time, fastest first, until time is up or cost falls no more.
 
     Args:
         plain: the program of time, without tau.
@@ -627,4 +622,4 @@ def front(plain: BandwidthProgram, points: int, stop: Stop) -> Iterator[FrontPoi
         if optimum.objective >= least_cost * (1 - 1e-9):
             continue
         inside, least_cost = optimum.bandwidth, optimum.objective  # it keeps every later limit
-        yield FrontPoint(limit, data, optimum)
+        yield limit, data, optimum

@@ -21,7 +21,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any, Protocol
 
@@ -31,15 +30,17 @@ from topoopt.core.errors import MachineError
 _LENGTH = struct.Struct("<q")
 
 
-def send(stream: IO[bytes], message: object) -> None:
-    """Write one message."""
+def send(stream: IO[bytes] | None, message: object) -> None:
+    """Write one message to a pipe that is there."""
+    assert stream is not None
     content = pickle.dumps(message)
     stream.write(_LENGTH.pack(len(content)) + content)
     stream.flush()
 
 
-def receive(stream: IO[bytes]) -> Any:
+def receive(stream: IO[bytes] | None) -> Any:
     """The next message; None at the end, also if that comes in the middle of a message."""
+    assert stream is not None
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None
@@ -48,16 +49,7 @@ def receive(stream: IO[bytes]) -> Any:
     return pickle.loads(content) if len(content) == length else None
 
 
-@dataclass(frozen=True, eq=False)
-class ChildProcess:
-    """A process that is asked and answers in messages of `solvers.processes`."""
-
-    process: subprocess.Popen[bytes]
-    requests: IO[bytes]
-    answers: IO[bytes]
-
-
-def started(command: tuple[str, ...]) -> ChildProcess:
+def started(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
     """Start a child that finds the modules that this process does.
 
     Raises:
@@ -65,22 +57,20 @@ def started(command: tuple[str, ...]) -> ChildProcess:
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     # A session of its own keeps Ctrl-C at the terminal away from the child, which is ours to end.
-    process = subprocess.Popen(
+    return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    return ChildProcess(process, process.stdin, process.stdout)
 
 
-def ended(child: ChildProcess, listener: threading.Thread) -> None:
+def ended(child: subprocess.Popen[bytes], listener: threading.Thread) -> None:
     """Kill a child, wait for it and for who listens to it."""
-    child.process.kill()
-    child.process.wait()
+    child.kill()
+    child.wait()
     listener.join()
-    with suppress(OSError):
-        child.requests.close()
-    child.answers.close()
+    for stream in (child.stdin, child.stdout):
+        with suppress(OSError):
+            if stream is not None:
+                stream.close()
 
 
 Tell = Callable[..., None]
@@ -166,7 +156,7 @@ class Team:
         """
         self.stop = stop
         self._said: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
-        self._members: list[tuple[ChildProcess, threading.Thread]] = []
+        self._members: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
         self._counted = ExitStack()
         self._told_stop = False
         try:
@@ -175,7 +165,7 @@ class Team:
                 listener = threading.Thread(target=self._listen, args=(index, child), daemon=True)
                 listener.start()
                 self._members.append((child, listener))
-                self._counted.enter_context(stop.memory.child(child.process.pid))
+                self._counted.enter_context(stop.memory.child(child.pid))
                 self._send(index, (begin, arguments))
         except BaseException:
             self.close()
@@ -238,17 +228,17 @@ class Team:
             notify(*content)
         else:
             with suppress(subprocess.TimeoutExpired):
-                self._members[index][0].process.wait(LAST_S)
-            code = self._members[index][0].process.poll()
+                self._members[index][0].wait(LAST_S)
+            code = self._members[index][0].poll()
             raise MachineError(f"a process of the search died (exit code {code})")
 
     def _send(self, index: int, request: Any) -> None:
         with suppress(BrokenPipeError):  # it died, as its listener says
-            send(self._members[index][0].requests, request)
+            send(self._members[index][0].stdin, request)
 
-    def _listen(self, index: int, child: ChildProcess) -> None:
+    def _listen(self, index: int, child: subprocess.Popen[bytes]) -> None:
         try:
-            while (message := receive(child.answers)) is not None:
+            while (message := receive(child.stdout)) is not None:
                 self._said.put((index, message))
         finally:  # also after a message that cannot be read
             self._said.put((index, ("died", None)))

@@ -8,7 +8,7 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -107,22 +107,22 @@ def assign_shards(
     able = [k for k, fits in enumerate(alone) if fits]
     kept, kept_gains = [shapes[k] for k in able], [values[k] for k in able]
     placed = place_jobs(layer, free, kept, kept_gains, limits.seed)
-    best = _Found(placed, _total(kept_gains, placed), StopReason.CONVERGED)
+    best, value, stopped_by = placed, _total(kept_gains, placed), StopReason.CONVERGED
     bound, argument = counting_bound(layer, free, kept, kept_gains)
-    if best.value < bound and limits.stop.reason() is None:
-        best, proven = _branch(layer, free, kept, kept_gains, best, limits)
+    if value < bound and limits.stop.reason() is None:
+        best, value, stopped_by, proven = _branch(layer, free, kept, kept_gains, best, limits)
         if proven < bound:
             bound, argument = proven, Argument.SHARD_BRANCHING
-    elif best.value < bound:
-        best = replace(best, stopped_by=limits.stop.reason() or StopReason.TIME)
+    elif value < bound:
+        stopped_by = limits.stop.reason() or StopReason.TIME
     shards: list[Shard | None] = [None] * len(shapes)
-    for k, shard in zip(able, best.shards, strict=True):
+    for k, shard in zip(able, best, strict=True):
         shards[k] = shard
     slack = OPTIMALITY * max(1.0, abs(bound))
-    if best.value > bound + slack:
-        raise CheckError(f"jobs worth {best.value} are placed, and at most {bound} is said to be possible ({argument})")
-    status = Status.OPTIMAL if best.value >= bound - slack else Status.FEASIBLE
-    return AssignmentResult(tuple(shards), best.value, bound, argument, status, best.stopped_by)
+    if value > bound + slack:
+        raise CheckError(f"jobs worth {value} are placed, and at most {bound} is said to be possible ({argument})")
+    status = Status.OPTIMAL if value >= bound - slack else Status.FEASIBLE
+    return AssignmentResult(tuple(shards), value, bound, argument, status, stopped_by)
 
 
 def counting_bound(
@@ -165,41 +165,35 @@ def start_of(
     return np.array([values.get(program.column_name(j), np.nan) for j in range(program.columns)])
 
 
-@dataclass(frozen=True)
-class _Found:
-    shards: tuple[Shard | None, ...]
-    value: float
-    stopped_by: StopReason
-
-
 def _branch(
     layer: OpticalLayer,
     free: Bools,
     shapes: Sequence[ShardShape],
     gains: Sequence[float],
-    incumbent: _Found,
+    incumbent: tuple[Shard | None, ...],
     limits: ShardLimits,
-) -> tuple[_Found, float]:
-    """The better of what is known and what HiGHS finds, and an upper bound."""
+) -> tuple[tuple[Shard | None, ...], float, StopReason, float]:
+    """The better of the incumbent and what HiGHS finds, its value, why it ended, and an upper bound."""
+    least, every = _total(gains, incumbent), float(sum(gains))
     classes = classes_of(layer)
     data = ShardAssignment(classes, classes.count(free), waiting_jobs(shapes, gains))
     if data.columns > limits.most_columns:
-        return replace(incumbent, stopped_by=StopReason.BUDGET), float(sum(gains))
+        return incumbent, least, StopReason.BUDGET, every
     program = build_arrays(data)
     # twins are interchangeable, and the program places the earlier ones
-    result = solve_program(program, limits, start_of(program, classes, shapes, _earlier_first(data, incumbent.shards)))
-    bound = float(sum(gains)) if result.bound is None else _whole(-result.bound, gains)
-    if result.status is Status.INFEASIBLE or bound < incumbent.value - OPTIMALITY * max(1.0, incumbent.value):
-        # what is known contradicts the solver, whose word then counts for nothing
-        return replace(incumbent, stopped_by=StopReason.ERROR), float(sum(gains))
+    result = solve_program(program, limits, start_of(program, classes, shapes, _earlier_first(data, incumbent)))
+    bound = every if result.bound is None else _whole(-result.bound, gains)
+    if result.status is Status.INFEASIBLE or bound < least - OPTIMALITY * max(1.0, least):
+        # the incumbent contradicts the solver, whose word then counts for nothing
+        return incumbent, least, StopReason.ERROR, every
     if result.x is None:
-        return replace(incumbent, stopped_by=result.stopped_by), bound
+        return incumbent, least, result.stopped_by, bound
     shards = lay_out(data, choices_of(data, program, result.x), classes, free)
     sound = all(s is None or realisable(layer, shape, s) for shape, s in zip(shapes, shards, strict=True))
     value = _total(gains, shards)
-    if not sound or value < incumbent.value:
-        return replace(incumbent, stopped_by=result.stopped_by if sound else StopReason.ERROR), bound
-    return _Found(shards, value, result.stopped_by), bound
+    if not sound or value < least:
+        return incumbent, least, result.stopped_by if sound else StopReason.ERROR, bound
+    return shards, value, result.stopped_by, bound
 
 
 def lay_out(

@@ -198,80 +198,49 @@ def _shares(lines: int, left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-@dataclass(frozen=True, eq=False)
-class Bench:
-    """What searches over the same free servers share.
-
-    Attributes:
-        layer, parts: whose.
-        counts: int64[C], free servers.
-        free: int64[P, S], free servers under each switch.
-    """
-
-    layer: LayerClasses
-    parts: ShapeParts
-    counts: Ints
-    free: Ints
-
-
-def bench_of(layer: LayerClasses, parts: ShapeParts, counts: Ints) -> Bench:
-    """Ready for searches."""
-    space = np.zeros((len(layer.widths), max(layer.switches)), dtype=np.int64)
-    for row, switch in zip(space, layer.switch, strict=True):
-        row[:] = np.bincount(switch, counts, minlength=len(row))
-    return Bench(layer, parts, counts, space)
-
-
-def seat_ranks(bench: Bench, taken: Ints, preference: Ints, nodes: int) -> tuple[Ints | None, bool]:
+def seat_ranks(
+    layer: LayerClasses, parts: ShapeParts, counts: Ints, taken: Ints, preference: Ints, nodes: int
+) -> tuple[Ints | None, bool]:
     """int64[Q, C], ranks of each atom in each class, or None; and whether None is a proof for these planes.
 
     Args:
-        bench: of the search.
+        layer, parts: whose.
+        counts: int64[C], free servers.
         taken: int64[G, P], planes of each interface group.
         preference: int64[C], classes in the order they are tried.
         nodes: seats tried at most.
     """
-    lines = _lines(bench.parts)
+    atom, alike_before, components, set_sizes = _lines(parts)
     groups, owners = np.nonzero(taken)
-    wide = [lines.sizes[g] for g in groups.tolist()]
+    free = np.zeros((len(owners), max(layer.switches)), dtype=np.int64)
+    for row, owner in zip(free, owners.tolist(), strict=True):
+        row[:] = np.bincount(layer.switch[owner], counts, minlength=len(row))
+    wide = [set_sizes[g] for g in groups.tolist()]
     begin = np.cumsum([0, *(len(sizes) for sizes in wide[:-1])])
-    rows = lines.component[groups]
+    rows = components[groups]
     component = np.where(rows >= 0, rows + begin[:, None], -1)
     seated, complete = pipeline.seat_ranks(
-        bench.layer.switch[owners], component, np.concatenate(wide), bench.counts, bench.free[owners],
-        lines.alike, preference, nodes,
+        layer.switch[owners], component, np.concatenate(wide), counts, free, alike_before, preference, nodes,
     )  # fmt: skip
     if seated is None:
         return None, complete
-    table = np.zeros((len(bench.parts.atoms), bench.layer.classes), dtype=np.int64)
-    np.add.at(table, (lines.atom, seated), 1)
+    table = np.zeros((len(parts.atoms), layer.classes), dtype=np.int64)
+    np.add.at(table, (atom, seated), 1)
     return table, True
 
 
-@dataclass(frozen=True, eq=False)
-class _Lines:
-    """Ranks in the order they are seated.
-
-    Attributes:
-        atom: int64[K], of each rank.
-        alike: bool[K], of the same atom as the one before.
-        component: int64[G, K], by interface group; -1: dark.
-        sizes: ranks of each component, by interface group.
-    """
-
-    atom: Ints
-    alike: Bools
-    component: Ints
-    sizes: tuple[Ints, ...]
-
-
 @lru_cache(maxsize=1024)
-def _lines(parts: ShapeParts) -> _Lines:
-    """Kept for shapes seen lately."""
+def _lines(parts: ShapeParts) -> tuple[Ints, Bools, Ints, tuple[Ints, ...]]:
+    """Ranks of a shape, those of an atom side by side.
+
+    Returns:
+        int64[K], the atom of each; bool[K], of the same atom as the one before; int64[G, K], its component by
+        interface group, -1: dark; ranks of each component, by interface group.
+    """
     order = _order(parts)
     atom = np.repeat(order, parts.sizes[order])
     inside = [group.component >= 0 for group in parts.groups]
-    return _Lines(
+    return (
         atom,
         np.concatenate(([False], atom[1:] == atom[:-1])),
         np.array([group.component[atom] for group in parts.groups]),
@@ -465,18 +434,17 @@ def _spread(
     rng = np.random.default_rng(seed)
     choices, complete = plane_choices(classes, parts, counts, rng, tries)
     fullest = np.argsort(-counts, kind="stable")
-    bench = bench_of(classes, parts, counts)
     nodes = SEATS + SEATS_PER_RANK * parts.servers
     open_choices = []
     for taken in choices:
-        table, proven = seat_ranks(bench, taken, fullest, nodes)
+        table, proven = seat_ranks(classes, parts, counts, taken, fullest, nodes)
         if table is not None:
             return (table, taken), False
         if not proven:
             open_choices.append(taken)
     for preference in (fullest[::-1].copy(), rng.permutation(classes.classes)):
         for taken in open_choices[:AGAIN]:
-            table, _ = seat_ranks(bench, taken, preference, nodes)
+            table, _ = seat_ranks(classes, parts, counts, taken, preference, nodes)
             if table is not None:
                 return (table, taken), False
     return None, complete and not open_choices

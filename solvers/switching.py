@@ -45,22 +45,8 @@ MOST_STEPS = 300
 ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
-class FoundPorts:
-    """The fastest plan found.
-
-    Attributes:
-        plan: of each stage.
-        step_s: seconds of the step.
-        bound_s: no plan is faster.
-        followed: steps that were simulated.
-    """
-
-    plan: tuple[StagePorts, ...]
-    step_s: float
-    bound_s: float
-    followed: int
-
+PortSearch = tuple[tuple[StagePorts, ...], float, float]
+"""Plan of each stage, seconds of its step, and seconds that no plan is below."""
 
 Partial = tuple[StagePorts | None, ...]
 
@@ -139,7 +125,7 @@ def fastest_ports(
     *,
     kept: bool = False,
     cutoff_s: float = float("inf"),
-) -> FoundPorts | None:
+) -> PortSearch | None:
     """The fastest plan of ports of all stages.
 
     Args:
@@ -176,7 +162,7 @@ def fastest_ports(
         return None
     value, plan = search.best
     bound = min([value, cutoff_s, *(node[0] for node in open_nodes)])
-    return FoundPorts(plan, value, bound, search.followed)
+    return plan, value, bound
 
 
 class RailSteps:
@@ -202,7 +188,7 @@ class RailSteps:
         options = [(math.inf, "none")]
         kept = fastest_ports(self.job, self.orders, 0.0, SwitchMode.PROVISIONED, stop, kept=True)
         if kept is not None:
-            options.append((kept.step_s, "ports split for good"))
+            options.append((kept[1], "ports split for good"))
         if self.job.ports > 1:
             ring = follow(self.job, self.orders, RailShares.forwarded(self.job))
             options.append((ring.step_s, "one ring through all servers of a rail, which forward"))
@@ -217,7 +203,8 @@ class RailSteps:
         best = fastest_ports(self.job, self.orders, delay_s, mode, stop)
         if best is None:
             raise InfeasibleError("no plan of ports can do the step: passes wait for each other")
-        return self.stepped(best.plan, best.bound_s, delay_s, mode, events=events)
+        plan, _, bound_s = best
+        return self.stepped(plan, bound_s, delay_s, mode, events=events)
 
     def stepped(
         self, plan: tuple[StagePorts, ...], bound_s: float, delay_s: float, mode: SwitchMode, *, events: bool = False
@@ -273,7 +260,7 @@ MOST_TRIED = 500
 
 
 @dataclass(frozen=True, eq=False)
-class FoundOnRails:
+class RailsResult:
     """The best strategy on rails.
 
     Attributes
@@ -298,7 +285,7 @@ def switch_mode(settings: SwitchSettings) -> SwitchMode:
     return SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
 
 
-def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> FoundOnRails:
+def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> RailsResult:
     """Search strategies and plans of ports together.
 
     Args:
@@ -322,14 +309,14 @@ def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrate
             break
         rails = RailSteps(problem, ranked.strategy, settings)
         ports = fastest_ports(rails.job, rails.orders, settings.delay_s, mode, stop, cutoff_s=least)
-        bounds.append(ranked.iteration_time_s if ports is None else ports.bound_s)
-        if ports is not None and ports.step_s < least:
-            best = ranked, rails.stepped(ports.plan, ports.bound_s, settings.delay_s, mode)
+        bounds.append(ranked.iteration_time_s if ports is None else ports[2])
+        if ports is not None and ports[1] < least:
+            best = ranked, rails.stepped(ports[0], ports[2], settings.delay_s, mode)
     if best is None:
         text = f"passes of {len(bounds)} strategies wait for each other with any plan of ports"
         raise InfeasibleError(f"{PHOTONIC_RAILS}: {text}")
     ranked, step = best
-    return FoundOnRails(ranked, step.plan, step.step_s, tuple(min(bound, step.step_s) for bound in bounds), limited)
+    return RailsResult(ranked, step.plan, step.step_s, tuple(min(bound, step.step_s) for bound in bounds), limited)
 
 
 def rails_bound_s(

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.programs import LpArrays
-from solvers.backends.backend import Backend, Features, LpBackend, LpResult, OnIncumbent, Options, SolverLimits
+from solvers.backends.backend import Backend, Features, LpResult, OnIncumbent, Options, SolverLimits
 from solvers.backends.infeasible import InfeasibleSubset, infeasible_subset
 from solvers.backends.table import SOLVERS, solve_guarded, solver_named
 from topoopt.core.proofs import Status
@@ -56,7 +56,6 @@ __all__ = [
     "Backend",
     "Features",
     "InfeasibleSubset",
-    "LpBackend",
     "LpResult",
     "OnIncumbent",
     "Options",

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,7 +49,7 @@ class SolverLimits:
 
 @dataclass(frozen=True, eq=False)
 class SolverTask:
-    """What a library is asked: options are known to exist, the program to be sound; see `LpBackend`.
+    """What a library is asked: options are known to exist, the program to be sound; see `Backend.__call__`.
 
     Attributes:
         began: time.monotonic() when it was asked.
@@ -156,34 +155,6 @@ RunBackend = Callable[[SolverTask], Claim]
 
 Raises InputError for an option with a value that the library refuses.
 """
-
-
-class LpBackend(Protocol):
-    """A solver of linear or mixed-integer programs."""
-
-    def __call__(
-        self,
-        program: LpArrays,
-        limits: SolverLimits | None = None,
-        options: Options | None = None,
-        start: Floats | None = None,
-        *,
-        on_incumbent: OnIncumbent | None = None,
-    ) -> LpResult:
-        """Solve within the limits; never raises for infeasible or unbounded programs.
-
-        Args:
-            program: what to solve.
-            limits: time, threads, tolerances.
-            options: the solver's own, by its own names.
-            start: float64[columns], a point to begin with; the result is never worse than it, if it is feasible. NaN
-                for columns not known: HiGHS completes such a start, others do without it.
-            on_incumbent: called with each better integer solution the solver streams.
-
-        Raises:
-            InputError: malformed arrays, a program the backend's features do not cover, unknown or bad options.
-        """
-        ...
 
 
 NEAR = 2.0**20
@@ -442,7 +413,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Backend:
-    """One line of the table of backends; calling it solves (see `LpBackend`).
+    """One line of the table of backends; calling it solves.
 
     Attributes:
         name: in the table.
@@ -465,7 +436,19 @@ class Backend:
         *,
         on_incumbent: OnIncumbent | None = None,
     ) -> LpResult:
-        """Solve; see `LpBackend`."""
+        """Solve within the limits; never raises for infeasible or unbounded programs.
+
+        Args:
+            program: what to solve.
+            limits: time, threads, tolerances.
+            options: the solver's own, by its own names.
+            start: float64[columns], a point to begin with; the result is never worse than it, if it is feasible. NaN
+                for columns not known: HiGHS completes such a start, others do without it.
+            on_incumbent: called with each better integer solution the solver streams.
+
+        Raises:
+            InputError: malformed arrays, a program the backend's features do not cover, unknown or bad options.
+        """
         limits, options = limits or SolverLimits(), options or {}
         refuse(self, program, options, start)
         claim = trivial(program)

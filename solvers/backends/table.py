@@ -203,7 +203,7 @@ def solve_guarded(
 
     Args:
         name: of the backend.
-        program, limits, options, start, on_incumbent: see `LpBackend`; without a time limit nothing is killed.
+        program, limits, options, start, on_incumbent: see `Backend.__call__`; without a time limit nothing is killed.
         grace_s: how long the child may overrun.
         stop: once interrupted or over its memory limit, the child is killed; its deadline is not looked at, `limits`
             is for that.
@@ -221,12 +221,12 @@ def solve_guarded(
     if (claim := trivial(program)) is not None:
         return judged(program, limits, claim, start)
     child = started(command)
-    listener = _Listener(child.answers, program, limits, on_incumbent)
+    listener = _Listener(child.stdout, program, limits, on_incumbent)
     try:
         listener.start()
         with suppress(OSError):  # the child died; the listener sees the end of its output
-            send(child.requests, (name, program, limits, dict(options), start))
-        with (stop or Stop()).memory.child(child.process.pid):
+            send(child.stdin, (name, program, limits, dict(options), start))
+        with (stop or Stop()).memory.child(child.pid):
             killed = listener.wait(None if limits.time_s is None else limits.time_s + grace_s, stop)
     finally:
         ended(child, listener)
@@ -240,7 +240,7 @@ def solve_guarded(
         return judged(
             program, limits, Claim(result.status, result.stopped_by, result.message, listener.best, result.bound), start
         )
-    stopped_by, reason = StopReason.ERROR, f"ended without a result (exit code {child.process.returncode})"
+    stopped_by, reason = StopReason.ERROR, f"ended without a result (exit code {child.returncode})"
     if killed is not None:
         stopped_by, reason = killed, KILLED[killed]
     return judged(program, limits, Claim(Status.UNKNOWN, stopped_by, f"{name} {reason}", listener.best), start)
@@ -250,7 +250,7 @@ class _Listener(threading.Thread):
     """Reads what the child says until it has ended."""
 
     def __init__(
-        self, stream: IO[bytes], program: LpArrays, limits: SolverLimits, on_incumbent: OnIncumbent | None
+        self, stream: IO[bytes] | None, program: LpArrays, limits: SolverLimits, on_incumbent: OnIncumbent | None
     ) -> None:
         super().__init__(daemon=True)
         self._stream, self._program, self._limits, self._on_incumbent = stream, program, limits, on_incumbent

@@ -45,21 +45,6 @@ OPTIMALITY = 1e-6
 Shares = tuple[tuple[Order, float], ...]
 
 
-@dataclass(frozen=True)
-class MixLimits:
-    """How far to go.
-
-    Attributes:
-        rounds: linear programs solved at most.
-        accuracy: relative gap at which to stop.
-        hop_price: charge on hops in the last program, so that of equally loaded routings a short one is taken.
-    """
-
-    rounds: int = 200
-    accuracy: float = OPTIMALITY
-    hop_price: float = 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class RingMix:
     """Rings and routing of all traffic.
@@ -204,7 +189,9 @@ def mix_rings(
     demand: Demand,
     *,
     link_bytes_per_ms: float = 1.0,
-    limits: MixLimits | None = None,
+    rounds: int = 200,
+    accuracy: float = OPTIMALITY,
+    hop_price: float = 0.0,
     warm_start: Sequence[Sequence[Order]] | None = None,
     stop: Stop | None = None,
 ) -> RingMix:
@@ -214,6 +201,9 @@ def mix_rings(
         topology: connected where there is traffic.
         demand: model-parallel bytes and AllReduce groups.
         link_bytes_per_ms: rate of one link.
+        rounds: linear programs solved at most.
+        accuracy: relative gap at which to stop.
+        hop_price: charge on hops in the last program, so that of equally loaded routings a short one is taken.
         warm_start: orders of every group to begin with, beside TotientPerms.
         stop: looked at between programs; one program is always solved.
 
@@ -222,7 +212,8 @@ def mix_rings(
         InfeasibleError: traffic between servers that no path joins.
         LimitError: the linear program was not solved.
     """
-    return _Mix(topology, demand, link_bytes_per_ms, limits or MixLimits(), warm_start, stop or Stop()).run()
+    mix = _Mix(topology, demand, link_bytes_per_ms, warm_start, stop or Stop())
+    return mix.run(rounds, accuracy, hop_price)
 
 
 class _Mix:
@@ -231,12 +222,11 @@ class _Mix:
         topology: Topology,
         demand: Demand,
         link_bytes_per_ms: float,
-        limits: MixLimits,
         warm_start: Sequence[Sequence[Order]] | None,
         stop: Stop,
     ) -> None:
         check_groups(topology.servers, demand, warm_start)
-        self.topology, self.demand, self.limits, self.stop = topology, demand, limits, stop
+        self.topology, self.demand, self.stop = topology, demand, stop
         self.rate = link_bytes_per_ms
         n = topology.servers
         wire = sum(len(group.members) * group.wire_bytes_per_member for group in demand.allreduce)
@@ -258,11 +248,11 @@ class _Mix:
         self.best: tuple[tuple[Shares, ...], Floats] | None = None
         self.rounds = 0
 
-    def run(self) -> RingMix:
+    def run(self, rounds: int, accuracy: float, hop_price: float) -> RingMix:
         reason = StopReason.BUDGET
-        while self.rounds < self.limits.rounds:
+        while self.rounds < rounds:
             added = self._round()
-            if self.theta - self.bound <= self.limits.accuracy * self.theta:
+            if self.theta - self.bound <= accuracy * self.theta:
                 reason = StopReason.GAP
             elif not added:
                 reason = StopReason.CONVERGED
@@ -271,8 +261,8 @@ class _Mix:
                 if reason is StopReason.BUDGET:
                     continue
             break
-        if self.limits.hop_price > 0:
-            self._shorten()
+        if hop_price > 0:
+            self._shorten(hop_price)
         return self._result(reason)
 
     def _round(self) -> bool:
@@ -317,13 +307,13 @@ class _Mix:
             self.bound, self.lengths = total / capacity, lengths
         return orders
 
-    def _shorten(self) -> None:
+    def _shorten(self, hop_price: float) -> None:
         """The last program again with a charge on hops: kept when it costs next to nothing in theta."""
         held = self.theta, self.best
         self.theta = np.inf
-        x, row_dual = self._solved(replace(self.data, hop_price=self.limits.hop_price))
+        x, row_dual = self._solved(replace(self.data, hop_price=hop_price))
         self._offer(x, lengths_of(self.data, row_dual))
-        if self.theta > held[0] * (1.0 + 2.0 * self.limits.hop_price):
+        if self.theta > held[0] * (1.0 + 2.0 * hop_price):
             self.theta, self.best = held
 
     def _solved(self, data: AllReduceMix) -> tuple[Floats, Floats]:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -65,37 +66,9 @@ Said = tuple[str, int, float]
 """Phase, proposals made, best time in ms."""
 
 
-@dataclass(frozen=True)
-class StartPart:
-    """A start on the best of so many topologies; beyond `at_most_ms` its time does not matter."""
+Part = tuple[str, tuple[Any, ...]]
+"""Name of a method of `SearchSteps` and its arguments."""
 
-    start: Start
-    topologies: int
-    at_most_ms: float
-
-    def run(self, steps: SearchSteps) -> Candidate:
-        """Do it."""
-        return steps.on_topologies(self.start, self.topologies, self.at_most_ms)
-
-
-@dataclass(frozen=True)
-class ExplorePart:
-    """The first turns of a pair, each of so many proposals, with streams of random numbers of their own."""
-
-    candidate: Candidate
-    proposals: int
-    stream: int
-    temperatures: tuple[float, ...] = (0.02,)
-
-    def run(self, steps: SearchSteps) -> Candidate:
-        """Do it."""
-        incumbent = self.candidate
-        for turn, temperature in enumerate(self.temperatures):
-            incumbent = steps.explored(incumbent, self.proposals, self.stream + turn, temperature)
-        return incumbent
-
-
-Part = StartPart | ExplorePart
 DonePart = tuple[Candidate, tuple[Said, ...]]
 
 
@@ -106,7 +79,7 @@ def candidates_of(parts: Iterable[Part], steps: SearchSteps, team: Crew | None, 
     """
     if team is None:
         for part in parts:
-            yield part.run(steps)
+            yield getattr(steps, part[0])(*part[1])
         return
     for candidate, said in team.in_order([*parts], log.show):
         for entry in said:
@@ -114,24 +87,28 @@ def candidates_of(parts: Iterable[Part], steps: SearchSteps, team: Crew | None, 
         yield candidate
 
 
-class PartWork:
-    """Does parts in a process of its own, and keeps what each says."""
+def part_work(
+    stop: Stop, cluster: Cluster, workload: Workload, settings: LoopSettings, seed: int
+) -> Callable[[Part, Progress], DonePart]:
+    """What does parts in a process of its own, and keeps what each reports."""
+    reported: list[Said] = []
+    listeners: list[Progress] = []
 
-    def __init__(self, stop: Stop, cluster: Cluster, workload: Workload, settings: LoopSettings, seed: int) -> None:
-        self._said: list[Said] = []
-        self._tell: Callable[[str, int, float], None] | None = None
-        self._steps = SearchSteps(
-            cluster, workload, settings, seed=seed, stop=stop, step=self._step, offer=lambda candidate, phase: None
-        )
+    def step(phase: str, proposals: int, best_ms: float) -> None:
+        reported.append((phase, proposals, best_ms))
+        for listener in listeners:
+            listener(phase, proposals, best_ms)
 
-    def __call__(self, part: Part, tell: Callable[[str, int, float], None]) -> DonePart:
-        self._said, self._tell = [], tell
-        return part.run(self._steps), tuple(self._said)
+    steps = SearchSteps(
+        cluster, workload, settings, seed=seed, stop=stop, step=step, offer=lambda candidate, phase: None
+    )
 
-    def _step(self, phase: str, proposals: int, best_ms: float) -> None:
-        self._said.append((phase, proposals, best_ms))
-        if self._tell is not None:
-            self._tell(phase, proposals, best_ms)
+    def work(part: Part, tell: Progress) -> DonePart:
+        reported.clear()
+        listeners[:] = [tell]
+        return getattr(steps, part[0])(*part[1]), tuple(reported)
+
+    return work
 
 
 IMPROVEMENT = 5e-4
@@ -233,8 +210,8 @@ class Alternation:
         steps = self.steps
         arguments = (steps.cluster, steps.workload, steps.settings, steps.seed)
         if self.crew is not None:
-            return self.crew(PartWork, arguments, self.stop)
-        return nullcontext() if self.jobs == 1 else Team(self.jobs, PartWork, arguments, self.stop)
+            return self.crew(part_work, arguments, self.stop)
+        return nullcontext() if self.jobs == 1 else Team(self.jobs, part_work, arguments, self.stop)
 
     def _explored(self, pool: list[Candidate], team: Crew | None) -> list[Candidate]:
         """Every pair after its first turn, with half of the proposals in all; none where the time is up, or where there
@@ -246,10 +223,12 @@ class Alternation:
             return []
         rough, half = [pair for pair in pool if pair.origin in self.rough], self.settings.budget // 2
         proposals = half // len(pool) if not rough else half // 2 // len(pool)
-        parts = [ExplorePart(candidate, proposals, index) for index, candidate in enumerate(pool)]
+        parts: list[Part] = [
+            ("explored", (candidate, proposals, index, (0.02,))) for index, candidate in enumerate(pool)
+        ]
         for pair in rough:  # short searches differ by far more than long ones gain
             short = half // len(rough) // (AGAIN * len(SHORT_TEMPERATURES))
-            parts += [ExplorePart(pair, short, 1000 + 10 * again, SHORT_TEMPERATURES) for again in range(AGAIN)]
+            parts += [("explored", (pair, short, 1000 + 10 * again, SHORT_TEMPERATURES)) for again in range(AGAIN)]
         explored = []
         for candidate in candidates_of(parts, self.steps, team, self.log):
             explored.append(candidate)
@@ -309,11 +288,11 @@ class Alternation:
         chosen = promising(self.cluster, self.workload, chosen)
         pool: list[Candidate] = []
 
-        def parts() -> Iterator[StartPart]:
+        def parts() -> Iterator[Part]:
             for start in chosen:  # what is worse than a full pool will not stay in it
                 full = len(pool) == self.settings.beam and not start.rough
                 worst_ms = pool[-1].iteration_time_ms if full else math.inf
-                yield StartPart(start, self.settings.topologies, worst_ms)
+                yield "on_topologies", (start, self.settings.topologies, worst_ms)
 
         self.rough = {start.name for start in chosen if start.rough}
         plain: list[Candidate] = []

@@ -24,7 +24,7 @@ from itertools import permutations
 import numpy as np
 
 from formulations.allreduce_rings import RingGroup
-from formulations.job_plans import JointChoice, JointPlan, PlanOption, chosen, fixed, joint_plan_arrays
+from formulations.job_plans import JointPlan, PlanOption, chosen, fixed, joint_plan_arrays
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.job.alternate import Alternation
 from solvers.job.loop import LoopResult, LoopSettings, Progress
@@ -57,13 +57,8 @@ MOST_PAIRS_OF_OPTIONS = 400
 times those of the other. `instances/tiny-4.yaml` has 230."""
 
 
-@dataclass(frozen=True, eq=False)
-class JointTables:
-    """The data of the program, and what its options and groups stand for."""
-
-    data: JointPlan
-    placements: tuple[tuple[Placement, ...], ...]
-    groups: tuple[tuple[int, ...], ...]
+Placements = tuple[tuple[Placement, ...], ...]
+"""Options of each operator of the program, in its order."""
 
 
 def joint_problems(cluster: Cluster, workload: Workload) -> list[Problem]:
@@ -99,8 +94,8 @@ def _placements(cluster: Cluster, workload: Workload, o: int) -> tuple[Placement
     )
 
 
-def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> JointTables:
-    """Data of the joint program.
+def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> tuple[JointPlan, Placements]:
+    """Data of the joint program, and the placements that its options stand for; its groups are `strided_groups`.
 
     Raises:
         InputError: the job is too large for it.
@@ -157,7 +152,7 @@ def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> Joi
         theta_most=theta_most,
         memory_limited=memory is not None,
     )
-    return JointTables(data, placements, groups)
+    return data, placements
 
 
 def ring_orders(members: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
@@ -199,56 +194,55 @@ def plan_time(cluster: Cluster, workload: Workload, strategy: Strategy, topology
     Raises:
         InputError: the job is too large for the joint program.
     """
-    tables = joint_tables(cluster, workload, _any_theta(cluster, workload))
-    return _evaluate(tables, strategy, topology.adjacency())[0]
+    data, placements = joint_tables(cluster, workload, _any_theta(cluster, workload))
+    return _evaluate(data, placements, strategy, topology.adjacency())[0]
 
 
 def _any_theta(cluster: Cluster, workload: Workload) -> float:
     """A theta that no plan on a connected network exceeds: every byte of the largest demands crosses one link."""
-    tables = joint_tables(cluster, workload, 1.0)
-    moved = sum(float(table.sum(axis=(2, 3)).max()) for table in tables.data.demand)
+    data, _ = joint_tables(cluster, workload, 1.0)
+    groups = strided_groups(cluster.servers)
+    moved = sum(float(table.sum(axis=(2, 3)).max()) for table in data.demand)
     sent = [
-        [sum(len(tables.groups[g]) * ms for g, ms in option.reduced.items()) for option in options]
-        for options in tables.data.options
+        [sum(len(groups[g]) * ms for g, ms in option.reduced.items()) for option in options] for options in data.options
     ]
     return (moved + sum(max(of, default=0.0) for of in sent)) * (1 + SLACK) or 1.0
 
 
 def _evaluate(
-    tables: JointTables, strategy: Strategy, counts: Ints
+    data: JointPlan, placements: Placements, strategy: Strategy, counts: Ints
 ) -> tuple[float, float, tuple[tuple[float, ...], ...]]:
     """(C + theta, C, ms per ring) with strategy and links fixed: a linear program."""
-    data = tables.data
-    options = tuple(of.index(p) for of, p in zip(tables.placements, strategy.placements, strict=True))
+    options = tuple(of.index(p) for of, p in zip(placements, strategy.placements, strict=True))
     program = fixed(data, joint_plan_arrays(data), options, counts)
     result = SOLVERS["highs-simplex"](replace(program, integer=None))
     if result.x is None or result.objective is None:
         raise LimitError(f"the routing program of a given plan was not solved: {result.message}")
     assert program.column_names is not None
     compute = float(result.x[program.column_names.index("C")])
-    return float(result.objective), compute, chosen(data, program, result.x).ring_ms
+    return float(result.objective), compute, chosen(data, program, result.x)[2]
 
 
 def incumbent(cluster: Cluster, workload: Workload, extra: Sequence[tuple[Strategy, Topology]] = ()) -> float:
     """C + theta of the best of some plans: every start on the topology found for it, and `extra`."""
-    tables = joint_tables(cluster, workload, _any_theta(cluster, workload))
+    data, placements = joint_tables(cluster, workload, _any_theta(cluster, workload))
     plans = [(strategy, topology) for strategy, topology in extra]
     for start in starting_strategies(cluster, workload):
         demand = demand_of(build_task_graph(cluster, workload, start.strategy))
         plans += [(start.strategy, topology) for topology in candidate_topologies(cluster, demand, limit=1, seed=0)]
     memory = cluster.server_memory_bytes
     values = [
-        _evaluate(tables, strategy, topology.adjacency())[0]
+        _evaluate(data, placements, strategy, topology.adjacency())[0]
         for strategy, topology in plans
-        if memory is None or _fits(tables, strategy)
+        if memory is None or _fits(data, placements, strategy)
     ]
     return min(values, default=np.inf)
 
 
-def _fits(tables: JointTables, strategy: Strategy) -> bool:
+def _fits(data: JointPlan, placements: Placements, strategy: Strategy) -> bool:
     used = sum(
         options[of.index(p)].memory
-        for options, of, p in zip(tables.data.options, tables.placements, strategy.placements, strict=True)
+        for options, of, p in zip(data.options, placements, strategy.placements, strict=True)
     )
     return bool(np.max(used) <= 1.0)
 
@@ -275,31 +269,31 @@ def solve_joint(
     """
     best = incumbent(cluster, workload, extra)
     anything = _any_theta(cluster, workload)
-    tables = joint_tables(cluster, workload, anything)
-    least = _least_compute(tables)
+    data, placements = joint_tables(cluster, workload, anything)
+    least = _least_compute(data)
     most = min(anything, best - least + SLACK * best) if np.isfinite(best) else anything
-    data = replace(tables.data, theta_most=most)
+    data = replace(data, theta_most=most)
     program = joint_plan_arrays(data)
     result: LpResult = SOLVERS["highs"](program, SolverLimits(time_s=time_s), {"mip_max_nodes": nodes})
     if result.status is Status.INFEASIBLE:
         return None
     if result.x is None:
         raise LimitError(f"the joint program gave no plan: {result.message}")
-    choice: JointChoice = chosen(data, program, result.x)
-    strategy = Strategy(tuple(of[a] for of, a in zip(tables.placements, choice.options, strict=True)))
-    time_ms, compute_ms, ring_ms = _evaluate(tables, strategy, choice.counts)
+    options, counts, _ = chosen(data, program, result.x)
+    strategy = Strategy(tuple(of[a] for of, a in zip(placements, options, strict=True)))
+    time_ms, compute_ms, ring_ms = _evaluate(data, placements, strategy, counts)
     rings = tuple(
         tuple((order, ms) for order, ms in zip(orders, spent, strict=True) if ms > 0)
         for orders, spent in zip(data.rings, ring_ms, strict=True)
     )
     bound = result.bound if result.bound is not None else 0.0
-    return JointOptimum(strategy, choice.counts, rings, time_ms, compute_ms, min(max(bound, least), time_ms))
+    return JointOptimum(strategy, counts, rings, time_ms, compute_ms, min(max(bound, least), time_ms))
 
 
-def _least_compute(tables: JointTables) -> float:
+def _least_compute(data: JointPlan) -> float:
     """A bound on C: all work, at its least, shared by all servers."""
-    work = sum(min((float(option.load.sum()) for option in of), default=0.0) for of in tables.data.options)
-    return work / tables.data.servers
+    work = sum(min((float(option.load.sum()) for option in of), default=0.0) for of in data.options)
+    return work / data.servers
 
 
 MOST_STRATEGIES = 20_000
@@ -552,7 +546,7 @@ def run_joint(
 def proven(cluster: Cluster, workload: Workload, optimum: JointOptimum, stop: Stop) -> JointBound | None:
     """A proof that nothing is faster than the joint optimum, by its model; None where none is found."""
     bound_ms = optimum.time_ms * (1 - AIM)
-    tree = prove_joint(joint_tables(cluster, workload, optimum.time_ms).data, bound_ms, stop)
+    tree = prove_joint(joint_tables(cluster, workload, optimum.time_ms)[0], bound_ms, stop)
     return None if tree is None else JointBound(bound_ms, tree)
 
 

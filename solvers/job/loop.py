@@ -392,9 +392,11 @@ class SearchSteps:
         """A start on the best of so many topologies; its time may be infinite where it exceeds `at_most_ms`."""
         return self.topology.portfolio(start.name, start.strategy, limit=topologies, at_most_ms=at_most_ms)[0]
 
-    def explored(self, candidate: Candidate, proposals: int, stream: int, temperature: float) -> Candidate:
-        """One of the first turns of a pair of start and topology."""
-        return self.retopologised(self.annealed(candidate, proposals, stream, "explore", start=temperature))
+    def explored(self, candidate: Candidate, proposals: int, stream: int, temperatures: tuple[float, ...]) -> Candidate:
+        """The first turns of a pair of start and topology, each of so many proposals, with its own random numbers."""
+        for turn, start in enumerate(temperatures):
+            candidate = self.retopologised(self.annealed(candidate, proposals, stream + turn, "explore", start=start))
+        return candidate
 
     def retopologised(self, candidate: Candidate) -> Candidate:
         """TopologyFinder for the strategy found: keep the topology unless another is better."""

@@ -20,14 +20,8 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.search_settings import AllReduceChoice, RobustGoal, SearchSettings
 from topoopt.core.workload import Workload
 
-
-@dataclass(frozen=True, eq=False)
-class SharedPlan:
-    """What a search ends with, and the cluster with links shared as it takes them."""
-
-    result: LoopResult
-    cluster: Cluster
-
+SharedPlan = tuple[LoopResult, Cluster]
+"""What a search ends with, and the cluster with links shared as it takes them."""
 
 Search = Callable[[Cluster, int, Stop, Keep], LoopResult]
 """A search on a cluster with so many proposals."""
@@ -62,9 +56,9 @@ def best_order(
         before = best
 
         def offered(plan: Callable[[], LoopResult], before: SharedPlan | None = before, own: Cluster = own) -> None:
-            keep(lambda: _better(before, SharedPlan(plan(), own)))
+            keep(lambda: _better(before, (plan(), own)))
 
-        best = _better(before, SharedPlan(search(own, share, part, offered), own))
+        best = _better(before, (search(own, share, part, offered), own))
     if best is None:
         raise ValueError("no way to share links")
     return best
@@ -74,22 +68,23 @@ def _better(before: SharedPlan | None, current: SharedPlan) -> SharedPlan:
     """The better of two, with the way there of both, its first plan, and the proposals of both."""
     if before is None:
         return current
-    first, second = before.result, current.result
+    first, second = before[0], current[0]
     made = first.proposals + second.proposals
     if second.iteration_time_ms >= first.iteration_time_ms:
         said = _note(current)
         kept = replace(first, proposals=made, stopped_by=second.stopped_by, notes=(*first.notes, said))
-        return replace(before, result=kept)
+        return kept, before[1]
     later = [replace(point, proposals=first.proposals + point.proposals) for point in second.convergence]
     reached = min((point.best_ms for point in first.convergence), default=float("inf"))
     convergence = (*first.convergence, *(point for point in later if point.best_ms < reached))
     notes = (*second.notes, _note(before))
     kept = replace(second, initial_ms=first.initial_ms, proposals=made, convergence=convergence, notes=notes)
-    return replace(current, result=kept)
+    return kept, current[1]
 
 
 def _note(other: SharedPlan) -> str:
-    return f"links shared {other.cluster.link_sharing.value}: {other.result.iteration_time_ms:.6g} ms"
+    result, cluster = other
+    return f"links shared {cluster.link_sharing.value}: {result.iteration_time_ms:.6g} ms"
 
 
 @dataclass(frozen=True)

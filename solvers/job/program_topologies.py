@@ -29,7 +29,7 @@ from formulations.allreduce_rings import (
 )
 from formulations.joint_topology import JointTopology, find_symmetry, link_counts
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.job.allreduce_mix import OPTIMALITY, MixLimits, RingMix, Shares, arithmetic_orders, every_order, mix_rings
+from solvers.job.allreduce_mix import OPTIMALITY, RingMix, Shares, arithmetic_orders, every_order, mix_rings
 from solvers.network.assembly import assemble
 from solvers.network.finder import candidate_topologies
 from solvers.network.polish import SearchBudget
@@ -40,48 +40,12 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import TopologyProblem
-from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.proofs import Argument, Bound, StopReason
+from topoopt.core.result import SearchResult
 from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 
 INCUMBENT_SLACK = 1e-6
-
-
-@dataclass(frozen=True)
-class RingTopologyLimits:
-    """How far to go.
-
-    Attributes:
-        nodes: of branch and bound; None: no limit. Unlike a time limit it leaves results reproducible.
-        time_s: of branch and bound; None: no limit.
-        seed: of the solver.
-    """
-
-    nodes: int | None = None
-    time_s: float | None = None
-    seed: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class RingTopology:
-    """Best topology found, and what is proven about all of them.
-
-    Attributes:
-        mix: the topology with rings and routing; `mix.bound` holds on this topology.
-        bound: lower bound on theta, ms, over all topologies, orders and routings, and who proved it.
-        status: OPTIMAL when theta meets it to 1e-6.
-        stopped_by: CONVERGED when branch and bound ended or was not needed.
-    """
-
-    mix: RingMix
-    bound: Bound
-    status: Status
-    stopped_by: StopReason
-
-    @property
-    def theta(self) -> float:
-        """ms the busiest link carries traffic."""
-        return self.mix.theta
 
 
 def ring_topology_bound(cluster: Cluster, demand: Demand) -> Bound:
@@ -108,15 +72,20 @@ def solve_ring_topology(
     cluster: Cluster,
     demand: Demand,
     *,
-    limits: RingTopologyLimits | None = None,
+    nodes: int | None = None,
+    time_s: float | None = None,
+    seed: int = 0,
     warm_start: Sequence[Topology] | None = None,
     stop: Stop | None = None,
-) -> RingTopology:
-    """Topology, ring orders, shares and routing of least theta.
+) -> SearchResult[RingMix]:
+    """Topology, ring orders, shares and routing of least theta, with a bound on it over all topologies.
 
     Args:
         cluster: servers, degree, kind of links and rate; two servers at least.
         demand: with some traffic.
+        nodes: of branch and bound; None: no limit. Unlike a time limit it leaves results reproducible.
+        time_s: of branch and bound; None: no limit.
+        seed: of the solver.
         warm_start: topologies to begin with; None: a few of TopologyFinder's.
         stop: looked at between steps.
 
@@ -125,12 +94,10 @@ def solve_ring_topology(
         InfeasibleError: no topology connects the servers.
         LimitError: a linear program was not solved.
     """
-    limits, stop = limits or RingTopologyLimits(), stop or Stop()
+    stop = stop or Stop()
     if cluster.servers < 2:
         raise InputError([Problem("too few servers", path="servers", value=str(cluster.servers), allowed=">= 2")])
-    started = (
-        candidate_topologies(cluster, demand, limit=4, seed=limits.seed) if warm_start is None else list(warm_start)
-    )
+    started = candidate_topologies(cluster, demand, limit=4, seed=seed) if warm_start is None else list(warm_start)
     mixes = []
     for topology in started:
         mixes.append(_mixed(cluster, demand, topology, stop))
@@ -142,10 +109,8 @@ def solve_ring_topology(
         return _result(best, bound, stop.reason() or StopReason.CONVERGED)
     scale = bound.value * cluster.link_bytes_per_ms
     data = program_data(cluster, demand, scale, upper=1.0, lower=(1 - INCUMBENT_SLACK) * bound.value / best.theta)
-    options = {} if limits.nodes is None else {"mip_max_nodes": limits.nodes}
-    solved = SOLVERS["highs"](
-        allreduce_topology_arrays(data), SolverLimits(time_s=limits.time_s, seed=limits.seed % 2**31), options
-    )
+    options = {} if nodes is None else {"mip_max_nodes": nodes}
+    solved = SOLVERS["highs"](allreduce_topology_arrays(data), SolverLimits(time_s=time_s, seed=seed % 2**31), options)
     x = solved.x if solved.x is not None else None
     if x is not None:
         completed = _completed(cluster, link_counts(data.joint, x))
@@ -188,7 +153,7 @@ def program_data(
 
 
 def _mixed(cluster: Cluster, demand: Demand, topology: Topology, stop: Stop) -> RingMix:
-    return mix_rings(topology, demand, link_bytes_per_ms=cluster.link_bytes_per_ms, limits=MixLimits(), stop=stop)
+    return mix_rings(topology, demand, link_bytes_per_ms=cluster.link_bytes_per_ms, stop=stop)
 
 
 def _completed(cluster: Cluster, counts: Ints) -> Topology | None:
@@ -200,11 +165,14 @@ def _completed(cluster: Cluster, counts: Ints) -> Topology | None:
         return None
 
 
-def _result(mix: RingMix, bound: Bound, reason: StopReason) -> RingTopology:
+def _result(mix: RingMix, bound: Bound, reason: StopReason) -> SearchResult[RingMix]:
     closed = mix.theta <= bound.value * (1 + OPTIMALITY)
-    proven = replace(bound, value=min(bound.value, mix.theta))
-    status = Status.OPTIMAL if closed else Status.FEASIBLE
-    return RingTopology(mix, proven, status, StopReason.CONVERGED if closed else reason)
+    return SearchResult(
+        plan=mix,
+        stopped_by=StopReason.CONVERGED if closed else reason,
+        method="exact",
+        bounds=(replace(bound, value=min(bound.value, mix.theta)),),
+    )
 
 
 HOP_PRICE = 1e-3
@@ -241,11 +209,18 @@ class TopologyQuestion:
         """Ring mix and routes of the demand on a topology; None without traffic, or if it was not solved."""
         key = key_of(topology)
         if key not in self.mixes:
-            limits = MixLimits(rounds=30, accuracy=ACCURACY, hop_price=HOP_PRICE)
             rate = self.cluster.link_bytes_per_ms
             try:
                 solved = (
-                    mix_rings(topology, self.demand, link_bytes_per_ms=rate, limits=limits, stop=self.stop)
+                    mix_rings(
+                        topology,
+                        self.demand,
+                        link_bytes_per_ms=rate,
+                        rounds=30,
+                        accuracy=ACCURACY,
+                        hop_price=HOP_PRICE,
+                        stop=self.stop,
+                    )
                     if self.traffic
                     else None
                 )
@@ -272,11 +247,17 @@ class Program:
 
 def exact_topologies(question: TopologyQuestion, base: Topology, *, nodes: int = 60) -> Iterator[Topology]:
     """The topology of the joint program."""
-    limits = RingTopologyLimits(nodes=nodes, time_s=question.stop.remaining_s(), seed=question.seed)
+    time_s = question.stop.remaining_s()
     try:
         yield solve_ring_topology(
-            question.cluster, question.demand, limits=limits, warm_start=[base], stop=question.stop
-        ).mix.topology
+            question.cluster,
+            question.demand,
+            nodes=nodes,
+            time_s=time_s,
+            seed=question.seed,
+            warm_start=[base],
+            stop=question.stop,
+        ).plan.topology
     except LimitError:
         return
 

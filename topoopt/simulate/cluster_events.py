@@ -294,12 +294,8 @@ def start_others(cluster: ClusterState) -> None:
 # Moving running jobs so that the first waiting one fits.
 
 
-@dataclass(frozen=True, eq=False)
-class Moves:
-    """Jobs and their new servers, and those of the job that waits."""
-
-    jobs: tuple[tuple[int, Ints], ...]
-    waiting: Ints
+Moves = tuple[tuple[tuple[int, Ints], ...], Ints]
+"""Jobs and their new servers, and the servers of the job that waits."""
 
 
 def plan_moves(cluster: ClusterState, placer: GroupPlacer, servers: int) -> Moves | None:
@@ -356,7 +352,7 @@ def _moves(cluster: ClusterState, placer: GroupPlacer, group: int, jobs: list[in
         free[new] = False
         left[old] = True
         moves.append((job, new))
-    return Moves(tuple(moves), np.flatnonzero(left)[:servers])
+    return tuple(moves), np.flatnonzero(left)[:servers]
 
 
 def make_space(cluster: ClusterState) -> bool:
@@ -373,19 +369,19 @@ def make_space(cluster: ClusterState) -> bool:
     ready = cluster.now + checkpoint
     pause = checkpoint + cluster.switching.seconds
     expected, _ = expected_start(cluster, job)
-    if expected - ready <= pause * len(moves.jobs):
+    if expected - ready <= pause * len(moves[0]):
         return False
-    for moved, new in moves.jobs:
+    for moved, new in moves[0]:
         work_from = ready + cluster.dark_s(new, cluster.now, ready)
         old = cluster.record.finish(moved, cluster.now, ready)
         cluster.record.begin(moved, new, ready, work_from)
         cluster.work.pause(moved, cluster.now, work_from)
         cluster.free[new] = False
         cluster.taken_at[new] = ready
-        spared = np.setdiff1d(old, moves.waiting)
+        spared = np.setdiff1d(old, moves[1])
         if len(spared):
             cluster.release_later(spared, ready)
-    cluster.start(job, moves.waiting, ready)
+    cluster.start(job, moves[1], ready)
     return True
 
 
@@ -476,21 +472,6 @@ CHECK_EVERY = 64
 """Moments between two questions whether to stop; where jobs are placed together, which takes long, it is one."""
 
 
-@dataclass(frozen=True, eq=False)
-class ClusterRun:
-    """What happened.
-
-    Attributes:
-        stays: of all jobs that started.
-        finished: bool[J].
-        stopped_by: None when every job has ended.
-    """
-
-    stays: Stays
-    finished: Bools
-    stopped_by: StopReason | None
-
-
 def start_waiting(cluster: ClusterState) -> None:
     """Start every waiting job that may."""
     if isinstance(cluster.placer, JointPlacer):
@@ -513,8 +494,12 @@ def start_waiting(cluster: ClusterState) -> None:
         start_others(cluster)
 
 
-def simulate(cluster: ClusterState, reason: Callable[[], StopReason | None]) -> ClusterRun:
-    """Run until every job has ended, or `reason` says why to stop."""
+def simulate(cluster: ClusterState, reason: Callable[[], StopReason | None]) -> tuple[Stays, Bools, StopReason | None]:
+    """Run until every job has ended, or `reason` says why to stop.
+
+    Returns:
+        Stays of all jobs that started; bool[J], which have ended; None when all have.
+    """
     jobs = len(cluster.jobs)
     finished = np.zeros(jobs, dtype=bool)
     arrived = moments = 0
@@ -545,4 +530,4 @@ def simulate(cluster: ClusterState, reason: Callable[[], StopReason | None]) -> 
             arrived += 1
         start_waiting(cluster)
         cluster.work.refresh()
-    return ClusterRun(cluster.record.stays(cluster.now), finished, stopped_by)
+    return cluster.record.stays(cluster.now), finished, stopped_by

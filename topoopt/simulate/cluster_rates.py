@@ -332,12 +332,8 @@ class WorkShared:
         return float(self._left[job] * self._alone_ms[job] * MS)
 
 
-@dataclass(frozen=True, eq=False)
-class JobOnServers:
-    """A job's task graph on its servers 0..m-1, and which server of the cluster each of them is."""
-
-    graph: TaskGraph
-    servers: tuple[int, ...]
+JobOnServers = tuple[TaskGraph, tuple[int, ...]]
+"""A job's task graph on its servers 0..m-1, and which server of the cluster each of them is."""
 
 
 def merge_jobs(jobs: Sequence[JobOnServers], servers: int) -> tuple[TaskGraph, Ints]:
@@ -348,34 +344,33 @@ def merge_jobs(jobs: Sequence[JobOnServers], servers: int) -> tuple[TaskGraph, I
     Raises:
         ValueError: two jobs share a server, or a server is not of the cluster.
     """
-    taken = [server for job in jobs for server in job.servers]
+    taken = [server for _, own in jobs for server in own]
     if len(set(taken)) < len(taken) or any(not 0 <= server < servers for server in taken):
         raise ValueError("jobs need servers of their own")
-    job_ptr = np.concatenate(([0], np.cumsum([job.graph.tasks for job in jobs]))).astype(np.int64)
+    job_ptr = np.concatenate(([0], np.cumsum([graph.tasks for graph, _ in jobs]))).astype(np.int64)
     source, target, group, successor, groups = [], [], [], [], list[Group]()
     edge_ptr = [np.zeros(1, dtype=np.int64)]
     edges = 0
-    for job, first in zip(jobs, job_ptr[:-1], strict=True):
-        graph = job.graph
-        number_of = np.array([*job.servers, -1], dtype=np.int32)
+    for (graph, own), first in zip(jobs, job_ptr[:-1], strict=True):
+        number_of = np.array([*own, -1], dtype=np.int32)
         source.append(number_of[graph.source])
         target.append(number_of[graph.target])
         used = np.unique(graph.group[graph.group >= 0])
         number = np.full(len(graph.groups) + 1, -1, dtype=np.int32)
         number[used] = len(groups) + np.arange(len(used), dtype=np.int32)
         group.append(number[graph.group])
-        groups += [tuple(job.servers[member] for member in graph.groups[index]) for index in used.tolist()]
+        groups += [tuple(own[member] for member in graph.groups[index]) for index in used.tolist()]
         successor.append((graph.successor + first).astype(np.int32))
         edge_ptr.append(graph.successor_ptr[1:] + edges)
         edges += len(graph.successor)
     merged = TaskGraph(
         servers=servers,
-        kind=np.concatenate([job.graph.kind for job in jobs]),
+        kind=np.concatenate([graph.kind for graph, _ in jobs]),
         source=np.concatenate(source),
         target=np.concatenate(target),
         group=np.concatenate(group),
-        duration_ms=np.concatenate([job.graph.duration_ms for job in jobs]),
-        bytes=np.concatenate([job.graph.bytes for job in jobs]),
+        duration_ms=np.concatenate([graph.duration_ms for graph, _ in jobs]),
+        bytes=np.concatenate([graph.bytes for graph, _ in jobs]),
         operator=np.full(job_ptr[-1], -1, dtype=np.int32),
         successor_ptr=np.concatenate(edge_ptr),
         successor=np.concatenate(successor),

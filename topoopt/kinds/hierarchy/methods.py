@@ -77,7 +77,7 @@ def _search_result(
     plan = HierarchicalPlan(
         choice.design,
         tuple(optimum.bandwidth.tolist()),
-        tuple(FrontPoint(point.limit_ns, tuple(point.optimum.bandwidth.tolist())) for point in points),
+        tuple(FrontPoint(limit_ns, tuple(cheapest.bandwidth.tolist())) for limit_ns, _, cheapest in points),
     )
     of_cost = problem.objective is HierarchicalObjective.COST
     certificates = [
@@ -91,11 +91,9 @@ def _search_result(
         for proof in choice.proofs
     ]
     certificates += [
-        certificate_of(
-            point.program, multipliers, design=choice.design, point=k, cutoff=plain.cost_of(point.optimum.bandwidth)
-        )
-        for k, point in enumerate(points)
-        if (multipliers := point.optimum.multipliers) is not None
+        certificate_of(program, multipliers, design=choice.design, point=k, cutoff=plain.cost_of(cheapest.bandwidth))
+        for k, (_, program, cheapest) in enumerate(points)
+        if (multipliers := cheapest.multipliers) is not None
     ]
     bounds = [Bound(derive(problem, certificates), argument) for argument, derive in arguments(problem).items()]
     if any(map(has_catalogue, problem.designs)):

@@ -149,7 +149,7 @@ def searched(name: str, problem: CoOptimisation, effort: Effort) -> JobSearch:
         )
 
     def made(best: SharedPlan) -> JobSearch:
-        return _search_of(best.result, best.cluster.link_sharing, effort, fabrics)
+        return _search_of(best[0], best[1].link_sharing, effort, fabrics)
 
     best = best_order(
         cluster,

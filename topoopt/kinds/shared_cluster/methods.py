@@ -330,9 +330,9 @@ class Arrivals:
             self.progress(f"{fabric.name}: jobs started", len(cluster.record.job), len(jobs))
             return self.stop.reason()
 
-        outcome = simulate(cluster, reason)
+        stays, finished, _ = simulate(cluster, reason)
         note = placer.note(fabric.name) if isinstance(placer, ExactPlacer) else ""
-        return FabricRun(fabric, outcome.finished, outcome.stays), note
+        return FabricRun(fabric, finished, stays), note
 
     def best(self, runs: Mapping[str, FabricRun]) -> str:
         """Return the method of least objective among the whole runs, ties by completion time; else the first."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -82,10 +81,8 @@ class FabricOptions:
             raise InputError(problems)
 
 
-class FabricBuilder(Protocol):
-    """Builds the network of a fabric for a cluster and the AllReduce groups of a job (two or more members each)."""
-
-    def __call__(self, cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network: ...
+FabricBuilder = Callable[[Cluster, Sequence[Group], FabricOptions], Network]
+"""The network of a fabric for a cluster and the AllReduce groups of a job (two or more members each)."""
 
 
 @dataclass(frozen=True)
