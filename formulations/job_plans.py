@@ -97,7 +97,7 @@ from typing import Any
 import numpy as np
 
 from formulations.programs import Families, LpArrays, Rows, Term
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Ints, offsets
 
 Arc = tuple[int, int]
 
@@ -392,23 +392,18 @@ class StrategyChoice:
     @property
     def split_start(self) -> Ints:
         """int64[operators + 1]: columns of z by operator."""
-        return _starts(self.splits)
+        return offsets(self.splits)
 
     @property
     def pair_start(self) -> Ints:
         """int64[pairs + 1]: columns of p by pair."""
         first = int(self.split_start[-1])
-        return first + _starts([self.splits[u] * self.splits[v] for u, v in self.pairs])
+        return first + offsets([self.splits[u] * self.splits[v] for u, v in self.pairs])
 
     @property
     def rows_of_pairs(self) -> Ints:
         """int64[pairs + 1]: rows (2), then (3), by pair."""
-        return len(self.splits) + _starts([self.splits[u] + self.splits[v] for u, v in self.pairs])
-
-
-def _starts(lengths: Any) -> Ints:
-    starts: Ints = np.concatenate(([0], np.cumsum(np.array(lengths, dtype=np.int64)))).astype(np.int64)
-    return starts
+        return len(self.splits) + offsets([self.splits[u] + self.splits[v] for u, v in self.pairs])
 
 
 def strategy_choice_arrays(data: StrategyChoice) -> LpArrays:

@@ -289,19 +289,9 @@ class ShardAssignment:
                 yield g, e, np.flatnonzero(group.component == e)
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """What a solution decides for a job.
-
-    Attributes:
-        placed: it gets a shard.
-        counts: int64[Q, C], ranks by atom and class.
-        taken: int64[G, P], interfaces by group and planes.
-    """
-
-    placed: bool
-    counts: Ints
-    taken: Ints
+Choice = tuple[bool, Ints, Ints]
+"""What a solution decides for a job: whether it gets a shard, int64[Q, C] ranks by atom and class, and int64[G, P]
+interfaces by group and planes."""
 
 
 def waiting_jobs(shapes: Sequence[ShardShape], gains: Sequence[float]) -> tuple[ShardJob, ...]:
@@ -379,10 +369,10 @@ def choices_of(data: ShardAssignment, program: LpArrays, x: Floats) -> tuple[Cho
     value = dict(zip(names, np.rint(x).astype(np.int64).tolist(), strict=True))
     classes, planes = range(data.layer.classes), range(len(data.layer.widths))
     return tuple(
-        Choice(
-            placed=value[f"place_{k}"] == 1,
-            counts=np.array([[value[f"ranks_{k}_{q}_{c}"] for c in classes] for q in range(len(job.parts.atoms))]),
-            taken=np.array(
+        (
+            value[f"place_{k}"] == 1,
+            np.array([[value[f"ranks_{k}_{q}_{c}"] for c in classes] for q in range(len(job.parts.atoms))]),
+            np.array(
                 [[value[f"assign_{k}_{g}_{p}"] for p in planes] for g in range(len(job.parts.groups))], dtype=np.int64
             ).reshape(len(job.parts.groups), len(planes)),
         )

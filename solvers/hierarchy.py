@@ -467,14 +467,8 @@ def _why(data: BandwidthProgram, plain: BandwidthProgram) -> str:
 # Designs.
 
 
-@dataclass(frozen=True, eq=False)
-class DesignMultipliers:
-    """Multipliers of one design's program; `too_slow`: of its least time, which is above the limit."""
-
-    design: int
-    program: BandwidthProgram
-    multipliers: Multipliers
-    too_slow: bool = False
+DesignMultipliers = tuple[int, BandwidthProgram, Multipliers, bool]
+"""Position of a design, its program, multipliers; True: these are of its least time, which is above the limit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -550,7 +544,7 @@ def best_design(
             failure = failure or error
             bounds[design] = np.inf
             if error.fastest.multipliers is not None:
-                proofs.append(DesignMultipliers(design, plains[design], error.fastest.multipliers, too_slow=True))
+                proofs.append((design, plains[design], error.fastest.multipliers, True))
             continue
         except InfeasibleError as error:
             if len(plains) > 1:
@@ -562,7 +556,7 @@ def best_design(
             reason = stop.reason() or StopReason.TIME
             break
         if solved.multipliers is not None and (solved.bound > formulas[design] or solved.objective < target):
-            proofs.append(DesignMultipliers(design, data, solved.multipliers))
+            proofs.append((design, data, solved.multipliers, False))
         bounds[design] = max(bounds[design], solved.bound)
         if solved.objective < target:
             best = (design, solved)

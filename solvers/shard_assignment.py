@@ -26,7 +26,7 @@ from formulations.shard_assignment import (
 )
 from solvers.backends.backend import LpResult, SolverLimits
 from solvers.backends.table import solve_guarded, solver_named
-from solvers.shards import Verdict, knapsack, knapsack_bound, place_jobs, search_shard, separate_regions
+from solvers.shards import knapsack, knapsack_bound, place_jobs, search_shard, separate_regions
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, realisable
@@ -103,8 +103,8 @@ def assign_shards(
     values = [float(shape.servers) for shape in shapes] if gains is None else [float(value) for value in gains]
     if len(values) != len(shapes) or not all(0 <= gain < np.inf for gain in values):
         raise ValueError("every job has a worth, finite and not negative")
-    alone = [search_shard(layer, free, shape, limits.seed).verdict is not Verdict.IMPOSSIBLE for shape in shapes]
-    able = [k for k, fits in enumerate(alone) if fits]
+    impossible = [search_shard(layer, free, shape, limits.seed)[2] for shape in shapes]
+    able = [k for k, proven in enumerate(impossible) if not proven]
     kept, kept_gains = [shapes[k] for k in able], [values[k] for k in able]
     placed = place_jobs(layer, free, kept, kept_gains, limits.seed)
     best, value, stopped_by = placed, _total(kept_gains, placed), StopReason.CONVERGED
@@ -202,12 +202,12 @@ def lay_out(
     """Servers for jobs placed anew, class by class, the lowest first."""
     left: list[Ints] = [members[free[members]] for members in classes.members]
     shards: list[Shard | None] = []
-    for job, choice in zip(data.jobs, choices, strict=True):
-        if not choice.placed:
+    for job, (placed, counts, taken) in zip(data.jobs, choices, strict=True):
+        if not placed:
             shards.append(None)
             continue
-        shards.append(shard_of(classes, job.parts, choice.counts, choice.taken, tuple(left)))
-        left = [pool[count:] for pool, count in zip(left, choice.counts.sum(axis=0).tolist(), strict=True)]
+        shards.append(shard_of(classes, job.parts, counts, taken, tuple(left)))
+        left = [pool[count:] for pool, count in zip(left, counts.sum(axis=0).tolist(), strict=True)]
     return tuple(shards)
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from itertools import combinations, islice
 
@@ -281,40 +280,17 @@ AGAIN = 4
 """Of the ways cut off, those tried again with classes in other orders."""
 
 
-class Verdict(StrEnum):
-    """What a search knows at its end."""
-
-    FOUND = "found"
-    NOT_FOUND = "not found"
-    IMPOSSIBLE = "proven impossible"
-
-
-@dataclass(frozen=True)
-class ShardSearch:
-    """Outcome of a search: a shard, or none with what is known about it.
-
-    Attributes:
-        verdict: IMPOSSIBLE is proven, NOT_FOUND is not.
-        shard: None unless found.
-        reason: why there is none, for people; empty when found.
-    """
-
-    verdict: Verdict
-    shard: Shard | None = None
-    reason: str = ""
-
-
 def find_shard(
     layer: OpticalLayer, free: Bools, shape: ShardShape, seed: int = 0, *, tries: int = TRIES
 ) -> Shard | None:
     """A shard of free servers, or None; see `search_shard`, which says why there is none."""
-    return search_shard(layer, free, shape, seed, tries=tries).shard
+    return search_shard(layer, free, shape, seed, tries=tries)[0]
 
 
 def search_shard(
     layer: OpticalLayer, free: Bools, shape: ShardShape, seed: int = 0, *, tries: int = TRIES
-) -> ShardSearch:
-    """Look for a shard of free servers.
+) -> tuple[Shard | None, str, bool]:
+    """A shard of free servers; else None, why there is none, and whether that is proven.
 
     Layers and shapes are sorted once and kept by object, so pass the same objects call after call.
 
@@ -331,27 +307,27 @@ def search_shard(
     if free.dtype != np.bool_ or free.shape != (layer.servers,):
         raise ValueError(f"free is one truth value for each of {layer.servers} servers")
     if issue := _shape_issue(shape, layer.paired, layer.planes):
-        return ShardSearch(Verdict.IMPOSSIBLE, reason=issue)
+        return None, issue, True
     classes, parts, k = classes_of(layer), parts_of(shape), shape.servers
     counts = classes.count(free)
     total = int(counts.sum())
     if total < k:
-        return ShardSearch(Verdict.IMPOSSIBLE, reason=f"{total} servers are free, the job takes {k}")
+        return None, f"{total} servers are free, the job takes {k}", True
     if (fitting := best_fit(counts, k)) is not None:
         servers = np.flatnonzero(free & (classes.class_of == fitting))[:k]
-        return ShardSearch(Verdict.FOUND, Shard(tuple(servers.tolist()), _first_planes(classes, parts)))
+        return Shard(tuple(servers.tolist()), _first_planes(classes, parts)), "", False
     if reason := disproof(classes, parts, counts):
-        return ShardSearch(Verdict.IMPOSSIBLE, reason=reason)
+        return None, reason, True
     if _regional(parts):
         seated, proven = _region(classes, parts, counts), False  # a proof by regions is one by counting
     else:
         seated, proven = _spread(classes, parts, counts, seed, tries)
     if seated is None and proven:
-        return ShardSearch(Verdict.IMPOSSIBLE, reason="every way to give planes and switches was tried")
+        return None, "every way to give planes and switches was tried", True
     if seated is None:
-        return ShardSearch(Verdict.NOT_FOUND, reason="no shard met; there may be one")
+        return None, "no shard met; there may be one", False
     pools = tuple(np.flatnonzero(free & (classes.class_of == c)) for c in range(classes.classes))
-    return ShardSearch(Verdict.FOUND, shard_of(classes, parts, *seated, pools))
+    return shard_of(classes, parts, *seated, pools), "", False
 
 
 def disproof(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> str:

@@ -20,14 +20,8 @@ from solvers.backends.table import SOLVERS
 from topoopt.core.arrays import Floats
 from topoopt.core.proofs import Status
 
-
-@dataclass(frozen=True, order=True)
-class Member:
-    """One side of a row, or one bound of a variable."""
-
-    kind: Literal["row", "column"]
-    index: int
-    side: Literal["lower", "upper"]
+Member = tuple[Literal["row", "column"], int, Literal["lower", "upper"]]
+"""One side of a row, or one bound of a variable: kind, index, side."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +71,8 @@ def restricted(program: LpArrays, members: Sequence[Member]) -> LpArrays:
         ("column", "upper"): np.full(program.columns, np.inf),
     }
     given = _given(program)
-    for member in members:
-        key = (member.kind, member.side)
-        bounds[key][member.index] = given[key][member.index]
+    for kind, index, side in members:
+        bounds[kind, side][index] = given[kind, side][index]
     return replace(
         program,
         cost=np.zeros(program.columns),
@@ -106,7 +99,7 @@ def _all_sides(program: LpArrays) -> list[Member]:
     given = _given(program)
     endless = {"lower": -np.inf, "upper": np.inf}
     return [
-        Member(kind, int(i), side)
+        (kind, int(i), side)
         for kind in kinds
         for side in sides
         for i in np.flatnonzero(given[kind, side] != endless[side])
@@ -130,7 +123,7 @@ def _proposed(program: LpArrays, strategy: int) -> list[Member]:
     status, subset = solver.getIis()
     if status == highspy.HighsStatus.kError or not subset.valid_:
         return []
-    rest, members = set(_all_sides(program)), []
+    rest, members = set(_all_sides(program)), list[Member]()
     kinds: tuple[tuple[Literal["row", "column"], object, object], ...] = (
         ("row", subset.row_index_, subset.row_bound_),
         ("column", subset.col_index_, subset.col_bound_),
@@ -139,9 +132,9 @@ def _proposed(program: LpArrays, strategy: int) -> list[Member]:
     for kind, index, bound in kinds:
         for i, code in zip(index, bound, strict=True):  # type: ignore[call-overload]
             if int(code) in (int(wanted.kIisBoundStatusLower), int(wanted.kIisBoundStatusBoxed)):
-                members.append(Member(kind, int(i), "lower"))
+                members.append((kind, int(i), "lower"))
             if int(code) in (int(wanted.kIisBoundStatusUpper), int(wanted.kIisBoundStatusBoxed)):
-                members.append(Member(kind, int(i), "upper"))
+                members.append((kind, int(i), "upper"))
     return [member for member in members if member in rest]
 
 
@@ -179,11 +172,9 @@ def _filtered(
         if block == 1:
             break
         block = max(1, block // 4)
-    members = sorted(members, key=lambda member: (member.kind != "row", member.index, member.side))
+    members = sorted(members, key=lambda member: (member[0] != "row", *member[1:]))
     texts = tuple(
-        row_text(program, member.index, member.side)
-        if member.kind == "row"
-        else bound_text(program, member.index, member.side)
-        for member in members
+        row_text(program, index, side) if kind == "row" else bound_text(program, index, side)
+        for kind, index, side in members
     )
     return InfeasibleSubset(tuple(members), True, proved, texts, claimed_by)

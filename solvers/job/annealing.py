@@ -20,7 +20,7 @@ from solvers.job.starts import ANY_TASKS, Start, annealing_threads, effort_for, 
 from solvers.network.distances import Selection, select_offsets
 from solvers.network.finder import BusyEstimate
 from solvers.stop import Stop
-from topoopt.core.arrays import Ints
+from topoopt.core.arrays import Ints, offsets
 from topoopt.core.cluster import Cluster
 from topoopt.core.process import end_if_left
 from topoopt.core.proofs import StopReason
@@ -77,9 +77,9 @@ def graph_shape(workload: Workload) -> GraphShape:
             chain_of[index] = len(chains)
             chains.append([index])
     return GraphShape(
-        _starts([len(row) for row in neighbours]),
+        offsets([len(row) for row in neighbours]),
         np.array([y for x in neighbours for y in x], dtype=np.int64),
-        _starts([len(row) for row in chains]),
+        offsets([len(row) for row in chains]),
         np.array([y for x in chains for y in x], dtype=np.int64),
         chain_of,
         like_layers(workload),
@@ -105,15 +105,11 @@ def like_layers(workload: Workload) -> LikeLayers:
                 looks.append((look, len(alike)))
     branches = [branch for layer in like for branch in layer]
     return LikeLayers(
-        _starts([len(layer) for layer in like]),
-        _starts([len(branch) for branch in branches]),
+        offsets([len(layer) for layer in like]),
+        offsets([len(branch) for branch in branches]),
         np.array([o for branch in branches for o in branch], dtype=np.int64),
         np.array([looks.index(look) for look in looks], dtype=np.int64),
     )
-
-
-def _starts(lengths: list[int]) -> Ints:
-    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
 KEPT = 3

@@ -18,7 +18,7 @@ from solvers.job.starts import ALL_PAIRS_SERVERS
 from solvers.network.assembly import arc_graph
 from solvers.network.rings import group_rings
 from solvers.network.routes import balanced_routes, split_routes_lp
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Ints, offsets
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
@@ -88,7 +88,7 @@ def mixed_routes(base: PathTable, paths: dict[tuple[int, int], Paths]) -> PathTa
         target=base.target,
         pair_ptr=np.array(pair_ptr, dtype=np.int64),
         share=np.array(share),
-        path_ptr=np.concatenate(([0], np.cumsum([len(path) for path in nodes]))).astype(np.int64),
+        path_ptr=offsets([len(path) for path in nodes]),
         node=np.array([v for path in nodes for v in path], dtype=np.int32),
     )
 
@@ -287,9 +287,9 @@ def routes_of_pairs(routes: PathTable, wanted: Bools) -> PathTable:
         nodes_total=routes.nodes_total,
         source=routes.source[pairs],
         target=routes.target[pairs],
-        pair_ptr=_starts(np.diff(routes.pair_ptr)[pairs]),
+        pair_ptr=offsets(np.diff(routes.pair_ptr)[pairs]),
         share=routes.share[paths],
-        path_ptr=_starts(np.diff(routes.path_ptr)[paths]),
+        path_ptr=offsets(np.diff(routes.path_ptr)[paths]),
         node=routes.node[_ranges(routes.path_ptr, paths)],
     )
 
@@ -306,11 +306,7 @@ def extends(whole: Realisation, part: Realisation) -> bool:
     )
 
 
-def _starts(lengths: Ints) -> Ints:
-    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-
-
 def _ranges(ptr: Ints, rows: Ints) -> Ints:
     """Concatenated ranges ptr[r]..ptr[r+1] of the rows."""
     lengths = np.diff(ptr)[rows]
-    return np.repeat(ptr[rows] - _starts(lengths)[:-1], lengths) + np.arange(int(lengths.sum()))
+    return np.repeat(ptr[rows] - offsets(lengths)[:-1], lengths) + np.arange(int(lengths.sum()))

@@ -8,7 +8,7 @@ import re
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -36,6 +36,12 @@ def stable_order(values: Floats) -> Ints:
         return np.argsort(values, kind="stable")
     order[rows] = order[rows][np.lexsort((order[rows], ordered[rows]))]
     return order
+
+
+def offsets(lengths: ArrayLike) -> Ints:
+    """int64[n + 1]: where rows of these lengths begin, one behind the other, and where the last one ends."""
+    starts: Ints = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    return starts
 
 
 def divisors(number: int) -> list[int]:

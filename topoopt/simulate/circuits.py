@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
@@ -113,39 +113,6 @@ class CircuitPolicy:
     draining: bool
 
 
-@dataclass(frozen=True)
-class CircuitTiming:
-    """When circuits change.
-
-    Attributes:
-        delay_ms: reconfiguration delay, in which no circuit carries anything.
-        period_ms: time circuits stay before demand is looked at again; None: 4 times the dark time before (delay and
-            draining), and 10 us at least.
-
-    Raises:
-        InputError: a delay that is negative or not finite, a period that is not above 0.
-    """
-
-    delay_ms: float
-    period_ms: float | None = None
-
-    def __post_init__(self) -> None:
-        problems = []
-        if not 0 <= self.delay_ms < math.inf:
-            text = "bad reconfiguration delay"
-            problems.append(Problem(text, path="delay_ms", value=str(self.delay_ms), allowed="at least 0, finite"))
-        if self.period_ms is not None and not 0 < self.period_ms < math.inf:
-            text = "bad period"
-            problems.append(Problem(text, path="period_ms", value=str(self.period_ms), allowed="above 0, finite"))
-        if problems:
-            raise InputError(problems)
-
-    @property
-    def period(self) -> tuple[float, float]:
-        """Circuits stay for so many times the dark time before, and for so many ms at least."""
-        return (PERIOD_DELAYS, LEAST_PERIOD_MS) if self.period_ms is None else (0.0, self.period_ms)
-
-
 class Work(NamedTuple):
     """A task graph with its traffic; arrays of the graph as in `topoopt.core.workload.TaskGraph`.
 
@@ -202,7 +169,7 @@ def make_work(
         duration=graph.duration_ms,
         successor_ptr=graph.successor_ptr,
         successor=graph.successor,
-        chunk_ptr=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        chunk_ptr=offsets(counts),
         chunk_queue=queue[order].astype(np.int32),
         chunk_bytes=amount[order].astype(np.float64),
         hop_ms=np.where(graph.kind == TaskKind.TRANSFER, hop_latency_ms, rounds * round_latency_ms),
@@ -272,11 +239,24 @@ class CircuitRun:
         return self.carried_bytes / sent if sent > 0 else 1.0
 
 
+def _require_times(delay_ms: float, period_ms: float | None) -> None:
+    problems = []
+    if not 0 <= delay_ms < math.inf:
+        text = "bad reconfiguration delay"
+        problems.append(Problem(text, path="delay_ms", value=str(delay_ms), allowed="at least 0, finite"))
+    if period_ms is not None and not 0 < period_ms < math.inf:
+        text = "bad period"
+        problems.append(Problem(text, path="period_ms", value=str(period_ms), allowed="above 0, finite"))
+    if problems:
+        raise InputError(problems)
+
+
 def simulate_circuits(
     graph: TaskGraph,
     cluster: Cluster,
     policy: CircuitPolicy,
-    timing: CircuitTiming,
+    delay_ms: float,
+    period_ms: float | None = None,
     *,
     seed: int = 0,
     iterations: int = 1,
@@ -286,10 +266,21 @@ def simulate_circuits(
     When circuits have stood for a period and bytes wait, everything stops, circuits are assigned to what waits
     and carry again after the delay; when nothing waits, they stand for another period.
 
+    Args:
+        graph, cluster: of the job.
+        policy: scheduler of the circuits.
+        delay_ms: reconfiguration delay, in which no circuit carries anything.
+        period_ms: time circuits stay before demand is looked at again; None: 4 times the dark time before (delay and
+            draining), and 10 us at least.
+        seed: of the first circuits.
+        iterations: one after another.
+
     Raises:
         InputError: forwarding between three servers or more over one interface each (they cannot be connected), no
-            iteration, or tasks that wait for each other in a circle.
+            iteration, tasks that wait for each other in a circle, a delay that is negative or not finite, or a period
+            that is not above 0.
     """
+    _require_times(delay_ms, period_ms)
     if policy.forwarding and cluster.degree < 2 and cluster.servers > 2:
         text, allowed = "one interface per server cannot connect all servers", "at least 2"
         raise InputError([Problem(text, path="degree", value=str(cluster.degree), allowed=allowed)])
@@ -297,7 +288,7 @@ def simulate_circuits(
         raise InputError([Problem("no iteration", path="iterations", value=str(iterations), allowed="at least 1")])
     chunks, pairs = pair_chunks(graph, mirrored=not policy.directed)
     hop_ms, round_ms = cluster.hop_latency_us / US_PER_MS, cluster.ring_round_latency_us / US_PER_MS
-    period_delays, least_period_ms = timing.period
+    period_delays, least_period_ms = (PERIOD_DELAYS, LEAST_PERIOD_MS) if period_ms is None else (0.0, period_ms)
     times, changes, dark, carried, served, start_ms, end_ms, left = circuits.follow_demand(
         make_work(graph, chunks, hop_latency_ms=hop_ms, round_latency_ms=round_ms),
         pairs,
@@ -307,7 +298,7 @@ def simulate_circuits(
         directed=policy.directed,
         forwarding=policy.forwarding,
         draining=policy.draining,
-        delay_ms=timing.delay_ms,
+        delay_ms=delay_ms,
         period_delays=period_delays,
         least_period_ms=least_period_ms,
         iterations=iterations,
@@ -348,16 +339,6 @@ class Stage:
     network: Network
 
 
-@dataclass(frozen=True)
-class StagedRun:
-    """One iteration: its time, the dark time and the number of times switches were set, bytes times hops carried."""
-
-    iteration_time_ms: float
-    dark_ms: float
-    reconfigurations: int
-    carried_bytes: float
-
-
 def phases_of(graph: TaskGraph) -> Int32s:
     """int32[T], the phase of each task's traffic: transfers that a backward task releases are backward.
 
@@ -370,8 +351,11 @@ def phases_of(graph: TaskGraph) -> Int32s:
     return phase
 
 
-def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) -> StagedRun:
-    """One iteration of a schedule; consecutive stages on different networks are parted by `delay_ms` of darkness.
+def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) -> tuple[float, float, int, float]:
+    """One iteration of a schedule; consecutive stages on different networks are `delay_ms` of darkness apart.
+
+    Returns:
+        Time of the iteration and dark time, ms, number of times switches were set, bytes times hops carried.
 
     Raises:
         ValueError: a phase in no stage or in two, or rings missing in a network.
@@ -400,7 +384,7 @@ def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) 
     time_ms, dark_ms, carried, left = circuits.run_stages(work, *routes, interval=first.hop_latency_ms)
     require_all_done(left, graph.tasks)
     switched = int(np.count_nonzero(delays)) if delay_ms > 0 else sum(changes) * (len(networks) > 1)
-    return StagedRun(time_ms, dark_ms, switched, carried)
+    return time_ms, dark_ms, switched, carried
 
 
 def _union(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Ints
+from topoopt.core.arrays import Bools, Ints, offsets
 from topoopt.core.proofs import StopReason
 from topoopt.core.shared_cluster import JobClass, JobTable, QueueOrder, Scheduling
 from topoopt.core.shared_plan import Stays
@@ -143,7 +142,7 @@ class Record:
             work_from_s=cut[1],
             work_to_s=work_to,
             held_to_s=cut[3],
-            low=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+            low=offsets(counts),
             servers=np.concatenate([self.servers[s] for s in order]) if len(order) else np.zeros(0, dtype=np.int64),
         )
 
@@ -151,22 +150,13 @@ class Record:
         return self.held_from, self.work_from, self.work_to, self.held_to
 
 
-@dataclass(frozen=True)
-class Switching:
-    """Circuits of partitions.
-
-    Attributes:
-        seconds: to set those of a job; 0 on shared fabrics.
-        look_ahead: they are set on the second plane as soon as the job waits and the plane is free, that is, since the
-            last job on each of the servers took over the other plane.
-    """
-
-    seconds: float = 0.0
-    look_ahead: bool = False
-
-
 class ClusterState:
-    """State of the servers and the queue at one moment."""
+    """State of the servers and the queue at one moment.
+
+    `switching_s` is the time to set the circuits of a job, 0 on shared fabrics. With `look_ahead` they are set on the
+    second plane as soon as the job waits and the plane is free, that is, since the last job on each of the servers took
+    over the other plane.
+    """
 
     def __init__(
         self,
@@ -175,11 +165,13 @@ class ClusterState:
         free: Bools,
         placer: Placer,
         work: RunningWork,
-        switching: Switching,
         scheduling: Scheduling,
+        *,
+        switching_s: float = 0.0,
+        look_ahead: bool = False,
     ) -> None:
         self.jobs, self.placer, self.work = jobs, placer, work
-        self.switching, self.scheduling = switching, scheduling
+        self.scheduling, self.switching_s, self.look_ahead = scheduling, switching_s, look_ahead
         self.size = np.array([row.servers for row in classes], dtype=np.int64)[jobs.class_index].tolist()
         self.kind = jobs.class_index.tolist()
         self.arrival = jobs.arrival_s.tolist()
@@ -193,10 +185,10 @@ class ClusterState:
 
     def dark_s(self, servers: Ints, ready: float, held_from: float) -> float:
         """Time after `held_from` in which circuits are still being set, for a job known since `ready`."""
-        if not self.switching.look_ahead:
-            return self.switching.seconds
+        if not self.look_ahead:
+            return self.switching_s
         prepared = max(ready, float(self.taken_at[servers].max()))
-        return max(0.0, self.switching.seconds - max(0.0, held_from - prepared))
+        return max(0.0, self.switching_s - max(0.0, held_from - prepared))
 
     def start(self, job: int, servers: Ints, held_from: float | None = None) -> None:
         """Give a job its servers, now or from a later moment on."""
@@ -274,7 +266,7 @@ def start_others(cluster: ClusterState) -> None:
         if (size >= too_many and cluster.placer.by_size) or kind in failed or size > rest:
             index += 1
             continue
-        short = not reserve or cluster.now + cluster.switching.seconds + cluster.work.expected_seconds(job) <= start
+        short = not reserve or cluster.now + cluster.switching_s + cluster.work.expected_seconds(job) <= start
         if not short and size > others:
             index += 1
             continue
@@ -302,7 +294,7 @@ def plan_moves(cluster: ClusterState, placer: GroupPlacer, servers: int) -> Move
     """The fewest jobs (then servers) to move so that a group has that many free servers; None when there is no way."""
     sizes = np.bincount(placer.group, minlength=placer.groups)
     counts = placer.counts(cluster.free)
-    pause = cluster.scheduling.checkpoint_s + cluster.switching.seconds
+    pause = cluster.scheduling.checkpoint_s + cluster.switching_s
     running: dict[int, list[tuple[int, int]]] = {}
     for job, stay in cluster.record.open_stay.items():
         settled = cluster.record.work_from[stay] <= cluster.now
@@ -367,7 +359,7 @@ def make_space(cluster: ClusterState) -> bool:
         return False
     checkpoint = cluster.scheduling.checkpoint_s
     ready = cluster.now + checkpoint
-    pause = checkpoint + cluster.switching.seconds
+    pause = checkpoint + cluster.switching_s
     expected, _ = expected_start(cluster, job)
     if expected - ready <= pause * len(moves[0]):
         return False
@@ -420,7 +412,7 @@ def start_jointly(cluster: ClusterState, placer: JointPlacer) -> None:
         return
     start, aside = reserved(cluster)
     others = cluster.queue[1 : min(placer.window, cluster.scheduling.depth + 1)]
-    switching = cluster.switching.seconds
+    switching = cluster.switching_s
     short = [job for job in others if cluster.now + switching + cluster.work.expected_seconds(job) <= start]
     _start_most(cluster, placer, short, cluster.free)
     left = [job for job in others if job not in cluster.record.open_stay]

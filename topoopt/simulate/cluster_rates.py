@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Int32s, Ints
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import Cluster
 from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.shared_cluster import FAT_TREE, Contention, Fabric, JobClass, JobTable
@@ -347,7 +347,7 @@ def merge_jobs(jobs: Sequence[JobOnServers], servers: int) -> tuple[TaskGraph, I
     taken = [server for _, own in jobs for server in own]
     if len(set(taken)) < len(taken) or any(not 0 <= server < servers for server in taken):
         raise ValueError("jobs need servers of their own")
-    job_ptr = np.concatenate(([0], np.cumsum([graph.tasks for graph, _ in jobs]))).astype(np.int64)
+    job_ptr = offsets([graph.tasks for graph, _ in jobs])
     source, target, group, successor, groups = [], [], [], [], list[Group]()
     edge_ptr = [np.zeros(1, dtype=np.int64)]
     edges = 0
@@ -455,9 +455,9 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
         servers=m,
         link_ends=whole.link_ends[used],
         link_rate=whole.link_rate[used],
-        pair_ptr=np.concatenate(([0], np.cumsum(count))).astype(np.int64),
+        pair_ptr=offsets(count),
         path_share=whole.path_share[path],
-        path_ptr=np.concatenate(([0], np.cumsum(hops))).astype(np.int64),
+        path_ptr=offsets(hops),
         path_link=link_of[: len(path_link)],
         groups=local,
         member_link=link_of[len(path_link) :],

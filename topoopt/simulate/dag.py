@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Ints
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Ints, offsets
 from topoopt.core.cluster import Cluster
 from topoopt.core.dag_topology import DagTask, DagTopologyProblem, DagTransfer
 from topoopt.core.errors import InputError, Problem
@@ -209,7 +209,7 @@ class StepGraph:
         heads = np.repeat(np.arange(n), [len(row) for row in after])
         tails = np.array([before for row in after for before in row], dtype=np.int64)
         by_tail = np.argsort(tails, kind="stable")
-        first = np.concatenate(([0], np.cumsum(np.bincount(tails, minlength=n)))).astype(np.int64)
+        first = offsets(np.bincount(tails, minlength=n))
         successor = heads[by_tail].astype(np.int64)
         waits = np.bincount(heads, minlength=n).astype(np.int64)
         backwards = np.array([m.source > m.target for m in problem.transfers], dtype=np.int64)

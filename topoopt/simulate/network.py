@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.arrays import Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError
@@ -72,12 +72,12 @@ def schedule_arrays(
         steps.append(schedule.steps)
     below = [UNLIMITED if schedule.below_bytes is None else schedule.below_bytes for schedule in flat]
     return ScheduleArrays(
-        group_ptr=_starts([len(own) for own in ordered]),
+        group_ptr=offsets([len(own) for own in ordered]),
         from_bytes=np.array([schedule.from_bytes for schedule in flat], dtype=np.int64),
         below_bytes=np.array(below, dtype=np.int64),
-        step_ptr=_starts(steps),
-        hop_ptr=_starts(hops),
-        load_ptr=_starts([len(own) for own in links[1:]]),
+        step_ptr=offsets(steps),
+        hop_ptr=offsets(hops),
+        load_ptr=offsets([len(own) for own in links[1:]]),
         link=np.concatenate(links),
         share=np.concatenate(shares),
     )
@@ -102,14 +102,10 @@ def _units(group_schedule: GroupSchedule, link_id: Int32s) -> Ints:
     return units
 
 
-def _starts(lengths: Sequence[int]) -> Ints:
-    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64)
-
-
 def hop_matrix(topology: Topology) -> Int32s:
     """int32[n, n]: hops from i to j over the arcs; -1 where there is no path."""
     n, arcs = topology.servers, topology.arcs
-    first = np.concatenate(([0], np.cumsum(np.bincount(arcs[:, 0], minlength=n)))).astype(np.int64)
+    first = offsets(np.bincount(arcs[:, 0], minlength=n))
     head = arcs[np.argsort(arcs[:, 0], kind="stable"), 1].astype(np.int32)
     return graph.hop_distances(first, head, n).astype(np.int32)
 
@@ -370,12 +366,12 @@ def compile_network(
     pair_ptr[1 + routes.source.astype(np.int64) * servers + routes.target] = np.diff(routes.pair_ptr)
     np.cumsum(pair_ptr, out=pair_ptr)
     hops = np.maximum(np.diff(routes.path_ptr) - 1, 0)
-    path_ptr = np.concatenate(([0], np.cumsum(hops))).astype(np.int64)
+    path_ptr = offsets(hops)
 
     member_paths = [path for group in rings for ring in group.rings for path in ring.paths]
     member_hops = np.array([max(len(path) - 1, 0) for path in member_paths], dtype=np.int64)
     member_nodes = np.array([v for path in member_paths for v in path], dtype=np.int32)
-    member_starts = np.concatenate(([0], np.cumsum([len(path) for path in member_paths]))).astype(np.int64)
+    member_starts = offsets([len(path) for path in member_paths])
     on_rings = {tuple(sorted(group.members)) for group in rings}
     others = dict.fromkeys(schedule.members for schedule in schedules if schedule.members not in on_rings)
     groups = (*(group.members for group in rings), *others)
@@ -396,8 +392,8 @@ def compile_network(
             ([0], np.cumsum([*(len(group.rings) for group in rings), *(0 for _ in others)]))
         ).astype(np.int64),
         ring_share=np.array([ring.share for group in rings for ring in group.rings], dtype=np.float64),
-        ring_ptr=np.concatenate(([0], np.cumsum(ring_sizes))).astype(np.int64),
-        member_ptr=np.concatenate(([0], np.cumsum(member_hops))).astype(np.int64),
+        ring_ptr=offsets(ring_sizes),
+        member_ptr=offsets(member_hops),
         member_link=_ids_of(member_nodes, table, member_starts),
         schedules=schedule_arrays(groups, schedules, table),
         link_sharing=link_sharing,

@@ -34,7 +34,6 @@ from topoopt.page.render import TerminalTable
 from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
     CircuitRun,
-    CircuitTiming,
     Phase,
     Stage,
     simulate_circuits,
@@ -74,12 +73,12 @@ def circuit_row(job: FabricJob, name: str, search: CircuitSearch, stop: Stop) ->
     Raises:
         InputError: the servers of the cluster cannot be joined by such circuits, or a bad delay.
     """
-    began, policy, timing = time.monotonic(), DYNAMIC_FABRICS[name], CircuitTiming(search.delay_ms)
+    began, policy = time.monotonic(), DYNAMIC_FABRICS[name]
     tried: list[tuple[float, str, CircuitRun]] = []
 
     def simulated(strategy: Strategy, label: str) -> None:
         graph = build_task_graph(job.cluster, job.workload, strategy)
-        run = simulate_circuits(graph, job.cluster, policy, timing, seed=search.seed)
+        run = simulate_circuits(graph, job.cluster, policy, search.delay_ms, seed=search.seed)
         tried.append((run.iteration_time_ms, label, run))
 
     text = f"{policy.description}; {delay_text(search.delay_ms)} to reconfigure; flow-level model"
@@ -183,7 +182,7 @@ def _row(
     used = outcome.link_bytes[outcome.link_bytes > 0]
     flow_level_ms = None
     if flow_level:
-        flow_level_ms = simulate_stages(graph, [Stage(tuple(Phase), network)], 0.0).iteration_time_ms
+        flow_level_ms = simulate_stages(graph, [Stage(tuple(Phase), network)], 0.0)[0]
     return FabricRow(
         name=name,
         outcome="found",

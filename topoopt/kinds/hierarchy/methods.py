@@ -82,13 +82,13 @@ def _search_result(
     of_cost = problem.objective is HierarchicalObjective.COST
     certificates = [
         certificate_of(
-            proof.program,
-            proof.multipliers,
-            design=proof.design,
-            too_slow=proof.too_slow,
-            cutoff=plain.cost_of(optimum.bandwidth) if of_cost and not proof.too_slow else None,
+            program,
+            multipliers,
+            design=position,
+            too_slow=too_slow,
+            cutoff=plain.cost_of(optimum.bandwidth) if of_cost and not too_slow else None,
         )
-        for proof in choice.proofs
+        for position, program, multipliers, too_slow in choice.proofs
     ]
     certificates += [
         certificate_of(program, multipliers, design=choice.design, point=k, cutoff=plain.cost_of(cheapest.bandwidth))

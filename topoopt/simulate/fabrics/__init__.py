@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from topoopt.core.arrays import Int32s, Ints
+from topoopt.core.arrays import Int32s, Ints, offsets
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError, Problem
@@ -141,7 +141,7 @@ def even_path_table(nodes_total: int, source: Int32s, count: Ints, paths: Int32s
     """
     used = paths >= 0
     length = used.sum(axis=1)
-    pair_ptr = np.concatenate(([0], np.cumsum(count))).astype(np.int64)
+    pair_ptr = offsets(count)
     first = pair_ptr[:-1]
     return PathTable(
         nodes_total=nodes_total,
@@ -149,7 +149,7 @@ def even_path_table(nodes_total: int, source: Int32s, count: Ints, paths: Int32s
         target=paths[first, length[first] - 1],
         pair_ptr=pair_ptr,
         share=np.repeat(1.0 / count, count),
-        path_ptr=np.concatenate(([0], np.cumsum(length))).astype(np.int64),
+        path_ptr=offsets(length),
         node=paths[used],
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.arrays import Draws, Int32s, Ints
+from topoopt.core.arrays import Draws, Int32s, Ints, offsets
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.graphs import kautz_arcs, torus_steps
@@ -39,7 +39,7 @@ def shortest_paths(links: Int32s, seed: int) -> Int32s:
     draws = Draws(seed)
     joined = [np.flatnonzero(row) for row in links]
     head = [servers[draws.permutation(len(servers))] for servers in joined]
-    first = np.concatenate(([0], np.cumsum([len(servers) for servers in head]))).astype(np.int64)
+    first = offsets([len(servers) for servers in head])
     arcs = np.concatenate(head).astype(np.int32)
     parallel = links[np.repeat(np.arange(n), np.diff(first)), arcs].astype(np.int32)
     return graph.balanced_shortest_paths(first, arcs, parallel, draws.permutation(n * (n - 1)))
