@@ -163,19 +163,19 @@ class Timing:
         self._search_at, left = time.monotonic(), self.stop.remaining_s()
         return self.stop.until(None if left is None else self._search_at + share * left)
 
-    def keep(self, found: Callable[[], Any], search: Stop, rough: bool = False) -> None:
+    def keep(self, result: Callable[[], Any], search: Stop, rough: bool = False) -> None:
         """Take the best so far; the first whole one shows how long the work on a plan of this size takes.
 
         What comes after the search does some of it again, so its deadline leaves that much, if there is that much left;
         and what figures and file were measured to take.
 
         Args:
-            found: makes it.
+            result: makes it.
             search: deadline of the search.
             rough: whether it was made at much less effort than the search makes one.
         """
         end_if_left()
-        self.kept = found
+        self.kept = result
         if self.stop.deadline is None or search.deadline is None or self.limit_s is None:
             return
         began = time.monotonic()
@@ -189,7 +189,7 @@ class Timing:
             and searched_s > max(MEASURED_FROM_S, MEASURED_FROM * self.limit_s)
             and self._measuring_s <= MEASURING * searched_s
         ):
-            figures_s, self.file_s = self.measure(found())
+            figures_s, self.file_s = self.measure(result())
             self._measuring_s += time.monotonic() - began
             latest = min(latest, self.stop.deadline + SPARE_S - figures_s - self.file_s)
         search.deadline = min(search.deadline, max(time.monotonic(), latest))

@@ -21,7 +21,16 @@ import numpy as np
 
 from solvers.job.annealing import promising
 from solvers.job.candidate_topologies import allreduce_sizes
-from solvers.job.loop import Candidate, Keep, LoopLog, LoopResult, LoopSettings, Progress, SearchSteps, TopologyStep
+from solvers.job.loop import (
+    Candidate,
+    LoopLog,
+    LoopResult,
+    LoopSettings,
+    OnIncumbent,
+    Progress,
+    SearchSteps,
+    TopologyStep,
+)
 from solvers.job.realise import MOST_HOPS, pairs_routed, realise, routes_of_pairs
 from solvers.job.starts import ANNEALED_SERVERS, Start, data_parallel, starting_strategies
 from solvers.processes import Crew, Gather, Team
@@ -139,7 +148,7 @@ class Alternation:
         seed: int,
         stop: Stop,
         progress: Progress | None = None,
-        keep: Keep | None = None,
+        on_incumbent: OnIncumbent | None = None,
         jobs: int = 1,
         crew: Gather | None = None,
     ) -> None:
@@ -155,8 +164,8 @@ class Alternation:
         self.topology = self.steps.topology
         self.jobs, self.crew = jobs, crew
         self.scheduled = TopologyStep(cluster, workload, settings, seed=seed, stop=stop) if by_size else None
-        self.keep = keep
-        self.kept: Candidate | None = None
+        self.on_incumbent = on_incumbent
+        self.incumbent: Candidate | None = None
         self.initial_ms: float | None = None
         self.notes: tuple[str, ...] = ()
         self.rough: set[str] = set()
@@ -248,13 +257,13 @@ class Alternation:
 
     def _offer(self, candidate: Candidate, phase: str) -> None:
         """Have the best so far kept, should the search be left in the middle."""
-        fits = self.keep is not None and self.steps.overflow(candidate.strategy) == 0
-        if not fits or (self.kept is not None and self.kept.iteration_time_ms <= candidate.iteration_time_ms):
+        fits = self.on_incumbent is not None and self.steps.overflow(candidate.strategy) == 0
+        if not fits or (self.incumbent is not None and self.incumbent.iteration_time_ms <= candidate.iteration_time_ms):
             return
-        self.kept = candidate
+        self.incumbent = candidate
         proposals = self.log.proposals
 
-        def found() -> LoopResult:
+        def result_now() -> LoopResult:
             result = self._result(candidate, self.stop.reason() or StopReason.TIME)
             # The log may be ahead of what was offered, and be behind it by a moment: it ends with the plan.
             points = [point for point in result.convergence if point.best_ms > candidate.iteration_time_ms]
@@ -262,8 +271,8 @@ class Alternation:
             points.append(ConvergencePoint(proposals, phase, candidate.iteration_time_ms))
             return replace(result, convergence=tuple(points))
 
-        if self.keep is not None:
-            self.keep(found)
+        if self.on_incumbent is not None:
+            self.on_incumbent(result_now)
 
     def _first_pairs(self, team: Crew | None) -> tuple[list[Candidate], list[Candidate]]:
         """Every start on the topologies that suit it.

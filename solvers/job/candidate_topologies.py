@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import inf, log
 
@@ -232,14 +232,14 @@ class JobSchedules:
         self.cluster = cluster
         message_us = max(cluster.ring_round_latency_us - cluster.hop_latency_us, 0.0)
         self._made = GroupOptions(choice, message_us=message_us, stop=stop)
-        self._known: dict[tuple[bytes, tuple[int, ...]], tuple[GroupOption, ...]] = {}
+        self._options: dict[tuple[bytes, tuple[int, ...]], tuple[GroupOption, ...]] = {}
 
     def options(self, topology: Topology, members: tuple[int, ...]) -> tuple[GroupOption, ...]:
         """All schedules of a group on a topology: over the links between members, and over all links."""
         key = (topology.arcs.tobytes() + topology.multiplicity.tobytes(), members)
-        if key not in self._known:
-            self._known[key] = self._made.of(group_network(self.cluster, topology, members))
-        return self._known[key]
+        if key not in self._options:
+            self._options[key] = self._made.of(group_network(self.cluster, topology, members))
+        return self._options[key]
 
     def proposals(
         self, topology: Topology, sizes: Sizes, rings: Sequence[GroupRings]
@@ -303,27 +303,22 @@ BEST_SCORED = 2
 """Topologies, the best by score, that are simulated."""
 
 
-@dataclass(frozen=True)
-class GraphScore:
-    """What a topology is worth to collectives of all servers.
+GraphScore = tuple[int, Fraction, float]
+"""What a topology gives to collectives of all servers.
 
-    Attributes:
-        steps: T_L of breadth-first broadcasts, the diameter.
-        bandwidth: T_B: one takes T_B M / B, where a server sends at rate B.
-        hops: mean distance; an all-to-all takes at least hops times what a server sends, over B.
-    """
+T_L, steps of breadth-first broadcasts, the diameter; T_B, where one takes T_B M / B if a server sends at rate B; and
+the mean distance in hops: an all-to-all takes at least hops times what a server sends, over B.
+"""
 
-    steps: int
-    bandwidth: Fraction
-    hops: float
 
-    def time_ms(self, cluster: Cluster, sizes: Sizes, model_parallel_bytes: float) -> float:
-        """All AllReduces of all servers one after the other, and model-parallel traffic as if it were an all-to-all."""
-        rate = cluster.degree * cluster.link_bytes_per_ms
-        own = sizes.get(tuple(range(cluster.servers)), ())
-        latency_ms = cluster.ring_round_latency_us / 1000
-        reduced = sum(2 * (self.steps * latency_ms + float(self.bandwidth) * size / rate) for size in own)
-        return reduced + self.hops * model_parallel_bytes / (cluster.servers * rate)
+def score_ms(score: GraphScore, cluster: Cluster, sizes: Sizes, model_parallel_bytes: float) -> float:
+    """All AllReduces of all servers one after the other, and model-parallel traffic as if it were an all-to-all."""
+    steps, bandwidth, hops = score
+    rate = cluster.degree * cluster.link_bytes_per_ms
+    own = sizes.get(tuple(range(cluster.servers)), ())
+    latency_ms = cluster.ring_round_latency_us / 1000
+    reduced = sum(2 * (steps * latency_ms + float(bandwidth) * size / rate) for size in own)
+    return reduced + hops * model_parallel_bytes / (cluster.servers * rate)
 
 
 def graph_score(cluster: Cluster, topology: Topology) -> GraphScore:
@@ -332,9 +327,7 @@ def graph_score(cluster: Cluster, topology: Topology) -> GraphScore:
     network = group_network(cluster, topology, tuple(range(n)))
     loads = step_loads(network)
     units = Fraction(int(cluster.degree * network.units.sum()), int(topology.multiplicity.sum()))
-    return GraphScore(
-        loads.steps, sum(loads.loads, Fraction(0)) * units / n, float(loads.distance.sum()) / (n * (n - 1))
-    )
+    return loads.steps, sum(loads.loads, Fraction(0)) * units / n, float(loads.distance.sum()) / (n * (n - 1))
 
 
 def cayley_topologies(cluster: Cluster, stop: Stop, *, seed: int) -> list[Topology]:
@@ -370,7 +363,7 @@ class CollectiveGraphs:
             self._cayley = cayley_topologies(self.cluster, self.stop, seed=self.seed)
         sizes, moved = allreduce_sizes(graph), float(demand.model_parallel_bytes.sum())
         both = (*topologies, *self._cayley)
-        times = [self.score(topology).time_ms(self.cluster, sizes, moved) for topology in both]
+        times = [score_ms(self.score(topology), self.cluster, sizes, moved) for topology in both]
         return [both[index] for index in np.argsort(times, kind="stable")[:BEST_SCORED]]
 
     def score(self, topology: Topology) -> GraphScore:

@@ -117,7 +117,7 @@ class LoopResult:
     joint: JointBound | None = None
 
 
-Keep = Callable[[Callable[[], LoopResult]], None]
+OnIncumbent = Callable[[Callable[[], LoopResult]], None]
 """Called whenever there is a better plan, with what would be returned if the search had to be left now."""
 
 
@@ -138,7 +138,7 @@ class LoopLog:
         self.show(phase, proposals, best_ms)
 
     def note(self, phase: str, proposals: int, best_ms: float) -> None:
-        """Keep what was made in a phase, whenever it is the turn of that."""
+        """OnIncumbent what was made in a phase, whenever it is the turn of that."""
         self.proposals += proposals
         if best_ms < self.best_ms:
             self.best_ms = best_ms

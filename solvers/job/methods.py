@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from solvers.collective.options import too_many_servers
 from solvers.job.alternate import Alternation
-from solvers.job.loop import Keep, LoopResult, LoopSettings, Progress
+from solvers.job.loop import LoopResult, LoopSettings, OnIncumbent, Progress
 from solvers.job.starts import ANNEALED_SERVERS, LARGE_SERVERS, effort_for
 from solvers.processes import Gather
 from solvers.stop import Stop, first_part
@@ -23,7 +23,7 @@ from topoopt.core.workload import Workload
 SharedPlan = tuple[LoopResult, Cluster]
 """What a search ends with, and the cluster with links shared as it takes them."""
 
-Search = Callable[[Cluster, int, Stop, Keep], LoopResult]
+Search = Callable[[Cluster, int, Stop, OnIncumbent], LoopResult]
 """A search on a cluster with so many proposals."""
 
 
@@ -34,7 +34,7 @@ def best_order(
     *,
     budget: int,
     stop: Stop,
-    keep: Callable[[Callable[[], SharedPlan]], None],
+    on_incumbent: Callable[[Callable[[], SharedPlan]], None],
 ) -> SharedPlan:
     """The best plan over all ways to share links, of the first one where two are as good.
 
@@ -44,7 +44,7 @@ def best_order(
         search: does each.
         budget: proposals in all, of which each has as many.
         stop: when to end; each has its part of what is left.
-        keep: offered the best so far.
+        on_incumbent: offered the best so far.
     """
     best: SharedPlan | None = None
     for index, sharing in enumerate(sharings):
@@ -56,7 +56,7 @@ def best_order(
         before = best
 
         def offered(plan: Callable[[], LoopResult], before: SharedPlan | None = before, own: Cluster = own) -> None:
-            keep(lambda: _better(before, (plan(), own)))
+            on_incumbent(lambda: _better(before, (plan(), own)))
 
         best = _better(before, (search(own, share, part, offered), own))
     if best is None:
@@ -165,7 +165,7 @@ def run_method(
     progress: Progress | None = None,
     robust: RobustGoal | None = None,
     allreduce: AllReduceChoice = AllReduceChoice.RINGS,
-    keep: Keep | None = None,
+    on_incumbent: OnIncumbent | None = None,
     jobs: int = 1,
     crew: Gather | None = None,
 ) -> LoopResult:
@@ -173,7 +173,7 @@ def run_method(
 
     Args:
         allreduce: what AllReduces run on; rings alone for `joint` and `robust`.
-        keep: offered the best so far of the alternating loop.
+        on_incumbent: offered the best so far of the alternating loop.
         jobs: processes that share its independent parts; the result is that of one.
         crew: who does them instead; None: such processes. Method `joint` does all itself.
 
@@ -206,7 +206,15 @@ def run_method(
 
         return run_joint(cluster, workload, settings, seed=seed, stop=stop, progress=progress, jobs=jobs)
     loop = Alternation(
-        cluster, workload, settings, seed=seed, stop=stop, progress=progress, keep=keep, jobs=jobs, crew=crew
+        cluster,
+        workload,
+        settings,
+        seed=seed,
+        stop=stop,
+        progress=progress,
+        on_incumbent=on_incumbent,
+        jobs=jobs,
+        crew=crew,
     )
     result = loop.run()
     if name == "robust":
@@ -220,6 +228,6 @@ def run_method(
         return result
     from solvers.job.program_topologies import PROGRAMS
 
-    too_large = [entry for entry in method.programs if cluster.servers > PROGRAMS[entry].most_servers]
-    notes = [f"{PROGRAMS[entry].summary}: left out above {PROGRAMS[entry].most_servers} servers" for entry in too_large]
+    lines = [PROGRAMS[entry] for entry in method.programs]
+    notes = [f"{summary}: left out above {most} servers" for summary, most, _ in lines if cluster.servers > most]
     return replace(result, notes=(*result.notes, *notes))

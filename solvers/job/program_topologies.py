@@ -230,19 +230,8 @@ class TopologyQuestion:
         return self.mixes[key]
 
 
-@dataclass(frozen=True)
-class Program:
-    """A line of the table.
-
-    Attributes:
-        summary: for people.
-        most_servers: it is left out on larger clusters.
-        topologies: from the question and the topology at hand.
-    """
-
-    summary: str
-    most_servers: int
-    topologies: Callable[[TopologyQuestion, Topology], Iterator[Topology]]
+Program = tuple[str, int, Callable[[TopologyQuestion, Topology], Iterator[Topology]]]
+"""Summary for people, servers beyond which it is left out, and topologies from a question and the topology at hand."""
 
 
 def exact_topologies(question: TopologyQuestion, base: Topology, *, nodes: int = 60) -> Iterator[Topology]:
@@ -313,8 +302,8 @@ def _with_rings(demand: Demand, rings: tuple[Shares, ...]) -> Floats:
 
 
 PROGRAMS: Mapping[str, Program] = {
-    "exact": Program("joint program of links, rings and routes", 8, exact_topologies),
-    "search": Program("topology search for all traffic, rings and links in turn", 32, searched_topologies),
+    "exact": ("joint program of links, rings and routes", 8, exact_topologies),
+    "search": ("topology search for all traffic, rings and links in turn", 32, searched_topologies),
 }
 
 
@@ -326,9 +315,10 @@ def program_topologies(names: tuple[str, ...], question: TopologyQuestion, base:
     seen = {key_of(base)}
     fresh = []
     for name in names:
-        if servers > PROGRAMS[name].most_servers or question.stop.reason() is not None:
+        _, most_servers, topologies = PROGRAMS[name]
+        if servers > most_servers or question.stop.reason() is not None:
             continue
-        for topology in PROGRAMS[name].topologies(question, base):
+        for topology in topologies(question, base):
             if key_of(topology) not in seen:
                 seen.add(key_of(topology))
                 fresh.append(topology)

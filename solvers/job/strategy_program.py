@@ -81,18 +81,8 @@ class Relaxed:
     case: StrategyCase
 
 
-@dataclass(frozen=True, eq=False)
-class DividedCase:
-    """A case in two: the operator, its states inside, and of each half its relaxation and which states are allowed."""
-
-    operator: int
-    inside: Bools
-    halves: tuple[tuple[Relaxed | None, Allowed], ...]
-
-    def gain(self, value: float) -> float:
-        """How much the two halves rose above a case of this value; a half without a strategy counts as much."""
-        rises = [value if half is None else half.value - value for half, _ in self.halves]
-        return float(np.prod([max(rise / value, LEAST) for rise in rises])) if value > 0 else 0.0
+Division = tuple[int, Bools, tuple[tuple[Relaxed | None, Allowed], ...], float]
+"""A case in two: the operator, its states inside, of each half its relaxation and the states allowed, and the gain."""
 
 
 class Branching:
@@ -103,7 +93,7 @@ class Branching:
         self._gain, self._times = np.zeros(operators), np.zeros(operators)
         self.solved = 0
 
-    def best(self, case: Relaxed, allowed: Allowed) -> DividedCase | None:
+    def best(self, case: Relaxed, allowed: Allowed) -> Division | None:
         """The division that promises most; None if all operators are decided."""
         undecided = np.array([1.0 - float(share.max()) for share in case.shares])
         if undecided.max() <= WHOLE:
@@ -114,22 +104,25 @@ class Branching:
         tried = [self._divided(case, allowed, int(operator)) for operator in new[:TRIED]]
         if len(evaluated):
             expected = self._gain[evaluated] / self._times[evaluated]
-            if not tried or expected.max() >= max(division.gain(case.value) for division in tried):
+            if not tried or expected.max() >= max(gain for *_, gain in tried):
                 return self._divided(case, allowed, int(evaluated[int(np.argmax(expected))]))
-        return max(tried, key=lambda division: division.gain(case.value))
+        return max(tried, key=lambda division: division[3])
 
-    def _divided(self, case: Relaxed, allowed: Allowed, operator: int) -> DividedCase:
+    def _divided(self, case: Relaxed, allowed: Allowed, operator: int) -> Division:
         share = case.shares[operator]
         inside: Bools = np.arange(len(share)) == int(np.argmax(share))
-        halves = []
+        halves: list[tuple[Relaxed | None, Allowed]] = []
         for mask in (inside, ~inside):
             part = (*allowed[:operator], allowed[operator] & mask, *allowed[operator + 1 :])
             halves.append((self._relax(part), part))
             self.solved += 1
-        division = DividedCase(operator, inside, tuple(halves))
-        self._gain[operator] += division.gain(case.value)
+        # a half without a strategy counts as much as the case
+        value = case.value
+        rises = [value if half is None else half.value - value for half, _ in halves]
+        gain = float(np.prod([max(rise / value, LEAST) for rise in rises])) if value > 0 else 0.0
+        self._gain[operator] += gain
         self._times[operator] += 1
-        return division
+        return operator, inside, tuple(halves), gain
 
 
 class WarmProgram:
@@ -244,9 +237,9 @@ def prove(
         if cut is None:
             break
         heapq.heappop(waiting)
-        inside = tuple(np.flatnonzero(cut.inside).tolist())
-        nodes[at] = StrategyCut(cut.operator, inside, len(nodes), len(nodes) + 1)
-        for child, states in cut.halves:
+        operator, inside, halves, _ = cut
+        nodes[at] = StrategyCut(operator, tuple(np.flatnonzero(inside).tolist()), len(nodes), len(nodes) + 1)
+        for child, states in halves:
             if child is None:  # the multipliers of the case above hold in this one, too: any do
                 nodes.append(here.case)
                 settled = min(settled, here.value)

@@ -177,7 +177,7 @@ def placed(seed: int, jobs: Sequence[TaskGraph]) -> list[tuple[TaskGraph, tuple[
 def test_an_idle_job_changes_nothing(fabric: str, model: str) -> None:
     """A job that only computes, or none at all, leaves the others' times alone, on every fabric."""
     busy = placed(3, [ring_job(6, 40_000_000), all_to_all(6, 2_000_000), ring_job(4, 30_000_000)])
-    taken = {server for job in busy for server in job.servers}
+    taken = {server for _, own in busy for server in own}
     free = tuple(server for server in range(54) if server not in taken)[:3]
     idle = cases.graph_of(3, [(FORWARD, server, -1, -1, 0.5, 0) for server in range(3)], set())
     options = FabricOptions(seed=5)
@@ -238,7 +238,7 @@ def test_the_view_of_a_job_is_the_fabric_it_runs_on(fabric: str, model: str) -> 
     for graph in (ring_job(6, 40_000_000), all_to_all(6, 2_000_000)):
         job = placed(4, [graph])[0]
         alone = simulate_together([job], CLUSTER, FABRICS[fabric].build, options, model)[0]
-        view = job_view(job.servers, CLUSTER, FABRICS[fabric].build, options)
+        view = job_view(job[1], CLUSTER, FABRICS[fabric].build, options)
         seen = times(graph, view, "fluid")[1].max() if model == "fluid" else simulate(graph, view).iteration_time_ms
         assert seen == pytest.approx(float(alone), rel=1e-12)
         assert view.links <= 2 * (54 + 2 * 54)

@@ -183,17 +183,8 @@ class Delays:
         return Delays(*(delay_s if entry is boundary else 0.0 for entry in Boundary))
 
 
-@dataclass(frozen=True, eq=False)
-class RailOrders:
-    """The passes of a job with what they wait for.
-
-    Attributes:
-        orders: of the schedule.
-        links: int64[2, n]: the pass that each waits for, and the rank that gets what it makes; -1: none.
-    """
-
-    orders: PassOrders
-    links: Ints
+RailOrders = tuple[PassOrders, Ints]
+"""The passes of a job; int64[2, n]: the pass that each waits for, and the rank that gets what it makes; -1: none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +229,7 @@ def rail_orders(job: RailJob) -> RailOrders:
     links = np.full((2, len(kind)), -1)
     links[0, waits] = index[(~ahead).astype(int)[waits], source[waits], batch[waits]]
     links[1, sends] = orders.rank_of_stage[target[sends]]
-    return RailOrders(orders, links)
+    return orders, links
 
 
 def _planned_with(job: RailJob) -> Floats:
@@ -267,7 +258,8 @@ def follow(
         InfeasibleError: passes wait for each other.
     """
     delays = delays or Delays.same(0.0)
-    p, orders, demand = job.ranks, job_orders.orders, mode is SwitchMode.ON_DEMAND
+    orders, links = job_orders
+    p, demand = job.ranks, mode is SwitchMode.ON_DEMAND
     durations, lead = _durations(job, orders.passes, orders.rank_of_stage, shares)
     floor, gathered = _gathering(job, orders, shares)
     first, inside, apart = np.full(p, -1.0), np.full(p, -1.0), np.zeros(p, dtype=np.int64)
@@ -282,7 +274,7 @@ def follow(
     exchanged = (orders.passes[:, 0] != int(PassKind.WEIGHTS)) & (job.inside is not None)
     times, state, done = jobs.follow_passes(
         orders.start,
-        job_orders.links,
+        links,
         durations,
         exchanged.astype(np.int64),
         lead,
@@ -417,8 +409,9 @@ def events_of(
 
 def _passes(orders: RailOrders, step: FollowedStep) -> Iterator[RailEvent]:
     """Passes, and what they send."""
-    rows, times = orders.orders.passes.tolist(), step.times.T.tolist()
-    targets, owners = orders.links[1].tolist(), orders.orders.rank_of_stage.tolist()
+    passes, links = orders
+    rows, times = passes.passes.tolist(), step.times.T.tolist()
+    targets, owners = links[1].tolist(), passes.rank_of_stage.tolist()
     for (kind, batch, stage), at, target in zip(rows, times, targets, strict=True):
         rank = owners[stage]
         yield RailEvent(rank, NAMES[PassKind(kind)], at[BEGIN], at[END], batch, stage)
@@ -450,17 +443,18 @@ def _switches(
     up = float(step.up[rank])
     if up > UNKNOWN:
         yield event(up - delays.data_to_pipeline, Boundary.DATA_TO_PIPELINE, held, ports.pipeline)
-    places = range(int(orders.orders.start[rank]), int(orders.orders.start[rank + 1]))
-    used = [index for index in places if orders.orders.passes[index, 0] != int(PassKind.WEIGHTS)]
-    owner = orders.orders.rank_of_stage[orders.orders.passes[:, 2]]
-    source = orders.links[0]
+    passes, links = orders
+    places = range(int(passes.start[rank]), int(passes.start[rank + 1]))
+    used = [index for index in places if passes.passes[index, 0] != int(PassKind.WEIGHTS)]
+    owner = passes.rank_of_stage[passes.passes[:, 2]]
+    source = links[0]
     for at, index in enumerate(used):
         back, there = (float(step.times[row, index]) for row in (TO_INSIDE, TO_PIPELINE))
         if back > UNKNOWN:
             first = at == 0 and up == UNKNOWN and not _takes(source, owner, index)
             where = Boundary.DATA_TO_PIPELINE if first else Boundary.PIPELINE_TO_INSIDE
             yield event(back, where, held if first else ports.pipeline, ports.inside)
-        follows = orders.links[1, index] >= 0 or (at + 1 < len(used) and _takes(source, owner, used[at + 1]))
+        follows = links[1, index] >= 0 or (at + 1 < len(used) and _takes(source, owner, used[at + 1]))
         if there > UNKNOWN and follows:
             yield event(there, Boundary.INSIDE_TO_PIPELINE, ports.inside, ports.pipeline)
     if step.data_set[rank] > UNKNOWN:

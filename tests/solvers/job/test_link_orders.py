@@ -48,7 +48,7 @@ def best(times, stop=None):
     def keep(found):
         offered.append(found()[0].iteration_time_ms)
 
-    found = best_order(CLUSTER, tuple(times), searched(times, made), budget=101, stop=stop or Stop(), keep=keep)
+    found = best_order(CLUSTER, tuple(times), searched(times, made), budget=101, stop=stop or Stop(), on_incumbent=keep)
     return found, made, offered
 
 
