@@ -146,13 +146,11 @@ class JointPlan:
 
     @property
     def bundles(self) -> list[Arc]:
-        """BUNDLES in order."""
         every = range(self.servers)
         return [(i, j) for i in every for j in every if i < j or (i != j and not self.bidirectional)]
 
     @property
     def arcs(self) -> list[Arc]:
-        """All ordered pairs of servers."""
         return [(i, j) for i in range(self.servers) for j in range(self.servers) if i != j]
 
     def bundle(self, i: int, j: int) -> Arc:

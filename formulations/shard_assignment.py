@@ -73,7 +73,6 @@ class LayerClasses:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Planes of each group."""
         return tuple(len(group) for group in self.plane_groups)
 
     @cached_property
@@ -83,7 +82,6 @@ class LayerClasses:
 
     @cached_property
     def members(self) -> tuple[Ints, ...]:
-        """Servers of each class, ascending."""
         order = np.argsort(self.class_of, kind="stable")
         return tuple(np.split(order, np.cumsum(np.bincount(self.class_of, minlength=self.classes))[:-1]))
 

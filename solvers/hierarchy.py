@@ -290,7 +290,6 @@ def starting_point(plain: BandwidthProgram, time_s: float | None = None, *, endl
 
 
 def clash_text(plain: BandwidthProgram, loaded: Bools) -> str:
-    """The clashing constraints, by name."""
     subset = infeasible_subset(widest_arrays(plain, plain.upper, loaded), SolverLimits(time_s=EXPLAIN_S))
     lines = "; ".join(subset.texts)
     return f"the constraints on the bandwidths clash: {lines}" if lines else "the constraints on the bandwidths clash"

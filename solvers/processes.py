@@ -178,7 +178,6 @@ class Team:
         self.close()
 
     def close(self) -> None:
-        """End all members."""
         for child, listener in self._members:
             ended(child, listener)
         self._members = []

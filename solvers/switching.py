@@ -281,7 +281,6 @@ class RailsResult:
 
 
 def switch_mode(settings: SwitchSettings) -> SwitchMode:
-    """When circuits are set."""
     return SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
 
 

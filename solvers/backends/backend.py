@@ -179,7 +179,6 @@ class Scaling:
     cost: float
 
     def applied(self, program: LpArrays) -> LpArrays:
-        """The scaled program."""
         value = program.value * self.row[program.index] * np.repeat(self.column, np.diff(program.start))
         return replace(
             program,

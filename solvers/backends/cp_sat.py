@@ -141,7 +141,6 @@ class _Report(cp_model.CpSolverSolutionCallback):
         self._variables, self._on_incumbent = variables, on_incumbent
 
     def on_solution_callback(self) -> None:
-        """Called by the solver."""
         self._on_incumbent(np.array([self.value(variable) for variable in self._variables], dtype=np.float64))
 
 

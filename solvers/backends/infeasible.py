@@ -93,7 +93,6 @@ def _given(program: LpArrays) -> dict[tuple[str, str], Floats]:
 
 
 def _all_sides(program: LpArrays) -> list[Member]:
-    """Every finite side, rows first."""
     kinds: tuple[Literal["row", "column"], ...] = ("row", "column")
     sides: tuple[Literal["lower", "upper"], ...] = ("lower", "upper")
     given = _given(program)

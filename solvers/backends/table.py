@@ -259,7 +259,6 @@ class _Listener(threading.Thread):
         self.refusal: InputError | None = None
 
     def run(self) -> None:
-        """Thread body."""
         while (message := receive(self._stream)) is not None:
             kind, content = message
             if kind == "incumbent":

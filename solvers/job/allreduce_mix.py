@@ -106,7 +106,6 @@ def short_ring(distance: Distances, starts: Sequence[Ints] = ()) -> tuple[float,
 
 
 def ring_length(distance: Distances, order: Ints) -> float:
-    """Length once round."""
     return float(distance[order, np.roll(order, -1)].sum())
 
 

@@ -87,7 +87,6 @@ def graph_shape(workload: Workload) -> GraphShape:
 
 
 def like_layers(workload: Workload) -> LikeLayers:
-    """Those of a workload."""
     operators = workload.operators
     like: list[list[list[int]]] = []
     looks: list[object] = []

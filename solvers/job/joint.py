@@ -332,7 +332,6 @@ class Strategies:
     reduced: Floats
 
     def part(self, which: Ints) -> Strategies:
-        """Some of them."""
         load, memory, moved, reduced = (t[which] for t in (self.load, self.memory, self.moved, self.reduced))
         return Strategies(self.chosen[which], load, memory, moved, reduced)
 

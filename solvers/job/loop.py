@@ -319,7 +319,6 @@ class TopologyStep:
         return replace(candidate, realisation=without_idle_routes(self.cluster, candidate.realisation, demand))
 
     def graph(self, strategy: Strategy) -> TaskGraph:
-        """Task graph of one iteration."""
         return build_task_graph(self.cluster, self.workload, strategy)
 
     def _question(self, demand: Demand) -> TopologyQuestion:

@@ -202,7 +202,6 @@ class TopologyQuestion:
 
     @property
     def traffic(self) -> bool:
-        """Whether there is any."""
         return bool(self.demand.model_parallel_bytes.any()) or self.demand.allreduce_wire_bytes > 0
 
     def mix(self, topology: Topology) -> RingMix | None:

@@ -85,7 +85,6 @@ def annealing_threads(servers: int) -> int:
 
 
 def effort_for(servers: int) -> SizeEffort:
-    """The row of a cluster."""
     return next((row for row in EFFORTS if servers <= row.servers), EFFORTS[-1])
 
 
@@ -370,7 +369,6 @@ FEW_STAGES = 2
 
 
 def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ...]:
-    """Distinct starts, data parallelism first."""
     n = cluster.servers
     name_of: dict[Strategy, str] = {data_parallel(n, workload): "data parallel"}
     divisors = [k for k in range(1, n) if n % k == 0]

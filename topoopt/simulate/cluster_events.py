@@ -54,7 +54,6 @@ class GroupPlacer:
         return int(self.counts(free).max()) >= servers
 
     def place(self, free: Free, servers: int, job_class: int = 0) -> Ints | None:
-        """Servers of the chosen group."""
         counts = self.counts(free)
         enough = np.flatnonzero(counts >= servers)
         if not len(enough):
@@ -72,11 +71,9 @@ class AnyPlacer:
         self.rng = rng
 
     def fits(self, free: Free, servers: int, job_class: int = 0) -> bool:
-        """Whether that many are free."""
         return int(np.count_nonzero(free)) >= servers
 
     def place(self, free: Free, servers: int, job_class: int = 0) -> Ints | None:
-        """The lowest or random ones."""
         numbers = np.flatnonzero(free)
         if len(numbers) < servers:
             return None
@@ -113,7 +110,6 @@ class Record:
         self.open_stay: dict[int, int] = {}
 
     def begin(self, job: int, servers: Ints, held_from: float, work_from: float) -> None:
-        """A job gets servers."""
         self.open_stay[job] = len(self.job)
         self.job.append(job)
         self.held_from.append(held_from)
@@ -200,12 +196,10 @@ class ClusterState:
         self.work.start(job, servers, work_from)
 
     def end(self, job: int) -> None:
-        """A job is done."""
         self.free[self.record.finish(job, self.now, self.now)] = True
         self.work.end(job)
 
     def release_later(self, servers: Ints, at: float) -> None:
-        """Servers become free then."""
         heapq.heappush(self.releases, (at, len(self.record.job) + len(self.releases), servers))
 
 

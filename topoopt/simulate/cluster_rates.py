@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,34 +119,6 @@ def _hashed_loads(
 # Work.
 
 
-class RunningWork(Protocol):
-    """Running jobs and what is left of them; times in seconds."""
-
-    def start(self, job: int, servers: Ints, work_from: float) -> None:
-        """The job begins its iterations then, on those servers."""
-
-    def pause(self, job: int, at: float, work_from: float) -> None:
-        """The job does nothing from `at` until `work_from`."""
-
-    def next_end(self) -> tuple[float, int]:
-        """When the next job ends, and which; (infinity, -1) when none runs."""
-
-    def advance(self, to: float) -> None:
-        """Let time pass, to no later than the next end."""
-
-    def end(self, job: int) -> None:
-        """The job has ended."""
-
-    def refresh(self) -> None:
-        """After all starts and ends of one moment."""
-
-    def expected_end(self, job: int) -> float:
-        """End of a running job if nothing else starts or ends."""
-
-    def expected_seconds(self, job: int) -> float:
-        """Length of a job that does not run yet, if it had the fabric to itself."""
-
-
 class WorkAlone:
     """Every job on its shard, at its own speed: all ends are known."""
 
@@ -157,37 +128,37 @@ class WorkAlone:
         self._order: list[tuple[float, int]] = []
 
     def start(self, job: int, servers: Ints, work_from: float) -> None:
-        """See Work."""
+        """The job begins its iterations then, on those servers."""
         self._end[job] = work_from + float(self.seconds[job])
         heapq.heappush(self._order, (self._end[job], job))
 
     def pause(self, job: int, at: float, work_from: float) -> None:
-        """See Work."""
+        """The job does nothing from `at` until `work_from`."""
         self._end[job] += work_from - at
         heapq.heappush(self._order, (self._end[job], job))
 
     def next_end(self) -> tuple[float, int]:
-        """See Work."""
+        """When the next job ends, and which; (infinity, -1) when none runs."""
         while self._order and self._end.get(self._order[0][1]) != self._order[0][0]:
             heapq.heappop(self._order)  # moved since
         return self._order[0] if self._order else (np.inf, -1)
 
     def advance(self, to: float) -> None:
-        """Nothing to do."""
+        """Let time pass, to no later than the next end."""
 
     def end(self, job: int) -> None:
-        """See Work."""
+        """The job has ended."""
         del self._end[job]
 
     def refresh(self) -> None:
-        """Nothing to do."""
+        """After all starts and ends of one moment."""
 
     def expected_end(self, job: int) -> float:
-        """See Work."""
+        """End of a running job if nothing else starts or ends."""
         return self._end[job]
 
     def expected_seconds(self, job: int) -> float:
-        """See Work."""
+        """Length of a job that does not run yet, if it had the fabric to itself."""
         return float(self.seconds[job])
 
 
@@ -254,7 +225,6 @@ class WorkShared:
         self._stale = False
 
     def start(self, job: int, servers: Ints, work_from: float) -> None:
-        """See Work."""
         link, part = job_loads(self._links, self._classes[job], servers)
         self._reserve(len(link))
         low, self._used = self._used, self._used + len(link)
@@ -282,7 +252,6 @@ class WorkShared:
         self._link, self._part, self._used = link, part, len(chosen)
 
     def next_end(self) -> tuple[float, int]:
-        """See Work."""
         if not len(self._active):
             return np.inf, -1
         seconds = self._left[self._active] / self._speed[self._active]
@@ -290,20 +259,17 @@ class WorkShared:
         return self._now + float(seconds[first]), int(self._active[first])
 
     def advance(self, to: float) -> None:
-        """See Work."""
         if to > self._now:
             done = self._speed[self._active] * (to - self._now)
             self._left[self._active] = np.maximum(0.0, self._left[self._active] - done)
         self._now = to
 
     def end(self, job: int) -> None:
-        """See Work."""
         self._active = self._active[self._active != job]
         self._left[job] = 0.0
         self._stale |= bool(self._high[job] > self._low[job])
 
     def refresh(self) -> None:
-        """See Work."""
         if not self._stale:
             return
         self._stale = False
@@ -324,12 +290,14 @@ class WorkShared:
         return float(1.0 / (self._speed[job] * MS))
 
     def expected_end(self, job: int) -> float:
-        """See Work."""
         return self._now + float(self._left[job] / self._speed[job])
 
     def expected_seconds(self, job: int) -> float:
-        """See Work."""
         return float(self._left[job] * self._alone_ms[job] * MS)
+
+
+RunningWork = WorkAlone | WorkShared
+"""Running jobs and what is left of them; times in seconds."""
 
 
 JobOnServers = tuple[TaskGraph, tuple[int, ...]]

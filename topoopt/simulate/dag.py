@@ -41,12 +41,10 @@ class NamedSteps:
         self._tasks: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def transfer(self, name: str, source: int, target: int, volume: float, after: Iterable[str]) -> str:
-        """A transfer; its name."""
         self._transfers[name] = (source, target, volume, tuple(dict.fromkeys(after)))
         return name
 
     def task(self, name: str, duration: float, after: Iterable[str]) -> str:
-        """A task; its name."""
         self._tasks[name] = (duration, tuple(dict.fromkeys(after)))
         return name
 
@@ -203,7 +201,6 @@ class StepGraph:
 
     @staticmethod
     def of(problem: DagTopologyProblem) -> StepGraph:
-        """Of a problem without circles."""
         after = problem.after
         n = len(after)
         heads = np.repeat(np.arange(n), [len(row) for row in after])
@@ -247,5 +244,4 @@ def followed(graph: StepGraph, circuits: Ints, rate: float) -> tuple[Floats, Flo
 
 
 def makespan(graph: StepGraph, circuits: Ints, rate: float) -> float:
-    """When the last step ends."""
     return graph.shared.makespan(circuits, rate)

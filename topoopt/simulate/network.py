@@ -261,7 +261,6 @@ class Network:
 
     @property
     def links(self) -> int:
-        """L."""
         return len(self.link_rate)
 
     def require_rings(self, model: str) -> None:

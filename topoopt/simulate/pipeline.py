@@ -81,7 +81,6 @@ class _Rank:
         self.passes.append((kind, *self._next(self._there, s)))
 
     def backward(self, s: int) -> None:
-        """The same the other way."""
         self.passes.append((BACKWARD, *self._next(self._back, s)))
 
     def inputs(self, s: int) -> None:

@@ -39,7 +39,6 @@ class PassOrders:
 
     @property
     def ranks(self) -> int:
-        """p."""
         return len(self.start) - 1
 
     @property
@@ -201,7 +200,6 @@ class TickCosts:
         return TickCosts(scale, cost, round(costs.transfer_s * scale), costs.blocking)
 
     def seconds(self, ticks: float) -> float:
-        """Of a number of ticks."""
         return float(ticks) / self.per_second
 
 
@@ -224,12 +222,10 @@ class PipelineTimeline:
 
     @property
     def makespan_s(self) -> float:
-        """Seconds."""
         return self.costs.seconds(self.makespan)
 
     @property
     def longest_span_s(self) -> float:
-        """Seconds."""
         return self.costs.seconds(int(self.spans.max()))
 
 
@@ -292,7 +288,6 @@ class Period:
 
 
 def one_f_one_b_period(shape: PipelineShape) -> Period | None:
-    """That of p micro-batches."""
     p = shape.ranks
     return _simple(shape, 2, tuple(p - 1 - rank for rank in range(p)))
 

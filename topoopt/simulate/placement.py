@@ -297,12 +297,10 @@ class DeviceLoad(Shown):
 
     @property
     def compute_ms(self) -> float:
-        """Both passes."""
         return self.forward_ms + self.backward_ms
 
     @property
     def communication_ms(self) -> float:
-        """Both passes."""
         return self.forward_communication_ms + self.backward_communication_ms
 
 

@@ -131,7 +131,6 @@ def _problems(
 
 
 def _short(job: RailJob) -> Iterator[Problem]:
-    """Circuits that exceed the ports."""
     for use in job.uses:
         most = max(job.needs(rank, use) for rank in range(job.ranks))
         if most > job.ports:

@@ -115,7 +115,6 @@ class RailShares:
 
     @staticmethod
     def of(job: RailJob, plan: Sequence[StagePorts]) -> RailShares:
-        """On ports."""
         return RailShares(*np.array([shares_of(job, rank, ports) for rank, ports in enumerate(plan)]).T)
 
     @staticmethod
@@ -169,12 +168,10 @@ class Delays:
     pipeline_to_data: float
 
     def at(self, boundary: Boundary) -> float:
-        """At one of them."""
         return float(getattr(self, boundary.name.lower()))
 
     @staticmethod
     def same(delay_s: float) -> Delays:
-        """Everywhere the same."""
         return Delays(delay_s, delay_s, delay_s, delay_s)
 
     @staticmethod
@@ -408,7 +405,6 @@ def events_of(
 
 
 def _passes(orders: RailOrders, step: FollowedStep) -> Iterator[RailEvent]:
-    """Passes, and what they send."""
     passes, links = orders
     rows, times = passes.passes.tolist(), step.times.T.tolist()
     targets, owners = links[1].tolist(), passes.rank_of_stage.tolist()

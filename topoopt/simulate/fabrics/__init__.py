@@ -195,7 +195,6 @@ def direct_connect_network(
 
 
 def plan_network(cluster: Cluster, plan: Plan) -> Network:
-    """The network of a plan."""
     return direct_connect_network(cluster, plan.topology, plan.routes, plan.rings, plan.schedules)
 
 

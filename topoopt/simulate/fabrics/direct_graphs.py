@@ -337,7 +337,6 @@ def hypercube_dimension(cluster: Cluster) -> int:
 
 
 def _parallel(dimension: int, degree: int) -> list[int]:
-    """Links along every bit."""
     copies, spare = divmod(degree, dimension)
     return [copies + (bit < spare) for bit in range(dimension)]
 
@@ -369,7 +368,6 @@ def _cycles(parallel: Sequence[int]) -> tuple[Group, ...]:
 
 
 def hypercube(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
-    """Bidirectional links."""
     dimension = hypercube_dimension(cluster)
     parallel = _parallel(dimension, cluster.degree)
     here = np.arange(cluster.servers)

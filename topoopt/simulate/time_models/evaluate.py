@@ -118,7 +118,6 @@ SHORTEST = 2.0**-12
 
 
 def span_of(graph: TaskGraph, simulation: Simulation, task: int) -> Span:
-    """The bar of a task."""
     kind = TaskKind(graph.kind[task])
     operator = int(graph.operator[task])
     name = graph.operator_names[operator] if 0 <= operator < len(graph.operator_names) else f"task {task}"
