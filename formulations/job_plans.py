@@ -341,17 +341,8 @@ def fixed(data: JointPlan, program: LpArrays, options: tuple[int, ...] | None, c
 Values = Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Quantity:
-    """What a choice costs: float64[splits] of operator `index`, or float64[S_u, S_v] of pair `index`."""
-
-    index: int
-    values: Values
-
-    @property
-    def of_pair(self) -> bool:
-        """Whether it belongs to a pair."""
-        return self.values.ndim == 2
+Quantity = tuple[int, Values]
+"""What a choice costs: float64[splits] of the operator of that index, or float64[S_u, S_v] of the pair."""
 
 
 @dataclass(frozen=True)
@@ -433,8 +424,8 @@ def strategy_choice_arrays(data: StrategyChoice) -> LpArrays:
         made.terms(consumer, operators[v], -1.0)
     measures = made.rows(len(y), 0.0, 0.0, [f"measure_{q}" for q in range(len(y))])
     made.terms(measures, y, 1.0)
-    for measure, quantity in zip(measures, data.quantities, strict=True):
-        made.terms(measure, (pairs if quantity.of_pair else operators)[quantity.index], -quantity.values.ravel())
+    for measure, (index, values) in zip(measures, data.quantities, strict=True):
+        made.terms(measure, (pairs if values.ndim == 2 else operators)[index], -values.ravel())
     constants = [law.constant for law in data.laws]
     laws = made.rows(len(constants), constants, np.inf, [f"law_{a}" for a in range(len(constants))])
     for row, law in zip(laws, data.laws, strict=True):
@@ -467,12 +458,8 @@ def longest_path(data: StrategyChoice, splits: tuple[int, ...]) -> float:
     """x[K] of a choice: the longest path of its event graph, ms."""
     times = [0.0] * data.events
     amount = [
-        float(
-            quantity.values[tuple(splits[o] for o in data.pairs[quantity.index])]
-            if quantity.of_pair
-            else quantity.values[splits[quantity.index]]
-        )
-        for quantity in data.quantities
+        float(values[tuple(splits[o] for o in data.pairs[index])] if values.ndim == 2 else values[splits[index]])
+        for index, values in data.quantities
     ]
     for law in sorted(data.laws, key=lambda law: law.tail):
         cost = law.constant + sum(coefficient * amount[q] for q, coefficient in law.terms)
@@ -506,8 +493,8 @@ def strategy_choice_pyomo(data: StrategyChoice) -> Any:
     )
 
     def measure(m: Any, q: int) -> Any:
-        index, values = data.quantities[q].index, data.quantities[q].values
-        if not data.quantities[q].of_pair:
+        index, values = data.quantities[q]
+        if values.ndim == 1:
             return m.y[q] == sum(float(values[s]) * m.z[index, s] for s in range(len(values)))
         first, second = values.shape
         return m.y[q] == sum(float(values[s, t]) * m.p[index, s, t] for s in range(first) for t in range(second))

@@ -36,6 +36,7 @@ from topoopt.simulate.switching import (
     follow,
     plans_of,
     rail_orders,
+    same_delay,
     shares_of,
 )
 
@@ -138,7 +139,7 @@ def fastest_ports(
     menus = [_undominated(job, rank, kept=kept) for rank in range(job.ranks)]
     if not all(menus):
         return None
-    search = _Search(job, orders, Delays.same(delay_s), mode, menus, cutoff_s)
+    search = _Search(job, orders, same_delay(delay_s), mode, menus, cutoff_s)
     for index in range(max(map(len, menus))):
         search.offer(tuple(menu[min(index, len(menu) - 1)] for menu in menus))
     root: Partial = tuple(menu[0] if len(menu) == 1 else None for menu in menus)
@@ -210,9 +211,9 @@ class RailSteps:
         self, plan: tuple[StagePorts, ...], bound_s: float, delay_s: float, mode: SwitchMode, *, events: bool = False
     ) -> SwitchedStep:
         """With a plan of ports, whose bound is known."""
-        delays, shares = Delays.same(delay_s), RailShares.of(self.job, plan)
+        delays, shares = same_delay(delay_s), RailShares.of(self.job, plan)
         step = follow(self.job, self.orders, shares, plan, delays, mode)
-        at_once = follow(self.job, self.orders, shares, plan, Delays.same(0.0), mode)
+        at_once = follow(self.job, self.orders, shares, plan, same_delay(0.0), mode)
         all_events = events_of(self.job, self.orders, plan, delays, step)
         return SwitchedStep(
             mode,

@@ -18,7 +18,7 @@ from solvers.job.starts import ALL_PAIRS_SERVERS
 from solvers.network.assembly import arc_graph
 from solvers.network.rings import group_rings
 from solvers.network.routes import balanced_routes, split_routes_lp
-from topoopt.core.arrays import Bools, Floats, Ints, offsets
+from topoopt.core.arrays import Bools, Floats, offsets, ranges
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
@@ -282,15 +282,17 @@ def _assembled(cluster: Cluster, topology: Topology, routes: PathTable, rings: t
 def routes_of_pairs(routes: PathTable, wanted: Bools) -> PathTable:
     """The routes of the ordered pairs (i, j) with wanted[i, j] only."""
     pairs = np.flatnonzero(wanted[routes.source, routes.target])
-    paths = _ranges(routes.pair_ptr, pairs)
+    length = np.diff(routes.pair_ptr)[pairs]
+    paths = ranges(routes.pair_ptr[pairs], length)
+    hops = np.diff(routes.path_ptr)[paths]
     return PathTable(
         nodes_total=routes.nodes_total,
         source=routes.source[pairs],
         target=routes.target[pairs],
-        pair_ptr=offsets(np.diff(routes.pair_ptr)[pairs]),
+        pair_ptr=offsets(length),
         share=routes.share[paths],
-        path_ptr=offsets(np.diff(routes.path_ptr)[paths]),
-        node=routes.node[_ranges(routes.path_ptr, paths)],
+        path_ptr=offsets(hops),
+        node=routes.node[ranges(routes.path_ptr[paths], hops)],
     )
 
 
@@ -304,9 +306,3 @@ def extends(whole: Realisation, part: Realisation) -> bool:
         np.array_equal(getattr(routes, name), getattr(part.routes, name))
         for name in ("source", "target", "pair_ptr", "share", "path_ptr", "node")
     )
-
-
-def _ranges(ptr: Ints, rows: Ints) -> Ints:
-    """Concatenated ranges ptr[r]..ptr[r+1] of the rows."""
-    lengths = np.diff(ptr)[rows]
-    return np.repeat(ptr[rows] - offsets(lengths)[:-1], lengths) + np.arange(int(lengths.sum()))

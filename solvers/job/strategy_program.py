@@ -25,13 +25,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.job_plans import EventLaw, Quantity, StrategyChoice, chosen_splits, strategy_choice_arrays
+from formulations.job_plans import EventLaw, StrategyChoice, chosen_splits, strategy_choice_arrays
 from formulations.programs import LpArrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.backends.backend import Scaling, scaling_of
@@ -66,20 +66,8 @@ LEAST = 1e-4
 Allowed = tuple[Bools, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Relaxed:
-    """The linear relaxation of a case.
-
-    Attributes:
-        value: its optimum as the duals prove it, ms.
-        shares: z of the solution, float64[states] per operator.
-        case: the duals.
-    """
-
-    value: float
-    shares: tuple[Floats, ...]
-    case: StrategyCase
-
+Relaxed = tuple[float, tuple[Floats, ...], StrategyCase]
+"""The linear relaxation of a case: optimum as duals prove it, ms, z, float64[states] per operator, and the duals."""
 
 Division = tuple[int, Bools, tuple[tuple[Relaxed | None, Allowed], ...], float]
 """A case in two: the operator, its states inside, of each half its relaxation and the states allowed, and the gain."""
@@ -95,7 +83,7 @@ class Branching:
 
     def best(self, case: Relaxed, allowed: Allowed) -> Division | None:
         """The division that promises most; None if all operators are decided."""
-        undecided = np.array([1.0 - float(share.max()) for share in case.shares])
+        undecided = np.array([1.0 - float(share.max()) for share in case[1]])
         if undecided.max() <= WHOLE:
             return None
         candidates = np.flatnonzero(undecided > WHOLE)
@@ -109,7 +97,7 @@ class Branching:
         return max(tried, key=lambda division: division[3])
 
     def _divided(self, case: Relaxed, allowed: Allowed, operator: int) -> Division:
-        share = case.shares[operator]
+        share = case[1][operator]
         inside: Bools = np.arange(len(share)) == int(np.argmax(share))
         halves: list[tuple[Relaxed | None, Allowed]] = []
         for mask in (inside, ~inside):
@@ -117,8 +105,8 @@ class Branching:
             halves.append((self._relax(part), part))
             self.solved += 1
         # a half without a strategy counts as much as the case
-        value = case.value
-        rises = [value if half is None else half.value - value for half, _ in halves]
+        value = case[0]
+        rises = [value if half is None else half[0] - value for half, _ in halves]
         gain = float(np.prod([max(rise / value, LEAST) for rise in rises])) if value > 0 else 0.0
         self._gain[operator] += gain
         self._times[operator] += 1
@@ -222,11 +210,11 @@ def prove(
     first = _relax(data, warm, every)
     if first is None:
         return None
-    nodes: list[StrategyCut | StrategyCase] = [first.case]
-    waiting = [(first.value, 0, first, every)]
+    nodes: list[StrategyCut | StrategyCase] = [first[2]]
+    waiting = [(first[0], 0, first, every)]
     most = programs or max(1, min(MOST_PROGRAMS, SOLVED_COEFFICIENTS // max(1, program.nonzeros)))
     branching = Branching(lambda allowed: _relax(data, warm, allowed), len(data.splits))
-    risen, risen_at, settled = first.value, 0, np.inf
+    risen, risen_at, settled = first[0], 0, np.inf
     while branching.solved < most - 1 and waiting and waiting[0][0] < settled and not stop():
         value, at, here, part = waiting[0]
         if value > risen * (1.0 + RISE):
@@ -241,11 +229,11 @@ def prove(
         nodes[at] = StrategyCut(operator, tuple(np.flatnonzero(inside).tolist()), len(nodes), len(nodes) + 1)
         for child, states in halves:
             if child is None:  # the multipliers of the case above hold in this one, too: any do
-                nodes.append(here.case)
-                settled = min(settled, here.value)
+                nodes.append(here[2])
+                settled = min(settled, here[0])
             else:
-                nodes.append(child.case)
-                heapq.heappush(waiting, (max(child.value, here.value), len(nodes) - 1, child, states))
+                nodes.append(child[2])
+                heapq.heappush(waiting, (max(child[0], here[0]), len(nodes) - 1, child, states))
     return tuple(nodes)
 
 
@@ -256,7 +244,7 @@ def _relax(data: StrategyChoice, warm: WarmProgram, allowed: Allowed) -> Relaxed
         return None
     value, chosen, dual = result
     shares = tuple(chosen[low:high] for low, high in pairwise(data.split_start.tolist()))
-    return Relaxed(value, shares, _case(data, dual))
+    return value, shares, _case(data, dual)
 
 
 def _case(data: StrategyChoice, dual: Floats) -> StrategyCase:
@@ -322,14 +310,14 @@ def bulk_synchronous(cluster: Cluster, workload: Workload) -> StrategyChoice:
     parts = [np.array([split.parts for split in operator.splits], dtype=np.float64) for operator in operators]
     forward = [np.array([split.forward_ms for split in operator.splits]) for operator in operators]
     backward = [np.array([split.backward_ms for split in operator.splits]) for operator in operators]
-    quantities = [Quantity(o, forward[o]) for o in range(count)]
-    quantities += [Quantity(o, backward[o]) for o in range(count)]
-    quantities += [Quantity(o, (forward[o] + backward[o]) * parts[o] / n) for o in range(count)]
-    quantities += [Quantity(o, _reduced(operator) / rate) for o, operator in enumerate(operators)]
+    quantities = [(o, forward[o]) for o in range(count)]
+    quantities += [(o, backward[o]) for o in range(count)]
+    quantities += [(o, (forward[o] + backward[o]) * parts[o] / n) for o in range(count)]
+    quantities += [(o, _reduced(operator) / rate) for o, operator in enumerate(operators)]
     hops = mean_hops(cluster)
     cached: dict[object, Floats] = {}
     for e, (u, v) in enumerate(pairs):
-        quantities.append(Quantity(e, moved_bytes(cluster, workload, u, v, cached) * hops / rate))
+        quantities.append((e, moved_bytes(cluster, workload, u, v, cached) * hops / rate))
     back, done, end = 2 * count, 2 * count + 1, 2 * count + 2
     laws = []
     for o in range(count):

@@ -24,7 +24,6 @@ from topoopt.core.switching import (
     changes_of,
 )
 from topoopt.simulate.switching import (
-    Delays,
     RailShares,
     electrical_s,
     events_of,
@@ -34,6 +33,7 @@ from topoopt.simulate.switching import (
     plans_of,
     rail_orders,
     ring_share,
+    same_delay,
 )
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.llm_training import rail_steps as check
@@ -249,9 +249,9 @@ def switched_step(
     job: RailJob, plan: tuple[StagePorts, ...], delay_s: float, mode: SwitchMode, bound_s: float
 ) -> SwitchedStep:
     """With its events."""
-    known, shares, delays = rail_orders(job), RailShares.of(job, plan), Delays.same(delay_s)
+    known, shares, delays = rail_orders(job), RailShares.of(job, plan), same_delay(delay_s)
     step = follow(job, known, shares, plan, delays, mode)
-    at_once = follow(job, known, shares, plan, Delays.same(0.0), mode).step_s
+    at_once = follow(job, known, shares, plan, same_delay(0.0), mode).step_s
     events = events_of(job, known, plan, delays, step)
     count = sum(one.what == "switch" for one in events)
     electrical = electrical_s(job, known)
@@ -289,7 +289,7 @@ def test_windows_of_the_boundaries() -> None:
     known, shares = rail_orders(DENSE), RailShares.of(DENSE, plan)
     for boundary, window in ((Boundary.DATA_TO_PIPELINE, 1.25), (Boundary.PIPELINE_TO_DATA, 2.0)):
         inside, beyond = (
-            follow(DENSE, known, shares, plan, Delays.only(boundary, window + more), PROVISIONED).step_s
+            follow(DENSE, known, shares, plan, {**same_delay(0.0), boundary: window + more}, PROVISIONED).step_s
             for more in (0.0, 0.1)
         )
         assert inside == pytest.approx(8.25)

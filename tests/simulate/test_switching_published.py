@@ -16,7 +16,7 @@ from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.switching import PortSplit, RailJob, StagePorts, SwitchMode, SwitchSettings
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.rail_job import rail_job
-from topoopt.simulate.switching import Delays, RailShares, electrical_s, follow, rail_orders
+from topoopt.simulate.switching import RailShares, electrical_s, follow, rail_orders, same_delay
 
 INSTANCES = Path("instances/llm-training")
 ON_DEMAND, PROVISIONED = SwitchMode.ON_DEMAND, SwitchMode.PROVISIONED
@@ -28,7 +28,7 @@ def more_s(job: RailJob, delay_s: float, mode: SwitchMode) -> float:
     data = PortSplit(0, 2)
     plan, known = (StagePorts(PortSplit(2), inside, data),) * job.ranks, rail_orders(job)
     times = [
-        follow(job, known, RailShares.of(job, plan), plan, Delays.same(delay), mode).step_s for delay in (0.0, delay_s)
+        follow(job, known, RailShares.of(job, plan), plan, same_delay(delay), mode).step_s for delay in (0.0, delay_s)
     ]
     return times[1] - times[0]
 

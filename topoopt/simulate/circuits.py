@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets, ranges
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
@@ -434,8 +434,7 @@ def _chunks(graph: TaskGraph, network: Network, wanted: Bools) -> list[Chunks]:
         pair = graph.source[moved].astype(np.int64) * n + graph.target[moved]
         counts = network.pair_ptr[pair + 1] - network.pair_ptr[pair]
         task = np.repeat(moved, counts)
-        ends = np.cumsum(counts)
-        path = np.repeat(network.pair_ptr[pair], counts) + np.arange(int(ends[-1])) - np.repeat(ends - counts, counts)
+        path = ranges(network.pair_ptr[pair], counts)
         chunks.append((task, path, graph.bytes[task] * network.path_share[path]))
     index = {members: number for number, members in enumerate(network.groups)}
     reduced = wanted & (graph.kind == TaskKind.ALLREDUCE) & (graph.group >= 0)

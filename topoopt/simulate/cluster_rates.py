@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Int32s, Ints, offsets
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Int32s, Ints, offsets, ranges
 from topoopt.core.cluster import Cluster
 from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.shared_cluster import FAT_TREE, Contention, Fabric, JobClass, JobTable
@@ -413,9 +413,9 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
     groups = [tuple(int(placed[member]) for member in group) for group in local]
     whole = build(cluster, groups, replace(options, pairs=np.sort(own[apart])))
     count = np.where(apart, whole.pair_ptr[own + 1] - whole.pair_ptr[own], 0)
-    path = _ranges(whole.pair_ptr[own], count)
+    path = ranges(whole.pair_ptr[own], count)
     hops = np.diff(whole.path_ptr)[path]
-    path_link = whole.path_link[_ranges(whole.path_ptr[path], hops)]
+    path_link = whole.path_link[ranges(whole.path_ptr[path], hops)]
     used, number = np.unique(np.concatenate((path_link, whole.member_link)), return_inverse=True)
     link_of: Int32s = number.astype(np.int32)
     return replace(
@@ -430,10 +430,3 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
         groups=local,
         member_link=link_of[len(path_link) :],
     )
-
-
-def _ranges(first: Ints, count: Ints) -> Ints:
-    """first[i], first[i] + 1, ... count[i] of them, for each i in turn."""
-    ends = np.cumsum(count)
-    ranges: Ints = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
-    return ranges

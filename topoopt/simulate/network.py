@@ -310,20 +310,9 @@ def network_arrays(network: Network) -> NetworkArrays:
         network.servers,
         float(network.hop_latency_ms),
         float(network.ring_round_latency_ms),
-        network.link_rate,
-        network.pair_ptr,
-        network.path_share,
-        network.path_ptr,
-        network.path_link,
-        network.group_size,
-        network.group_ptr,
-        network.ring_share,
-        network.ring_ptr,
-        network.member_ptr,
-        network.member_link,
-        network.schedules,
-        network.link_sharing is not LinkSharing.FIFO,
-        network.link_sharing is LinkSharing.FAIR,
+        *(getattr(network, name) for name in NetworkArrays._fields[3:-2]),
+        cut=network.link_sharing is not LinkSharing.FIFO,
+        turns=network.link_sharing is LinkSharing.FAIR,
     )
 
 

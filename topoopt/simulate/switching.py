@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -158,26 +158,13 @@ ENDS = (int(PassKind.BACKWARD), int(PassKind.WEIGHTS))
 AHEAD, BACK = int(PassKind.FORWARD), (int(PassKind.BACKWARD), int(PassKind.INPUTS))
 
 
-@dataclass(frozen=True)
-class Delays:
-    """Seconds to set ports at each boundary."""
+Delays = Mapping[Boundary, float]
+"""Seconds to set ports at each boundary."""
 
-    data_to_pipeline: float
-    inside_to_pipeline: float
-    pipeline_to_inside: float
-    pipeline_to_data: float
 
-    def at(self, boundary: Boundary) -> float:
-        return float(getattr(self, boundary.name.lower()))
-
-    @staticmethod
-    def same(delay_s: float) -> Delays:
-        return Delays(delay_s, delay_s, delay_s, delay_s)
-
-    @staticmethod
-    def only(boundary: Boundary, delay_s: float) -> Delays:
-        """At one boundary; elsewhere ports are set in no time."""
-        return Delays(*(delay_s if entry is boundary else 0.0 for entry in Boundary))
+def same_delay(delay_s: float) -> Delays:
+    """The same at every boundary."""
+    return dict.fromkeys(Boundary, delay_s)
 
 
 RailOrders = tuple[PassOrders, Ints]
@@ -254,7 +241,7 @@ def follow(
     Raises:
         InfeasibleError: passes wait for each other.
     """
-    delays = delays or Delays.same(0.0)
+    delays = delays or same_delay(0.0)
     orders, links = job_orders
     p, demand = job.ranks, mode is SwitchMode.ON_DEMAND
     durations, lead = _durations(job, orders.passes, orders.rank_of_stage, shares)
@@ -264,8 +251,8 @@ def follow(
         if ports is None:
             continue
         held = ports.data if job.reduces else final_split(job, rank, ports)
-        first[rank] = delays.data_to_pipeline if held != ports.pipeline else -1.0
-        inside[rank] = delays.data_to_pipeline if held != ports.inside else -1.0
+        first[rank] = delays[Boundary.DATA_TO_PIPELINE] if held != ports.pipeline else -1.0
+        inside[rank] = delays[Boundary.DATA_TO_PIPELINE] if held != ports.inside else -1.0
         apart[rank] = job.inside is not None and ports.inside != ports.pipeline
     pair = np.minimum(shares.hops[:, None], shares.hops[None, :])
     exchanged = (orders.passes[:, 0] != int(PassKind.WEIGHTS)) & (job.inside is not None)
@@ -280,7 +267,7 @@ def follow(
         np.where(gathered > 0.0, gathered, -job.optimizer_s),
         first,
         inside,
-        np.tile([[delays.inside_to_pipeline], [delays.pipeline_to_inside]], (1, p)),
+        np.tile([[delays[Boundary.INSIDE_TO_PIPELINE]], [delays[Boundary.PIPELINE_TO_INSIDE]]], (1, p)),
         apart,
         demand,
         job.blocking,
@@ -382,9 +369,9 @@ def _reducing(
         if index is not None and job.reduces and final_split(job, rank, index) != index.data:
             idle = float(max(state[LAST, rank], state[IDLE, rank]))
             begun[rank] = max(idle, float(ready.min())) if demand else idle
-            up = begun[rank] + delays.pipeline_to_data
+            up = begun[rank] + delays[Boundary.PIPELINE_TO_DATA]
         elif index is not None and job.reduces and index.inside != index.pipeline and rank:
-            up = float(state[PASSED if demand else IDLE, rank]) + delays.inside_to_pipeline
+            up = float(state[PASSED if demand else IDLE, rank]) + delays[Boundary.INSIDE_TO_PIPELINE]
         ready = np.maximum(ready, up)
         reducing[0, rank] = ready.min()
         reducing[1, rank] = (ready + np.cumsum(layer_s[::-1])[::-1]).max()
@@ -432,13 +419,13 @@ def _switches(
     """Ports of a stage that are set anew."""
 
     def event(begin_s: float, where: Boundary, before: PortSplit, after: PortSplit) -> RailEvent:
-        end_s = begin_s + delays.at(where)
+        end_s = begin_s + delays[where]
         return RailEvent(rank, "switch", begin_s, end_s, before=before, after=after, boundary=where)
 
     held = ports.data if job.reduces else final_split(job, rank, ports)
     up = float(step.up[rank])
     if up > UNKNOWN:
-        yield event(up - delays.data_to_pipeline, Boundary.DATA_TO_PIPELINE, held, ports.pipeline)
+        yield event(up - delays[Boundary.DATA_TO_PIPELINE], Boundary.DATA_TO_PIPELINE, held, ports.pipeline)
     passes, links = orders
     places = range(int(passes.start[rank]), int(passes.start[rank + 1]))
     used = [index for index in places if passes.passes[index, 0] != int(PassKind.WEIGHTS)]
@@ -475,7 +462,7 @@ def left_shares(shares: RailShares, rank: int, left: float) -> RailShares:
 
 def failed_figures(job: RailJob, orders: RailOrders, step: SwitchedStep, rank: int, left: float) -> FailedFigures:
     """The step on the ports of a plan after a failure; passes keep their order."""
-    plan, delays = step.plan, Delays.same(step.delay_s)
+    plan, delays = step.plan, same_delay(step.delay_s)
     late = follow(job, orders, left_shares(RailShares.of(job, plan), rank, left), plan, delays, step.mode)
     electrical = follow(job, orders, left_shares(RailShares.whole(job.ranks), rank, left))
     return FailedFigures(rank, late.step_s, electrical.step_s)
@@ -504,5 +491,5 @@ def straggler_figures(
 ) -> StragglerFigures:
     """The step on the ports of a plan with one slow rank; passes keep their order."""
     slow, shares = slowed(job, rank, slowdown), RailShares.of(job, step.plan)
-    late = follow(slow, orders, shares, step.plan, Delays.same(step.delay_s), step.mode)
+    late = follow(slow, orders, shares, step.plan, same_delay(step.delay_s), step.mode)
     return StragglerFigures(rank, late.step_s, electrical_s(slow, orders))

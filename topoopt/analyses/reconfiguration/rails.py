@@ -34,7 +34,7 @@ from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, parse_path
 from topoopt.kinds.llm_training.words import ports_words
 from topoopt.page.text import counted
-from topoopt.simulate.switching import Delays, RailShares, failed_figures, follow, straggler_figures
+from topoopt.simulate.switching import RailShares, failed_figures, follow, same_delay, straggler_figures
 from topoopt.verify.llm_training.rail_steps import check_failed, check_straggler, check_switched
 
 MODES = tuple(mode.value for mode in SwitchMode)
@@ -72,7 +72,7 @@ def boundaries_of(rails: RailSteps, step: SwitchedStep, static_s: float) -> tupl
     shares = RailShares.of(rails.job, step.plan)
 
     def at(boundary: Boundary, delay_s: float) -> float:
-        delays = Delays.only(boundary, delay_s)
+        delays = {**same_delay(0.0), boundary: delay_s}
         return follow(rails.job, rails.orders, shares, step.plan, delays, step.mode).step_s
 
     found = []

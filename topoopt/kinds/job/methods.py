@@ -336,7 +336,7 @@ def program_of(laws: StrategyLaws) -> StrategyChoice:
                         continue
                     if (name, index) not in numbers:
                         numbers[name, index] = len(quantities)
-                        quantities.append(Quantity(index, values))
+                        quantities.append((index, values))
                     q = numbers[name, index]
                     terms[q] = terms.get(q, 0.0) + 1.0
         event_laws.append(EventLaw(law.name, law.tail, law.head, law.constant, tuple(terms.items())))
