@@ -247,6 +247,7 @@ class Alternation:
     def _result(self, best: Candidate, stopped_by: StopReason) -> LoopResult:
         return LoopResult(
             plan=plan_of(self.topology, best),
+            method="alternating",
             iteration_time_ms=best.iteration_time_ms,
             initial_ms=self.initial_ms,
             convergence=tuple(self.log.points),
@@ -405,6 +406,7 @@ def plan_on(
     best = step.best_routes(first)
     return LoopResult(
         plan=plan_of(step, best),
+        method="given",
         iteration_time_ms=best.iteration_time_ms,
         initial_ms=first.iteration_time_ms,
         convergence=(ConvergencePoint(0, "routes", best.iteration_time_ms),),

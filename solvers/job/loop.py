@@ -42,7 +42,7 @@ from topoopt.core.collective import GroupSchedule
 from topoopt.core.graphs import strongly_connected
 from topoopt.core.job import ConvergencePoint, JointBound
 from topoopt.core.plan import Plan
-from topoopt.core.proofs import StopReason
+from topoopt.core.result import SearchResult
 from topoopt.core.routing import Demand
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.topology import Topology
@@ -96,24 +96,22 @@ class LoopSettings:
     allreduce: AllReduceChoice = AllReduceChoice.RINGS
 
 
-@dataclass(frozen=True, eq=False)
-class LoopResult:
-    """What a search ends with.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LoopResult(SearchResult[Plan]):
+    """The best plan of a search, with the way there.
 
     Attributes:
-        plan: the best one found, of this iteration time.
+        iteration_time_ms: of the plan.
         initial_ms: of the first one, data parallel on TotientPerms; None: it does not fit the memory.
         convergence: how it went.
+        proposals: strategies proposed in all.
         joint: what method `joint` proves.
     """
 
-    plan: Plan
     iteration_time_ms: float
     initial_ms: float | None
     convergence: tuple[ConvergencePoint, ...]
-    stopped_by: StopReason
     proposals: int
-    notes: tuple[str, ...]
     joint: JointBound | None = None
 
 

@@ -311,8 +311,8 @@ def network_arrays(network: Network) -> NetworkArrays:
         float(network.hop_latency_ms),
         float(network.ring_round_latency_ms),
         *(getattr(network, name) for name in NetworkArrays._fields[3:-2]),
-        cut=network.link_sharing is not LinkSharing.FIFO,
-        turns=network.link_sharing is LinkSharing.FAIR,
+        network.link_sharing is not LinkSharing.FIFO,
+        network.link_sharing is LinkSharing.FAIR,
     )
 
 

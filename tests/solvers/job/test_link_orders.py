@@ -34,7 +34,16 @@ def searched(times, made):
         ms = times[cluster.link_sharing]
         made[cluster.link_sharing] = budget, stop.deadline
         points = (ConvergencePoint(budget // 2, "start", 2 * ms), ConvergencePoint(budget, "polish", ms))
-        result = LoopResult(None, ms, 3 * ms, points, StopReason.BUDGET, budget, (f"found {ms}",))
+        result = LoopResult(
+            plan=None,
+            iteration_time_ms=ms,
+            initial_ms=3 * ms,
+            convergence=points,
+            stopped_by=StopReason.BUDGET,
+            method="alternating",
+            proposals=budget,
+            notes=(f"found {ms}",),
+        )
         keep(lambda: result)
         return result
 
