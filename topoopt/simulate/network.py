@@ -306,13 +306,15 @@ def network_arrays(network: Network) -> NetworkArrays:
     steps = int(np.diff(network.schedules.step_ptr).max(initial=0))
     if steps >= 1 << STEP_BITS:
         raise ValueError(f"a schedule has {steps} steps, more than the simulator's {(1 << STEP_BITS) - 1}")
-    return NetworkArrays(
-        network.servers,
-        float(network.hop_latency_ms),
-        float(network.ring_round_latency_ms),
-        *(getattr(network, name) for name in NetworkArrays._fields[3:-2]),
-        network.link_sharing is not LinkSharing.FIFO,
-        network.link_sharing is LinkSharing.FAIR,
+    return NetworkArrays._make(
+        (
+            network.servers,
+            float(network.hop_latency_ms),
+            float(network.ring_round_latency_ms),
+            *(getattr(network, name) for name in NetworkArrays._fields[3:-2]),
+            network.link_sharing is not LinkSharing.FIFO,
+            network.link_sharing is LinkSharing.FAIR,
+        )
     )
 
 
