@@ -97,7 +97,7 @@ from typing import Any
 import numpy as np
 
 from formulations.programs import Families, LpArrays, Rows, Term
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Ints, offsets
 
 Arc = tuple[int, int]
 
@@ -146,13 +146,11 @@ class JointPlan:
 
     @property
     def bundles(self) -> list[Arc]:
-        """BUNDLES in order."""
         every = range(self.servers)
         return [(i, j) for i in every for j in every if i < j or (i != j and not self.bidirectional)]
 
     @property
     def arcs(self) -> list[Arc]:
-        """All ordered pairs of servers."""
         return [(i, j) for i in range(self.servers) for j in range(self.servers) if i != j]
 
     def bundle(self, i: int, j: int) -> Arc:
@@ -167,15 +165,6 @@ class JointPlan:
             for r, order in enumerate(orders)
             if (s, v) in zip(order, (*order[1:], order[0]), strict=True)
         ]
-
-
-@dataclass(frozen=True, eq=False)
-class JointChoice:
-    """What a solution vector says: option per operator, int64[n, n] links, share of each ring of every group."""
-
-    options: tuple[int, ...]
-    counts: Ints
-    ring_ms: tuple[tuple[float, ...], ...]
 
 
 def joint_plan_arrays(data: JointPlan) -> LpArrays:
@@ -317,24 +306,22 @@ def _connected(rows: Rows, data: JointPlan, family: str, sign: float) -> None:
         rows.row(f"{family}_{v}", 1, 1, terms)
 
 
-def chosen(data: JointPlan, program: LpArrays, x: Floats) -> JointChoice:
-    """What a solution vector says."""
+def chosen(
+    data: JointPlan, program: LpArrays, x: Floats
+) -> tuple[tuple[int, ...], Ints, tuple[tuple[float, ...], ...]]:
+    """What a solution vector says: option per operator, int64[n, n] links, ms of each ring of every group."""
     assert program.column_names is not None
     at = {name: index for index, name in enumerate(program.column_names)}
     counts = np.zeros((data.servers, data.servers), dtype=np.int64)
     for i, j in data.arcs:
         a, b = data.bundle(i, j)
         counts[i, j] = max(range(data.degree + 1), key=lambda m: x[at[f"links_{a}_{b}_{m}"]])
-    return JointChoice(
-        options=tuple(
-            max(range(len(options)), key=lambda a: x[at[f"y_{o}_{a}"]]) for o, options in enumerate(data.options)
-        ),
-        counts=counts,
-        ring_ms=tuple(
-            tuple(max(0.0, float(x[at[f"ring_{g}_{r}"]])) for r in range(len(orders)))
-            for g, orders in enumerate(data.rings)
-        ),
+    options = tuple(max(range(len(of)), key=lambda a: x[at[f"y_{o}_{a}"]]) for o, of in enumerate(data.options))
+    ring_ms = tuple(
+        tuple(max(0.0, float(x[at[f"ring_{g}_{r}"]])) for r in range(len(orders)))
+        for g, orders in enumerate(data.rings)
     )
+    return options, counts, ring_ms
 
 
 def fixed(data: JointPlan, program: LpArrays, options: tuple[int, ...] | None, counts: Ints) -> LpArrays:
@@ -354,17 +341,8 @@ def fixed(data: JointPlan, program: LpArrays, options: tuple[int, ...] | None, c
 Values = Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Quantity:
-    """What a choice costs: float64[splits] of operator `index`, or float64[S_u, S_v] of pair `index`."""
-
-    index: int
-    values: Values
-
-    @property
-    def of_pair(self) -> bool:
-        """Whether it belongs to a pair."""
-        return self.values.ndim == 2
+Quantity = tuple[int, Values]
+"""What a choice costs: float64[splits] of the operator of that index, or float64[S_u, S_v] of the pair."""
 
 
 @dataclass(frozen=True)
@@ -388,7 +366,7 @@ class StrategyChoice:
         quantities: see above.
         laws: tails before heads.
         events: K + 1; event 0 is the start, the last one the end.
-        room: float64[splits] per operator; None: memory is not limited.
+        memory_share: float64[splits] per operator; None: memory is not limited.
         allowed: bool[splits] per operator, the splits that may be chosen; None: all.
     """
 
@@ -397,29 +375,24 @@ class StrategyChoice:
     quantities: tuple[Quantity, ...]
     laws: tuple[EventLaw, ...]
     events: int
-    room: tuple[Values, ...] | None = None
+    memory_share: tuple[Values, ...] | None = None
     allowed: tuple[Bools, ...] | None = None
 
     @property
     def split_start(self) -> Ints:
         """int64[operators + 1]: columns of z by operator."""
-        return _starts(self.splits)
+        return offsets(self.splits)
 
     @property
     def pair_start(self) -> Ints:
         """int64[pairs + 1]: columns of p by pair."""
         first = int(self.split_start[-1])
-        return first + _starts([self.splits[u] * self.splits[v] for u, v in self.pairs])
+        return first + offsets([self.splits[u] * self.splits[v] for u, v in self.pairs])
 
     @property
     def rows_of_pairs(self) -> Ints:
         """int64[pairs + 1]: rows (2), then (3), by pair."""
-        return len(self.splits) + _starts([self.splits[u] + self.splits[v] for u, v in self.pairs])
-
-
-def _starts(lengths: Any) -> Ints:
-    starts: Ints = np.concatenate(([0], np.cumsum(np.array(lengths, dtype=np.int64)))).astype(np.int64)
-    return starts
+        return len(self.splits) + offsets([self.splits[u] + self.splits[v] for u, v in self.pairs])
 
 
 def strategy_choice_arrays(data: StrategyChoice) -> LpArrays:
@@ -451,15 +424,15 @@ def strategy_choice_arrays(data: StrategyChoice) -> LpArrays:
         made.terms(consumer, operators[v], -1.0)
     measures = made.rows(len(y), 0.0, 0.0, [f"measure_{q}" for q in range(len(y))])
     made.terms(measures, y, 1.0)
-    for measure, quantity in zip(measures, data.quantities, strict=True):
-        made.terms(measure, (pairs if quantity.of_pair else operators)[quantity.index], -quantity.values.ravel())
+    for measure, (index, values) in zip(measures, data.quantities, strict=True):
+        made.terms(measure, (pairs if values.ndim == 2 else operators)[index], -values.ravel())
     constants = [law.constant for law in data.laws]
     laws = made.rows(len(constants), constants, np.inf, [f"law_{a}" for a in range(len(constants))])
     for row, law in zip(laws, data.laws, strict=True):
         ends = [(x[law.head - 1], 1.0)] + ([(x[law.tail - 1], -1.0)] if law.tail > 0 else [])
         made.terms(row, *zip(*ends, *((y[q], -coefficient) for q, coefficient in law.terms), strict=True))
-    if data.room is not None:
-        made.terms(made.rows(1, -np.inf, 1.0, ["memory"]), z, np.concatenate(data.room))
+    if data.memory_share is not None:
+        made.terms(made.rows(1, -np.inf, 1.0, ["memory"]), z, np.concatenate(data.memory_share))
     return made.arrays()
 
 
@@ -485,12 +458,8 @@ def longest_path(data: StrategyChoice, splits: tuple[int, ...]) -> float:
     """x[K] of a choice: the longest path of its event graph, ms."""
     times = [0.0] * data.events
     amount = [
-        float(
-            quantity.values[tuple(splits[o] for o in data.pairs[quantity.index])]
-            if quantity.of_pair
-            else quantity.values[splits[quantity.index]]
-        )
-        for quantity in data.quantities
+        float(values[tuple(splits[o] for o in data.pairs[index])] if values.ndim == 2 else values[splits[index]])
+        for index, values in data.quantities
     ]
     for law in sorted(data.laws, key=lambda law: law.tail):
         cost = law.constant + sum(coefficient * amount[q] for q, coefficient in law.terms)
@@ -524,8 +493,8 @@ def strategy_choice_pyomo(data: StrategyChoice) -> Any:
     )
 
     def measure(m: Any, q: int) -> Any:
-        index, values = data.quantities[q].index, data.quantities[q].values
-        if not data.quantities[q].of_pair:
+        index, values = data.quantities[q]
+        if values.ndim == 1:
             return m.y[q] == sum(float(values[s]) * m.z[index, s] for s in range(len(values)))
         first, second = values.shape
         return m.y[q] == sum(float(values[s, t]) * m.p[index, s, t] for s in range(first) for t in range(second))
@@ -537,8 +506,10 @@ def strategy_choice_pyomo(data: StrategyChoice) -> Any:
 
     model.measure = rule(range(len(data.quantities)), rule=measure)
     model.law = rule(range(len(data.laws)), rule=law)
-    if data.room is not None:
-        used = sum(float(data.room[o][s]) * model.z[o, s] for o, count in enumerate(splits) for s in range(count))
+    if data.memory_share is not None:
+        used = sum(
+            float(data.memory_share[o][s]) * model.z[o, s] for o, count in enumerate(splits) for s in range(count)
+        )
         model.memory = rule(expr=used <= 1.0)
     if data.allowed is not None:
         for o, mask in enumerate(data.allowed):

@@ -270,12 +270,12 @@ def obeying(counts: Ints, symmetry: Symmetry) -> Ints:
     order = np.arange(n)  # order[new name] = old name
     if symmetry.bfs:
         root = int(np.argmax(counts.max(axis=1)))
-        found = [root]
-        for server in found:  # grows as servers are found
+        rows = [root]
+        for server in rows:  # grows as servers are found
             heads = counts[server]
-            fresh = [v for v in np.flatnonzero(heads).tolist() if v not in found]
-            found += [fresh[k] for k in np.argsort(-heads[fresh], kind="stable")]
-        order = np.array(found)
+            fresh = [v for v in np.flatnonzero(heads).tolist() if v not in rows]
+            rows += [fresh[k] for k in np.argsort(-heads[fresh], kind="stable")]
+        order = np.array(rows)
     for r, members in symmetry.orders:
         order[list(members)] = np.array(members)[np.argsort(-counts[r, list(members)], kind="stable")]
     return counts[np.ix_(order, order)]

@@ -502,7 +502,7 @@ def shard_assignment_pyomo(data: ShardAssignment) -> Any:
     size = {(k, q): int(n) for k in every for q, n in enumerate(jobs[k].parts.sizes)}
     lines = {(k, g): len(group.interfaces) for k in every for g, group in enumerate(jobs[k].parts.groups)}
     inside = {(k, g, e): atoms.tolist() for k in every for g, e, atoms in data.arcs_of(k)}
-    room = {(p, s): int(free) for p in planes for s, free in enumerate(data.room(p))}
+    room = {(p, s): int(free) for p in planes for s, free in enumerate(data.free_servers(p))}
 
     model = pyo.ConcreteModel("shard assignment")
     model.place = pyo.Var(every, domain=pyo.Integers, bounds=(0, 1))
@@ -557,6 +557,6 @@ def shard_assignment_pyomo(data: ShardAssignment) -> Any:
     def order(block: Any, k: int) -> Any:  # (8)
         return block.place[jobs[k].twin] - block.place[k] >= 0
 
-    gain = sum(job.worth * model.place[k] for k, job in enumerate(jobs))
+    gain = sum(job.gain * model.place[k] for k, job in enumerate(jobs))
     model.most = pyo.Objective(expr=-gain, sense=pyo.minimize)
     return model

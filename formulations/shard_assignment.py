@@ -73,7 +73,6 @@ class LayerClasses:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Planes of each group."""
         return tuple(len(group) for group in self.plane_groups)
 
     @cached_property
@@ -83,7 +82,6 @@ class LayerClasses:
 
     @cached_property
     def members(self) -> tuple[Ints, ...]:
-        """Servers of each class, ascending."""
         order = np.argsort(self.class_of, kind="stable")
         return tuple(np.split(order, np.cumsum(np.bincount(self.class_of, minlength=self.classes))[:-1]))
 
@@ -132,9 +130,9 @@ class ShapeParts:
 def first_seen(labels: NDArray[np.integer]) -> Ints:
     """The same sets with labels 0, 1, ... in order of first appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    place = np.empty(len(first), dtype=np.int64)
-    place[np.argsort(first)] = np.arange(len(first))
-    return place[inverse]
+    rank_of = np.empty(len(first), dtype=np.int64)
+    rank_of[np.argsort(first)] = np.arange(len(first))
+    return rank_of[inverse]
 
 
 def alike(table: NDArray[np.integer]) -> Ints:
@@ -173,10 +171,10 @@ def parts_of(shape: ShardShape) -> ShapeParts:
             dark.append(interface)
             continue
         joined = coo_array((np.ones(len(tail)), (tail, row[tail])), shape=(k, k))
-        _, found = connected_components(joined, directed=False)
-        alone = np.bincount(found)[found] == 1
+        _, component = connected_components(joined, directed=False)
+        alone = np.bincount(component)[component] == 1
         label = np.full(k, -1, dtype=np.int64)
-        label[~alone] = first_seen(found[~alone])
+        label[~alone] = first_seen(component[~alone])
         groups.setdefault(label.tobytes(), ([], label))[0].append(interface)
     labels = np.array([label for _, label in groups.values()]).reshape(len(groups), k)
     atom_of = alike(labels) if groups else np.zeros(k, dtype=np.int64)
@@ -245,12 +243,12 @@ class ShardJob:
 
     Attributes:
         parts: of its shape; no more interfaces than the layer has planes.
-        worth: of placing it.
+        gain: of placing it.
         twin: index of an earlier job that is the same in everything; None: none.
     """
 
     parts: ShapeParts
-    worth: float
+    gain: float
     twin: int | None = None
 
 
@@ -268,7 +266,7 @@ class ShardAssignment:
     free: Ints
     jobs: tuple[ShardJob, ...]
 
-    def room(self, plane: int) -> Ints:
+    def free_servers(self, plane: int) -> Ints:
         """int64[S]: free servers under each switch of a group of planes."""
         return np.bincount(self.layer.switch[plane], self.free).astype(np.int64)
 
@@ -289,26 +287,16 @@ class ShardAssignment:
                 yield g, e, np.flatnonzero(group.component == e)
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """What a solution decides for a job.
-
-    Attributes:
-        placed: it gets a shard.
-        counts: int64[Q, C], ranks by atom and class.
-        taken: int64[G, P], interfaces by group and planes.
-    """
-
-    placed: bool
-    counts: Ints
-    taken: Ints
+Choice = tuple[bool, Ints, Ints]
+"""What a solution decides for a job: whether it gets a shard, int64[Q, C] ranks by atom and class, and int64[G, P]
+interfaces by group and planes."""
 
 
-def waiting_jobs(shapes: Sequence[ShardShape], worth: Sequence[float]) -> tuple[ShardJob, ...]:
+def waiting_jobs(shapes: Sequence[ShardShape], gains: Sequence[float]) -> tuple[ShardJob, ...]:
     """Jobs that wait, each knowing the one like it before."""
     seen: dict[tuple[bytes, tuple[int, ...], float], int] = {}
     jobs = []
-    for k, (shape, value) in enumerate(zip(shapes, worth, strict=True)):
+    for k, (shape, value) in enumerate(zip(shapes, gains, strict=True)):
         key = (shape.arcs.tobytes(), shape.arcs.shape, float(value))
         jobs.append(ShardJob(parts_of(shape), float(value), twin=seen.get(key)))
         seen[key] = k
@@ -319,10 +307,10 @@ def build_arrays(data: ShardAssignment) -> LpArrays:
     """The program (minimising the negative); columns and rows job by job, rows (2) last."""
     rows = Rows()
     layer, classes = data.layer, range(data.layer.classes)
-    rooms = [data.room(p) for p in range(len(layer.widths))]
+    rooms = [data.free_servers(p) for p in range(len(layer.widths))]
     under = [
-        [np.flatnonzero(row == s).tolist() for s in range(len(room))]
-        for row, room in zip(layer.switch, rooms, strict=True)
+        [np.flatnonzero(row == s).tolist() for s in range(len(slots))]
+        for row, slots in zip(layer.switch, rooms, strict=True)
     ]
     fit: list[list[tuple[int, float]]] = [[] for _ in classes]
     objective: dict[Key, float] = {}
@@ -330,7 +318,7 @@ def build_arrays(data: ShardAssignment) -> LpArrays:
         sizes, groups = job.parts.sizes.tolist(), job.parts.groups
         rows.column("place", k, upper=1.0, integer=True)
         placed = rows.at("place", k)
-        objective["place", k] = -job.worth
+        objective["place", k] = -job.gain
         for q, size in enumerate(sizes):
             for c in classes:
                 rows.column("ranks", k, q, c, upper=float(min(size, data.free[c])), integer=True)
@@ -355,13 +343,13 @@ def build_arrays(data: ShardAssignment) -> LpArrays:
                 rows.row(f"planes_{k}_{p}", -np.inf, 0.0, [*used, (placed, -float(width))])
         for g, e, atoms in data.arcs_of(k):
             joined = sum(sizes[q] for q in atoms.tolist())
-            for p, room in enumerate(rooms):
-                for s, here in enumerate(room.tolist()):
+            for p, slots in enumerate(rooms):
+                for s, here in enumerate(slots.tolist()):
                     rows.column("at", k, g, e, p, s, upper=float(here >= joined), integer=True)
-                located = [(rows.at("at", k, g, e, p, s), 1.0) for s in range(len(room))]
+                located = [(rows.at("at", k, g, e, p, s), 1.0) for s in range(len(slots))]
                 rows.row(f"locate_{k}_{g}_{e}_{p}", 0.0, 0.0, [*located, (rows.at("open", k, g, p), -1.0)])
                 for q in atoms.tolist():
-                    for s in range(len(room)):
+                    for s in range(len(slots)):
                         gathered = [(rows.at("ranks", k, q, c), 1.0) for c in under[p][s]]
                         there = (rows.at("at", k, g, e, p, s), -float(sizes[q]))
                         rows.row(f"gather_{k}_{g}_{e}_{p}_{s}_{q}", 0.0, np.inf, [*gathered, there])
@@ -379,10 +367,10 @@ def choices_of(data: ShardAssignment, program: LpArrays, x: Floats) -> tuple[Cho
     value = dict(zip(names, np.rint(x).astype(np.int64).tolist(), strict=True))
     classes, planes = range(data.layer.classes), range(len(data.layer.widths))
     return tuple(
-        Choice(
-            placed=value[f"place_{k}"] == 1,
-            counts=np.array([[value[f"ranks_{k}_{q}_{c}"] for c in classes] for q in range(len(job.parts.atoms))]),
-            taken=np.array(
+        (
+            value[f"place_{k}"] == 1,
+            np.array([[value[f"ranks_{k}_{q}_{c}"] for c in classes] for q in range(len(job.parts.atoms))]),
+            np.array(
                 [[value[f"assign_{k}_{g}_{p}"] for p in planes] for g in range(len(job.parts.groups))], dtype=np.int64
             ).reshape(len(job.parts.groups), len(planes)),
         )

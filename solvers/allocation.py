@@ -345,7 +345,7 @@ def clashing_guarantees(network: SharedCapacities, shares: Shares, stop: Stop) -
     subset = infeasible_subset(program, SolverLimits(time_s=stop.remaining_s()))
     if not subset.infeasible:
         raise LimitError("the guarantees cannot all be met; the limit came before it was known which")
-    rows = [member.index for member in subset.members if member.kind == "row"]
+    rows = [index for kind, index, _ in subset.members if kind == "row"]
     fits = len(network.capacity)
     links = [f"{network.names[r]} ({network.capacity[r]:g} Gbit/s)" for r in rows if r < fits]
     kept = [r - fits for r in rows if fits <= r < fits + len(shares.base)]

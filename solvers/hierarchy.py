@@ -290,7 +290,6 @@ def starting_point(plain: BandwidthProgram, time_s: float | None = None, *, endl
 
 
 def clash_text(plain: BandwidthProgram, loaded: Bools) -> str:
-    """The clashing constraints, by name."""
     subset = infeasible_subset(widest_arrays(plain, plain.upper, loaded), SolverLimits(time_s=EXPLAIN_S))
     lines = "; ".join(subset.texts)
     return f"the constraints on the bandwidths clash: {lines}" if lines else "the constraints on the bandwidths clash"
@@ -467,14 +466,8 @@ def _why(data: BandwidthProgram, plain: BandwidthProgram) -> str:
 # Designs.
 
 
-@dataclass(frozen=True, eq=False)
-class DesignMultipliers:
-    """Multipliers of one design's program; `too_slow`: of its least time, which is above the limit."""
-
-    design: int
-    program: BandwidthProgram
-    multipliers: Multipliers
-    too_slow: bool = False
+DesignMultipliers = tuple[int, BandwidthProgram, Multipliers, bool]
+"""Position of a design, its program, multipliers; True: these are of its least time, which is above the limit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -550,7 +543,7 @@ def best_design(
             failure = failure or error
             bounds[design] = np.inf
             if error.fastest.multipliers is not None:
-                proofs.append(DesignMultipliers(design, plains[design], error.fastest.multipliers, too_slow=True))
+                proofs.append((design, plains[design], error.fastest.multipliers, True))
             continue
         except InfeasibleError as error:
             if len(plains) > 1:
@@ -562,7 +555,7 @@ def best_design(
             reason = stop.reason() or StopReason.TIME
             break
         if solved.multipliers is not None and (solved.bound > formulas[design] or solved.objective < target):
-            proofs.append(DesignMultipliers(design, data, solved.multipliers))
+            proofs.append((design, data, solved.multipliers, False))
         bounds[design] = max(bounds[design], solved.bound)
         if solved.objective < target:
             best = (design, solved)
@@ -589,17 +582,12 @@ SAME = 1e-6
 """Relative slack of the first limit above the least time, where cost falls without bound."""
 
 
-@dataclass(frozen=True, eq=False)
-class FrontPoint:
-    """The cheapest network for a time limit."""
-
-    limit_ns: float
-    program: BandwidthProgram
-    optimum: Optimum
+FrontPoint = tuple[float, BandwidthProgram, Optimum]
+"""Limit of time, ns, program of that limit, and its cheapest network."""
 
 
 def front(plain: BandwidthProgram, points: int, stop: Stop) -> Iterator[FrontPoint]:
-    """Up to `points` points, fastest first; ends when time runs out or cost falls no more.
+    """Cheapest networks of up to `points` limits of time, fastest first, until time is up or cost falls no more.
 
     Args:
         plain: the program of time, without tau.
@@ -627,4 +615,4 @@ def front(plain: BandwidthProgram, points: int, stop: Stop) -> Iterator[FrontPoi
         if optimum.objective >= least_cost * (1 - 1e-9):
             continue
         inside, least_cost = optimum.bandwidth, optimum.objective  # it keeps every later limit
-        yield FrontPoint(limit, data, optimum)
+        yield limit, data, optimum

@@ -21,7 +21,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any, Protocol
 
@@ -31,15 +30,17 @@ from topoopt.core.errors import MachineError
 _LENGTH = struct.Struct("<q")
 
 
-def send(stream: IO[bytes], message: object) -> None:
-    """Write one message."""
+def send(stream: IO[bytes] | None, message: object) -> None:
+    """Write one message to a pipe that is there."""
+    assert stream is not None
     content = pickle.dumps(message)
     stream.write(_LENGTH.pack(len(content)) + content)
     stream.flush()
 
 
-def receive(stream: IO[bytes]) -> Any:
+def receive(stream: IO[bytes] | None) -> Any:
     """The next message; None at the end, also if that comes in the middle of a message."""
+    assert stream is not None
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None
@@ -48,16 +49,7 @@ def receive(stream: IO[bytes]) -> Any:
     return pickle.loads(content) if len(content) == length else None
 
 
-@dataclass(frozen=True, eq=False)
-class ChildProcess:
-    """A process that is asked and answers in messages of `solvers.processes`."""
-
-    process: subprocess.Popen[bytes]
-    requests: IO[bytes]
-    answers: IO[bytes]
-
-
-def started(command: tuple[str, ...]) -> ChildProcess:
+def started(command: tuple[str, ...]) -> subprocess.Popen[bytes]:
     """Start a child that finds the modules that this process does.
 
     Raises:
@@ -65,22 +57,20 @@ def started(command: tuple[str, ...]) -> ChildProcess:
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     # A session of its own keeps Ctrl-C at the terminal away from the child, which is ours to end.
-    process = subprocess.Popen(
+    return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    return ChildProcess(process, process.stdin, process.stdout)
 
 
-def ended(child: ChildProcess, listener: threading.Thread) -> None:
+def ended(child: subprocess.Popen[bytes], listener: threading.Thread) -> None:
     """Kill a child, wait for it and for who listens to it."""
-    child.process.kill()
-    child.process.wait()
+    child.kill()
+    child.wait()
     listener.join()
-    with suppress(OSError):
-        child.requests.close()
-    child.answers.close()
+    for stream in (child.stdin, child.stdout):
+        with suppress(OSError):
+            if stream is not None:
+                stream.close()
 
 
 Tell = Callable[..., None]
@@ -93,7 +83,7 @@ DoTask = Callable[[Any, Tell], Any]
 class Crew(Protocol):
     """Members that work, wherever they are."""
 
-    def in_order(self, tasks: Sequence[Any], told: Tell) -> Iterator[Any]:
+    def in_order(self, tasks: Sequence[Any], notify: Tell) -> Iterator[Any]:
         """The result of every task, in the order of the tasks."""
 
 
@@ -166,17 +156,17 @@ class Team:
         """
         self.stop = stop
         self._said: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
-        self._members: list[tuple[ChildProcess, threading.Thread]] = []
+        self._members: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
         self._counted = ExitStack()
         self._told_stop = False
         try:
-            for place in range(count):
+            for index in range(count):
                 child = started(COMMAND)
-                listener = threading.Thread(target=self._listen, args=(place, child), daemon=True)
+                listener = threading.Thread(target=self._listen, args=(index, child), daemon=True)
                 listener.start()
                 self._members.append((child, listener))
-                self._counted.enter_context(stop.memory.child(child.process.pid))
-                self._send(place, (begin, arguments))
+                self._counted.enter_context(stop.memory.child(child.pid))
+                self._send(index, (begin, arguments))
         except BaseException:
             self.close()
             raise
@@ -188,13 +178,12 @@ class Team:
         self.close()
 
     def close(self) -> None:
-        """End all members."""
         for child, listener in self._members:
             ended(child, listener)
         self._members = []
         self._counted.close()
 
-    def in_order(self, tasks: Sequence[Any], told: Tell) -> Iterator[Any]:
+    def in_order(self, tasks: Sequence[Any], notify: Tell) -> Iterator[Any]:
         """The result of every task, in the order of the tasks; who leaves early ends the team.
 
         Raises:
@@ -216,12 +205,12 @@ class Team:
                     continue
                 self._look()
                 with suppress(queue.Empty):
-                    place, message = self._said.get(timeout=LOOK_S)
+                    index, message = self._said.get(timeout=LOOK_S)
                     if message[0] in ("done", "failed"):
-                        free.append(place)
+                        free.append(index)
                         done[message[1]] = (message[0], message[2])
                     else:
-                        self._hear(place, message, told)
+                        self._hear(index, message, notify)
         finally:
             if turn < len(tasks):
                 self.close()
@@ -229,26 +218,26 @@ class Team:
     def _look(self) -> None:
         if self.stop.reason() is not None and not self._told_stop:
             self._told_stop = True
-            for place in range(len(self._members)):
-                self._send(place, STOP)
+            for index in range(len(self._members)):
+                self._send(index, STOP)
 
-    def _hear(self, place: int, message: tuple[str, Any], told: Tell) -> None:
+    def _hear(self, index: int, message: tuple[str, Any], notify: Tell) -> None:
         kind, content = message
         if kind == "told":
-            told(*content)
+            notify(*content)
         else:
             with suppress(subprocess.TimeoutExpired):
-                self._members[place][0].process.wait(LAST_S)
-            code = self._members[place][0].process.poll()
+                self._members[index][0].wait(LAST_S)
+            code = self._members[index][0].poll()
             raise MachineError(f"a process of the search died (exit code {code})")
 
-    def _send(self, place: int, request: Any) -> None:
+    def _send(self, index: int, request: Any) -> None:
         with suppress(BrokenPipeError):  # it died, as its listener says
-            send(self._members[place][0].requests, request)
+            send(self._members[index][0].stdin, request)
 
-    def _listen(self, place: int, child: ChildProcess) -> None:
+    def _listen(self, index: int, child: subprocess.Popen[bytes]) -> None:
         try:
-            while (message := receive(child.answers)) is not None:
-                self._said.put((place, message))
+            while (message := receive(child.stdout)) is not None:
+                self._said.put((index, message))
         finally:  # also after a message that cannot be read
-            self._said.put((place, ("died", None)))
+            self._said.put((index, ("died", None)))

@@ -164,30 +164,14 @@ class PairChoices:
         return total > 0 and float(np.minimum.reduceat(price, first).sum()) > total * (1.0 + MARGIN)
 
 
-@dataclass(frozen=True, eq=False)
-class RelaxedChoices:
-    """The relaxation of choices.
-
-    Attributes
-    ----------
-    excess : by what part of ports and interfaces it exceeds them at least.
-    selected : float64[C], parts of choices.
-    multipliers : float64[3 n], prices.
-    """
-
-    excess: float
-    selected: Floats
-    multipliers: Floats
-
-
-def relaxed(choices: PairChoices) -> RelaxedChoices | None:
-    """Return the solution of the relaxation by HiGHS, or None where it fails."""
+def relaxed(choices: PairChoices) -> tuple[Floats, Floats] | None:
+    """Return float64[C], parts of choices, and float64[3 n], prices, of the relaxation; None where HiGHS fails."""
     program = choices.program(integral=False)
     result = SOLVERS["highs"](program, SolverLimits(feasibility=1e-6))
     if result.x is None or result.row_dual is None:
         return None
     prices = np.maximum(-result.row_dual[len(choices.traffic.out) :], 0.0)
-    return RelaxedChoices(float(result.x[-1]), result.x[:-1], prices)
+    return result.x[:-1], prices
 
 
 def integral_choice(choices: PairChoices, seconds: float | None) -> Ints | None:
@@ -399,21 +383,21 @@ def relaxed_bound(traffic: RegionTraffic, best: Matched, stop: Stop) -> Proof:
         relaxation = relaxed(choices)
         if relaxation is None:
             break
-        if choices.excluded(relaxation.multipliers):
-            proof = Proof(middle, (CLOSED,), (relaxation.multipliers,))
+        if choices.excluded(relaxation[1]):
+            proof = Proof(middle, (CLOSED,), (relaxation[1],))
         else:
-            _better(best, *exchanged(traffic, _rounded(choices, relaxation), stop))
+            _better(best, *exchanged(traffic, _rounded(choices, relaxation[0]), stop))
             high = min(middle, best.seconds * (1.0 - CLOSE))
         middle = (proof.seconds + high) / 2
     return proof
 
 
-def _rounded(choices: PairChoices, relaxation: RelaxedChoices) -> Ints:
+def _rounded(choices: PairChoices, selected: Floats) -> Ints:
     """Return whole circuits near to a relaxed choice."""
     pairs = len(choices.traffic.out)
-    mean = np.bincount(choices.pair, relaxation.selected * choices.circuits, pairs)
+    mean = np.bincount(choices.pair, selected * choices.circuits, pairs)
     top = np.zeros(pairs, dtype=np.int64)
-    np.maximum.at(top, choices.pair, np.where(relaxation.selected > 0.05, choices.circuits, 0))
+    np.maximum.at(top, choices.pair, np.where(selected > 0.05, choices.circuits, 0))
     return within_ports(choices.traffic, top, mean / np.maximum(top, 1))
 
 
@@ -455,17 +439,17 @@ def _excluded(traffic: RegionTraffic, target: float, best: Matched, stop: Stop) 
         least, top = boxes.pop()
         choices = PairChoices.of(traffic, target, least, top)
         relaxation = None if choices.stuck else relaxed(choices)
-        multipliers = np.zeros(3 * traffic.problem.servers) if relaxation is None else relaxation.multipliers
+        multipliers = np.zeros(3 * traffic.problem.servers) if relaxation is None else relaxation[1]
         if choices.excluded(multipliers):
             tree.append(CLOSED)
             prices.append(multipliers)
             continue
         if relaxation is None:
             return None
-        near = _rounded(choices, relaxation)
+        near = _rounded(choices, relaxation[0])
         if traffic.seconds(near) < NEAR * best.seconds:
             _better(best, *exchanged(traffic, near, stop))
-        split = _split(choices, relaxation, least, top)
+        split = _split(choices, relaxation[0], least, top)
         if best.seconds <= target or split is None:
             return None
         pair, count = split
@@ -476,12 +460,12 @@ def _excluded(traffic: RegionTraffic, target: float, best: Matched, stop: Stop) 
     return Proof(target, tuple(tree), tuple(prices))
 
 
-def _split(choices: PairChoices, relaxation: RelaxedChoices, least: Ints, most: Ints) -> Split | None:
+def _split(choices: PairChoices, selected: Floats, least: Ints, most: Ints) -> Split | None:
     """Return where to split the pair whose choice is least integral; None where all are integral."""
     pairs = len(choices.traffic.out)
-    mean = np.bincount(choices.pair, relaxation.selected * choices.circuits, pairs)
+    mean = np.bincount(choices.pair, selected * choices.circuits, pairs)
     deviation = np.abs(choices.circuits - mean[choices.pair])
-    spread = np.bincount(choices.pair, relaxation.selected * deviation, pairs)
+    spread = np.bincount(choices.pair, selected * deviation, pairs)
     spread[least == most] = 0.0
     pair = int(np.argmax(spread))
     if spread[pair] <= 1e-9:

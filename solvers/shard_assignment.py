@@ -8,7 +8,7 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from formulations.shard_assignment import (
 )
 from solvers.backends.backend import LpResult, SolverLimits
 from solvers.backends.table import solve_guarded, solver_named
-from solvers.shards import Verdict, knapsack, knapsack_bound, place_jobs, search_shard, separate_regions
+from solvers.shards import knapsack, knapsack_bound, place_jobs, search_shard, separate_regions
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, realisable
@@ -83,7 +83,7 @@ def assign_shards(
     layer: OpticalLayer,
     free: Bools,
     shapes: Sequence[ShardShape],
-    worth: Sequence[float] | None = None,
+    gains: Sequence[float] | None = None,
     limits: ShardLimits | None = None,
 ) -> AssignmentResult:
     """Place the jobs worth most together.
@@ -92,48 +92,48 @@ def assign_shards(
         layer: the switches.
         free: bool[n], servers without a job.
         shapes: of the waiting jobs.
-        worth: of placing each, not negative and finite; None: its servers.
+        gains: of placing each, not negative and finite; None: its servers.
         limits: see `ShardLimits`.
 
     Raises:
-        ValueError: `free` does not fit the layer, or `worth` the jobs.
+        ValueError: `free` does not fit the layer, or `gains` the jobs.
         CheckError: a bug of ours.
     """
     limits = limits or ShardLimits()
-    gains = [float(shape.servers) for shape in shapes] if worth is None else [float(value) for value in worth]
-    if len(gains) != len(shapes) or not all(0 <= gain < np.inf for gain in gains):
+    values = [float(shape.servers) for shape in shapes] if gains is None else [float(value) for value in gains]
+    if len(values) != len(shapes) or not all(0 <= gain < np.inf for gain in values):
         raise ValueError("every job has a worth, finite and not negative")
-    alone = [search_shard(layer, free, shape, limits.seed).verdict is not Verdict.IMPOSSIBLE for shape in shapes]
-    able = [k for k, fits in enumerate(alone) if fits]
-    kept, kept_gains = [shapes[k] for k in able], [gains[k] for k in able]
-    found = place_jobs(layer, free, kept, kept_gains, limits.seed)
-    best = _Found(found, _total(kept_gains, found), StopReason.CONVERGED)
+    impossible = [search_shard(layer, free, shape, limits.seed)[2] for shape in shapes]
+    able = [k for k, proven in enumerate(impossible) if not proven]
+    kept, kept_gains = [shapes[k] for k in able], [values[k] for k in able]
+    placed = place_jobs(layer, free, kept, kept_gains, limits.seed)
+    best, value, stopped_by = placed, _total(kept_gains, placed), StopReason.CONVERGED
     bound, argument = counting_bound(layer, free, kept, kept_gains)
-    if best.value < bound and limits.stop.reason() is None:
-        best, proven = _branch(layer, free, kept, kept_gains, best, limits)
+    if value < bound and limits.stop.reason() is None:
+        best, value, stopped_by, proven = _branch(layer, free, kept, kept_gains, best, limits)
         if proven < bound:
             bound, argument = proven, Argument.SHARD_BRANCHING
-    elif best.value < bound:
-        best = replace(best, stopped_by=limits.stop.reason() or StopReason.TIME)
+    elif value < bound:
+        stopped_by = limits.stop.reason() or StopReason.TIME
     shards: list[Shard | None] = [None] * len(shapes)
-    for k, shard in zip(able, best.shards, strict=True):
+    for k, shard in zip(able, best, strict=True):
         shards[k] = shard
     slack = OPTIMALITY * max(1.0, abs(bound))
-    if best.value > bound + slack:
-        raise CheckError(f"jobs worth {best.value} are placed, and at most {bound} is said to be possible ({argument})")
-    status = Status.OPTIMAL if best.value >= bound - slack else Status.FEASIBLE
-    return AssignmentResult(tuple(shards), best.value, bound, argument, status, best.stopped_by)
+    if value > bound + slack:
+        raise CheckError(f"jobs worth {value} are placed, and at most {bound} is said to be possible ({argument})")
+    status = Status.OPTIMAL if value >= bound - slack else Status.FEASIBLE
+    return AssignmentResult(tuple(shards), value, bound, argument, status, stopped_by)
 
 
 def counting_bound(
-    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float]
+    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], gains: Sequence[float]
 ) -> tuple[float, Argument]:
     """No placing is worth more, and why: free servers as one knapsack, or one for each region where none overlap."""
     classes, sizes = classes_of(layer), np.array([shape.servers for shape in shapes], dtype=np.int64)
     region = separate_regions(classes, [parts_of(shape) for shape in shapes])
     if region is None:
-        return knapsack(sizes, np.array(worth), int(free.sum()))[0], Argument.SERVERS_LEFT
-    return knapsack_bound(region, classes.count(free), sizes, np.array(worth)), Argument.REGIONS_LEFT
+        return knapsack(sizes, np.array(gains), int(free.sum()))[0], Argument.SERVERS_LEFT
+    return knapsack_bound(region, classes.count(free), sizes, np.array(gains)), Argument.REGIONS_LEFT
 
 
 def solve_program(program: LpArrays, limits: ShardLimits, start: Floats | None = None) -> LpResult:
@@ -149,57 +149,51 @@ def start_of(
     program: LpArrays, layer: LayerClasses, shapes: Sequence[ShardShape], shards: Sequence[Shard | None]
 ) -> Floats:
     """float64[columns]: a start from shards of waiting jobs; NaN where it follows from the rest."""
-    known: dict[str, float] = {}
+    values: dict[str, float] = {}
     plane_group = {plane: p for p, planes in enumerate(layer.plane_groups) for plane in planes}
     for k, (shape, shard) in enumerate(zip(shapes, shards, strict=True)):
-        known[f"place_{k}"] = float(shard is not None)
+        values[f"place_{k}"] = float(shard is not None)
         if shard is None:
             continue
         parts, at = parts_of(shape), layer.class_of[list(shard.servers)]
         for q, atom in enumerate(parts.atoms):
             count = np.bincount(at[atom], minlength=layer.classes)
-            known |= {f"ranks_{k}_{q}_{c}": float(n) for c, n in enumerate(count.tolist())}
+            values |= {f"ranks_{k}_{q}_{c}": float(n) for c, n in enumerate(count.tolist())}
         for g, group in enumerate(parts.groups):
             used = [plane_group[shard.planes[interface]] for interface in group.interfaces]
-            known |= {f"assign_{k}_{g}_{p}": float(used.count(p)) for p in range(len(layer.widths))}
-    return np.array([known.get(program.column_name(j), np.nan) for j in range(program.columns)])
-
-
-@dataclass(frozen=True)
-class _Found:
-    shards: tuple[Shard | None, ...]
-    value: float
-    stopped_by: StopReason
+            values |= {f"assign_{k}_{g}_{p}": float(used.count(p)) for p in range(len(layer.widths))}
+    return np.array([values.get(program.column_name(j), np.nan) for j in range(program.columns)])
 
 
 def _branch(
     layer: OpticalLayer,
     free: Bools,
     shapes: Sequence[ShardShape],
-    worth: Sequence[float],
-    known: _Found,
+    gains: Sequence[float],
+    incumbent: tuple[Shard | None, ...],
     limits: ShardLimits,
-) -> tuple[_Found, float]:
-    """The better of what is known and what HiGHS finds, and an upper bound."""
+) -> tuple[tuple[Shard | None, ...], float, StopReason, float]:
+    """The better of the incumbent and what HiGHS finds, its value, why it ended, and an upper bound."""
+    least, every = _total(gains, incumbent), float(sum(gains))
     classes = classes_of(layer)
-    data = ShardAssignment(classes, classes.count(free), waiting_jobs(shapes, worth))
+    data = ShardAssignment(classes, classes.count(free), waiting_jobs(shapes, gains))
     if data.columns > limits.most_columns:
-        return replace(known, stopped_by=StopReason.BUDGET), float(sum(worth))
+        return incumbent, least, StopReason.BUDGET, every
     program = build_arrays(data)
     # twins are interchangeable, and the program places the earlier ones
-    result = solve_program(program, limits, start_of(program, classes, shapes, _earlier_first(data, known.shards)))
-    bound = float(sum(worth)) if result.bound is None else _whole(-result.bound, worth)
-    if result.status is Status.INFEASIBLE or bound < known.value - OPTIMALITY * max(1.0, known.value):
-        # what is known contradicts the solver, whose word then counts for nothing
-        return replace(known, stopped_by=StopReason.ERROR), float(sum(worth))
+    result = solve_program(program, limits, start_of(program, classes, shapes, _earlier_first(data, incumbent)))
+    bound = every if result.bound is None else _whole(-result.bound, gains)
+    if result.status is Status.INFEASIBLE or bound < least - OPTIMALITY * max(1.0, least):
+        # the incumbent contradicts the solver, whose word then counts for nothing
+        return incumbent, least, StopReason.ERROR, every
     if result.x is None:
-        return replace(known, stopped_by=result.stopped_by), bound
+        return incumbent, least, result.stopped_by, bound
     shards = lay_out(data, choices_of(data, program, result.x), classes, free)
     sound = all(s is None or realisable(layer, shape, s) for shape, s in zip(shapes, shards, strict=True))
-    value = _total(worth, shards)
-    if not sound or value < known.value:
-        return replace(known, stopped_by=result.stopped_by if sound else StopReason.ERROR), bound
-    return _Found(shards, value, result.stopped_by), bound
+    value = _total(gains, shards)
+    if not sound or value < least:
+        return incumbent, least, result.stopped_by if sound else StopReason.ERROR, bound
+    return shards, value, result.stopped_by, bound
 
 
 def lay_out(
@@ -208,12 +202,12 @@ def lay_out(
     """Servers for jobs placed anew, class by class, the lowest first."""
     left: list[Ints] = [members[free[members]] for members in classes.members]
     shards: list[Shard | None] = []
-    for job, choice in zip(data.jobs, choices, strict=True):
-        if not choice.placed:
+    for job, (placed, counts, taken) in zip(data.jobs, choices, strict=True):
+        if not placed:
             shards.append(None)
             continue
-        shards.append(shard_of(classes, job.parts, choice.counts, choice.taken, tuple(left)))
-        left = [pool[count:] for pool, count in zip(left, choice.counts.sum(axis=0).tolist(), strict=True)]
+        shards.append(shard_of(classes, job.parts, counts, taken, tuple(left)))
+        left = [pool[count:] for pool, count in zip(left, counts.sum(axis=0).tolist(), strict=True)]
     return tuple(shards)
 
 
@@ -232,9 +226,9 @@ def _earlier_first(data: ShardAssignment, shards: Sequence[Shard | None]) -> lis
     return given
 
 
-def _total(worth: Sequence[float], shards: Sequence[Shard | None]) -> float:
-    return float(sum(gain for gain, shard in zip(worth, shards, strict=True) if shard is not None))
+def _total(gains: Sequence[float], shards: Sequence[Shard | None]) -> float:
+    return float(sum(gain for gain, shard in zip(gains, shards, strict=True) if shard is not None))
 
 
-def _whole(bound: float, worth: Sequence[float]) -> float:
-    return float(np.floor(bound + 1e-6)) if all(gain == int(gain) for gain in worth) else bound
+def _whole(bound: float, gains: Sequence[float]) -> float:
+    return float(np.floor(bound + 1e-6)) if all(gain == int(gain) for gain in gains) else bound

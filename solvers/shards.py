@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from itertools import combinations, islice
 
@@ -84,9 +83,9 @@ def regions_of(layer: LayerClasses, planes: int) -> Regions:
     for number, chosen in enumerate(sets):
         label = alike(layer.switch[list(chosen)])
         rows.append(begin + label)
-        found = int(label.max()) + 1
-        begin += found
-        owner.append(np.full(found, number, dtype=np.int64))
+        regions = int(label.max()) + 1
+        begin += regions
+        owner.append(np.full(regions, number, dtype=np.int64))
     table = np.array(rows, dtype=np.int64).reshape(len(sets), layer.classes)
     return Regions(tuple(sets), table, begin, np.concatenate(owner) if owner else np.zeros(0, dtype=np.int64), complete)
 
@@ -104,13 +103,13 @@ def fill(counts: Ints, classes: Ints, wanted: int) -> list[tuple[int, int]]:
     return taken
 
 
-def best_fit(room: Ints, wanted: int) -> int | None:
+def best_fit(space: Ints, wanted: int) -> int | None:
     """The place with the least room that is enough, the first of equals; None if there is none."""
-    if not len(room):
+    if not len(space):
         return None
-    slack = np.where(room >= wanted, room, np.iinfo(np.int64).max)
+    slack = np.where(space >= wanted, space, np.iinfo(np.int64).max)
     best = int(slack.argmin())
-    return best if room[best] >= wanted else None
+    return best if space[best] >= wanted else None
 
 
 def spans(group: InterfaceGroup) -> bool:
@@ -144,8 +143,8 @@ def plane_choices(
     sets: list[tuple[int, ...]] = [()]
     if needed:
         regions = regions_of(classes, needed)
-        room = regions.free(counts)
-        fitting = [int(r) for r in np.argsort(room, kind="stable") if room[r] >= parts.servers]
+        space = regions.free(counts)
+        fitting = [int(r) for r in np.argsort(space, kind="stable") if space[r] >= parts.servers]
         sets = list(dict.fromkeys(regions.sets[int(regions.set_of[r])] for r in fitting))
     every = [p for p, width in enumerate(widths) for _ in range(width)]
     drawn: dict[bytes, Ints] = {}
@@ -198,80 +197,49 @@ def _shares(lines: int, left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-@dataclass(frozen=True, eq=False)
-class Bench:
-    """What searches over the same free servers share.
-
-    Attributes:
-        layer, parts: whose.
-        counts: int64[C], free servers.
-        room: int64[P, S], free servers under each switch.
-    """
-
-    layer: LayerClasses
-    parts: ShapeParts
-    counts: Ints
-    room: Ints
-
-
-def bench_of(layer: LayerClasses, parts: ShapeParts, counts: Ints) -> Bench:
-    """Ready for searches."""
-    room = np.zeros((len(layer.widths), max(layer.switches)), dtype=np.int64)
-    for row, switch in zip(room, layer.switch, strict=True):
-        row[:] = np.bincount(switch, counts, minlength=len(row))
-    return Bench(layer, parts, counts, room)
-
-
-def seat_ranks(bench: Bench, taken: Ints, preference: Ints, nodes: int) -> tuple[Ints | None, bool]:
+def seat_ranks(
+    layer: LayerClasses, parts: ShapeParts, counts: Ints, taken: Ints, preference: Ints, nodes: int
+) -> tuple[Ints | None, bool]:
     """int64[Q, C], ranks of each atom in each class, or None; and whether None is a proof for these planes.
 
     Args:
-        bench: of the search.
+        layer, parts: whose.
+        counts: int64[C], free servers.
         taken: int64[G, P], planes of each interface group.
         preference: int64[C], classes in the order they are tried.
         nodes: seats tried at most.
     """
-    lines = _lines(bench.parts)
+    atom, alike_before, components, set_sizes = _lines(parts)
     groups, owners = np.nonzero(taken)
-    wide = [lines.sizes[g] for g in groups.tolist()]
+    free = np.zeros((len(owners), max(layer.switches)), dtype=np.int64)
+    for row, owner in zip(free, owners.tolist(), strict=True):
+        row[:] = np.bincount(layer.switch[owner], counts, minlength=len(row))
+    wide = [set_sizes[g] for g in groups.tolist()]
     begin = np.cumsum([0, *(len(sizes) for sizes in wide[:-1])])
-    rows = lines.component[groups]
+    rows = components[groups]
     component = np.where(rows >= 0, rows + begin[:, None], -1)
     seated, complete = pipeline.seat_ranks(
-        bench.layer.switch[owners], component, np.concatenate(wide), bench.counts, bench.room[owners],
-        lines.alike, preference, nodes,
+        layer.switch[owners], component, np.concatenate(wide), counts, free, alike_before, preference, nodes,
     )  # fmt: skip
     if seated is None:
         return None, complete
-    table = np.zeros((len(bench.parts.atoms), bench.layer.classes), dtype=np.int64)
-    np.add.at(table, (lines.atom, seated), 1)
+    table = np.zeros((len(parts.atoms), layer.classes), dtype=np.int64)
+    np.add.at(table, (atom, seated), 1)
     return table, True
 
 
-@dataclass(frozen=True, eq=False)
-class _Lines:
-    """Ranks in the order they are seated.
-
-    Attributes:
-        atom: int64[K], of each rank.
-        alike: bool[K], of the same atom as the one before.
-        component: int64[G, K], by interface group; -1: dark.
-        sizes: ranks of each component, by interface group.
-    """
-
-    atom: Ints
-    alike: Bools
-    component: Ints
-    sizes: tuple[Ints, ...]
-
-
 @lru_cache(maxsize=1024)
-def _lines(parts: ShapeParts) -> _Lines:
-    """Kept for shapes seen lately."""
+def _lines(parts: ShapeParts) -> tuple[Ints, Bools, Ints, tuple[Ints, ...]]:
+    """Ranks of a shape, those of an atom side by side.
+
+    Returns:
+        int64[K], the atom of each; bool[K], of the same atom as the one before; int64[G, K], its component by
+        interface group, -1: dark; ranks of each component, by interface group.
+    """
     order = _order(parts)
     atom = np.repeat(order, parts.sizes[order])
     inside = [group.component >= 0 for group in parts.groups]
-    return _Lines(
+    return (
         atom,
         np.concatenate(([False], atom[1:] == atom[:-1])),
         np.array([group.component[atom] for group in parts.groups]),
@@ -312,40 +280,17 @@ AGAIN = 4
 """Of the ways cut off, those tried again with classes in other orders."""
 
 
-class Verdict(StrEnum):
-    """What a search knows at its end."""
-
-    FOUND = "found"
-    NOT_FOUND = "not found"
-    IMPOSSIBLE = "proven impossible"
-
-
-@dataclass(frozen=True)
-class ShardSearch:
-    """Outcome of a search: a shard, or none with what is known about it.
-
-    Attributes:
-        verdict: IMPOSSIBLE is proven, NOT_FOUND is not.
-        shard: None unless found.
-        reason: why there is none, for people; empty when found.
-    """
-
-    verdict: Verdict
-    shard: Shard | None = None
-    reason: str = ""
-
-
 def find_shard(
     layer: OpticalLayer, free: Bools, shape: ShardShape, seed: int = 0, *, tries: int = TRIES
 ) -> Shard | None:
     """A shard of free servers, or None; see `search_shard`, which says why there is none."""
-    return search_shard(layer, free, shape, seed, tries=tries).shard
+    return search_shard(layer, free, shape, seed, tries=tries)[0]
 
 
 def search_shard(
     layer: OpticalLayer, free: Bools, shape: ShardShape, seed: int = 0, *, tries: int = TRIES
-) -> ShardSearch:
-    """Look for a shard of free servers.
+) -> tuple[Shard | None, str, bool]:
+    """A shard of free servers; else None, why there is none, and whether that is proven.
 
     Layers and shapes are sorted once and kept by object, so pass the same objects call after call.
 
@@ -361,28 +306,28 @@ def search_shard(
     """
     if free.dtype != np.bool_ or free.shape != (layer.servers,):
         raise ValueError(f"free is one truth value for each of {layer.servers} servers")
-    if fault := _shape_fault(shape, layer.paired, layer.planes):
-        return ShardSearch(Verdict.IMPOSSIBLE, reason=fault)
+    if issue := _shape_issue(shape, layer.paired, layer.planes):
+        return None, issue, True
     classes, parts, k = classes_of(layer), parts_of(shape), shape.servers
     counts = classes.count(free)
     total = int(counts.sum())
     if total < k:
-        return ShardSearch(Verdict.IMPOSSIBLE, reason=f"{total} servers are free, the job takes {k}")
-    if (one := best_fit(counts, k)) is not None:
-        servers = np.flatnonzero(free & (classes.class_of == one))[:k]
-        return ShardSearch(Verdict.FOUND, Shard(tuple(servers.tolist()), _first_planes(classes, parts)))
+        return None, f"{total} servers are free, the job takes {k}", True
+    if (fitting := best_fit(counts, k)) is not None:
+        servers = np.flatnonzero(free & (classes.class_of == fitting))[:k]
+        return Shard(tuple(servers.tolist()), _first_planes(classes, parts)), "", False
     if reason := disproof(classes, parts, counts):
-        return ShardSearch(Verdict.IMPOSSIBLE, reason=reason)
+        return None, reason, True
     if _regional(parts):
-        found, proven = _region(classes, parts, counts), False  # a proof by regions is one by counting
+        seated, proven = _region(classes, parts, counts), False  # a proof by regions is one by counting
     else:
-        found, proven = _spread(classes, parts, counts, seed, tries)
-    if found is None and proven:
-        return ShardSearch(Verdict.IMPOSSIBLE, reason="every way to give planes and switches was tried")
-    if found is None:
-        return ShardSearch(Verdict.NOT_FOUND, reason="no shard met; there may be one")
+        seated, proven = _spread(classes, parts, counts, seed, tries)
+    if seated is None and proven:
+        return None, "every way to give planes and switches was tried", True
+    if seated is None:
+        return None, "no shard met; there may be one", False
     pools = tuple(np.flatnonzero(free & (classes.class_of == c)) for c in range(classes.classes))
-    return ShardSearch(Verdict.FOUND, shard_of(classes, parts, *found, pools))
+    return shard_of(classes, parts, *seated, pools), "", False
 
 
 def disproof(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> str:
@@ -406,8 +351,8 @@ def disproof(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> str:
         sizes = np.bincount(group.component[inside], parts.sizes[inside]).astype(np.int64)
         usable = 0
         for row, width in zip(classes.switch, classes.widths, strict=True):
-            room = np.bincount(row, counts).astype(np.int64)
-            usable += width * bool(room.max() >= sizes.max() and (room // sizes.min()).sum() >= len(sizes))
+            space = np.bincount(row, counts).astype(np.int64)
+            usable += width * bool(space.max() >= sizes.max() and (space // sizes.min()).sum() >= len(sizes))
         if usable < len(group.interfaces):
             return (
                 f"interface {group.interfaces[0]} joins {len(sizes)} sets of {sizes.min()} ranks or more "
@@ -417,11 +362,11 @@ def disproof(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _shape_fault(shape: ShardShape, paired: bool, planes: int) -> str:
-    faults = shape_faults(shape, paired=paired)
-    if not faults and shape.interfaces > planes:
-        faults = [f"the shape has {shape.interfaces} interfaces, a server {planes}"]
-    return "; ".join(faults)
+def _shape_issue(shape: ShardShape, paired: bool, planes: int) -> str:
+    issues = shape_faults(shape, paired=paired)
+    if not issues and shape.interfaces > planes:
+        issues = [f"the shape has {shape.interfaces} interfaces, a server {planes}"]
+    return "; ".join(issues)
 
 
 @lru_cache(maxsize=1024)
@@ -465,18 +410,17 @@ def _spread(
     rng = np.random.default_rng(seed)
     choices, complete = plane_choices(classes, parts, counts, rng, tries)
     fullest = np.argsort(-counts, kind="stable")
-    bench = bench_of(classes, parts, counts)
     nodes = SEATS + SEATS_PER_RANK * parts.servers
     open_choices = []
     for taken in choices:
-        table, proven = seat_ranks(bench, taken, fullest, nodes)
+        table, proven = seat_ranks(classes, parts, counts, taken, fullest, nodes)
         if table is not None:
             return (table, taken), False
         if not proven:
             open_choices.append(taken)
     for preference in (fullest[::-1].copy(), rng.permutation(classes.classes)):
         for taken in open_choices[:AGAIN]:
-            table, _ = seat_ranks(bench, taken, preference, nodes)
+            table, _ = seat_ranks(classes, parts, counts, taken, preference, nodes)
             if table is not None:
                 return (table, taken), False
     return None, complete and not open_choices
@@ -494,24 +438,24 @@ def separate_regions(classes: LayerClasses, parts: Sequence[ShapeParts]) -> Ints
     return regions.region[0] if len(regions.sets) == 1 and regions.all_sets else None
 
 
-def knapsack(sizes: Ints, gains: Floats, room: int) -> tuple[float, list[int]]:
+def knapsack(sizes: Ints, gains: Floats, capacity: int) -> tuple[float, list[int]]:
     """The most worth that fits, and which jobs make it; of equal choices one with large jobs."""
     order = np.argsort(sizes, kind="stable")
-    best = np.zeros(room + 1)
-    picks = np.zeros((len(order), room + 1), dtype=bool)
+    best = np.zeros(capacity + 1)
+    picks = np.zeros((len(order), capacity + 1), dtype=bool)
     for row, k in zip(picks, order.tolist(), strict=True):
         size = int(sizes[k])
-        if size > room:
+        if size > capacity:
             continue
-        offer = best[: room + 1 - size] + gains[k]
+        offer = best[: capacity + 1 - size] + gains[k]
         row[size:] = offer >= best[size:]
         best[size:] = np.maximum(best[size:], offer)
-    chosen, left = [], room
+    chosen, left = [], capacity
     for row, k in zip(picks[::-1], order[::-1].tolist(), strict=True):
         if row[left] and gains[k] > 0:
             chosen.append(k)
             left -= int(sizes[k])
-    return float(best[room]), chosen
+    return float(best[capacity]), chosen
 
 
 def knapsack_bound(region: Ints, counts: Ints, sizes: Ints, gains: Floats) -> float:
@@ -522,9 +466,9 @@ def knapsack_bound(region: Ints, counts: Ints, sizes: Ints, gains: Floats) -> fl
         counts: int64[C], free servers.
         sizes, gains: of the jobs.
     """
-    room = np.bincount(region, counts).astype(np.int64)
-    values = {free: knapsack(sizes, gains, free)[0] for free in set(room.tolist())}
-    return float(sum(values[free] for free in room.tolist()))
+    space = np.bincount(region, counts).astype(np.int64)
+    values = {free: knapsack(sizes, gains, free)[0] for free in set(space.tolist())}
+    return float(sum(values[free] for free in space.tolist()))
 
 
 def fill_regions(
@@ -541,19 +485,19 @@ def fill_regions(
     region = separate_regions(classes, [parts_of(shape) for shape in shapes])
     if region is None:
         return None
-    room = np.bincount(region, classes.count(free)).astype(np.int64)
+    space = np.bincount(region, classes.count(free)).astype(np.int64)
     sizes = np.array([shape.servers for shape in shapes], dtype=np.int64)
-    found: list[Shard | None] = [None] * len(shapes)
+    shards: list[Shard | None] = [None] * len(shapes)
     left, open_jobs = free.copy(), np.arange(len(shapes))
-    for r in np.argsort(room if fullest_first else -room, kind="stable").tolist():
-        _, chosen = knapsack(sizes[open_jobs], gains[open_jobs], int(room[r]))
+    for r in np.argsort(space if fullest_first else -space, kind="stable").tolist():
+        _, chosen = knapsack(sizes[open_jobs], gains[open_jobs], int(space[r]))
         for k in open_jobs[chosen].tolist():
             shard = find_shard(layer, left & (region == r)[classes.class_of], shapes[k], seed)
             if shard is not None:
                 left[list(shard.servers)] = False
-                found[k] = shard
-        open_jobs = np.array([k for k in open_jobs.tolist() if found[k] is None], dtype=np.int64)
-    return tuple(found)
+                shards[k] = shard
+        open_jobs = np.array([k for k in open_jobs.tolist() if shards[k] is None], dtype=np.int64)
+    return tuple(shards)
 
 
 RANDOM_ORDERS = 8
@@ -564,16 +508,16 @@ def place_in_order(
 ) -> tuple[Shard | None, ...]:
     """A shard for each job that gets one when its turn comes; `free` is left as it is."""
     left = free.copy()
-    found: list[Shard | None] = [None] * len(shapes)
+    shards: list[Shard | None] = [None] * len(shapes)
     for k in order:
-        found[k] = shard = find_shard(layer, left, shapes[k], seed)
+        shards[k] = shard = find_shard(layer, left, shapes[k], seed)
         if shard is not None:
             left[list(shard.servers)] = False
-    return tuple(found)
+    return tuple(shards)
 
 
 def place_jobs(
-    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float] | None = None, seed: int = 0
+    layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], values: Sequence[float] | None = None, seed: int = 0
 ) -> tuple[Shard | None, ...]:
     """The best of some orders: by worth of a server, by size both ways, as given, and at random; and of regions filled.
 
@@ -582,11 +526,11 @@ def place_jobs(
     Args:
         layer, free: see `find_shard`.
         shapes: of the waiting jobs.
-        worth: of placing each, not negative; None: its servers.
+        values: of placing each, not negative; None: its servers.
         seed: of the random orders and of the searches.
     """
     sizes = np.array([shape.servers for shape in shapes], dtype=np.float64)
-    gains = sizes if worth is None else np.array(worth, dtype=np.float64)
+    gains = sizes if values is None else np.array(values, dtype=np.float64)
     rng = np.random.default_rng(seed)
     orders = [np.arange(len(shapes)), *(np.argsort(key, kind="stable") for key in (-gains / sizes, -sizes, sizes))]
     orders += [rng.permutation(len(shapes)) for _ in range(RANDOM_ORDERS)]
@@ -599,12 +543,12 @@ def place_jobs(
         for fullest_first in (False, True):
             yield fill_regions(layer, free, shapes, gains, seed, fullest_first=fullest_first)
 
-    for found in candidates():
-        if found is None:
+    for placed in candidates():
+        if placed is None:
             break
-        gained = float(sum(gain for gain, shard in zip(gains, found, strict=True) if shard is not None))
+        gained = float(sum(gain for gain, shard in zip(gains, placed, strict=True) if shard is not None))
         if gained > most:
-            best, most = found, gained
+            best, most = placed, gained
         if most == gains.sum():
             break
     return best

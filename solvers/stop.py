@@ -110,13 +110,13 @@ class Stop:
     Attributes:
         deadline: value of `time.monotonic()` after which to stop; None for no limit.
         interrupted: set by the first Ctrl-C, SIGTERM or SIGHUP: end soon with the best so far.
-        hurry: set by the second: end now with what is there.
+        second_interrupt: set by the second: end now with what is there.
         memory: what the run may hold.
     """
 
     deadline: float | None = None
     interrupted: threading.Event = field(default_factory=threading.Event)
-    hurry: threading.Event = field(default_factory=threading.Event)
+    second_interrupt: threading.Event = field(default_factory=threading.Event)
     memory: Memory = field(default_factory=Memory)
 
     def reason(self) -> StopReason | None:
@@ -159,7 +159,7 @@ def at_most(stop: Stop, seconds: float) -> Stop:
 
 @contextmanager
 def stop_on_signals(
-    time_limit_s: float | None, *, hurries: bool = False, told: Callable[[int], None] | None = None
+    time_limit_s: float | None, *, two_stage: bool = False, notify: Callable[[int], None] | None = None
 ) -> Iterator[Stop]:
     """A `Stop` that Ctrl-C, SIGTERM and SIGHUP set while the block runs; one more raises KeyboardInterrupt.
 
@@ -167,22 +167,22 @@ def stop_on_signals(
 
     Args:
         time_limit_s: from now on; None for no limit.
-        hurries: whether a second signal sets `hurry`, and only a third one raises.
-        told: called in the handler with the number of signals so far.
+        two_stage: whether a second signal sets `second_interrupt`, and only a third one raises.
+        notify: called in the handler with the number of signals so far.
     """
     stop = Stop(None if time_limit_s is None else time.monotonic() + time_limit_s)
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    flags = (stop.interrupted, stop.hurry) if hurries else (stop.interrupted,)
+    flags = (stop.interrupted, stop.second_interrupt) if two_stage else (stop.interrupted,)
 
     def handle(number: int, frame: FrameType | None) -> None:
         hear()
         for count, flag in enumerate(flags, start=1):
             if not flag.is_set():
                 flag.set()
-                if told is not None:
-                    told(count)
+                if notify is not None:
+                    notify(count)
                 return
         interrupt(number, frame)
 

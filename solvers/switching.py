@@ -36,6 +36,7 @@ from topoopt.simulate.switching import (
     follow,
     plans_of,
     rail_orders,
+    same_delay,
     shares_of,
 )
 
@@ -45,22 +46,8 @@ MOST_STEPS = 300
 ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
-class FoundPorts:
-    """The fastest plan found.
-
-    Attributes:
-        plan: of each stage.
-        step_s: seconds of the step.
-        bound_s: no plan is faster.
-        followed: steps that were simulated.
-    """
-
-    plan: tuple[StagePorts, ...]
-    step_s: float
-    bound_s: float
-    followed: int
-
+PortSearch = tuple[tuple[StagePorts, ...], float, float]
+"""Plan of each stage, seconds of its step, and seconds that no plan is below."""
 
 Partial = tuple[StagePorts | None, ...]
 
@@ -69,16 +56,16 @@ class _Search:
     def __init__(
         self,
         job: RailJob,
-        known: RailOrders,
+        orders: RailOrders,
         delays: Delays,
         mode: SwitchMode,
         menus: list[list[StagePorts]],
         cutoff_s: float,
     ) -> None:
-        self._job, self._known, self._delays, self._mode = job, known, delays, mode
+        self._job, self._orders, self._delays, self._mode = job, orders, delays, mode
         self._rates: list[dict[StagePorts | None, Floats]] = []
         for rank, menu in enumerate(menus):
-            rates = [np.array(shares_of(job, rank, one)) for one in menu]
+            rates = [np.array(shares_of(job, rank, ports)) for ports in menu]
             self._rates.append({None: np.max(rates, axis=0), **dict(zip(menu, rates, strict=True))})
         self.followed, self.cutoff = 0, cutoff_s
         self.best: tuple[float, tuple[StagePorts, ...]] | None = None
@@ -86,9 +73,9 @@ class _Search:
     def step(self, plan: Sequence[StagePorts | None]) -> float:
         """Seconds with a plan, or a bound for all that agree with it; infinite: passes wait for each other."""
         self.followed += 1
-        shares = RailShares(*np.array([rates[one] for rates, one in zip(self._rates, plan, strict=True)]).T)
+        shares = RailShares(*np.array([rates[ports] for rates, ports in zip(self._rates, plan, strict=True)]).T)
         try:
-            return follow(self._job, self._known, shares, plan, self._delays, self._mode).step_s
+            return follow(self._job, self._orders, shares, plan, self._delays, self._mode).step_s
         except InfeasibleError:
             return float("inf")
 
@@ -106,40 +93,40 @@ class _Search:
             for rank, menu in enumerate(menus):
                 if len(menu) == 1 or stop.reason() is not None:
                     continue
-                for one in menu:
-                    self.offer((*self.best[1][:rank], one, *self.best[1][rank + 1 :]))
+                for ports in menu:
+                    self.offer((*self.best[1][:rank], ports, *self.best[1][rank + 1 :]))
 
     def worse(self, bound: float) -> bool:
         """Whether a bound rules out anything better."""
         return self.best is not None and bound >= min(self.best[0], self.cutoff) * (1.0 - ROUNDING)
 
 
-def _worth_trying(job: RailJob, rank: int, *, kept: bool) -> list[StagePorts]:
+def _undominated(job: RailJob, rank: int, *, kept: bool) -> list[StagePorts]:
     """Plans of a stage but for those that another one betters: rates no less, and nothing set that it does not set."""
-    found: list[tuple[tuple[float, ...], StagePorts]] = []
-    for one in plans_of(job, rank):
-        if kept and not one.kept:
+    front: list[tuple[tuple[float, ...], StagePorts]] = []
+    for ports in plans_of(job, rank):
+        if kept and not ports.kept:
             continue
-        held, last = one.data if job.reduces else final_split(job, rank, one), final_split(job, rank, one)
-        changes = (held == one.pipeline, held == one.inside, one.inside == one.pipeline, last == one.data)
-        merits = (*shares_of(job, rank, one), *map(float, changes))
-        if any(all(a >= b for a, b in zip(other, merits, strict=True)) for other, _ in found):
+        held, last = ports.data if job.reduces else final_split(job, rank, ports), final_split(job, rank, ports)
+        changes = (held == ports.pipeline, held == ports.inside, ports.inside == ports.pipeline, last == ports.data)
+        merits = (*shares_of(job, rank, ports), *map(float, changes))
+        if any(all(a >= b for a, b in zip(other, merits, strict=True)) for other, _ in front):
             continue
-        found = [row for row in found if not all(a >= b for a, b in zip(merits, row[0], strict=True))]
-        found.append((merits, one))
-    return [one for _, one in found]
+        front = [row for row in front if not all(a >= b for a, b in zip(merits, row[0], strict=True))]
+        front.append((merits, ports))
+    return [ports for _, ports in front]
 
 
 def fastest_ports(
     job: RailJob,
-    known: RailOrders,
+    orders: RailOrders,
     delay_s: float,
     mode: SwitchMode,
     stop: Stop,
     *,
     kept: bool = False,
     cutoff_s: float = float("inf"),
-) -> FoundPorts | None:
+) -> PortSearch | None:
     """The fastest plan of ports of all stages.
 
     Args:
@@ -149,12 +136,12 @@ def fastest_ports(
     Returns:
         None: there is no such plan.
     """
-    menus = [_worth_trying(job, rank, kept=kept) for rank in range(job.ranks)]
+    menus = [_undominated(job, rank, kept=kept) for rank in range(job.ranks)]
     if not all(menus):
         return None
-    search = _Search(job, known, Delays.same(delay_s), mode, menus, cutoff_s)
-    for place in range(max(map(len, menus))):
-        search.offer(tuple(menu[min(place, len(menu) - 1)] for menu in menus))
+    search = _Search(job, orders, same_delay(delay_s), mode, menus, cutoff_s)
+    for index in range(max(map(len, menus))):
+        search.offer(tuple(menu[min(index, len(menu) - 1)] for menu in menus))
     root: Partial = tuple(menu[0] if len(menu) == 1 else None for menu in menus)
     open_nodes = [(search.step(root), 0, root)]
     if not search.worse(open_nodes[0][0]):
@@ -165,10 +152,10 @@ def fastest_ports(
             break
         _, depth, node = heapq.heappop(open_nodes)
         if depth == len(several):
-            search.offer(tuple(one for one in node if one is not None))
+            search.offer(tuple(ports for ports in node if ports is not None))
             continue
-        for one in menus[several[depth]]:
-            child = (*node[: several[depth]], one, *node[several[depth] + 1 :])
+        for ports in menus[several[depth]]:
+            child = (*node[: several[depth]], ports, *node[several[depth] + 1 :])
             bound = search.step(child)
             if not search.worse(bound):
                 heapq.heappush(open_nodes, (bound, depth + 1, child))
@@ -176,7 +163,7 @@ def fastest_ports(
         return None
     value, plan = search.best
     bound = min([value, cutoff_s, *(node[0] for node in open_nodes)])
-    return FoundPorts(plan, value, bound, search.followed)
+    return plan, value, bound
 
 
 class RailSteps:
@@ -194,19 +181,19 @@ class RailSteps:
         if problems:
             raise InputError(problems)
         self.job: RailJob = rail_job(problem, self.strategy, settings)
-        self.known: RailOrders = rail_orders(self.job)
-        self.electrical_s = electrical_s(self.job, self.known)
+        self.orders: RailOrders = rail_orders(self.job)
+        self.electrical_s = electrical_s(self.job, self.orders)
 
     def static(self, stop: Stop) -> tuple[float, str]:
         """The step on the best topology that is never switched, and what that is; infinite: there is none."""
-        found = [(math.inf, "none")]
-        kept = fastest_ports(self.job, self.known, 0.0, SwitchMode.PROVISIONED, stop, kept=True)
+        options = [(math.inf, "none")]
+        kept = fastest_ports(self.job, self.orders, 0.0, SwitchMode.PROVISIONED, stop, kept=True)
         if kept is not None:
-            found.append((kept.step_s, "ports split for good"))
+            options.append((kept[1], "ports split for good"))
         if self.job.ports > 1:
-            ring = follow(self.job, self.known, RailShares.forwarded(self.job))
-            found.append((ring.step_s, "one ring through all servers of a rail, which forward"))
-        return min(found)
+            ring = follow(self.job, self.orders, RailShares.forwarded(self.job))
+            options.append((ring.step_s, "one ring through all servers of a rail, which forward"))
+        return min(options)
 
     def switched(self, delay_s: float, mode: SwitchMode, stop: Stop, *, events: bool = False) -> SwitchedStep:
         """The fastest plan of ports at a delay.
@@ -214,19 +201,20 @@ class RailSteps:
         Raises:
             InfeasibleError: no plan can do the step.
         """
-        best = fastest_ports(self.job, self.known, delay_s, mode, stop)
+        best = fastest_ports(self.job, self.orders, delay_s, mode, stop)
         if best is None:
             raise InfeasibleError("no plan of ports can do the step: passes wait for each other")
-        return self.stepped(best.plan, best.bound_s, delay_s, mode, events=events)
+        plan, _, bound_s = best
+        return self.stepped(plan, bound_s, delay_s, mode, events=events)
 
     def stepped(
         self, plan: tuple[StagePorts, ...], bound_s: float, delay_s: float, mode: SwitchMode, *, events: bool = False
     ) -> SwitchedStep:
         """With a plan of ports, whose bound is known."""
-        delays, shares = Delays.same(delay_s), RailShares.of(self.job, plan)
-        step = follow(self.job, self.known, shares, plan, delays, mode)
-        at_once = follow(self.job, self.known, shares, plan, Delays.same(0.0), mode)
-        found = events_of(self.job, self.known, plan, delays, step)
+        delays, shares = same_delay(delay_s), RailShares.of(self.job, plan)
+        step = follow(self.job, self.orders, shares, plan, delays, mode)
+        at_once = follow(self.job, self.orders, shares, plan, same_delay(0.0), mode)
+        all_events = events_of(self.job, self.orders, plan, delays, step)
         return SwitchedStep(
             mode,
             delay_s,
@@ -234,13 +222,13 @@ class RailSteps:
             step.step_s,
             self.electrical_s,
             bound_s,
-            sum(one.what == "switch" for one in found),
+            sum(event.what == "switch" for event in all_events),
             step.step_s - at_once.step_s,
-            found if events else (),
+            all_events if events else (),
         )
 
 
-MOST_ASKED = 200
+MAX_EVALUATED = 200
 """Strategies that are asked why, one of a shape."""
 
 
@@ -251,19 +239,21 @@ def reasons_off_rails(problem: LlmTrainingProblem) -> tuple[int, tuple[str, ...]
     """
     settings, anywhere = problem.switching, replace(problem, fabrics=(IDEAL_SWITCH,), switching=None)
     assert settings is not None
-    asked, found = 0, Counter[str]()
+    evaluated, reasons = 0, Counter[str]()
     for shape in strategy_shapes(anywhere):
         rows = rows_of_shape(anywhere, shape)
-        if asked == MOST_ASKED:
+        if evaluated == MAX_EVALUATED:
             break
         if not len(rows):
             continue
-        asked += 1
+        evaluated += 1
         try:
             rail_job(problem, strategy_of(anywhere, shape, rows[0]), settings)
         except InputError as error:
-            found.update({f"{one.message} ({one.path}: {one.value}; allowed: {one.allowed})" for one in error.problems})
-    return asked, tuple(text for text, _ in found.most_common())
+            reasons.update(
+                {f"{issue.message} ({issue.path}: {issue.value}; allowed: {issue.allowed})" for issue in error.problems}
+            )
+    return evaluated, tuple(text for text, _ in reasons.most_common())
 
 
 MOST_TRIED = 500
@@ -271,7 +261,7 @@ MOST_TRIED = 500
 
 
 @dataclass(frozen=True, eq=False)
-class FoundOnRails:
+class RailsResult:
     """The best strategy on rails.
 
     Attributes
@@ -292,11 +282,10 @@ class FoundOnRails:
 
 
 def switch_mode(settings: SwitchSettings) -> SwitchMode:
-    """When circuits are set."""
     return SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
 
 
-def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> FoundOnRails:
+def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> RailsResult:
     """Search strategies and plans of ports together.
 
     Args:
@@ -319,15 +308,15 @@ def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrate
             limited = stop.reason() or StopReason.BUDGET
             break
         rails = RailSteps(problem, ranked.strategy, settings)
-        ports = fastest_ports(rails.job, rails.known, settings.delay_s, mode, stop, cutoff_s=least)
-        bounds.append(ranked.iteration_time_s if ports is None else ports.bound_s)
-        if ports is not None and ports.step_s < least:
-            best = ranked, rails.stepped(ports.plan, ports.bound_s, settings.delay_s, mode)
+        ports = fastest_ports(rails.job, rails.orders, settings.delay_s, mode, stop, cutoff_s=least)
+        bounds.append(ranked.iteration_time_s if ports is None else ports[2])
+        if ports is not None and ports[1] < least:
+            best = ranked, rails.stepped(ports[0], ports[2], settings.delay_s, mode)
     if best is None:
         text = f"passes of {len(bounds)} strategies wait for each other with any plan of ports"
         raise InfeasibleError(f"{PHOTONIC_RAILS}: {text}")
     ranked, step = best
-    return FoundOnRails(ranked, step.plan, step.step_s, tuple(min(bound, step.step_s) for bound in bounds), limited)
+    return RailsResult(ranked, step.plan, step.step_s, tuple(min(bound, step.step_s) for bound in bounds), limited)
 
 
 def rails_bound_s(

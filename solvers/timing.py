@@ -163,19 +163,19 @@ class Timing:
         self._search_at, left = time.monotonic(), self.stop.remaining_s()
         return self.stop.until(None if left is None else self._search_at + share * left)
 
-    def keep(self, found: Callable[[], Any], search: Stop, rough: bool = False) -> None:
+    def keep(self, result: Callable[[], Any], search: Stop, rough: bool = False) -> None:
         """Take the best so far; the first whole one shows how long the work on a plan of this size takes.
 
         What comes after the search does some of it again, so its deadline leaves that much, if there is that much left;
         and what figures and file were measured to take.
 
         Args:
-            found: makes it.
+            result: makes it.
             search: deadline of the search.
             rough: whether it was made at much less effort than the search makes one.
         """
         end_if_left()
-        self.kept = found
+        self.kept = result
         if self.stop.deadline is None or search.deadline is None or self.limit_s is None:
             return
         began = time.monotonic()
@@ -189,7 +189,7 @@ class Timing:
             and searched_s > max(MEASURED_FROM_S, MEASURED_FROM * self.limit_s)
             and self._measuring_s <= MEASURING * searched_s
         ):
-            figures_s, self.file_s = self.measure(found())
+            figures_s, self.file_s = self.measure(result())
             self._measuring_s += time.monotonic() - began
             latest = min(latest, self.stop.deadline + SPARE_S - figures_s - self.file_s)
         search.deadline = min(search.deadline, max(time.monotonic(), latest))
@@ -216,7 +216,7 @@ class Timing:
     def search_late(self, search: Stop) -> bool:
         """Whether a search that does not end by itself has to be left: soon after its deadline if something was kept,
         else in the last moment."""
-        if self.stop.hurry.is_set() or self.stop.memory.look():
+        if self.stop.second_interrupt.is_set() or self.stop.memory.look():
             return True
         if self.kept is not None:
             return self._signalled() or self._past(search.deadline, 0.2, 0.01)
@@ -229,7 +229,7 @@ class Timing:
 
     def check_late(self) -> bool:
         """Whether a check has to be left, so that the file is there in time."""
-        if self.stop.memory.look() or self.stop.hurry.is_set():
+        if self.stop.memory.look() or self.stop.second_interrupt.is_set():
             return True
         return self._signalled() or self._late(CHECK_SPARE_S - self.file_s, 0.02)
 
@@ -249,7 +249,7 @@ class Timing:
 
     def past_the_end(self) -> bool:
         """Whether nothing more can be begun that a solution can do without."""
-        return self.stop.hurry.is_set() or self._past(self.stop.deadline, 0.6, 0.04)
+        return self.stop.second_interrupt.is_set() or self._past(self.stop.deadline, 0.6, 0.04)
 
     def closing(self, work: Callable[[], Result]) -> Result | None:
         """Do what comes last, also after the limit or an interrupt, such as a page for people; None if it is too late

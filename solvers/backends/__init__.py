@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.programs import LpArrays
-from solvers.backends.backend import Backend, Features, LpBackend, LpResult, OnIncumbent, Options, SolverLimits
+from solvers.backends.backend import Backend, Features, LpResult, OnIncumbent, Options, SolverLimits
 from solvers.backends.infeasible import InfeasibleSubset, infeasible_subset
 from solvers.backends.table import SOLVERS, solve_guarded, solver_named
 from topoopt.core.proofs import Status
@@ -24,22 +24,22 @@ def self_test(table: Mapping[str, Backend] = SOLVERS) -> dict[str, str | None]:
 
     x is whole for backends that take nothing else.
     """
-    one = np.ones(1)
+    unit = np.ones(1)
     program = LpArrays(
-        cost=one,
+        cost=unit,
         lower=np.zeros(1),
-        upper=9 * one,
-        row_lower=one,
+        upper=9 * unit,
+        row_lower=unit,
         row_upper=np.full(1, np.inf),
         start=np.array([0, 1], dtype=np.int64),
         index=np.zeros(1, dtype=np.int64),
-        value=one,
+        value=unit,
     )
     whole = replace(program, integer=np.ones(1, dtype=np.bool_))
-    return {name: _fault(solve, program if solve.features.continuous else whole) for name, solve in table.items()}
+    return {name: _issue(solve, program if solve.features.continuous else whole) for name, solve in table.items()}
 
 
-def _fault(solve: Backend, program: LpArrays) -> str | None:
+def _issue(solve: Backend, program: LpArrays) -> str | None:
     try:
         solve.load()  # on a busy machine a library takes seconds to load, which are not the solver's
         result = solve(program, SolverLimits(time_s=10.0))
@@ -56,7 +56,6 @@ __all__ = [
     "Backend",
     "Features",
     "InfeasibleSubset",
-    "LpBackend",
     "LpResult",
     "OnIncumbent",
     "Options",

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,7 +49,7 @@ class SolverLimits:
 
 @dataclass(frozen=True, eq=False)
 class SolverTask:
-    """What a library is asked: options are known to exist, the program to be sound; see `LpBackend`.
+    """What a library is asked: options are known to exist, the program to be sound; see `Backend.__call__`.
 
     Attributes:
         began: time.monotonic() when it was asked.
@@ -158,34 +157,6 @@ Raises InputError for an option with a value that the library refuses.
 """
 
 
-class LpBackend(Protocol):
-    """A solver of linear or mixed-integer programs."""
-
-    def __call__(
-        self,
-        program: LpArrays,
-        limits: SolverLimits | None = None,
-        options: Options | None = None,
-        start: Floats | None = None,
-        *,
-        on_incumbent: OnIncumbent | None = None,
-    ) -> LpResult:
-        """Solve within the limits; never raises for infeasible or unbounded programs.
-
-        Args:
-            program: what to solve.
-            limits: time, threads, tolerances.
-            options: the solver's own, by its own names.
-            start: float64[columns], a point to begin with; the result is never worse than it, if it is feasible. NaN
-                for columns not known: HiGHS completes such a start, others do without it.
-            on_incumbent: called with each better integer solution the solver streams.
-
-        Raises:
-            InputError: malformed arrays, a program the backend's features do not cover, unknown or bad options.
-        """
-        ...
-
-
 NEAR = 2.0**20
 """Programs whose numbers lie between 1/NEAR and NEAR are solved as they are."""
 
@@ -208,7 +179,6 @@ class Scaling:
     cost: float
 
     def applied(self, program: LpArrays) -> LpArrays:
-        """The scaled program."""
         value = program.value * self.row[program.index] * np.repeat(self.column, np.diff(program.start))
         return replace(
             program,
@@ -276,13 +246,13 @@ def _equilibrated(program: LpArrays) -> Scaling:
     size = np.log2(np.abs(matrix.data))
     rows, columns = matrix.indices, np.repeat(np.arange(program.columns), np.diff(matrix.indptr))
     sides = np.stack((program.row_lower, program.row_upper))
-    known = np.isfinite(sides)
-    known &= np.abs(sides) > TINY * np.abs(sides[known]).max(initial=0.0)
-    with_sides = np.concatenate((rows, np.nonzero(known)[1]))
+    finite = np.isfinite(sides)
+    finite &= np.abs(sides) > TINY * np.abs(sides[finite]).max(initial=0.0)
+    with_sides = np.concatenate((rows, np.nonzero(finite)[1]))
     free = ~program.is_integer
     row, column = np.zeros(program.rows), np.zeros(program.columns)
     for _ in range(SWEEPS):
-        row = -_middle(np.concatenate((size + column[columns], np.log2(np.abs(sides[known])))), with_sides, len(row))
+        row = -_middle(np.concatenate((size + column[columns], np.log2(np.abs(sides[finite])))), with_sides, len(row))
         column = np.where(free, -_middle(size + row[rows], columns, len(column)), 0.0)
     row, column = 2.0 ** _whole(row), 2.0 ** _whole(column)
     largest = float((np.abs(program.cost) * column).max(initial=0.0))
@@ -294,11 +264,11 @@ def _whole(powers: ArrayLike) -> Floats:
     return np.asarray(np.clip(np.rint(powers), -LARGEST, LARGEST), dtype=np.float64)
 
 
-def _middle(values: Floats, place: Ints, count: int) -> Floats:
+def _middle(values: Floats, index: Ints, count: int) -> Floats:
     """float64[count]: half way between the least and the largest value at each place; 0 where there is none."""
     least, most = np.full(count, np.inf), np.full(count, -np.inf)
-    np.minimum.at(least, place, values)
-    np.maximum.at(most, place, values)
+    np.minimum.at(least, index, values)
+    np.maximum.at(most, index, values)
     some = np.isfinite(least)
     return np.where(some, 0.5 * (np.where(some, least, 0.0) + np.where(some, most, 0.0)), 0.0)
 
@@ -355,11 +325,11 @@ def dual_bound(
     total = 0.0
     for price, low, high in ((prices, program.row_lower, program.row_upper), (reduced, program.lower, program.upper)):
         side = np.where(price > 0, low, high)
-        dust = (np.abs(price) <= tolerance * scale) & ~np.isfinite(side)
-        used = (price != 0) & ~dust
+        negligible = (np.abs(price) <= tolerance * scale) & ~np.isfinite(side)
+        used = (price != 0) & ~negligible
         total += float((price[used] * side[used]).sum())
         if x is not None and price is reduced:
-            total -= float(np.abs(price[dust] * x[dust]).sum())
+            total -= float(np.abs(price[negligible] * x[negligible]).sum())
     return (total if np.isfinite(total) else float("-inf")), reduced
 
 
@@ -442,7 +412,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Backend:
-    """One line of the table of backends; calling it solves (see `LpBackend`).
+    """One line of the table of backends; calling it solves.
 
     Attributes:
         name: in the table.
@@ -465,7 +435,19 @@ class Backend:
         *,
         on_incumbent: OnIncumbent | None = None,
     ) -> LpResult:
-        """Solve; see `LpBackend`."""
+        """Solve within the limits; never raises for infeasible or unbounded programs.
+
+        Args:
+            program: what to solve.
+            limits: time, threads, tolerances.
+            options: the solver's own, by its own names.
+            start: float64[columns], a point to begin with; the result is never worse than it, if it is feasible. NaN
+                for columns not known: HiGHS completes such a start, others do without it.
+            on_incumbent: called with each better integer solution the solver streams.
+
+        Raises:
+            InputError: malformed arrays, a program the backend's features do not cover, unknown or bad options.
+        """
         limits, options = limits or SolverLimits(), options or {}
         refuse(self, program, options, start)
         claim = trivial(program)
@@ -506,16 +488,16 @@ class Backend:
 
 def refuse(backend: Backend, program: LpArrays, options: Options, start: Floats | None) -> None:
     """Raise InputError, with all problems, for what the backend cannot take at all."""
-    problems = [Problem(fault, path="program") for fault in shape_faults(program)]
+    problems = [Problem(issue, path="program") for issue in shape_faults(program)]
     if not problems and (missing := backend.covers(program)) is not None:
         problems.append(Problem(f"{backend.name} cannot solve programs with {missing}", path="program"))
     if not problems and start is not None and len(start) != program.columns:
         problems.append(Problem(f"has {len(start)} entries, not {program.columns}", path="start"))
-    known = backend.load().options if options else frozenset()
+    accepted = backend.load().options if options else frozenset()
     for name in options:
-        if name not in known:
-            close = get_close_matches(name, sorted(known), n=3, cutoff=0.5)
-            hint = f"close to: {', '.join(close)}" if close else f"one of {len(known)} options of {backend.library}"
+        if name not in accepted:
+            close = get_close_matches(name, sorted(accepted), n=3, cutoff=0.5)
+            hint = f"close to: {', '.join(close)}" if close else f"one of {len(accepted)} options of {backend.library}"
             problems.append(Problem(f"unknown option of {backend.name}", path=name, allowed=hint))
     if problems:
         raise InputError(problems)

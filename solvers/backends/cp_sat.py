@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from math import lcm
@@ -25,15 +25,8 @@ MOST_COEFFICIENT = 2**50
 _SLACK = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class WholeRow:
-    """low <= sum(coefficient * x[column]) <= high in integers; None: no bound. `scale` times the row it came from."""
-
-    column: Ints
-    coefficient: tuple[int, ...]
-    low: int | None
-    high: int | None
-    scale: int
+WholeRow = tuple[Ints, tuple[int, ...], int | None, int | None]
+"""(column, coefficient, low, high): low <= sum(coefficient * x[column]) <= high in integers; None: no bound."""
 
 
 def whole_numbers(values: Floats) -> tuple[tuple[int, ...], int] | None:
@@ -69,12 +62,11 @@ def whole_rows(program: LpArrays) -> tuple[list[WholeRow], list[str]]:
         coefficient, scale = scaled
         low, high = float(program.row_lower[i]) * scale, float(program.row_upper[i]) * scale
         rows.append(
-            WholeRow(
+            (
                 matrix.indices[entries].astype(np.int64),
                 coefficient,
                 _whole_side(low, np.ceil, -_SLACK) if np.isfinite(low) else None,
                 _whole_side(high, np.floor, _SLACK) if np.isfinite(high) else None,
-                scale,
             )
         )
     return rows, impossible
@@ -108,13 +100,13 @@ def implied_bounds(program: LpArrays, *, objective_at_most: float = np.inf, pass
             count = np.bincount(row, weights=endless, minlength=len(high))
             others = total[row] - np.where(endless, 0.0, least)
             others[(count[row] - endless) > 0] = -np.inf
-            known = np.isfinite(others) & np.isfinite(high[row])
-            limit = (high[row][known] - others[known]) / factor[known]
-            up = factor[known] > 0
+            finite = np.isfinite(others) & np.isfinite(high[row])
+            limit = (high[row][finite] - others[finite]) / factor[finite]
+            up = factor[finite] > 0
             limit = np.where(up, np.floor(limit + _SLACK * (1 + np.abs(limit))), limit)
             limit = np.where(up, limit, np.ceil(limit - _SLACK * (1 + np.abs(limit))))
-            np.minimum.at(upper, column[known][up], limit[up])
-            np.maximum.at(lower, column[known][~up], limit[~up])
+            np.minimum.at(upper, column[finite][up], limit[up])
+            np.maximum.at(lower, column[finite][~up], limit[~up])
         if (before[0] == lower).all() and (before[1] == upper).all():
             break
     return lower, upper
@@ -149,7 +141,6 @@ class _Report(cp_model.CpSolverSolutionCallback):
         self._variables, self._on_incumbent = variables, on_incumbent
 
     def on_solution_callback(self) -> None:
-        """Called by the solver."""
         self._on_incumbent(np.array([self.value(variable) for variable in self._variables], dtype=np.float64))
 
 
@@ -207,9 +198,9 @@ def _solved(task: SolverTask, low: Floats, high: Floats) -> Claim:
     rows, impossible = whole_rows(program)
     reach = np.maximum(np.abs(low), np.abs(high))
     problems = [Problem("the coefficients have no small common denominator", path=name) for name in impossible]
-    for row in rows:
-        if sum(abs(a) * int(r) for a, r in zip(row.coefficient, reach[row.column], strict=True)) > _MOST_ACTIVITY:
-            problems.append(Problem("coefficients times bounds leave 64 bits", path=program.row_name(rows.index(row))))
+    for number, (column, coefficient, _, _) in enumerate(rows):
+        if sum(abs(a) * int(r) for a, r in zip(coefficient, reach[column], strict=True)) > _MOST_ACTIVITY:
+            problems.append(Problem("coefficients times bounds leave 64 bits", path=program.row_name(number)))
     if problems:
         raise InputError(problems)
     model = cp_model.CpModel()
@@ -217,12 +208,10 @@ def _solved(task: SolverTask, low: Floats, high: Floats) -> Claim:
         model.new_int_var(int(a), int(b), program.column_name(j))
         for j, (a, b) in enumerate(zip(low, high, strict=True))
     ]
-    for row in rows:
-        terms = cp_model.LinearExpr.weighted_sum([variables[j] for j in row.column], list(row.coefficient))
+    for column, coefficient, least, most in rows:
+        terms = cp_model.LinearExpr.weighted_sum([variables[j] for j in column], list(coefficient))
         model.add_linear_constraint(
-            terms,
-            row.low if row.low is not None else -_MOST_ACTIVITY,
-            row.high if row.high is not None else _MOST_ACTIVITY,
+            terms, -_MOST_ACTIVITY if least is None else least, _MOST_ACTIVITY if most is None else most
         )
     exact = whole_numbers(program.cost)
     cost, scale = exact if exact is not None else (tuple(program.cost.tolist()), 1)
@@ -248,7 +237,7 @@ def _solved(task: SolverTask, low: Floats, high: Floats) -> Claim:
         other = any(name.startswith("max_") or name.endswith("_limit") for name in options)
         if not other or time.monotonic() - task.began >= 0.9 * limits.time_s:
             stopped_by = StopReason.TIME
-    found = status in (Status.OPTIMAL, Status.FEASIBLE)
+    has_solution = status in (Status.OPTIMAL, Status.FEASIBLE)
     bound = None
     if status is not Status.INFEASIBLE and code.name != "MODEL_INVALID" and exact is not None:
         bound = float(solver.best_objective_bound) / scale
@@ -258,7 +247,7 @@ def _solved(task: SolverTask, low: Floats, high: Floats) -> Claim:
         status,
         stopped_by,
         f"CP-SAT: {code.name}",
-        np.array([solver.value(variable) for variable in variables], dtype=np.float64) if found else None,
+        np.array([solver.value(variable) for variable in variables], dtype=np.float64) if has_solution else None,
         bound,
         algorithm="cp-sat",
     )

@@ -141,10 +141,10 @@ def _solved(task: SolverTask, settings: Options, time_s: float | None) -> tuple[
         load(solver, program)
     except ValueError as error:
         return Claim(Status.UNKNOWN, StopReason.ERROR, str(error)), highspy.HighsModelStatus.kModelError
-    known = np.flatnonzero(np.isfinite(start)) if start is not None else np.zeros(0, dtype=np.int64)
-    if start is not None and 0 < len(known) < len(start):  # HiGHS completes it
-        solver.setSolution(len(known), known.astype(np.int32), start[known])
-    elif start is not None and len(known):
+    start_columns = np.flatnonzero(np.isfinite(start)) if start is not None else np.zeros(0, dtype=np.int64)
+    if start is not None and 0 < len(start_columns) < len(start):  # HiGHS completes it
+        solver.setSolution(len(start_columns), start_columns.astype(np.int32), start[start_columns])
+    elif start is not None and len(start_columns):
         given = highspy.HighsSolution()
         given.col_value = list(start)
         given.value_valid = True

@@ -20,14 +20,8 @@ from solvers.backends.table import SOLVERS
 from topoopt.core.arrays import Floats
 from topoopt.core.proofs import Status
 
-
-@dataclass(frozen=True, order=True)
-class Member:
-    """One side of a row, or one bound of a variable."""
-
-    kind: Literal["row", "column"]
-    index: int
-    side: Literal["lower", "upper"]
+Member = tuple[Literal["row", "column"], int, Literal["lower", "upper"]]
+"""One side of a row, or one bound of a variable: kind, index, side."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +33,14 @@ class InfeasibleSubset:
         infeasible: proved: the members alone (and integrality) have no solution.
         irreducible: proved: without any one of them there is a solution.
         texts: the members in words, one each, with names.
-        found_by: `highs` or `deletion filter`.
+        source: `highs` or `deletion filter`.
     """
 
     members: tuple[Member, ...]
     infeasible: bool
     irreducible: bool
     texts: tuple[str, ...]
-    found_by: str
+    source: str
 
 
 def infeasible_subset(program: LpArrays, limits: SolverLimits | None = None) -> InfeasibleSubset:
@@ -60,9 +54,9 @@ def infeasible_subset(program: LpArrays, limits: SolverLimits | None = None) -> 
     deadline = None if limits.time_s is None else time.monotonic() + limits.time_s
     every = _all_sides(program)
     proposals = [("highs", _proposed(program, strategy)) for strategy in (2, 6)] if not _crossed(program) else []
-    for found_by, proposal in proposals:
+    for claimed_by, proposal in proposals:
         if proposal and _feasible(program, proposal, deadline, limits) is False:
-            return _filtered(program, proposal, found_by, deadline, limits)
+            return _filtered(program, proposal, claimed_by, deadline, limits)
     if _feasible(program, every, deadline, limits) is not False:
         return InfeasibleSubset((), False, False, (), "deletion filter")
     return _filtered(program, every, "deletion filter", deadline, limits)
@@ -77,9 +71,8 @@ def restricted(program: LpArrays, members: Sequence[Member]) -> LpArrays:
         ("column", "upper"): np.full(program.columns, np.inf),
     }
     given = _given(program)
-    for member in members:
-        key = (member.kind, member.side)
-        bounds[key][member.index] = given[key][member.index]
+    for kind, index, side in members:
+        bounds[kind, side][index] = given[kind, side][index]
     return replace(
         program,
         cost=np.zeros(program.columns),
@@ -100,13 +93,12 @@ def _given(program: LpArrays) -> dict[tuple[str, str], Floats]:
 
 
 def _all_sides(program: LpArrays) -> list[Member]:
-    """Every finite side, rows first."""
     kinds: tuple[Literal["row", "column"], ...] = ("row", "column")
     sides: tuple[Literal["lower", "upper"], ...] = ("lower", "upper")
     given = _given(program)
     endless = {"lower": -np.inf, "upper": np.inf}
     return [
-        Member(kind, int(i), side)
+        (kind, int(i), side)
         for kind in kinds
         for side in sides
         for i in np.flatnonzero(given[kind, side] != endless[side])
@@ -130,7 +122,7 @@ def _proposed(program: LpArrays, strategy: int) -> list[Member]:
     status, subset = solver.getIis()
     if status == highspy.HighsStatus.kError or not subset.valid_:
         return []
-    known, members = set(_all_sides(program)), []
+    rest, members = set(_all_sides(program)), list[Member]()
     kinds: tuple[tuple[Literal["row", "column"], object, object], ...] = (
         ("row", subset.row_index_, subset.row_bound_),
         ("column", subset.col_index_, subset.col_bound_),
@@ -139,10 +131,10 @@ def _proposed(program: LpArrays, strategy: int) -> list[Member]:
     for kind, index, bound in kinds:
         for i, code in zip(index, bound, strict=True):  # type: ignore[call-overload]
             if int(code) in (int(wanted.kIisBoundStatusLower), int(wanted.kIisBoundStatusBoxed)):
-                members.append(Member(kind, int(i), "lower"))
+                members.append((kind, int(i), "lower"))
             if int(code) in (int(wanted.kIisBoundStatusUpper), int(wanted.kIisBoundStatusBoxed)):
-                members.append(Member(kind, int(i), "upper"))
-    return [member for member in members if member in known]
+                members.append((kind, int(i), "upper"))
+    return [member for member in members if member in rest]
 
 
 def _feasible(
@@ -160,7 +152,7 @@ def _feasible(
 
 
 def _filtered(
-    program: LpArrays, members: list[Member], found_by: str, deadline: float | None, limits: SolverLimits
+    program: LpArrays, members: list[Member], claimed_by: str, deadline: float | None, limits: SolverLimits
 ) -> InfeasibleSubset:
     """Drop what is not needed, in blocks that get smaller; each member kept was seen to be needed."""
     proved = True
@@ -179,11 +171,9 @@ def _filtered(
         if block == 1:
             break
         block = max(1, block // 4)
-    members = sorted(members, key=lambda member: (member.kind != "row", member.index, member.side))
+    members = sorted(members, key=lambda member: (member[0] != "row", *member[1:]))
     texts = tuple(
-        row_text(program, member.index, member.side)
-        if member.kind == "row"
-        else bound_text(program, member.index, member.side)
-        for member in members
+        row_text(program, index, side) if kind == "row" else bound_text(program, index, side)
+        for kind, index, side in members
     )
-    return InfeasibleSubset(tuple(members), True, proved, texts, found_by)
+    return InfeasibleSubset(tuple(members), True, proved, texts, claimed_by)

@@ -244,7 +244,7 @@ SOLVER_STATUS = {
 """All others tell of an error."""
 
 
-def found(name: str) -> bool:
+def installed(name: str) -> bool:
     """Whether Pyomo has an interface of this name, and finds what it needs."""
     logger = logging.getLogger("pyomo")
     level = logger.level
@@ -257,7 +257,7 @@ def found(name: str) -> bool:
         logger.setLevel(level)
 
 
-def run_found(name: str, task: SolverTask) -> Claim:
+def run_installed(name: str, task: SolverTask) -> Claim:
     """Solve by an interface that is found; start, options and on_incumbent have no use here."""
     program = task.program
     model = model_of(program)
@@ -281,13 +281,13 @@ def run_found(name: str, task: SolverTask) -> Claim:
         if status is Status.UNKNOWN and condition.name != "unbounded":
             status = Status.FEASIBLE
     bound = results.problem.lower_bound
-    known = program.has_integers and x is not None and isinstance(bound, (int, float)) and math.isfinite(bound)
+    proven = program.has_integers and x is not None and isinstance(bound, (int, float)) and math.isfinite(bound)
     return Claim(
         status,
         stopped_by,
         f"Pyomo with {name}: {condition.name}",
         x,
-        float(bound) if known else None,
+        float(bound) if proven else None,
         None if program.has_integers or x is None else _solver_prices(program, model),
         unbounded=condition.name == "unbounded",
         algorithm=f"{name} by Pyomo",

@@ -125,22 +125,22 @@ FOREIGN: dict[str, tuple[str, ...]] = {
 def _pyomo_solver(name: str) -> Engine:
     from pyomo.opt import TerminationCondition
 
-    from solvers.backends import pyomo_backends as pyomo_found
+    from solvers.backends import pyomo_backends
 
-    run = partial(pyomo_found.run_found, name)
-    return Engine(run, frozenset(), pyomo_found.SOLVER_STATUS, tuple(TerminationCondition.__members__))
+    run = partial(pyomo_backends.run_installed, name)
+    return Engine(run, frozenset(), pyomo_backends.SOLVER_STATUS, tuple(TerminationCondition.__members__))
 
 
-def _found(place: str) -> bool:
+def _installed(candidate: str) -> bool:
     """Whether a solver is at a place such as `pyomo:cbc`."""
-    from solvers.backends import pyomo_backends as pyomo_found
+    from solvers.backends import pyomo_backends
 
-    return pyomo_found.found(place.partition(":")[2])
+    return pyomo_backends.installed(candidate.partition(":")[2])
 
 
 def place_of(name: str) -> str | None:
     """Where a solver of the table is found; None: nowhere."""
-    return next((place for place in FOREIGN[name] if _found(place)), None)
+    return next((candidate for candidate in FOREIGN[name] if _installed(candidate)), None)
 
 
 def any_solver(name: str) -> Backend:
@@ -151,20 +151,20 @@ def any_solver(name: str) -> Backend:
     """
     if name in SOLVERS:
         return SOLVERS[name]
-    place: str | None = name
+    location: str | None = name
     if name in FOREIGN:
-        place = place_of(name)
-        if place is None:
+        location = place_of(name)
+        if location is None:
             looked = ", ".join(FOREIGN[name])
             text = f"this solver is not found here (looked for {looked})"
             raise InputError([Problem(text, path="--solver", value=name, allowed="topoopt doctor lists those found")])
-    library, _, own = name.partition(":") if name not in FOREIGN else (place or "").partition(":")
+    library, _, own = name.partition(":") if name not in FOREIGN else (location or "").partition(":")
     if library != "pyomo" or not own:
-        known = (*SOLVERS, *FOREIGN)
-        close = get_close_matches(name, known) or list(known)
+        choices = (*SOLVERS, *FOREIGN)
+        close = get_close_matches(name, choices) or list(choices)
         allowed = f"{', '.join(close)}; or pyomo:NAME"
         raise InputError([Problem("unknown solver", path="--solver", value=name, allowed=allowed)])
-    if name not in FOREIGN and not _found(name):
+    if name not in FOREIGN and not _installed(name):
         allowed = "topoopt doctor lists those found"
         raise InputError([Problem("Pyomo finds no such solver", path="--solver", value=name, allowed=allowed)])
     return Backend(name, f"Pyomo with {own}", _PYOMO_SOLVER, partial(_pyomo_solver, own))
@@ -203,7 +203,7 @@ def solve_guarded(
 
     Args:
         name: of the backend.
-        program, limits, options, start, on_incumbent: see `LpBackend`; without a time limit nothing is killed.
+        program, limits, options, start, on_incumbent: see `Backend.__call__`; without a time limit nothing is killed.
         grace_s: how long the child may overrun.
         stop: once interrupted or over its memory limit, the child is killed; its deadline is not looked at, `limits`
             is for that.
@@ -221,12 +221,12 @@ def solve_guarded(
     if (claim := trivial(program)) is not None:
         return judged(program, limits, claim, start)
     child = started(command)
-    listener = _Listener(child.answers, program, limits, on_incumbent)
+    listener = _Listener(child.stdout, program, limits, on_incumbent)
     try:
         listener.start()
         with suppress(OSError):  # the child died; the listener sees the end of its output
-            send(child.requests, (name, program, limits, dict(options), start))
-        with (stop or Stop()).memory.child(child.process.pid):
+            send(child.stdin, (name, program, limits, dict(options), start))
+        with (stop or Stop()).memory.child(child.pid):
             killed = listener.wait(None if limits.time_s is None else limits.time_s + grace_s, stop)
     finally:
         ended(child, listener)
@@ -240,7 +240,7 @@ def solve_guarded(
         return judged(
             program, limits, Claim(result.status, result.stopped_by, result.message, listener.best, result.bound), start
         )
-    stopped_by, reason = StopReason.ERROR, f"ended without a result (exit code {child.process.returncode})"
+    stopped_by, reason = StopReason.ERROR, f"ended without a result (exit code {child.returncode})"
     if killed is not None:
         stopped_by, reason = killed, KILLED[killed]
     return judged(program, limits, Claim(Status.UNKNOWN, stopped_by, f"{name} {reason}", listener.best), start)
@@ -250,7 +250,7 @@ class _Listener(threading.Thread):
     """Reads what the child says until it has ended."""
 
     def __init__(
-        self, stream: IO[bytes], program: LpArrays, limits: SolverLimits, on_incumbent: OnIncumbent | None
+        self, stream: IO[bytes] | None, program: LpArrays, limits: SolverLimits, on_incumbent: OnIncumbent | None
     ) -> None:
         super().__init__(daemon=True)
         self._stream, self._program, self._limits, self._on_incumbent = stream, program, limits, on_incumbent
@@ -259,7 +259,6 @@ class _Listener(threading.Thread):
         self.refusal: InputError | None = None
 
     def run(self) -> None:
-        """Thread body."""
         while (message := receive(self._stream)) is not None:
             kind, content = message
             if kind == "incumbent":

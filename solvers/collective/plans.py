@@ -23,7 +23,6 @@ from math import gcd, lcm
 import numpy as np
 
 from formulations.collective_rates import step_schedule_arrays
-from solvers.apportionment import whole_shares
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.collective.breadth_first import breadth_first_schedule, step_loads
 from solvers.collective.limits import (
@@ -49,7 +48,7 @@ from solvers.collective.schedules import (
 )
 from solvers.collective.trees import TreePacking, best_scale, fixed_scale, forest, rooted_trees, scaled
 from solvers.stop import Stop
-from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.arrays import Floats, Int32s, Ints, whole_shares
 from topoopt.core.collective import (
     CollectiveObjective,
     CollectiveOp,

@@ -45,21 +45,6 @@ OPTIMALITY = 1e-6
 Shares = tuple[tuple[Order, float], ...]
 
 
-@dataclass(frozen=True)
-class MixLimits:
-    """How far to go.
-
-    Attributes:
-        rounds: linear programs solved at most.
-        accuracy: relative gap at which to stop.
-        hop_price: charge on hops in the last program, so that of equally loaded routings a short one is taken.
-    """
-
-    rounds: int = 200
-    accuracy: float = OPTIMALITY
-    hop_price: float = 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class RingMix:
     """Rings and routing of all traffic.
@@ -121,7 +106,6 @@ def short_ring(distance: Distances, starts: Sequence[Ints] = ()) -> tuple[float,
 
 
 def ring_length(distance: Distances, order: Ints) -> float:
-    """Length once round."""
     return float(distance[order, np.roll(order, -1)].sum())
 
 
@@ -147,12 +131,14 @@ ALL_ORDERS_SIZE = 4
 """Groups of up to so many members start with every order."""
 
 
-def ring_groups(demand: Demand, scale: float, known: Sequence[Sequence[Order]] | None = None) -> tuple[RingGroup, ...]:
+def ring_groups(
+    demand: Demand, scale: float, warm_start: Sequence[Sequence[Order]] | None = None
+) -> tuple[RingGroup, ...]:
     """Groups of a demand with volumes divided by `scale` and orders to begin with: all of small groups, else coprime
-    steps and those `known`."""
+    steps and those `warm_start`."""
     groups = []
     for number, group in enumerate(demand.allreduce):
-        orders = [normal(order) for order in (known[number] if known is not None else ())]
+        orders = [normal(order) for order in (warm_start[number] if warm_start is not None else ())]
         members = sorted(group.members)
         if len(members) <= ALL_ORDERS_SIZE:
             orders += every_order(members)
@@ -175,7 +161,7 @@ def normal(order: Sequence[int]) -> Order:
     return (*order[at:], *order[:at])
 
 
-def check_groups(servers: int, demand: Demand, known: Sequence[Sequence[Order]] | None) -> None:
+def check_groups(servers: int, demand: Demand, warm_start: Sequence[Sequence[Order]] | None) -> None:
     """Raise InputError, with all problems, for a demand of another size, bad groups, or orders that are none."""
     n = servers
     problems = []
@@ -187,7 +173,7 @@ def check_groups(servers: int, demand: Demand, known: Sequence[Sequence[Order]] 
             problems.append(Problem("not two or more different servers", path=where, value=str(members)))
         if not (np.isfinite(group.payload_bytes) and group.payload_bytes >= 0):
             problems.append(Problem("payload must be finite and not negative", path=where))
-        if known is not None and any(sorted(order) != sorted(members) for order in known[number]):
+        if warm_start is not None and any(sorted(order) != sorted(members) for order in warm_start[number]):
             problems.append(Problem("an order does not visit every member once", path=where))
     if problems:
         raise InputError(problems)
@@ -202,8 +188,10 @@ def mix_rings(
     demand: Demand,
     *,
     link_bytes_per_ms: float = 1.0,
-    limits: MixLimits | None = None,
-    known: Sequence[Sequence[Order]] | None = None,
+    rounds: int = 200,
+    accuracy: float = OPTIMALITY,
+    hop_price: float = 0.0,
+    warm_start: Sequence[Sequence[Order]] | None = None,
     stop: Stop | None = None,
 ) -> RingMix:
     """Ring orders, shares and routing of least theta.
@@ -212,7 +200,10 @@ def mix_rings(
         topology: connected where there is traffic.
         demand: model-parallel bytes and AllReduce groups.
         link_bytes_per_ms: rate of one link.
-        known: orders of every group to begin with, beside TotientPerms.
+        rounds: linear programs solved at most.
+        accuracy: relative gap at which to stop.
+        hop_price: charge on hops in the last program, so that of equally loaded routings a short one is taken.
+        warm_start: orders of every group to begin with, beside TotientPerms.
         stop: looked at between programs; one program is always solved.
 
     Raises:
@@ -220,7 +211,8 @@ def mix_rings(
         InfeasibleError: traffic between servers that no path joins.
         LimitError: the linear program was not solved.
     """
-    return _Mix(topology, demand, link_bytes_per_ms, limits or MixLimits(), known, stop or Stop()).run()
+    mix = _Mix(topology, demand, link_bytes_per_ms, warm_start, stop or Stop())
+    return mix.run(rounds, accuracy, hop_price)
 
 
 class _Mix:
@@ -229,12 +221,11 @@ class _Mix:
         topology: Topology,
         demand: Demand,
         link_bytes_per_ms: float,
-        limits: MixLimits,
-        known: Sequence[Sequence[Order]] | None,
+        warm_start: Sequence[Sequence[Order]] | None,
         stop: Stop,
     ) -> None:
-        check_groups(topology.servers, demand, known)
-        self.topology, self.demand, self.limits, self.stop = topology, demand, limits, stop
+        check_groups(topology.servers, demand, warm_start)
+        self.topology, self.demand, self.stop = topology, demand, stop
         self.rate = link_bytes_per_ms
         n = topology.servers
         wire = sum(len(group.members) * group.wire_bytes_per_member for group in demand.allreduce)
@@ -242,7 +233,7 @@ class _Mix:
         self.scale = (float(demand.model_parallel_bytes.sum()) + wire) / (n * (n - 1))
         if not self.scale > 0:
             raise InputError([Problem("there is no traffic at all", path="demand")])
-        groups = ring_groups(demand, self.scale, known)
+        groups = ring_groups(demand, self.scale, warm_start)
         self.data = AllReduceMix(
             tail=topology.arcs[:, 0].astype(np.int64),
             head=topology.arcs[:, 1].astype(np.int64),
@@ -256,11 +247,11 @@ class _Mix:
         self.best: tuple[tuple[Shares, ...], Floats] | None = None
         self.rounds = 0
 
-    def run(self) -> RingMix:
+    def run(self, rounds: int, accuracy: float, hop_price: float) -> RingMix:
         reason = StopReason.BUDGET
-        while self.rounds < self.limits.rounds:
+        while self.rounds < rounds:
             added = self._round()
-            if self.theta - self.bound <= self.limits.accuracy * self.theta:
+            if self.theta - self.bound <= accuracy * self.theta:
                 reason = StopReason.GAP
             elif not added:
                 reason = StopReason.CONVERGED
@@ -269,8 +260,8 @@ class _Mix:
                 if reason is StopReason.BUDGET:
                     continue
             break
-        if self.limits.hop_price > 0:
-            self._shorten()
+        if hop_price > 0:
+            self._shorten(hop_price)
         return self._result(reason)
 
     def _round(self) -> bool:
@@ -283,14 +274,14 @@ class _Mix:
         self.rounds += 1
         lengths = lengths_of(self.data, row_dual)
         self._offer(x, lengths)
-        worth = row_dual[len(row_dual) - len(self.data.groups) :]
+        price_of = row_dual[len(row_dual) - len(self.data.groups) :]
         best = self.lengths / float(self.lengths @ self.data.capacity)
         first = self.data
         far = self._distances(lengths)
         for tried in (lengths, SMOOTHING * best + (1.0 - SMOOTHING) * lengths):
-            found = self._priced(tried)
+            priced = self._priced(tried)
             groups = []
-            for group, order, price in zip(self.data.groups, found, worth.tolist(), strict=True):
+            for group, order, price in zip(self.data.groups, priced, price_of.tolist(), strict=True):
                 length = sum(float(far[step]) for step in group.steps(order))
                 pays = group.volume * length < price - 1e-9 * max(1.0, abs(price))
                 new = pays and order not in group.orders
@@ -302,26 +293,26 @@ class _Mix:
         """A shortest known ring of every group for lengths, whose bound is kept if it is the best."""
         far = self._distances(lengths)
         total = float((self.data.demand * np.where(self.data.demand > 0, far, 0.0)).sum())
-        found = []
+        orders = []
         for group in self.data.groups:
             members = np.array(sorted(group.members))
             between = far[np.ix_(members, members)]
             starts = [np.searchsorted(members, order) for order in group.orders[-8:]]
             length, order = short_ring(between, starts)
             total += group.volume * (length if len(members) <= EXACT_SIZE else _assignment(between))
-            found.append(tuple(members[order].tolist()))
-        room = float(lengths @ self.data.capacity)
-        if room > 0 and total / room > self.bound:
-            self.bound, self.lengths = total / room, lengths
-        return found
+            orders.append(tuple(members[order].tolist()))
+        capacity = float(lengths @ self.data.capacity)
+        if capacity > 0 and total / capacity > self.bound:
+            self.bound, self.lengths = total / capacity, lengths
+        return orders
 
-    def _shorten(self) -> None:
+    def _shorten(self, hop_price: float) -> None:
         """The last program again with a charge on hops: kept when it costs next to nothing in theta."""
         held = self.theta, self.best
         self.theta = np.inf
-        x, row_dual = self._solved(replace(self.data, hop_price=self.limits.hop_price))
+        x, row_dual = self._solved(replace(self.data, hop_price=hop_price))
         self._offer(x, lengths_of(self.data, row_dual))
-        if self.theta > held[0] * (1.0 + 2.0 * self.limits.hop_price):
+        if self.theta > held[0] * (1.0 + 2.0 * hop_price):
             self.theta, self.best = held
 
     def _solved(self, data: AllReduceMix) -> tuple[Floats, Floats]:

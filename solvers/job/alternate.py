@@ -14,13 +14,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from solvers.job.annealing import promising
 from solvers.job.candidate_topologies import allreduce_sizes
-from solvers.job.loop import Candidate, Keep, LoopLog, LoopResult, LoopSettings, Progress, SearchSteps, TopologyStep
+from solvers.job.loop import (
+    Candidate,
+    LoopLog,
+    LoopResult,
+    LoopSettings,
+    OnIncumbent,
+    Progress,
+    SearchSteps,
+    TopologyStep,
+)
 from solvers.job.realise import MOST_HOPS, pairs_routed, realise, routes_of_pairs
 from solvers.job.starts import ANNEALED_SERVERS, Start, data_parallel, starting_strategies
 from solvers.processes import Crew, Gather, Team
@@ -40,10 +50,10 @@ from topoopt.simulate.lower import demand_of
 
 def distinct_strategies(reached: Candidate, others: Iterable[Candidate]) -> list[Candidate]:
     """One candidate for each strategy: what was reached, then the others, fast ones first."""
-    found: dict[Strategy, Candidate] = {}
-    for each in (reached, *sorted(others, key=lambda each: each.iteration_time_ms)):
-        found.setdefault(each.strategy, each)
-    return list(found.values())
+    distinct: dict[Strategy, Candidate] = {}
+    for candidate in (reached, *sorted(others, key=lambda candidate: candidate.iteration_time_ms)):
+        distinct.setdefault(candidate.strategy, candidate)
+    return list(distinct.values())
 
 
 def plan_of(step: TopologyStep, candidate: Candidate) -> Plan:
@@ -65,37 +75,9 @@ Said = tuple[str, int, float]
 """Phase, proposals made, best time in ms."""
 
 
-@dataclass(frozen=True)
-class StartPart:
-    """A start on the best of so many topologies; beyond `at_most_ms` its time does not matter."""
+Part = tuple[str, tuple[Any, ...]]
+"""Name of a method of `SearchSteps` and its arguments."""
 
-    start: Start
-    topologies: int
-    at_most_ms: float
-
-    def run(self, steps: SearchSteps) -> Candidate:
-        """Do it."""
-        return steps.on_topologies(self.start, self.topologies, self.at_most_ms)
-
-
-@dataclass(frozen=True)
-class ExplorePart:
-    """The first turns of a pair, each of so many proposals, with streams of random numbers of their own."""
-
-    candidate: Candidate
-    proposals: int
-    stream: int
-    heats: tuple[float, ...] = (0.02,)
-
-    def run(self, steps: SearchSteps) -> Candidate:
-        """Do it."""
-        found = self.candidate
-        for turn, heat in enumerate(self.heats):
-            found = steps.explored(found, self.proposals, self.stream + turn, heat)
-        return found
-
-
-Part = StartPart | ExplorePart
 DonePart = tuple[Candidate, tuple[Said, ...]]
 
 
@@ -106,32 +88,36 @@ def candidates_of(parts: Iterable[Part], steps: SearchSteps, team: Crew | None, 
     """
     if team is None:
         for part in parts:
-            yield part.run(steps)
+            yield getattr(steps, part[0])(*part[1])
         return
     for candidate, said in team.in_order([*parts], log.show):
-        for each in said:
-            log.note(*each)
+        for entry in said:
+            log.note(*entry)
         yield candidate
 
 
-class PartWork:
-    """Does parts in a process of its own, and keeps what each says."""
+def part_work(
+    stop: Stop, cluster: Cluster, workload: Workload, settings: LoopSettings, seed: int
+) -> Callable[[Part, Progress], DonePart]:
+    """What does parts in a process of its own, and keeps what each reports."""
+    reported: list[Said] = []
+    listeners: list[Progress] = []
 
-    def __init__(self, stop: Stop, cluster: Cluster, workload: Workload, settings: LoopSettings, seed: int) -> None:
-        self._said: list[Said] = []
-        self._tell: Callable[[str, int, float], None] | None = None
-        self._steps = SearchSteps(
-            cluster, workload, settings, seed=seed, stop=stop, step=self._step, offer=lambda candidate, phase: None
-        )
+    def step(phase: str, proposals: int, best_ms: float) -> None:
+        reported.append((phase, proposals, best_ms))
+        for listener in listeners:
+            listener(phase, proposals, best_ms)
 
-    def __call__(self, part: Part, tell: Callable[[str, int, float], None]) -> DonePart:
-        self._said, self._tell = [], tell
-        return part.run(self._steps), tuple(self._said)
+    steps = SearchSteps(
+        cluster, workload, settings, seed=seed, stop=stop, step=step, offer=lambda candidate, phase: None
+    )
 
-    def _step(self, phase: str, proposals: int, best_ms: float) -> None:
-        self._said.append((phase, proposals, best_ms))
-        if self._tell is not None:
-            self._tell(phase, proposals, best_ms)
+    def work(part: Part, tell: Progress) -> DonePart:
+        reported.clear()
+        listeners[:] = [tell]
+        return getattr(steps, part[0])(*part[1]), tuple(reported)
+
+    return work
 
 
 IMPROVEMENT = 5e-4
@@ -140,10 +126,10 @@ IMPROVEMENT = 5e-4
 PATIENCE = 3
 """Turns without improvement after which the loop has converged."""
 
-HEAT = (0.008, 0.03, 0.1)
+TEMPERATURES = (0.008, 0.03, 0.1)
 """Starting temperature of the strategy search of a turn, by the number of turns without improvement before it."""
 
-AGAIN, SHORT_HEAT = 8, (0.02, 0.008, 0.008)
+AGAIN, SHORT_TEMPERATURES = 8, (0.02, 0.008, 0.008)
 """Short searches from a rough start, and the temperature that each turn of one starts from."""
 
 SCHEDULED = 4
@@ -162,7 +148,7 @@ class Alternation:
         seed: int,
         stop: Stop,
         progress: Progress | None = None,
-        keep: Keep | None = None,
+        on_incumbent: OnIncumbent | None = None,
         jobs: int = 1,
         crew: Gather | None = None,
     ) -> None:
@@ -178,8 +164,8 @@ class Alternation:
         self.topology = self.steps.topology
         self.jobs, self.crew = jobs, crew
         self.scheduled = TopologyStep(cluster, workload, settings, seed=seed, stop=stop) if by_size else None
-        self.keep = keep
-        self.kept: Candidate | None = None
+        self.on_incumbent = on_incumbent
+        self.incumbent: Candidate | None = None
         self.initial_ms: float | None = None
         self.notes: tuple[str, ...] = ()
         self.rough: set[str] = set()
@@ -196,7 +182,7 @@ class Alternation:
             explored = self._explored(pool, team) if self.settings.search_strategy else []
         finalists = [*pool, *explored]
         best = self._best(*finalists)
-        if explored and not all(self.steps.annealable(each) for each in (*pool, best)):
+        if explored and not all(self.steps.annealable(candidate) for candidate in (*pool, best)):
             self.notes += (
                 f"strategies are searched on no topology with more than {MOST_HOPS:,} hops between its servers",
             )
@@ -210,18 +196,20 @@ class Alternation:
                     spent = StopReason.BUDGET
                     break
                 self.log.turns += 1
-                heat = HEAT[min(stale, len(HEAT) - 1)]
-                found = self.steps.retopologised(self.steps.annealed(best, share, 100 + turn, "alternate", start=heat))
-                gain = best.iteration_time_ms - found.iteration_time_ms
+                temperature = TEMPERATURES[min(stale, len(TEMPERATURES) - 1)]
+                improved = self.steps.retopologised(
+                    self.steps.annealed(best, share, 100 + turn, "alternate", start=temperature)
+                )
+                gain = best.iteration_time_ms - improved.iteration_time_ms
                 stale = 0 if gain > IMPROVEMENT * best.iteration_time_ms else stale + 1
-                best = self._best(best, found)
+                best = self._best(best, improved)
             polished = self.steps.annealed(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
             best = self._best(best, polished)
-        found = self._program_steps(best, finalists)
+        improved = self._program_steps(best, finalists)
         # Routes help either: what the programs found must not stand in the way of a better plan without them.
         # So do those of plain data parallelism, which otherwise could end ahead of a plan that beat it before.
-        distinct = list({id(each): each for each in (best, found, *plain)}.values())
-        best = self._best(*(self.topology.best_routes(each) for each in distinct))
+        distinct = list({id(candidate): candidate for candidate in (best, improved, *plain)}.values())
+        best = self._best(*(self.topology.best_routes(candidate) for candidate in distinct))
         self._require_memory(best)
         self.log.step("routes", 0, best.iteration_time_ms)
         best = self._schedule_steps(best, finalists)
@@ -231,8 +219,8 @@ class Alternation:
         steps = self.steps
         arguments = (steps.cluster, steps.workload, steps.settings, steps.seed)
         if self.crew is not None:
-            return self.crew(PartWork, arguments, self.stop)
-        return nullcontext() if self.jobs == 1 else Team(self.jobs, PartWork, arguments, self.stop)
+            return self.crew(part_work, arguments, self.stop)
+        return nullcontext() if self.jobs == 1 else Team(self.jobs, part_work, arguments, self.stop)
 
     def _explored(self, pool: list[Candidate], team: Crew | None) -> list[Candidate]:
         """Every pair after its first turn, with half of the proposals in all; none where the time is up, or where there
@@ -242,21 +230,24 @@ class Alternation:
             return []
         if self.stop.reason() is not None:
             return []
-        rough, half = [each for each in pool if each.origin in self.rough], self.settings.budget // 2
+        rough, half = [pair for pair in pool if pair.origin in self.rough], self.settings.budget // 2
         proposals = half // len(pool) if not rough else half // 2 // len(pool)
-        parts = [ExplorePart(candidate, proposals, index) for index, candidate in enumerate(pool)]
-        for each in rough:  # short searches differ by far more than long ones gain
-            short = half // len(rough) // (AGAIN * len(SHORT_HEAT))
-            parts += [ExplorePart(each, short, 1000 + 10 * again, SHORT_HEAT) for again in range(AGAIN)]
-        found = []
+        parts: list[Part] = [
+            ("explored", (candidate, proposals, index, (0.02,))) for index, candidate in enumerate(pool)
+        ]
+        for pair in rough:  # short searches differ by far more than long ones gain
+            short = half // len(rough) // (AGAIN * len(SHORT_TEMPERATURES))
+            parts += [("explored", (pair, short, 1000 + 10 * again, SHORT_TEMPERATURES)) for again in range(AGAIN)]
+        explored = []
         for candidate in candidates_of(parts, self.steps, team, self.log):
-            found.append(candidate)
+            explored.append(candidate)
             self._offer(candidate, "topology")
-        return found
+        return explored
 
     def _result(self, best: Candidate, stopped_by: StopReason) -> LoopResult:
         return LoopResult(
             plan=plan_of(self.topology, best),
+            method="alternating",
             iteration_time_ms=best.iteration_time_ms,
             initial_ms=self.initial_ms,
             convergence=tuple(self.log.points),
@@ -267,22 +258,22 @@ class Alternation:
 
     def _offer(self, candidate: Candidate, phase: str) -> None:
         """Have the best so far kept, should the search be left in the middle."""
-        fits = self.keep is not None and self.steps.overflow(candidate.strategy) == 0
-        if not fits or (self.kept is not None and self.kept.iteration_time_ms <= candidate.iteration_time_ms):
+        fits = self.on_incumbent is not None and self.steps.overflow(candidate.strategy) == 0
+        if not fits or (self.incumbent is not None and self.incumbent.iteration_time_ms <= candidate.iteration_time_ms):
             return
-        self.kept = candidate
+        self.incumbent = candidate
         proposals = self.log.proposals
 
-        def found() -> LoopResult:
+        def result_now() -> LoopResult:
             result = self._result(candidate, self.stop.reason() or StopReason.TIME)
             # The log may be ahead of what was offered, and be behind it by a moment: it ends with the plan.
-            way = [point for point in result.convergence if point.best_ms > candidate.iteration_time_ms]
-            way = [point for point in way if point.proposals <= proposals]
-            way.append(ConvergencePoint(proposals, phase, candidate.iteration_time_ms))
-            return replace(result, convergence=tuple(way))
+            points = [point for point in result.convergence if point.best_ms > candidate.iteration_time_ms]
+            points = [point for point in points if point.proposals <= proposals]
+            points.append(ConvergencePoint(proposals, phase, candidate.iteration_time_ms))
+            return replace(result, convergence=tuple(points))
 
-        if self.keep is not None:
-            self.keep(found)
+        if self.on_incumbent is not None:
+            self.on_incumbent(result_now)
 
     def _first_pairs(self, team: Crew | None) -> tuple[list[Candidate], list[Candidate]]:
         """Every start on the topologies that suit it.
@@ -307,18 +298,18 @@ class Alternation:
         chosen = promising(self.cluster, self.workload, chosen)
         pool: list[Candidate] = []
 
-        def parts() -> Iterator[StartPart]:
+        def parts() -> Iterator[Part]:
             for start in chosen:  # what is worse than a full pool will not stay in it
                 full = len(pool) == self.settings.beam and not start.rough
                 worst_ms = pool[-1].iteration_time_ms if full else math.inf
-                yield StartPart(start, self.settings.topologies, worst_ms)
+                yield "on_topologies", (start, self.settings.topologies, worst_ms)
 
         self.rough = {start.name for start in chosen if start.rough}
         plain: list[Candidate] = []
         beside: list[Candidate] = []
         for candidate in candidates_of(parts(), self.steps, team, self.log):
             # Sorted at once: on large clusters the networks of all starts would fill the memory.
-            pool = sorted([*pool, candidate], key=lambda each: each.iteration_time_ms)[: self.settings.beam]
+            pool = sorted([*pool, candidate], key=lambda entry: entry.iteration_time_ms)[: self.settings.beam]
             if candidate.origin == first.name and feasible:
                 plain.append(candidate)
             if candidate.origin in self.rough:
@@ -328,7 +319,7 @@ class Alternation:
                 self.log.step("start", 0, candidate.iteration_time_ms)
             if self.stop.reason() is not None:
                 break
-        return [*pool, *(each for each in beside if each not in pool)], plain
+        return [*pool, *(entry for entry in beside if entry not in pool)], plain
 
     def _left_for_memory(self, strategy: Strategy) -> str:
         needed = max(strategy.server_memory_bytes(self.workload, self.cluster.servers)) / self.cluster.gpus_per_server
@@ -354,9 +345,9 @@ class Alternation:
                 break
             self.log.turns += 1
             annealed = self.steps.annealed(best, left, 300 + self.log.turns, "polish", start=0.003, by_rounds=True)
-            found = self._best(best, self.topology.by_programs(annealed))
-            gain = found.iteration_time_ms < best.iteration_time_ms
-            best = found
+            improved = self._best(best, self.topology.by_programs(annealed))
+            gain = improved.iteration_time_ms < best.iteration_time_ms
+            best = improved
         return best
 
     def _schedule_steps(self, reached: Candidate, others: list[Candidate]) -> Candidate:
@@ -372,7 +363,7 @@ class Alternation:
 
     def _best(self, *candidates: Candidate) -> Candidate:
         """The fastest of those that fit the memory best: a faster one that does not fit is no plan."""
-        return min(candidates, key=lambda each: (self.steps.overflow(each.strategy), each.iteration_time_ms))
+        return min(candidates, key=lambda pair: (self.steps.overflow(pair.strategy), pair.iteration_time_ms))
 
     def _require_memory(self, candidate: Candidate) -> None:
         if self.steps.overflow(candidate.strategy) > 0:
@@ -415,6 +406,7 @@ def plan_on(
     best = step.best_routes(first)
     return LoopResult(
         plan=plan_of(step, best),
+        method="given",
         iteration_time_ms=best.iteration_time_ms,
         initial_ms=first.iteration_time_ms,
         convergence=(ConvergencePoint(0, "routes", best.iteration_time_ms),),

@@ -20,7 +20,7 @@ from solvers.job.starts import ANY_TASKS, Start, annealing_threads, effort_for, 
 from solvers.network.distances import Selection, select_offsets
 from solvers.network.finder import BusyEstimate
 from solvers.stop import Stop
-from topoopt.core.arrays import Ints
+from topoopt.core.arrays import Ints, offsets
 from topoopt.core.cluster import Cluster
 from topoopt.core.process import end_if_left
 from topoopt.core.proofs import StopReason
@@ -77,9 +77,9 @@ def graph_shape(workload: Workload) -> GraphShape:
             chain_of[index] = len(chains)
             chains.append([index])
     return GraphShape(
-        _starts([len(each) for each in neighbours]),
+        offsets([len(row) for row in neighbours]),
         np.array([y for x in neighbours for y in x], dtype=np.int64),
-        _starts([len(each) for each in chains]),
+        offsets([len(row) for row in chains]),
         np.array([y for x in chains for y in x], dtype=np.int64),
         chain_of,
         like_layers(workload),
@@ -87,33 +87,28 @@ def graph_shape(workload: Workload) -> GraphShape:
 
 
 def like_layers(workload: Workload) -> LikeLayers:
-    """Those of a workload."""
     operators = workload.operators
-    found: list[list[list[int]]] = []
+    like: list[list[list[int]]] = []
     looks: list[object] = []
     for layer in layers(workload):
         by_look: dict[object, list[list[int]]] = {}
         for branch in layer:
             if all(operators[o].pinned_offset is None for o in branch):
-                ways = tuple(
+                partitions = tuple(
                     tuple((s.sample_ways, s.channel_ways, s.reduce_ways) for s in operators[o].splits) for o in branch
                 )
-                by_look.setdefault(ways, []).append(branch)
+                by_look.setdefault(partitions, []).append(branch)
         for look, alike in by_look.items():
             if len(alike) > 1:
-                found.append(alike)
+                like.append(alike)
                 looks.append((look, len(alike)))
-    branches = [branch for layer in found for branch in layer]
+    branches = [branch for layer in like for branch in layer]
     return LikeLayers(
-        _starts([len(layer) for layer in found]),
-        _starts([len(branch) for branch in branches]),
+        offsets([len(layer) for layer in like]),
+        offsets([len(branch) for branch in branches]),
         np.array([o for branch in branches for o in branch], dtype=np.int64),
         np.array([looks.index(look) for look in looks], dtype=np.int64),
     )
-
-
-def _starts(lengths: list[int]) -> Ints:
-    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
 KEPT = 3
@@ -134,13 +129,13 @@ def promising(cluster: Cluster, workload: Workload, starts: Sequence[Start], *, 
             not times simulated before, so that starts simulated at once are those simulated in turn.
     """
     most, arrays = effort_for(cluster.servers).starts, workload_arrays(cluster, workload)
-    others = [place for place in range(1, len(starts)) if not too_many_tasks(arrays, starts[place].strategy)]
+    others = [index for index in range(1, len(starts)) if not too_many_tasks(arrays, starts[index].strategy)]
     if len(others) < min(most, KEPT):
-        return [*starts[:1], *(starts[place] for place in others)]
-    estimates = {place: estimated_ms(cluster, workload, starts[place].strategy) for place in (0, *others)}
+        return [*starts[:1], *(starts[index] for index in others)]
+    estimates = {index: estimated_ms(cluster, workload, starts[index].strategy) for index in (0, *others)}
     limit_ms = far * sorted(estimates.values())[min(KEPT, len(estimates)) - 1]
-    ranked = sorted((estimates[place], place) for place in others if estimates[place] <= limit_ms)
-    return [starts[place] for place in sorted([0, *(place for _, place in ranked[: most - 1])])]
+    ranked = sorted((estimates[index], index) for index in others if estimates[index] <= limit_ms)
+    return [starts[index] for index in sorted([0, *(index for _, index in ranked[: most - 1])])]
 
 
 def too_many_tasks(arrays: WorkloadArrays, strategy: Strategy) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import inf, log
 
@@ -117,10 +117,10 @@ def busiest_size(demand: Demand) -> int | None:
     """Servers of the equally spaced groups, of all sizes but all servers, that reduce most bytes; None if none do."""
     n = demand.servers
     reduced: dict[int, float] = {}
-    for each in demand.allreduce:
-        size = coset_size(n, each.members)
+    for group in demand.allreduce:
+        size = coset_size(n, group.members)
         if size is not None and SMALLEST_GROUP <= size < n:
-            reduced[size] = reduced.get(size, 0.0) + size * each.wire_bytes_per_member
+            reduced[size] = reduced.get(size, 0.0) + size * group.wire_bytes_per_member
     return max(reduced, key=lambda size: (reduced[size], size), default=None)
 
 
@@ -132,8 +132,8 @@ def links_across(demand: Demand, size: int, degree: int) -> dict[int, float]:
     Two links or more stay inside, for a cycle both ways.
     """
     n, traffic, reduced = demand.servers, demand.model_parallel_bytes, np.zeros(demand.servers)
-    for each in demand.allreduce:
-        reduced[list(each.members)] += each.wire_bytes_per_member
+    for group in demand.allreduce:
+        reduced[list(group.members)] += group.wire_bytes_per_member
     crossing, sent = float(traffic[~_same_group(n, size)].sum()) / n, float(traffic.sum()) / n
     loads = {}
     for across in range(1, degree - 1):
@@ -212,7 +212,7 @@ def group_network(cluster: Cluster, topology: Topology, members: tuple[int, ...]
 def ring_line(cluster: Cluster, topology: Topology, group: GroupRings) -> TimeLine:
     """Time of an AllReduce on rings by its bytes: in each round every member of a ring sends its part on at once."""
     k = len(group.members)
-    number = {(tail, head): place for place, (tail, head) in enumerate(topology.arcs.tolist())}
+    number = {(tail, head): index for index, (tail, head) in enumerate(topology.arcs.tolist())}
     load = np.zeros(len(number))
     for ring in group.rings:
         for path in ring.paths:
@@ -232,14 +232,14 @@ class JobSchedules:
         self.cluster = cluster
         message_us = max(cluster.ring_round_latency_us - cluster.hop_latency_us, 0.0)
         self._made = GroupOptions(choice, message_us=message_us, stop=stop)
-        self._known: dict[tuple[bytes, tuple[int, ...]], tuple[GroupOption, ...]] = {}
+        self._options: dict[tuple[bytes, tuple[int, ...]], tuple[GroupOption, ...]] = {}
 
     def options(self, topology: Topology, members: tuple[int, ...]) -> tuple[GroupOption, ...]:
         """All schedules of a group on a topology: over the links between members, and over all links."""
         key = (topology.arcs.tobytes() + topology.multiplicity.tobytes(), members)
-        if key not in self._known:
-            self._known[key] = self._made.of(group_network(self.cluster, topology, members))
-        return self._known[key]
+        if key not in self._options:
+            self._options[key] = self._made.of(group_network(self.cluster, topology, members))
+        return self._options[key]
 
     def proposals(
         self, topology: Topology, sizes: Sizes, rings: Sequence[GroupRings]
@@ -252,7 +252,7 @@ class JobSchedules:
             rings: that are chosen where they are faster alone; none where they are not asked for.
         """
         lines = {tuple(sorted(group.members)): ring_line(self.cluster, topology, group) for group in rings}
-        families = {each.family for members in sizes for each in self.options(topology, members)}
+        families = {entry.family for members in sizes for entry in self.options(topology, members)}
         for family in (None, *(sorted(families) if len(families) > 1 else ())):
             yield self._chosen(topology, sizes, {}, family)
             if lines:
@@ -266,32 +266,32 @@ class JobSchedules:
         family: tuple[str, bool] | None,
     ) -> tuple[GroupSchedule, ...]:
         """The fastest alone for every group and size, where it is faster than the line of rings."""
-        found: list[GroupSchedule] = []
+        schedules: list[GroupSchedule] = []
         for members, own in sizes.items():
-            known = self.options(topology, members)
-            options = tuple(each.option for each in known if each.family == family)
-            options = options or tuple(each.option for each in known)
+            available = self.options(topology, members)
+            options = tuple(entry.option for entry in available if entry.family == family)
+            options = options or tuple(entry.option for entry in available)
             picks: list[tuple[AllReduceOption, int] | None] = []
             for size in own:
                 option, line = best_option(options, size)
                 slower = members in lines and line.time_us(size) >= lines[members].time_us(size)
                 picks.append(None if slower else (option, line.pieces))
-            found += _ranges(members, own, picks)
-        return tuple(found)
+            schedules += _ranges(members, own, picks)
+        return tuple(schedules)
 
 
 def _ranges(
     members: tuple[int, ...], sizes: Sequence[int], picks: Sequence[tuple[AllReduceOption, int] | None]
 ) -> list[GroupSchedule]:
     """One schedule for neighbouring sizes of one pick; the first is for smaller, the last for larger ones, too."""
-    starts = [place for place, pick in enumerate(picks) if place == 0 or pick != picks[place - 1]]
-    found = []
-    for place, following in itertools.zip_longest(starts, starts[1:]):
-        pick = picks[place]
+    starts = [index for index, pick in enumerate(picks) if index == 0 or pick != picks[index - 1]]
+    ranges = []
+    for index, following in itertools.zip_longest(starts, starts[1:]):
+        pick = picks[index]
         if pick is not None:
-            low, high = sizes[place] if place else 0, None if following is None else sizes[following]
-            found.append(GroupSchedule(members, low, high, pick[0].method, pick[1], pick[0].schedule))
-    return found
+            low, high = sizes[index] if index else 0, None if following is None else sizes[following]
+            ranges.append(GroupSchedule(members, low, high, pick[0].method, pick[1], pick[0].schedule))
+    return ranges
 
 
 VISITS = 2_000_000
@@ -303,38 +303,31 @@ BEST_SCORED = 2
 """Topologies, the best by score, that are simulated."""
 
 
-@dataclass(frozen=True)
-class GraphScore:
-    """What a topology is worth to collectives of all servers.
+GraphScore = tuple[int, Fraction, float]
+"""What a topology gives to collectives of all servers.
 
-    Attributes:
-        steps: T_L of breadth-first broadcasts, the diameter.
-        bandwidth: T_B: one takes T_B M / B, where a server sends at rate B.
-        hops: mean distance; an all-to-all takes at least hops times what a server sends, over B.
-    """
+T_L, steps of breadth-first broadcasts, the diameter; T_B, where one takes T_B M / B if a server sends at rate B; and
+the mean distance in hops: an all-to-all takes at least hops times what a server sends, over B.
+"""
 
-    steps: int
-    bandwidth: Fraction
-    hops: float
 
-    def time_ms(self, cluster: Cluster, sizes: Sizes, model_parallel_bytes: float) -> float:
-        """All AllReduces of all servers one after the other, and model-parallel traffic as if it were an all-to-all."""
-        rate = cluster.degree * cluster.link_bytes_per_ms
-        own = sizes.get(tuple(range(cluster.servers)), ())
-        latency_ms = cluster.ring_round_latency_us / 1000
-        reduced = sum(2 * (self.steps * latency_ms + float(self.bandwidth) * size / rate) for size in own)
-        return reduced + self.hops * model_parallel_bytes / (cluster.servers * rate)
+def score_ms(score: GraphScore, cluster: Cluster, sizes: Sizes, model_parallel_bytes: float) -> float:
+    """All AllReduces of all servers one after the other, and model-parallel traffic as if it were an all-to-all."""
+    steps, bandwidth, hops = score
+    rate = cluster.degree * cluster.link_bytes_per_ms
+    own = sizes.get(tuple(range(cluster.servers)), ())
+    latency_ms = cluster.ring_round_latency_us / 1000
+    reduced = sum(2 * (steps * latency_ms + float(bandwidth) * size / rate) for size in own)
+    return reduced + hops * model_parallel_bytes / (cluster.servers * rate)
 
 
 def graph_score(cluster: Cluster, topology: Topology) -> GraphScore:
     """The score of a connected topology."""
     n = cluster.servers
     network = group_network(cluster, topology, tuple(range(n)))
-    found = step_loads(network)
+    loads = step_loads(network)
     units = Fraction(int(cluster.degree * network.units.sum()), int(topology.multiplicity.sum()))
-    return GraphScore(
-        found.steps, sum(found.loads, Fraction(0)) * units / n, float(found.distance.sum()) / (n * (n - 1))
-    )
+    return loads.steps, sum(loads.loads, Fraction(0)) * units / n, float(loads.distance.sum()) / (n * (n - 1))
 
 
 def cayley_topologies(cluster: Cluster, stop: Stop, *, seed: int) -> list[Topology]:
@@ -342,17 +335,17 @@ def cayley_topologies(cluster: Cluster, stop: Stop, *, seed: int) -> list[Topolo
     n, degree = cluster.servers, cluster.degree
     if degree > min(n - 1, MOST_DEGREE):
         return []
-    found = search_cayley(n, degree, cluster.links, stop, visits=VISITS, most_steps=MOST_STEPS, seed=seed)
+    graphs = search_cayley(n, degree, cluster.links, stop, visits=VISITS, most_steps=MOST_STEPS, seed=seed)
     return [
         assemble(
             n,
             degree,
             cluster.links,
-            [one.group.arcs(one.generators)],
-            f"Cayley graph of Z_{one.group.modulus} x| Z_{one.group.order} (twist {one.group.twist}), generators "
-            f"{', '.join(map(str, one.generators))}",
+            [graph.group.arcs(graph.generators)],
+            f"Cayley graph of Z_{graph.group.modulus} x| Z_{graph.group.order} (twist {graph.group.twist}), generators "
+            f"{', '.join(map(str, graph.generators))}",
         )
-        for one in found
+        for graph in graphs
     ]
 
 
@@ -370,8 +363,8 @@ class CollectiveGraphs:
             self._cayley = cayley_topologies(self.cluster, self.stop, seed=self.seed)
         sizes, moved = allreduce_sizes(graph), float(demand.model_parallel_bytes.sum())
         both = (*topologies, *self._cayley)
-        times = [self.score(one).time_ms(self.cluster, sizes, moved) for one in both]
-        return [both[place] for place in np.argsort(times, kind="stable")[:BEST_SCORED]]
+        times = [score_ms(self.score(topology), self.cluster, sizes, moved) for topology in both]
+        return [both[index] for index in np.argsort(times, kind="stable")[:BEST_SCORED]]
 
     def score(self, topology: Topology) -> GraphScore:
         """The score of a connected topology."""

@@ -18,6 +18,7 @@ from solvers.job.annealing import (
     FAR_ON_FABRICS,
     AnnealSettings,
     GraphShape,
+    StrategyAnnealResult,
     anneal,
     graph_shape,
     memory_capacity,
@@ -53,16 +54,7 @@ class FabricJob:
     strategies: tuple[Strategy, ...]
 
 
-@dataclass(frozen=True)
-class FoundStrategy:
-    """The best strategy found, its iteration time by `rounds`, and how many were proposed."""
-
-    strategy: Strategy
-    iteration_time_ms: float
-    proposals: int
-
-
-def fabric_job(cluster: Cluster, workload: Workload, found: Sequence[Strategy]) -> FabricJob:
+def fabric_job(cluster: Cluster, workload: Workload, plans: Sequence[Strategy]) -> FabricJob:
     """The strategies are those found before, then the starting ones, the promising of them; if none fits into
     memory, the first alone."""
     arrays, capacity = workload_arrays(cluster, workload), memory_capacity(cluster)
@@ -73,12 +65,12 @@ def fabric_job(cluster: Cluster, workload: Workload, found: Sequence[Strategy]) 
     starts = starting_strategies(cluster, workload)
     within = [start for start in starts if fits(start.strategy)]
     tried = promising(cluster, workload, within, far=FAR_ON_FABRICS)
-    fitting = [*filter(fits, found), *(start.strategy for start in tried)]
-    chosen = fitting or [*found, starts[0].strategy][:1]
+    fitting = [*filter(fits, plans), *(start.strategy for start in tried)]
+    chosen = fitting or [*plans, starts[0].strategy][:1]
     return FabricJob(cluster, workload, arrays, graph_shape(workload), capacity, tuple(dict.fromkeys(chosen)))
 
 
-def search_strategy(job: FabricJob, network: Network, *, proposals: int, seed: int, stop: Stop) -> FoundStrategy:
+def search_strategy(job: FabricJob, network: Network, *, proposals: int, seed: int, stop: Stop) -> StrategyAnnealResult:
     """Search on one network.
 
     All strategies of the job are simulated, on large clusters by `hop` and the best of them by `rounds`. The best is
@@ -105,9 +97,7 @@ def search_strategy(job: FabricJob, network: Network, *, proposals: int, seed: i
     result = anneal(
         job.arrays, arrays, job.shape, start, settings, capacity=job.capacity, seed=seed, stop=stop, start_ms=time_ms
     )
-    if result.iteration_time_ms < time_ms:
-        return FoundStrategy(result.strategy, result.iteration_time_ms, result.proposals)
-    return FoundStrategy(start, time_ms, result.proposals)
+    return result if result.iteration_time_ms < time_ms else replace(result, strategy=start, iteration_time_ms=time_ms)
 
 
 def _timed(
@@ -150,58 +140,22 @@ class FabricSearch:
     inspect: Inspect | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class FabricResult:
-    """The best strategy found on a fabric.
+def best_on(
+    job: FabricJob, search: FabricSearch, choice: FabricChoice, options: FabricOptions, stop: Stop
+) -> tuple[Baseline, Network, int]:
+    """The best strategy on one fabric, its network, and how many strategies were proposed.
 
-    Attributes:
-        name: of the choice.
-        description: the fabric in words.
-        iteration_time_ms: by `rounds`.
-        strategy: that takes this time.
-        network: the fabric's.
-        proposals: strategies proposed by the search.
+    Raises:
+        InputError: the cluster has no such fabric; the problem says why.
     """
-
-    name: str
-    description: str
-    iteration_time_ms: float
-    strategy: Strategy
-    network: Network
-    proposals: int
-
-
-class JobOnFabrics:
-    """A job that is searched on one fabric after another.
-
-    On each fabric the strategies found elsewhere and the starting ones are tried, and the best is annealed; once `stop`
-    says so, only the first one is tried.
-    """
-
-    def __init__(self, cluster: Cluster, workload: Workload, found: Sequence[Strategy], search: FabricSearch) -> None:
-        self.search, self.groups = search, strided_groups(cluster.servers)
-        self.job = fabric_job(cluster, workload, found)
-
-    def on(self, choice: FabricChoice, options: FabricOptions, stop: Stop) -> FabricResult:
-        """Search on one fabric.
-
-        Raises:
-            InputError: the cluster has no such fabric; the problem says why.
-        """
-        fabric = FABRICS[choice.fabric]
-        network = fabric.build(self.job.cluster, self.groups, options)
-        if self.search.inspect is not None:
-            self.search.inspect(choice, options, network)
-        seed = seed_for(self.search.seed, choice.fabric)
-        found = search_strategy(self.job, network, proposals=self.search.proposals, seed=seed, stop=stop)
-        return FabricResult(
-            name=choice.name,
-            description=fabric.describe(self.job.cluster, options),
-            iteration_time_ms=found.iteration_time_ms,
-            strategy=found.strategy,
-            network=network,
-            proposals=found.proposals,
-        )
+    fabric = FABRICS[choice.fabric]
+    network = fabric.build(job.cluster, strided_groups(job.cluster.servers), options)
+    if search.inspect is not None:
+        search.inspect(choice, options, network)
+    seed = seed_for(search.seed, choice.fabric)
+    result = search_strategy(job, network, proposals=search.proposals, seed=seed, stop=stop)
+    description = fabric.describe(job.cluster, options)
+    return Baseline(choice.name, result.iteration_time_ms, description, result.strategy), network, result.proposals
 
 
 def left_out(choice: FabricChoice, error: InputError) -> str:
@@ -219,7 +173,7 @@ FABRICS_SHARE = 0.8
 def compare_fabrics(
     cluster: Cluster,
     workload: Workload,
-    found: Sequence[Strategy],
+    plans: Sequence[Strategy],
     search: FabricSearch,
     stop: Stop,
     attempt: Attempt,
@@ -228,24 +182,23 @@ def compare_fabrics(
 
     Those that `attempt` has no time for are missing.
     """
-    jobs: list[JobOnFabrics] = []
+    jobs: list[FabricJob] = []
     lines = []
-    for place, (choice, options) in enumerate(search.fabrics):
-        share = FABRICS_SHARE / (len(search.fabrics) - place)
+    for index, (choice, options) in enumerate(search.fabrics):
+        share = FABRICS_SHARE / (len(search.fabrics) - index)
         mine = stop if stop.deadline is None else first_part(stop, share, math.inf)
 
         def line(choice: FabricChoice = choice, options: FabricOptions = options, mine: Stop = mine) -> Baseline | str:
             if not jobs:
-                jobs.append(JobOnFabrics(cluster, workload, found, search))
+                jobs.append(fabric_job(cluster, workload, plans))
             try:
-                result = jobs[0].on(choice, options, mine)
+                return best_on(jobs[0], search, choice, options, mine)[0]
             except InputError as error:
                 return left_out(choice, error)
-            return Baseline(result.name, result.iteration_time_ms, result.description, result.strategy)
 
         lines.append(attempt(f"baseline {choice.name}", line))
-    baselines = tuple(each for each in lines if isinstance(each, Baseline))
-    return baselines, tuple(each for each in lines if isinstance(each, str))
+    baselines = tuple(row for row in lines if isinstance(row, Baseline))
+    return baselines, tuple(row for row in lines if isinstance(row, str))
 
 
 Group = frozenset[Phase]
@@ -262,7 +215,7 @@ def busy_phases(graph: TaskGraph) -> tuple[Phase, ...]:
         ((graph.kind == TaskKind.TRANSFER) & (graph.source != graph.target))
         | ((graph.kind == TaskKind.ALLREDUCE) & (graph.group >= 0))
     )
-    return tuple(one for one in Phase if (carried & (phase == one)).any())
+    return tuple(entry for entry in Phase if (carried & (phase == entry)).any())
 
 
 def schedules(busy: Sequence[Phase]) -> tuple[Schedule, ...]:
@@ -272,17 +225,17 @@ def schedules(busy: Sequence[Phase]) -> tuple[Schedule, ...]:
     """
     if len(busy) < 2:
         return ()
-    alone = tuple(frozenset({one}) for one in busy)
+    alone = tuple(frozenset({single}) for single in busy)
     if len(busy) == 2:
         return (alone,)
-    pairs = tuple((one, frozenset(busy) - one) for one in alone)
+    pairs = tuple((single, frozenset(busy) - single) for single in alone)
     return (*pairs, alone)
 
 
 def schedule_text(schedule: Schedule) -> str:
     """`forward + backward | AllReduce`."""
     ordered = sorted(schedule, key=min)
-    return " | ".join(" + ".join(PHASE_WORDS[one] for one in sorted(group)) for group in ordered)
+    return " | ".join(" + ".join(PHASE_WORDS[entry] for entry in sorted(group)) for group in ordered)
 
 
 def stages_of(schedule: Schedule, networks: Mapping[Group, Network]) -> tuple[Stage, ...]:
@@ -318,18 +271,18 @@ def traffic_of(graph: TaskGraph, group: Group) -> TaskGraph:
 
 
 def network_for(
-    cluster: Cluster, graph: TaskGraph, group: Group, known: Network, *, candidates: int, seed: int, stop: Stop
+    cluster: Cluster, graph: TaskGraph, group: Group, incumbent: Network, *, candidates: int, seed: int, stop: Stop
 ) -> Network:
     """The network of the portfolio on which the phases' traffic, sent all at once, is through first.
 
     Args:
-        known: a network to beat, used if nothing is faster.
+        incumbent: a network to beat, used if nothing is faster.
         candidates: topologies tried; the best gets routes balanced for the traffic.
     """
     traffic = traffic_of(graph, group)
     demand = demand_of(traffic)
-    members = [each.members for each in demand.allreduce]
-    best, best_ms = known, simulate(traffic, known).iteration_time_ms
+    members = [allreduce.members for allreduce in demand.allreduce]
+    best, best_ms = incumbent, simulate(traffic, incumbent).iteration_time_ms
     leader = None
     leader_ms = np.inf
     for topology in candidate_topologies(cluster, demand, limit=candidates, seed=seed):

@@ -24,7 +24,7 @@ from itertools import permutations
 import numpy as np
 
 from formulations.allreduce_rings import RingGroup
-from formulations.job_plans import JointChoice, JointPlan, PlanOption, chosen, fixed, joint_plan_arrays
+from formulations.job_plans import JointPlan, PlanOption, chosen, fixed, joint_plan_arrays
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.job.alternate import Alternation
 from solvers.job.loop import LoopResult, LoopSettings, Progress
@@ -57,31 +57,26 @@ MOST_PAIRS_OF_OPTIONS = 400
 times those of the other. `instances/tiny-4.yaml` has 230."""
 
 
-@dataclass(frozen=True, eq=False)
-class JointTables:
-    """The data of the program, and what its options and groups stand for."""
-
-    data: JointPlan
-    placements: tuple[tuple[Placement, ...], ...]
-    groups: tuple[tuple[int, ...], ...]
+Placements = tuple[tuple[Placement, ...], ...]
+"""Options of each operator of the program, in its order."""
 
 
 def joint_problems(cluster: Cluster, workload: Workload) -> list[Problem]:
     """Why the joint program is not for this job; empty if it is."""
-    found = []
+    problems = []
     if not 2 <= cluster.servers <= MOST_SERVERS:
-        found.append(_too_large("cluster.servers", cluster.servers, f"2 to {MOST_SERVERS}"))
+        problems.append(_too_large("cluster.servers", cluster.servers, f"2 to {MOST_SERVERS}"))
     if cluster.degree > MOST_DEGREE:
-        found.append(_too_large("cluster.degree", cluster.degree, f"at most {MOST_DEGREE}"))
-    if found:
-        return found
+        problems.append(_too_large("cluster.degree", cluster.degree, f"at most {MOST_DEGREE}"))
+    if problems:
+        return problems
     options = [len(_placements(cluster, workload, o)) for o in range(len(workload.operators))]
     pairs = {(edge.producer, v) for v, operator in enumerate(workload.operators) for edge in operator.inputs}
     size = sum(options[u] * options[v] for u, v in pairs)
     if size > MOST_PAIRS_OF_OPTIONS:
         allowed = f"at most {MOST_PAIRS_OF_OPTIONS} pairs of placements of operators joined by an edge"
-        found.append(_too_large("workload", size, allowed))
-    return found
+        problems.append(_too_large("workload", size, allowed))
+    return problems
 
 
 def _too_large(path: str, value: int, allowed: str) -> Problem:
@@ -99,8 +94,8 @@ def _placements(cluster: Cluster, workload: Workload, o: int) -> tuple[Placement
     )
 
 
-def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> JointTables:
-    """Data of the joint program.
+def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> tuple[JointPlan, Placements]:
+    """Data of the joint program, and the placements that its options stand for; its groups are `strided_groups`.
 
     Raises:
         InputError: the job is too large for it.
@@ -116,22 +111,25 @@ def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> Joi
     options = []
     for o, operator in enumerate(workload.operators):
         alone = Workload("alone", workload.samples, (replace(operator, inputs=()),))
-        found = []
+        plan_options = []
         for placement in placements[o]:
             split = operator.splits[placement.split]
             demand = demand_of(build_task_graph(cluster, alone, Strategy((placement,))))
             here = np.zeros(n)
             here[placement.offset :: n // split.parts] = 1.0
-            found.append(
+            plan_options.append(
                 PlanOption(
                     forward_ms=split.forward_ms,
                     backward_ms=split.backward_ms,
                     load=here * (split.forward_ms + split.backward_ms),
                     memory=here * (0.0 if memory is None else split.server_memory_bytes / memory),
-                    reduced={index[each.members]: each.wire_bytes_per_member / rate for each in demand.allreduce},
+                    reduced={
+                        index[reduction.members]: reduction.wire_bytes_per_member / rate
+                        for reduction in demand.allreduce
+                    },
                 )
             )
-        options.append(tuple(found))
+        options.append(tuple(plan_options))
     pairs = tuple(sorted({(edge.producer, v) for v, op in enumerate(workload.operators) for edge in op.inputs}))
     demand_ms = []
     for u, v in pairs:
@@ -154,7 +152,7 @@ def joint_tables(cluster: Cluster, workload: Workload, theta_most: float) -> Joi
         theta_most=theta_most,
         memory_limited=memory is not None,
     )
-    return JointTables(data, placements, groups)
+    return data, placements
 
 
 def ring_orders(members: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
@@ -196,56 +194,55 @@ def plan_time(cluster: Cluster, workload: Workload, strategy: Strategy, topology
     Raises:
         InputError: the job is too large for the joint program.
     """
-    tables = joint_tables(cluster, workload, _any_theta(cluster, workload))
-    return _evaluate(tables, strategy, topology.adjacency())[0]
+    data, placements = joint_tables(cluster, workload, _any_theta(cluster, workload))
+    return _evaluate(data, placements, strategy, topology.adjacency())[0]
 
 
 def _any_theta(cluster: Cluster, workload: Workload) -> float:
     """A theta that no plan on a connected network exceeds: every byte of the largest demands crosses one link."""
-    tables = joint_tables(cluster, workload, 1.0)
-    moved = sum(float(table.sum(axis=(2, 3)).max()) for table in tables.data.demand)
+    data, _ = joint_tables(cluster, workload, 1.0)
+    groups = strided_groups(cluster.servers)
+    moved = sum(float(table.sum(axis=(2, 3)).max()) for table in data.demand)
     sent = [
-        [sum(len(tables.groups[g]) * ms for g, ms in option.reduced.items()) for option in options]
-        for options in tables.data.options
+        [sum(len(groups[g]) * ms for g, ms in option.reduced.items()) for option in options] for options in data.options
     ]
     return (moved + sum(max(of, default=0.0) for of in sent)) * (1 + SLACK) or 1.0
 
 
 def _evaluate(
-    tables: JointTables, strategy: Strategy, counts: Ints
+    data: JointPlan, placements: Placements, strategy: Strategy, counts: Ints
 ) -> tuple[float, float, tuple[tuple[float, ...], ...]]:
     """(C + theta, C, ms per ring) with strategy and links fixed: a linear program."""
-    data = tables.data
-    options = tuple(of.index(p) for of, p in zip(tables.placements, strategy.placements, strict=True))
+    options = tuple(of.index(p) for of, p in zip(placements, strategy.placements, strict=True))
     program = fixed(data, joint_plan_arrays(data), options, counts)
     result = SOLVERS["highs-simplex"](replace(program, integer=None))
     if result.x is None or result.objective is None:
         raise LimitError(f"the routing program of a given plan was not solved: {result.message}")
     assert program.column_names is not None
     compute = float(result.x[program.column_names.index("C")])
-    return float(result.objective), compute, chosen(data, program, result.x).ring_ms
+    return float(result.objective), compute, chosen(data, program, result.x)[2]
 
 
 def incumbent(cluster: Cluster, workload: Workload, extra: Sequence[tuple[Strategy, Topology]] = ()) -> float:
     """C + theta of the best of some plans: every start on the topology found for it, and `extra`."""
-    tables = joint_tables(cluster, workload, _any_theta(cluster, workload))
-    known = [(strategy, topology) for strategy, topology in extra]
+    data, placements = joint_tables(cluster, workload, _any_theta(cluster, workload))
+    plans = [(strategy, topology) for strategy, topology in extra]
     for start in starting_strategies(cluster, workload):
         demand = demand_of(build_task_graph(cluster, workload, start.strategy))
-        known += [(start.strategy, topology) for topology in candidate_topologies(cluster, demand, limit=1, seed=0)]
+        plans += [(start.strategy, topology) for topology in candidate_topologies(cluster, demand, limit=1, seed=0)]
     memory = cluster.server_memory_bytes
     values = [
-        _evaluate(tables, strategy, topology.adjacency())[0]
-        for strategy, topology in known
-        if memory is None or _fits(tables, strategy)
+        _evaluate(data, placements, strategy, topology.adjacency())[0]
+        for strategy, topology in plans
+        if memory is None or _fits(data, placements, strategy)
     ]
     return min(values, default=np.inf)
 
 
-def _fits(tables: JointTables, strategy: Strategy) -> bool:
+def _fits(data: JointPlan, placements: Placements, strategy: Strategy) -> bool:
     used = sum(
         options[of.index(p)].memory
-        for options, of, p in zip(tables.data.options, tables.placements, strategy.placements, strict=True)
+        for options, of, p in zip(data.options, placements, strategy.placements, strict=True)
     )
     return bool(np.max(used) <= 1.0)
 
@@ -272,31 +269,31 @@ def solve_joint(
     """
     best = incumbent(cluster, workload, extra)
     anything = _any_theta(cluster, workload)
-    tables = joint_tables(cluster, workload, anything)
-    least = _least_compute(tables)
+    data, placements = joint_tables(cluster, workload, anything)
+    least = _least_compute(data)
     most = min(anything, best - least + SLACK * best) if np.isfinite(best) else anything
-    data = replace(tables.data, theta_most=most)
+    data = replace(data, theta_most=most)
     program = joint_plan_arrays(data)
     result: LpResult = SOLVERS["highs"](program, SolverLimits(time_s=time_s), {"mip_max_nodes": nodes})
     if result.status is Status.INFEASIBLE:
         return None
     if result.x is None:
         raise LimitError(f"the joint program gave no plan: {result.message}")
-    choice: JointChoice = chosen(data, program, result.x)
-    strategy = Strategy(tuple(of[a] for of, a in zip(tables.placements, choice.options, strict=True)))
-    time_ms, compute_ms, ring_ms = _evaluate(tables, strategy, choice.counts)
+    options, counts, _ = chosen(data, program, result.x)
+    strategy = Strategy(tuple(of[a] for of, a in zip(placements, options, strict=True)))
+    time_ms, compute_ms, ring_ms = _evaluate(data, placements, strategy, counts)
     rings = tuple(
         tuple((order, ms) for order, ms in zip(orders, spent, strict=True) if ms > 0)
         for orders, spent in zip(data.rings, ring_ms, strict=True)
     )
     bound = result.bound if result.bound is not None else 0.0
-    return JointOptimum(strategy, choice.counts, rings, time_ms, compute_ms, min(max(bound, least), time_ms))
+    return JointOptimum(strategy, counts, rings, time_ms, compute_ms, min(max(bound, least), time_ms))
 
 
-def _least_compute(tables: JointTables) -> float:
+def _least_compute(data: JointPlan) -> float:
     """A bound on C: all work, at its least, shared by all servers."""
-    work = sum(min((float(option.load.sum()) for option in of), default=0.0) for of in tables.data.options)
-    return work / tables.data.servers
+    work = sum(min((float(option.load.sum()) for option in of), default=0.0) for of in data.options)
+    return work / data.servers
 
 
 MOST_STRATEGIES = 20_000
@@ -335,7 +332,6 @@ class Strategies:
     reduced: Floats
 
     def part(self, which: Ints) -> Strategies:
-        """Some of them."""
         load, memory, moved, reduced = (t[which] for t in (self.load, self.memory, self.moved, self.reduced))
         return Strategies(self.chosen[which], load, memory, moved, reduced)
 
@@ -371,20 +367,20 @@ class JointProof:
         value = table - np.diag(prices) - prices[None]
         if self.data.bidirectional:
             value = value + (table - np.diag(prices)).T - prices[:, None]
-        worth = [rows @ value[server] for server, rows in enumerate(self.choices.rows)]
-        fixed = sum(int(worth[server][row]) for server, row in enumerate(node.rows))
-        rest = sum(int(each.max()) for each in worth[node.chosen :])
+        row_values = [rows @ value[server] for server, rows in enumerate(self.choices.rows)]
+        fixed = sum(int(row_values[server][row]) for server, row in enumerate(node.rows))
+        rest = sum(int(values.max()) for values in row_values[node.chosen :])
         return self.data.degree * int(prices.sum()) + fixed + rest
 
     def cuts(self) -> list[Ints]:
         """Around every server: all it sends, all it receives."""
-        n, found = self.data.servers, []
+        n, cuts = self.data.servers, []
         for server in range(n):
             out, into = np.zeros((n, n), dtype=np.int64), np.zeros((n, n), dtype=np.int64)
             out[server], into[:, server] = 1, 1
             out[server, server], into[server, server] = int(self.data.bidirectional), 1
-            found += [out, into]
-        return found
+            cuts += [out, into]
+        return cuts
 
 
 def prove_joint(data: JointPlan, bound_ms: float, stop: Stop) -> LinkTree | None:
@@ -446,7 +442,7 @@ def _strategies(proof: JointProof) -> tuple[Strategies, Floats] | None:
     data, n = proof.data, proof.data.servers
     root = proof.choices.root()
     longest = [(table, proof.longest(root, table)) for table in proof.tables]
-    known = Strategies(
+    rows = Strategies(
         np.zeros((1, 0), dtype=np.int64),
         np.zeros((1, n)),
         np.zeros((1, n)),
@@ -454,30 +450,30 @@ def _strategies(proof: JointProof) -> tuple[Strategies, Floats] | None:
         np.zeros((1, len(data.rings))),
     )
     for o, options in enumerate(data.options):
-        if len(known.load) * len(options) * (n * n + 3 * n + len(longest)) > MOST_NUMBERS:
+        if len(rows.load) * len(options) * (n * n + 3 * n + len(longest)) > MOST_NUMBERS:
             return None
-        before, choice = np.divmod(np.arange(len(known.load) * len(options)), max(1, len(options)))
-        known = known.part(before)
-        chosen = np.column_stack((known.chosen, choice))
-        moved = known.moved
+        before, choice = np.divmod(np.arange(len(rows.load) * len(options)), max(1, len(options)))
+        rows = rows.part(before)
+        chosen = np.column_stack((rows.chosen, choice))
+        moved = rows.moved
         for table, (u, v) in zip(data.demand, data.pairs, strict=True):
             if v == o:
                 moved = moved + table[chosen[:, u], choice]
         sent = np.array([[option.reduced.get(g, 0.0) for g in range(len(data.rings))] for option in options])
-        known = Strategies(
+        rows = Strategies(
             chosen,
-            known.load + np.array([option.load for option in options])[choice],
-            known.memory + np.array([option.memory for option in options])[choice],
+            rows.load + np.array([option.load for option in options])[choice],
+            rows.memory + np.array([option.memory for option in options])[choice],
             moved,
-            known.reduced + sent[choice],
+            rows.reduced + sent[choice],
         )
-        theta = np.max([_carried(known, data, table) / most for table, most in longest], axis=0)
-        good = known.load.max(axis=1) + theta < proof.bound_ms * (1 + SAFE)
+        theta = np.max([_carried(rows, data, table) / most for table, most in longest], axis=0)
+        good = rows.load.max(axis=1) + theta < proof.bound_ms * (1 + SAFE)
         if data.memory_limited:
-            good &= known.memory.max(axis=1) <= 1.0
-        known = known.part(np.flatnonzero(good))
-    compute = np.maximum(known.load.max(axis=1, initial=0.0), _chain(data, known.chosen))
-    return (known, compute) if len(compute) <= MOST_STRATEGIES else None
+            good &= rows.memory.max(axis=1) <= 1.0
+        rows = rows.part(np.flatnonzero(good))
+    compute = np.maximum(rows.load.max(axis=1, initial=0.0), _chain(data, rows.chosen))
+    return (rows, compute) if len(compute) <= MOST_STRATEGIES else None
 
 
 def _chain(data: JointPlan, chosen: Ints) -> Floats:
@@ -516,14 +512,14 @@ def run_joint(
     if stop.reason() is not None:
         return replace(loop, notes=(*loop.notes, "stopped before the joint program"))
     try:
-        known = [(loop.plan.strategy, loop.plan.topology)]
-        optimum = solve_joint(cluster, workload, extra=known, time_s=stop.remaining_s())
+        plans = [(loop.plan.strategy, loop.plan.topology)]
+        optimum = solve_joint(cluster, workload, extra=plans, time_s=stop.remaining_s())
     except LimitError as error:
         return replace(loop, notes=(*loop.notes, str(error)))
     if optimum is None:  # contradicts the plan at hand
         return replace(loop, notes=(*loop.notes, "the joint program finds no plan that fits the memory"))
     ours = plan_time(cluster, workload, loop.plan.strategy, loop.plan.topology)
-    found, time_ms = realised(cluster, workload, optimum, seed=seed)
+    realisation, time_ms = realised(cluster, workload, optimum, seed=seed)
     joint = proven(cluster, workload, optimum, stop)
     claim = f"{optimum.bound_ms:.6g} (claimed by HiGHS, not verified)"
     least = claim if joint is None else f"{joint.bound_ms:.6g} (proven)"
@@ -537,7 +533,7 @@ def run_joint(
         return replace(loop, notes=(*loop.notes, *notes), joint=joint, stopped_by=stop.reason() or loop.stopped_by)
     return replace(
         loop,
-        plan=found,
+        plan=realisation,
         iteration_time_ms=time_ms,
         convergence=(*loop.convergence, ConvergencePoint(loop.proposals, "joint program", time_ms)),
         stopped_by=stop.reason() or loop.stopped_by,
@@ -549,7 +545,7 @@ def run_joint(
 def proven(cluster: Cluster, workload: Workload, optimum: JointOptimum, stop: Stop) -> JointBound | None:
     """A proof that nothing is faster than the joint optimum, by its model; None where none is found."""
     bound_ms = optimum.time_ms * (1 - AIM)
-    tree = prove_joint(joint_tables(cluster, workload, optimum.time_ms).data, bound_ms, stop)
+    tree = prove_joint(joint_tables(cluster, workload, optimum.time_ms)[0], bound_ms, stop)
     return None if tree is None else JointBound(bound_ms, tree)
 
 
@@ -565,10 +561,10 @@ def realised(cluster: Cluster, workload: Workload, optimum: JointOptimum, *, see
     weights = demand.model_parallel_bytes
     best: tuple[float, Realisation] | None = None
     for base in _realisations(cluster, topology, [group.members for group in demand.allreduce], optimum):
-        for each in (base, *demand_routed(cluster, base, weights, seed=seed)):
-            time_ms = simulate(graph, each.network).iteration_time_ms
+        for routed in (base, *demand_routed(cluster, base, weights, seed=seed)):
+            time_ms = simulate(graph, routed.network).iteration_time_ms
             if best is None or time_ms < best[0]:
-                best = (time_ms, each)
+                best = (time_ms, routed)
     assert best is not None
     time_ms, chosen = best
     return Plan(optimum.strategy, topology, routes_of_pairs(chosen.routes, weights > 0), chosen.rings), time_ms

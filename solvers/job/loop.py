@@ -42,7 +42,7 @@ from topoopt.core.collective import GroupSchedule
 from topoopt.core.graphs import strongly_connected
 from topoopt.core.job import ConvergencePoint, JointBound
 from topoopt.core.plan import Plan
-from topoopt.core.proofs import StopReason
+from topoopt.core.result import SearchResult
 from topoopt.core.routing import Demand
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.topology import Topology
@@ -96,28 +96,26 @@ class LoopSettings:
     allreduce: AllReduceChoice = AllReduceChoice.RINGS
 
 
-@dataclass(frozen=True, eq=False)
-class LoopResult:
-    """What a search ends with.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LoopResult(SearchResult[Plan]):
+    """The best plan of a search, with the way there.
 
     Attributes:
-        plan: the best one found, of this iteration time.
+        iteration_time_ms: of the plan.
         initial_ms: of the first one, data parallel on TotientPerms; None: it does not fit the memory.
         convergence: how it went.
+        proposals: strategies proposed in all.
         joint: what method `joint` proves.
     """
 
-    plan: Plan
     iteration_time_ms: float
     initial_ms: float | None
     convergence: tuple[ConvergencePoint, ...]
-    stopped_by: StopReason
     proposals: int
-    notes: tuple[str, ...]
     joint: JointBound | None = None
 
 
-Keep = Callable[[Callable[[], LoopResult]], None]
+OnIncumbent = Callable[[Callable[[], LoopResult]], None]
 """Called whenever there is a better plan, with what would be returned if the search had to be left now."""
 
 
@@ -138,7 +136,7 @@ class LoopLog:
         self.show(phase, proposals, best_ms)
 
     def note(self, phase: str, proposals: int, best_ms: float) -> None:
-        """Keep what was made in a phase, whenever it is the turn of that."""
+        """OnIncumbent what was made in a phase, whenever it is the turn of that."""
         self.proposals += proposals
         if best_ms < self.best_ms:
             self.best_ms = best_ms
@@ -193,19 +191,19 @@ class TopologyStep:
         most = self.effort.by_rounds
         if self.cluster.link_sharing is LinkSharing.TRANSFERS_FIRST:
             ranked = with_one_of(grouped, ranked, most)
-        realised = [each for _, _, each in ranked[:most]]
+        realised = [option for _, _, option in ranked[:most]]
         if limit > 1 and self.settings.allreduce is not AllReduceChoice.RINGS and self.stop.reason() is None:
-            others = [each.topology for _, _, each in ranked[most:]]
+            others = [option.topology for _, _, option in ranked[most:]]
             made = self._graphs.best(others, graph, demand)
-            realised += [realise(self.cluster, one, groups, pairs=pairs) for one in made]
+            realised += [realise(self.cluster, cayley, groups, pairs=pairs) for cayley in made]
         if self.settings.allreduce is AllReduceChoice.RINGS:
             candidates = []
-            for each in realised:
-                time_ms = self._time_ms(graph, strategy, each, "rounds", at_most_ms)
+            for option in realised:
+                time_ms = self._time_ms(graph, strategy, option, "rounds", at_most_ms)
                 at_most_ms = min(at_most_ms, time_ms)
-                candidates.append(Candidate(origin, strategy, each, time_ms))
+                candidates.append(Candidate(origin, strategy, option, time_ms))
         else:
-            candidates = [self.timed(graph, Candidate(origin, strategy, each, np.inf)) for each in realised]
+            candidates = [self.timed(graph, Candidate(origin, strategy, option, np.inf)) for option in realised]
         return sorted(candidates, key=lambda candidate: candidate.iteration_time_ms)
 
     def _topologies(self, demand: Demand, limit: int) -> Iterator[tuple[Topology, bool]]:
@@ -254,8 +252,8 @@ class TopologyStep:
         rings = [group for group in base.rings if with_rings and tuple(sorted(group.members)) in sizes]
         for schedules in self._schedules.proposals(base.topology, sizes, rings):
             best = self._better(best, self._simulated(graph, candidate, self._on(base, schedules)))
-        for one in best.realisation.schedules if with_rings else ():
-            rest = tuple(other for other in best.realisation.schedules if other is not one)
+        for schedule in best.realisation.schedules if with_rings else ():
+            rest = tuple(other for other in best.realisation.schedules if other is not schedule)
             best = self._better(best, self._simulated(graph, candidate, self._on(base, rest)))
         return best
 
@@ -276,7 +274,7 @@ class TopologyStep:
             limit=self.settings.topologies,
             at_most_ms=candidate.iteration_time_ms,
         )
-        return min([candidate, *others], key=lambda each: each.iteration_time_ms)
+        return min([candidate, *others], key=lambda entry: entry.iteration_time_ms)
 
     def by_programs(self, candidate: Candidate) -> Candidate:
         """Topologies of the mathematical programs, each with its own rings and routes and with mixed ones."""
@@ -319,7 +317,6 @@ class TopologyStep:
         return replace(candidate, realisation=without_idle_routes(self.cluster, candidate.realisation, demand))
 
     def graph(self, strategy: Strategy) -> TaskGraph:
-        """Task graph of one iteration."""
         return build_task_graph(self.cluster, self.workload, strategy)
 
     def _question(self, demand: Demand) -> TopologyQuestion:
@@ -349,7 +346,7 @@ def with_one_of(grouped: set[int], ranked: list[Ranked], most: int) -> list[Rank
     Where transfers go first, `hop` has links that AllReduces share with them too fast: circulants, whose links they all
     share, come out up to a tenth too early (DLRM on 128 servers), links across groups do not.
     """
-    if most < 2 or not grouped or any(place in grouped for _, place, _ in ranked[:most]):
+    if most < 2 or not grouped or any(index in grouped for _, index, _ in ranked[:most]):
         return ranked
     best = next(entry for entry in ranked if entry[1] in grouped)
     return [*ranked[: most - 1], best, *(entry for entry in ranked[most - 1 :] if entry is not best)]
@@ -392,9 +389,11 @@ class SearchSteps:
         """A start on the best of so many topologies; its time may be infinite where it exceeds `at_most_ms`."""
         return self.topology.portfolio(start.name, start.strategy, limit=topologies, at_most_ms=at_most_ms)[0]
 
-    def explored(self, candidate: Candidate, proposals: int, stream: int, heat: float) -> Candidate:
-        """One of the first turns of a pair of start and topology."""
-        return self.retopologised(self.annealed(candidate, proposals, stream, "explore", start=heat))
+    def explored(self, candidate: Candidate, proposals: int, stream: int, temperatures: tuple[float, ...]) -> Candidate:
+        """The first turns of a pair of start and topology, each of so many proposals, with its own random numbers."""
+        for turn, start in enumerate(temperatures):
+            candidate = self.retopologised(self.annealed(candidate, proposals, stream + turn, "explore", start=start))
+        return candidate
 
     def retopologised(self, candidate: Candidate) -> Candidate:
         """TopologyFinder for the strategy found: keep the topology unless another is better."""
@@ -415,12 +414,12 @@ class SearchSteps:
         """Strategy search with the topology fixed, where it is `annealable`."""
         if not self.annealable(candidate):
             return candidate
-        realisation, known = candidate.realisation, self.settings.allreduce is AllReduceChoice.RINGS
+        realisation, on_rings = candidate.realisation, self.settings.allreduce is AllReduceChoice.RINGS
         if realisation.schedules:
             realisation = with_schedules(self.cluster, realisation, ())
         if realisation.partial or len(realisation.rings) != len(self.groups):
             realisation = self._full(realisation)
-            known = known and extends(realisation, candidate.realisation)
+            on_rings = on_rings and extends(realisation, candidate.realisation)
         result = anneal(
             self.arrays,
             network_arrays(realisation.network),
@@ -431,13 +430,13 @@ class SearchSteps:
             seed=self.seed * 1_000_003 + stream,
             stop=self.stop,
             progress=lambda made, best_ms: self.step(phase, made, self._shown(best_ms, candidate)),
-            start_ms=candidate.iteration_time_ms if known else None,
+            start_ms=candidate.iteration_time_ms if on_rings else None,
         )
-        found = Candidate(candidate.origin, result.strategy, realisation, result.iteration_time_ms)
+        annealed = Candidate(candidate.origin, result.strategy, realisation, result.iteration_time_ms)
         if self.settings.allreduce is not AllReduceChoice.RINGS:
-            found = self.topology.timed(self.topology.graph(found.strategy), found)
-        self.note(phase, found)
-        return self.topology.shortened(found)
+            annealed = self.topology.timed(self.topology.graph(annealed.strategy), annealed)
+        self.note(phase, annealed)
+        return self.topology.shortened(annealed)
 
     def annealable(self, candidate: Candidate) -> bool:
         """Whether strategies can be searched on its topology: a proposal may send from any server to any other."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from solvers.collective.options import too_many_servers
 from solvers.job.alternate import Alternation
-from solvers.job.loop import Keep, LoopResult, LoopSettings, Progress
+from solvers.job.loop import LoopResult, LoopSettings, OnIncumbent, Progress
 from solvers.job.starts import ANNEALED_SERVERS, LARGE_SERVERS, effort_for
 from solvers.processes import Gather
 from solvers.stop import Stop, first_part
@@ -20,16 +20,10 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.search_settings import AllReduceChoice, RobustGoal, SearchSettings
 from topoopt.core.workload import Workload
 
+SharedPlan = tuple[LoopResult, Cluster]
+"""What a search ends with, and the cluster with links shared as it takes them."""
 
-@dataclass(frozen=True, eq=False)
-class SharedPlan:
-    """What a search ends with, and the cluster with links shared as it takes them."""
-
-    result: LoopResult
-    cluster: Cluster
-
-
-Search = Callable[[Cluster, int, Stop, Keep], LoopResult]
+Search = Callable[[Cluster, int, Stop, OnIncumbent], LoopResult]
 """A search on a cluster with so many proposals."""
 
 
@@ -40,7 +34,7 @@ def best_order(
     *,
     budget: int,
     stop: Stop,
-    keep: Callable[[Callable[[], SharedPlan]], None],
+    on_incumbent: Callable[[Callable[[], SharedPlan]], None],
 ) -> SharedPlan:
     """The best plan over all ways to share links, of the first one where two are as good.
 
@@ -50,46 +44,47 @@ def best_order(
         search: does each.
         budget: proposals in all, of which each has as many.
         stop: when to end; each has its part of what is left.
-        keep: offered the best so far.
+        on_incumbent: offered the best so far.
     """
     best: SharedPlan | None = None
-    for place, sharing in enumerate(sharings):
+    for index, sharing in enumerate(sharings):
         if best is not None and stop.reason() is not None:
             break
-        left, own = len(sharings) - place, replace(cluster, link_sharing=sharing)
+        left, own = len(sharings) - index, replace(cluster, link_sharing=sharing)
         part = stop if left == 1 or stop.deadline is None else first_part(stop, 1.0 / left, float("inf"))
-        share = budget // len(sharings) + (place < budget % len(sharings))
+        share = budget // len(sharings) + (index < budget % len(sharings))
         before = best
 
-        def offered(found: Callable[[], LoopResult], before: SharedPlan | None = before, own: Cluster = own) -> None:
-            keep(lambda: _better(before, SharedPlan(found(), own)))
+        def offered(plan: Callable[[], LoopResult], before: SharedPlan | None = before, own: Cluster = own) -> None:
+            on_incumbent(lambda: _better(before, (plan(), own)))
 
-        best = _better(before, SharedPlan(search(own, share, part, offered), own))
+        best = _better(before, (search(own, share, part, offered), own))
     if best is None:
         raise ValueError("no way to share links")
     return best
 
 
-def _better(before: SharedPlan | None, found: SharedPlan) -> SharedPlan:
+def _better(before: SharedPlan | None, current: SharedPlan) -> SharedPlan:
     """The better of two, with the way there of both, its first plan, and the proposals of both."""
     if before is None:
-        return found
-    first, second = before.result, found.result
+        return current
+    first, second = before[0], current[0]
     made = first.proposals + second.proposals
     if second.iteration_time_ms >= first.iteration_time_ms:
-        said = _note(found)
+        said = _note(current)
         kept = replace(first, proposals=made, stopped_by=second.stopped_by, notes=(*first.notes, said))
-        return replace(before, result=kept)
+        return kept, before[1]
     later = [replace(point, proposals=first.proposals + point.proposals) for point in second.convergence]
     reached = min((point.best_ms for point in first.convergence), default=float("inf"))
-    way = (*first.convergence, *(point for point in later if point.best_ms < reached))
+    convergence = (*first.convergence, *(point for point in later if point.best_ms < reached))
     notes = (*second.notes, _note(before))
-    kept = replace(second, initial_ms=first.initial_ms, proposals=made, convergence=way, notes=notes)
-    return replace(found, result=kept)
+    kept = replace(second, initial_ms=first.initial_ms, proposals=made, convergence=convergence, notes=notes)
+    return kept, current[1]
 
 
 def _note(other: SharedPlan) -> str:
-    return f"links shared {other.cluster.link_sharing.value}: {other.result.iteration_time_ms:.6g} ms"
+    result, cluster = other
+    return f"links shared {cluster.link_sharing.value}: {result.iteration_time_ms:.6g} ms"
 
 
 @dataclass(frozen=True)
@@ -170,7 +165,7 @@ def run_method(
     progress: Progress | None = None,
     robust: RobustGoal | None = None,
     allreduce: AllReduceChoice = AllReduceChoice.RINGS,
-    keep: Keep | None = None,
+    on_incumbent: OnIncumbent | None = None,
     jobs: int = 1,
     crew: Gather | None = None,
 ) -> LoopResult:
@@ -178,7 +173,7 @@ def run_method(
 
     Args:
         allreduce: what AllReduces run on; rings alone for `joint` and `robust`.
-        keep: offered the best so far of the alternating loop.
+        on_incumbent: offered the best so far of the alternating loop.
         jobs: processes that share its independent parts; the result is that of one.
         crew: who does them instead; None: such processes. Method `joint` does all itself.
 
@@ -195,7 +190,7 @@ def run_method(
     method = METHODS[DEFAULT_METHOD if name == "auto" else name]
     programs = method.programs
     if name == "auto":
-        programs = tuple(each for each, most in AUTO_PROGRAMS.items() if cluster.servers <= most)
+        programs = tuple(entry for entry, most in AUTO_PROGRAMS.items() if cluster.servers <= most)
     settings = LoopSettings(
         budget=budget,
         topologies=effort_for(cluster.servers).topologies,
@@ -211,7 +206,15 @@ def run_method(
 
         return run_joint(cluster, workload, settings, seed=seed, stop=stop, progress=progress, jobs=jobs)
     loop = Alternation(
-        cluster, workload, settings, seed=seed, stop=stop, progress=progress, keep=keep, jobs=jobs, crew=crew
+        cluster,
+        workload,
+        settings,
+        seed=seed,
+        stop=stop,
+        progress=progress,
+        on_incumbent=on_incumbent,
+        jobs=jobs,
+        crew=crew,
     )
     result = loop.run()
     if name == "robust":
@@ -225,6 +228,6 @@ def run_method(
         return result
     from solvers.job.program_topologies import PROGRAMS
 
-    too_large = [each for each in method.programs if cluster.servers > PROGRAMS[each].most_servers]
-    notes = [f"{PROGRAMS[each].summary}: left out above {PROGRAMS[each].most_servers} servers" for each in too_large]
+    lines = [PROGRAMS[entry] for entry in method.programs]
+    notes = [f"{summary}: left out above {most} servers" for summary, most, _ in lines if cluster.servers > most]
     return replace(result, notes=(*result.notes, *notes))

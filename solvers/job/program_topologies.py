@@ -29,7 +29,7 @@ from formulations.allreduce_rings import (
 )
 from formulations.joint_topology import JointTopology, find_symmetry, link_counts
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.job.allreduce_mix import OPTIMALITY, MixLimits, RingMix, Shares, arithmetic_orders, every_order, mix_rings
+from solvers.job.allreduce_mix import OPTIMALITY, RingMix, Shares, arithmetic_orders, every_order, mix_rings
 from solvers.network.assembly import assemble
 from solvers.network.finder import candidate_topologies
 from solvers.network.polish import SearchBudget
@@ -40,48 +40,12 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import TopologyProblem
-from topoopt.core.proofs import Argument, Bound, Status, StopReason
+from topoopt.core.proofs import Argument, Bound, StopReason
+from topoopt.core.result import SearchResult
 from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 
 INCUMBENT_SLACK = 1e-6
-
-
-@dataclass(frozen=True)
-class RingTopologyLimits:
-    """How far to go.
-
-    Attributes:
-        nodes: of branch and bound; None: no limit. Unlike a time limit it leaves results reproducible.
-        time_s: of branch and bound; None: no limit.
-        seed: of the solver.
-    """
-
-    nodes: int | None = None
-    time_s: float | None = None
-    seed: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class RingTopology:
-    """Best topology found, and what is proven about all of them.
-
-    Attributes:
-        mix: the topology with rings and routing; `mix.bound` holds on this topology.
-        bound: lower bound on theta, ms, over all topologies, orders and routings, and who proved it.
-        status: OPTIMAL when theta meets it to 1e-6.
-        stopped_by: CONVERGED when branch and bound ended or was not needed.
-    """
-
-    mix: RingMix
-    bound: Bound
-    status: Status
-    stopped_by: StopReason
-
-    @property
-    def theta(self) -> float:
-        """ms the busiest link carries traffic."""
-        return self.mix.theta
 
 
 def ring_topology_bound(cluster: Cluster, demand: Demand) -> Bound:
@@ -108,16 +72,21 @@ def solve_ring_topology(
     cluster: Cluster,
     demand: Demand,
     *,
-    limits: RingTopologyLimits | None = None,
-    known: Sequence[Topology] | None = None,
+    nodes: int | None = None,
+    time_s: float | None = None,
+    seed: int = 0,
+    warm_start: Sequence[Topology] | None = None,
     stop: Stop | None = None,
-) -> RingTopology:
-    """Topology, ring orders, shares and routing of least theta.
+) -> SearchResult[RingMix]:
+    """Topology, ring orders, shares and routing of least theta, with a bound on it over all topologies.
 
     Args:
         cluster: servers, degree, kind of links and rate; two servers at least.
         demand: with some traffic.
-        known: topologies to begin with; None: a few of TopologyFinder's.
+        nodes: of branch and bound; None: no limit. Unlike a time limit it leaves results reproducible.
+        time_s: of branch and bound; None: no limit.
+        seed: of the solver.
+        warm_start: topologies to begin with; None: a few of TopologyFinder's.
         stop: looked at between steps.
 
     Raises:
@@ -125,10 +94,10 @@ def solve_ring_topology(
         InfeasibleError: no topology connects the servers.
         LimitError: a linear program was not solved.
     """
-    limits, stop = limits or RingTopologyLimits(), stop or Stop()
+    stop = stop or Stop()
     if cluster.servers < 2:
         raise InputError([Problem("too few servers", path="servers", value=str(cluster.servers), allowed=">= 2")])
-    started = candidate_topologies(cluster, demand, limit=4, seed=limits.seed) if known is None else list(known)
+    started = candidate_topologies(cluster, demand, limit=4, seed=seed) if warm_start is None else list(warm_start)
     mixes = []
     for topology in started:
         mixes.append(_mixed(cluster, demand, topology, stop))
@@ -140,16 +109,14 @@ def solve_ring_topology(
         return _result(best, bound, stop.reason() or StopReason.CONVERGED)
     scale = bound.value * cluster.link_bytes_per_ms
     data = program_data(cluster, demand, scale, upper=1.0, lower=(1 - INCUMBENT_SLACK) * bound.value / best.theta)
-    options = {} if limits.nodes is None else {"mip_max_nodes": limits.nodes}
-    solved = SOLVERS["highs"](
-        allreduce_topology_arrays(data), SolverLimits(time_s=limits.time_s, seed=limits.seed % 2**31), options
-    )
+    options = {} if nodes is None else {"mip_max_nodes": nodes}
+    solved = SOLVERS["highs"](allreduce_topology_arrays(data), SolverLimits(time_s=time_s, seed=seed % 2**31), options)
     x = solved.x if solved.x is not None else None
     if x is not None:
-        found = _completed(cluster, link_counts(data.joint, x))
-        if found is not None:
-            mix = _mixed(cluster, demand, found, stop)
-            best = min(best, mix, key=lambda each: each.theta)
+        completed = _completed(cluster, link_counts(data.joint, x))
+        if completed is not None:
+            mix = _mixed(cluster, demand, completed, stop)
+            best = min(best, mix, key=lambda entry: entry.theta)
     if solved.bound is not None and -solved.bound > 0 and bound.value / -solved.bound > bound.value:
         bound = Bound(bound.value / -solved.bound, Argument.RING_BRANCHING)
     return _result(best, bound, solved.stopped_by)
@@ -186,7 +153,7 @@ def program_data(
 
 
 def _mixed(cluster: Cluster, demand: Demand, topology: Topology, stop: Stop) -> RingMix:
-    return mix_rings(topology, demand, link_bytes_per_ms=cluster.link_bytes_per_ms, limits=MixLimits(), stop=stop)
+    return mix_rings(topology, demand, link_bytes_per_ms=cluster.link_bytes_per_ms, stop=stop)
 
 
 def _completed(cluster: Cluster, counts: Ints) -> Topology | None:
@@ -198,11 +165,14 @@ def _completed(cluster: Cluster, counts: Ints) -> Topology | None:
         return None
 
 
-def _result(mix: RingMix, bound: Bound, reason: StopReason) -> RingTopology:
+def _result(mix: RingMix, bound: Bound, reason: StopReason) -> SearchResult[RingMix]:
     closed = mix.theta <= bound.value * (1 + OPTIMALITY)
-    proven = replace(bound, value=min(bound.value, mix.theta))
-    status = Status.OPTIMAL if closed else Status.FEASIBLE
-    return RingTopology(mix, proven, status, StopReason.CONVERGED if closed else reason)
+    return SearchResult(
+        plan=mix,
+        stopped_by=StopReason.CONVERGED if closed else reason,
+        method="exact",
+        bounds=(replace(bound, value=min(bound.value, mix.theta)),),
+    )
 
 
 HOP_PRICE = 1e-3
@@ -210,7 +180,7 @@ ACCURACY = 1e-4
 TURNS = 2
 """Searches from each first mix, each for the ring mix on the topology before it."""
 
-WORTH = 0.02
+SEARCH_SLACK = 0.02
 """Relative room below the busiest link that makes a topology search worth its time."""
 
 
@@ -232,18 +202,24 @@ class TopologyQuestion:
 
     @property
     def traffic(self) -> bool:
-        """Whether there is any."""
         return bool(self.demand.model_parallel_bytes.any()) or self.demand.allreduce_wire_bytes > 0
 
     def mix(self, topology: Topology) -> RingMix | None:
         """Ring mix and routes of the demand on a topology; None without traffic, or if it was not solved."""
         key = key_of(topology)
         if key not in self.mixes:
-            limits = MixLimits(rounds=30, accuracy=ACCURACY, hop_price=HOP_PRICE)
             rate = self.cluster.link_bytes_per_ms
             try:
                 solved = (
-                    mix_rings(topology, self.demand, link_bytes_per_ms=rate, limits=limits, stop=self.stop)
+                    mix_rings(
+                        topology,
+                        self.demand,
+                        link_bytes_per_ms=rate,
+                        rounds=30,
+                        accuracy=ACCURACY,
+                        hop_price=HOP_PRICE,
+                        stop=self.stop,
+                    )
                     if self.traffic
                     else None
                 )
@@ -253,28 +229,23 @@ class TopologyQuestion:
         return self.mixes[key]
 
 
-@dataclass(frozen=True)
-class Program:
-    """A line of the table.
-
-    Attributes:
-        summary: for people.
-        most_servers: it is left out on larger clusters.
-        topologies: from the question and the topology at hand.
-    """
-
-    summary: str
-    most_servers: int
-    topologies: Callable[[TopologyQuestion, Topology], Iterator[Topology]]
+Program = tuple[str, int, Callable[[TopologyQuestion, Topology], Iterator[Topology]]]
+"""Summary for people, servers beyond which it is left out, and topologies from a question and the topology at hand."""
 
 
 def exact_topologies(question: TopologyQuestion, base: Topology, *, nodes: int = 60) -> Iterator[Topology]:
     """The topology of the joint program."""
-    limits = RingTopologyLimits(nodes=nodes, time_s=question.stop.remaining_s(), seed=question.seed)
+    time_s = question.stop.remaining_s()
     try:
         yield solve_ring_topology(
-            question.cluster, question.demand, limits=limits, known=[base], stop=question.stop
-        ).mix.topology
+            question.cluster,
+            question.demand,
+            nodes=nodes,
+            time_s=time_s,
+            seed=question.seed,
+            warm_start=[base],
+            stop=question.stop,
+        ).plan.topology
     except LimitError:
         return
 
@@ -283,11 +254,11 @@ def searched_topologies(question: TopologyQuestion, base: Topology) -> Iterator[
     """Topologies searched for model-parallel traffic and the ring steps of a mix, mixed anew and searched again.
 
     Begins with evenly shared arithmetic orders, as many as there are interfaces, and with the mix on the topology at
-    hand. Nothing is searched where that mix is within `WORTH` of the bound over all topologies.
+    hand. Nothing is searched where that mix is within `SEARCH_SLACK` of the bound over all topologies.
     """
     cluster, demand, seed, stop = question.cluster, question.demand, question.seed, question.stop
     mix = question.mix(base)
-    if mix is None or mix.theta <= (1.0 + WORTH) * ring_topology_bound(cluster, demand).value:
+    if mix is None or mix.theta <= (1.0 + SEARCH_SLACK) * ring_topology_bound(cluster, demand).value:
         return
     n = cluster.servers
     budget = SearchBudget(proposals=4_000 * n, evaluations=25 * n, accuracy=1e-3)
@@ -297,11 +268,11 @@ def searched_topologies(question: TopologyQuestion, base: Topology) -> Iterator[
             total = _with_rings(demand, rings)
             problem = TopologyProblem("job", n, cluster.degree, cluster.links, total / (total.sum() / (n * (n - 1))))
             try:
-                found = search_topology(problem, seed=seed * TURNS + turn, budget=budget, stop=stop).topology
+                searched = search_topology(problem, seed=seed * TURNS + turn, budget=budget, stop=stop).topology
             except InfeasibleError:
                 break
-            yield found
-            again = question.mix(found)
+            yield searched
+            again = question.mix(searched)
             if again is None or stop.reason() is not None:
                 return
             rings = again.rings
@@ -330,8 +301,8 @@ def _with_rings(demand: Demand, rings: tuple[Shares, ...]) -> Floats:
 
 
 PROGRAMS: Mapping[str, Program] = {
-    "exact": Program("joint program of links, rings and routes", 8, exact_topologies),
-    "search": Program("topology search for all traffic, rings and links in turn", 32, searched_topologies),
+    "exact": ("joint program of links, rings and routes", 8, exact_topologies),
+    "search": ("topology search for all traffic, rings and links in turn", 32, searched_topologies),
 }
 
 
@@ -343,9 +314,10 @@ def program_topologies(names: tuple[str, ...], question: TopologyQuestion, base:
     seen = {key_of(base)}
     fresh = []
     for name in names:
-        if servers > PROGRAMS[name].most_servers or question.stop.reason() is not None:
+        _, most_servers, topologies = PROGRAMS[name]
+        if servers > most_servers or question.stop.reason() is not None:
             continue
-        for topology in PROGRAMS[name].topologies(question, base):
+        for topology in topologies(question, base):
             if key_of(topology) not in seen:
                 seen.add(key_of(topology))
                 fresh.append(topology)

@@ -18,7 +18,7 @@ from solvers.job.starts import ALL_PAIRS_SERVERS
 from solvers.network.assembly import arc_graph
 from solvers.network.rings import group_rings
 from solvers.network.routes import balanced_routes, split_routes_lp
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Bools, Floats, offsets, ranges
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
@@ -43,17 +43,17 @@ def paths_of_flow(mix: RingMix) -> dict[tuple[int, int], Paths]:
     for arc, head in enumerate(arcs[:, 1].tolist()):
         into[head].append(arc)
     tail = arcs[:, 0].tolist()
-    found: dict[tuple[int, int], Paths] = {}
+    paths: dict[tuple[int, int], Paths] = {}
     for s in range(n):
         flow = mix.flow.flow[s].copy()
         stays = np.bincount(arcs[:, 1], weights=flow, minlength=n) - np.bincount(arcs[:, 0], weights=flow, minlength=n)
-        dust = 1e-9 * float(flow.sum())
+        tolerance = 1e-9 * float(flow.sum())
         for v in range(n):
-            if v == s or stays[v] <= dust:
+            if v == s or stays[v] <= tolerance:
                 continue
             pieces: Paths = []
             left = float(stays[v])
-            while left > dust:
+            while left > tolerance:
                 walk = _widest_walk(flow, into, tail, s, v)
                 if walk is None:
                     break
@@ -65,8 +65,8 @@ def paths_of_flow(mix: RingMix) -> dict[tuple[int, int], Paths]:
                 pieces.append((amount, (s, *(int(arcs[a, 1]) for a in walk))))
             total = sum(amount for amount, _ in pieces)
             if total > 0:
-                found[s, v] = sorted(((a / total, path) for a, path in pieces), key=lambda piece: (-piece[0], piece[1]))
-    return found
+                paths[s, v] = sorted(((a / total, path) for a, path in pieces), key=lambda piece: (-piece[0], piece[1]))
+    return paths
 
 
 def mixed_routes(base: PathTable, paths: dict[tuple[int, int], Paths]) -> PathTable:
@@ -88,23 +88,23 @@ def mixed_routes(base: PathTable, paths: dict[tuple[int, int], Paths]) -> PathTa
         target=base.target,
         pair_ptr=np.array(pair_ptr, dtype=np.int64),
         share=np.array(share),
-        path_ptr=np.concatenate(([0], np.cumsum([len(path) for path in nodes]))).astype(np.int64),
+        path_ptr=offsets([len(path) for path in nodes]),
         node=np.array([v for path in nodes for v in path], dtype=np.int32),
     )
 
 
 def mixed_rings(mix: RingMix, demand: Demand, paths: dict[tuple[int, int], Paths]) -> dict[tuple[int, ...], GroupRings]:
     """Rings of every group of the demand, by its members."""
-    found = {}
+    rings_of = {}
     for group, orders in zip(demand.allreduce, mix.rings, strict=True):
         rings = [ring for order, share in orders for ring in _rings(order, share, paths)]
         rings = sorted(rings, key=lambda ring: (-ring.share, ring.order, ring.paths))[:MOST_RINGS]
         kept = [ring for ring in rings if ring.share >= LEAST_SHARE] or rings[:1]
         total = sum(ring.share for ring in kept)
-        found[group.members] = GroupRings(
+        rings_of[group.members] = GroupRings(
             group.members, tuple(Ring(ring.order, ring.share / total, ring.paths) for ring in kept)
         )
-    return found
+    return rings_of
 
 
 def _rings(order: tuple[int, ...], share: float, paths: dict[tuple[int, int], Paths]) -> list[Ring]:
@@ -116,7 +116,7 @@ def _rings(order: tuple[int, ...], share: float, paths: dict[tuple[int, int], Pa
     for low, high in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
         middle = (low + high) / 2
         places = [min(int(np.searchsorted(end, middle)), len(end) - 1) for end in ends]
-        chosen = tuple(step[place][1] for step, place in zip(steps, places, strict=True))
+        chosen = tuple(step[index][1] for step, index in zip(steps, places, strict=True))
         rings.append(Ring(order, share * (high - low), chosen))
     return rings
 
@@ -247,8 +247,8 @@ def mix_realised(cluster: Cluster, base: Realisation, demand: Demand, mix: RingM
         mix: orders, shares and flow.
     """
     paths = paths_of_flow(mix)
-    known = mixed_rings(mix, demand, paths)
-    rings = tuple(known.get(group.members, group) for group in base.rings)
+    mixed = mixed_rings(mix, demand, paths)
+    rings = tuple(mixed.get(group.members, group) for group in base.rings)
     served = demand.model_parallel_bytes > 0
     routes = mixed_routes(base.routes, {pair: path for pair, path in paths.items() if served[pair]})
     choices = [(routes, rings), (base.routes, rings)] if demand.allreduce else []
@@ -261,12 +261,12 @@ def with_rings_for(
     cluster: Cluster, base: Realisation, groups: Sequence[tuple[int, ...]], *, seed: int = 0
 ) -> Realisation:
     """The same topology, routes and rings, and rings for the other groups as well."""
-    known = {group.members: group for group in base.rings}
-    missing = [group for group in groups if group not in known]
+    rings_of = {group.members: group for group in base.rings}
+    missing = [group for group in groups if group not in rings_of]
     made = group_rings(base.topology, missing, max_rings=max(2, base.topology.degree), seed=seed)
-    known |= {group.members: group for group in made}
+    rings_of |= {group.members: group for group in made}
     return replace(
-        _assembled(cluster, base.topology, base.routes, tuple(known[group] for group in groups)), tailored=True
+        _assembled(cluster, base.topology, base.routes, tuple(rings_of[group] for group in groups)), tailored=True
     )
 
 
@@ -282,15 +282,17 @@ def _assembled(cluster: Cluster, topology: Topology, routes: PathTable, rings: t
 def routes_of_pairs(routes: PathTable, wanted: Bools) -> PathTable:
     """The routes of the ordered pairs (i, j) with wanted[i, j] only."""
     pairs = np.flatnonzero(wanted[routes.source, routes.target])
-    paths = _ranges(routes.pair_ptr, pairs)
+    length = np.diff(routes.pair_ptr)[pairs]
+    paths = ranges(routes.pair_ptr[pairs], length)
+    hops = np.diff(routes.path_ptr)[paths]
     return PathTable(
         nodes_total=routes.nodes_total,
         source=routes.source[pairs],
         target=routes.target[pairs],
-        pair_ptr=_starts(np.diff(routes.pair_ptr)[pairs]),
+        pair_ptr=offsets(length),
         share=routes.share[paths],
-        path_ptr=_starts(np.diff(routes.path_ptr)[paths]),
-        node=routes.node[_ranges(routes.path_ptr, paths)],
+        path_ptr=offsets(hops),
+        node=routes.node[ranges(routes.path_ptr[paths], hops)],
     )
 
 
@@ -299,18 +301,8 @@ def extends(whole: Realisation, part: Realisation) -> bool:
     these takes as long on it."""
     wanted = np.zeros((part.topology.servers,) * 2, dtype=np.bool_)
     wanted[part.routes.source, part.routes.target] = True
-    routes, known = routes_of_pairs(whole.routes, wanted), {group.members: group for group in whole.rings}
-    return all(known.get(group.members) == group for group in part.rings) and all(
+    routes, rings_of = routes_of_pairs(whole.routes, wanted), {group.members: group for group in whole.rings}
+    return all(rings_of.get(group.members) == group for group in part.rings) and all(
         np.array_equal(getattr(routes, name), getattr(part.routes, name))
         for name in ("source", "target", "pair_ptr", "share", "path_ptr", "node")
     )
-
-
-def _starts(lengths: Ints) -> Ints:
-    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-
-
-def _ranges(ptr: Ints, rows: Ints) -> Ints:
-    """Concatenated ranges ptr[r]..ptr[r+1] of the rows."""
-    lengths = np.diff(ptr)[rows]
-    return np.repeat(ptr[rows] - _starts(lengths)[:-1], lengths) + np.arange(int(lengths.sum()))

@@ -85,7 +85,6 @@ def annealing_threads(servers: int) -> int:
 
 
 def effort_for(servers: int) -> SizeEffort:
-    """The row of a cluster."""
     return next((row for row in EFFORTS if servers <= row.servers), EFFORTS[-1])
 
 
@@ -117,11 +116,11 @@ def branches(workload: Workload) -> list[list[int]]:
 
 def layers(workload: Workload) -> list[list[list[int]]]:
     """Branches that read the same operators, such as the experts of a bank, together; in order of their first one."""
-    found: dict[frozenset[int], list[list[int]]] = {}
+    by_ends: dict[frozenset[int], list[list[int]]] = {}
     for branch in branches(workload):
         sources = {edge.producer for index in branch for edge in workload.operators[index].inputs}
-        found.setdefault(frozenset(sources - {*branch}), []).append(branch)
-    return list(found.values())
+        by_ends.setdefault(frozenset(sources - {*branch}), []).append(branch)
+    return list(by_ends.values())
 
 
 def chains(workload: Workload) -> list[list[int]]:
@@ -133,7 +132,7 @@ def chains(workload: Workload) -> list[list[int]]:
         min(split.parts * (split.forward_ms + split.backward_ms) for split in operator.splits)
         for operator in workload.operators
     ]
-    left, found = {*range(len(own))}, []
+    left, runs = {*range(len(own))}, []
     while left:
         length, before = dict.fromkeys(left, 0.0), dict.fromkeys(left, -1)
         for index in sorted(left):
@@ -144,9 +143,9 @@ def chains(workload: Workload) -> list[list[int]]:
         chain = [max(left, key=lambda index: (length[index], -index))]
         while before[chain[-1]] >= 0:
             chain.append(before[chain[-1]])
-        found.append(chain[::-1])
+        runs.append(chain[::-1])
         left.difference_update(chain)
-    return found
+    return runs
 
 
 def widest(operator: Operator, limit: int) -> int:
@@ -245,9 +244,9 @@ class Start:
     rough: bool = False
 
 
-def _exact(operator: Operator, sample_ways: int, channel_ways: int, reduce_ways: int) -> int | None:
+def _exact(operator: Operator, sample_parts: int, channel_parts: int, reduce_parts: int) -> int | None:
     for index, split in enumerate(operator.splits):
-        if (split.sample_ways, split.channel_ways, split.reduce_ways) == (sample_ways, channel_ways, reduce_ways):
+        if (split.sample_ways, split.channel_ways, split.reduce_ways) == (sample_parts, channel_parts, reduce_parts):
             return index
     return None
 
@@ -308,14 +307,14 @@ def layers_on_cosets(n: int, workload: Workload, k: int, whole: int) -> Strategy
         return None
     base = data_parallel(n, workload)
     wanted: list[tuple[int, int | None]] = [(p.split, p.offset) for p in base.placements]
-    found = False
+    moved = False
     for layer in chosen:
-        for place, branch in enumerate(layer):
+        for position, branch in enumerate(layer):
             for index in branch:
                 split = _exact(workload.operators[index], k, 1, 1)
                 if split is not None:
-                    wanted[index], found = (split, place % (n // k)), True
-    return placed(n, workload, wanted) if found else None
+                    wanted[index], moved = (split, position % (n // k)), True
+    return placed(n, workload, wanted) if moved else None
 
 
 def chains_on_cosets(n: int, workload: Workload, k: int) -> Strategy | None:
@@ -324,14 +323,14 @@ def chains_on_cosets(n: int, workload: Workload, k: int) -> Strategy | None:
     The longest first, each where there is least work; the last operators (`ON_COSETS`) data parallel.
     None if branches stand apart, which other starts are for, or there is no second chain.
     """
-    found = chains(workload)
-    work = [_branch_work(workload, chain, k) for chain in found]
-    if len(branches(workload)) != 1 or len(found) < 2 or work[1] < BESIDE * sum(work):
+    runs = chains(workload)
+    work = [_branch_work(workload, chain, k) for chain in runs]
+    if len(branches(workload)) != 1 or len(runs) < 2 or work[1] < BESIDE * sum(work):
         return None
     base = data_parallel(n, workload)
     wanted: list[tuple[int, int | None]] = [(p.split, p.offset) for p in base.placements]
     load, coset_of = [0.0] * (n // k), [0] * len(wanted)
-    for chain, own in zip(found, work, strict=True):
+    for chain, own in zip(runs, work, strict=True):
         coset = min(range(n // k), key=lambda offset: (load[offset], offset))
         load[coset] += own
         for index in chain:
@@ -353,16 +352,16 @@ def tensor_parallel(n: int, workload: Workload, t: int) -> Strategy | None:
     base = data_parallel(n, workload)
     wanted: list[tuple[int, int | None]] = [(p.split, p.offset) for p in base.placements]
     sliced: set[int] = set()
-    found = False
+    any_split = False
     for index, operator in enumerate(workload.operators):
         column, row = _exact(operator, n // t, t, 1), _exact(operator, n // t, 1, t)
         fed_by_slices = any(edge.producer in sliced for edge in operator.inputs)
         if operator.mixes_channels and fed_by_slices and row is not None:
-            wanted[index], found = (row, 0), True
+            wanted[index], any_split = (row, 0), True
         elif column is not None and (operator.mixes_channels or fed_by_slices):
-            wanted[index], found = (column, 0), True
+            wanted[index], any_split = (column, 0), True
             sliced.add(index)
-    return placed(n, workload, wanted) if found else None
+    return placed(n, workload, wanted) if any_split else None
 
 
 FEW_STAGES = 2
@@ -370,33 +369,32 @@ FEW_STAGES = 2
 
 
 def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ...]:
-    """Distinct starts, data parallelism first."""
     n = cluster.servers
-    found: dict[Strategy, str] = {data_parallel(n, workload): "data parallel"}
+    name_of: dict[Strategy, str] = {data_parallel(n, workload): "data parallel"}
     divisors = [k for k in range(1, n) if n % k == 0]
     for k in reversed(divisors):
         for count in (None, n // k, 2 * (n // k)):
             strategy = on_cosets(n, workload, k, count)
             if strategy is not None:
                 label = "all" if count is None else f"{count} heaviest"
-                found.setdefault(strategy, f"{label} branches on cosets of {k}")
+                name_of.setdefault(strategy, f"{label} branches on cosets of {k}")
     for k in reversed(divisors[1:]):
         for whole in WHOLE_BRANCHES:
             strategy = layers_on_cosets(n, workload, k, whole)
             if strategy is not None:
-                found.setdefault(strategy, f"branches of each layer but {whole} on cosets of {k}")
+                name_of.setdefault(strategy, f"branches of each layer but {whole} on cosets of {k}")
     beside = chains_on_cosets(n, workload, divisors[-1]) if len(divisors) > 1 else None
     if beside is not None:
-        found.setdefault(beside, f"chains on cosets of {divisors[-1]}")
+        name_of.setdefault(beside, f"chains on cosets of {divisors[-1]}")
     for t in [*divisors[1:], n]:
         tensor = tensor_parallel(n, workload, t)
         if tensor is not None:
-            found.setdefault(tensor, f"tensor parallel {t} ways")
+            name_of.setdefault(tensor, f"tensor parallel {t} ways")
     few = divisors[-FEW_STAGES:]
     for measure, sizes in MEASURES.items():
         for k in divisors if measure == WORK and cluster.server_memory_bytes is not None else few:
-            found.setdefault(stages(n, workload, k, sizes(n, workload)), f"{n // k} stages of like {measure}")
+            name_of.setdefault(stages(n, workload, k, sizes(n, workload)), f"{n // k} stages of like {measure}")
     program = program_start(cluster, workload)
     if program is not None:
-        found.setdefault(program, "strategy program")
-    return tuple(Start(name, strategy, strategy == beside) for strategy, name in found.items())
+        name_of.setdefault(program, "strategy program")
+    return tuple(Start(name, strategy, strategy == beside) for strategy, name in name_of.items())

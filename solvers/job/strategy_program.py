@@ -25,13 +25,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.job_plans import EventLaw, Quantity, StrategyChoice, chosen_splits, strategy_choice_arrays
+from formulations.job_plans import EventLaw, StrategyChoice, chosen_splits, strategy_choice_arrays
 from formulations.programs import LpArrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.backends.backend import Scaling, scaling_of
@@ -66,33 +66,11 @@ LEAST = 1e-4
 Allowed = tuple[Bools, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Relaxed:
-    """The linear relaxation of a case.
+Relaxed = tuple[float, tuple[Floats, ...], StrategyCase]
+"""The linear relaxation of a case: optimum as duals prove it, ms, z, float64[states] per operator, and the duals."""
 
-    Attributes:
-        value: its optimum as the duals prove it, ms.
-        shares: z of the solution, float64[states] per operator.
-        case: the duals.
-    """
-
-    value: float
-    shares: tuple[Floats, ...]
-    case: StrategyCase
-
-
-@dataclass(frozen=True, eq=False)
-class DividedCase:
-    """A case in two: the operator, its states inside, and of each half its relaxation and which states are allowed."""
-
-    operator: int
-    inside: Bools
-    halves: tuple[tuple[Relaxed | None, Allowed], ...]
-
-    def gain(self, value: float) -> float:
-        """How much the two halves rose above a case of this value; a half without a strategy counts as much."""
-        rises = [value if half is None else half.value - value for half, _ in self.halves]
-        return float(np.prod([max(rise / value, LEAST) for rise in rises])) if value > 0 else 0.0
+Division = tuple[int, Bools, tuple[tuple[Relaxed | None, Allowed], ...], float]
+"""A case in two: the operator, its states inside, of each half its relaxation and the states allowed, and the gain."""
 
 
 class Branching:
@@ -103,33 +81,36 @@ class Branching:
         self._gain, self._times = np.zeros(operators), np.zeros(operators)
         self.solved = 0
 
-    def best(self, case: Relaxed, allowed: Allowed) -> DividedCase | None:
+    def best(self, case: Relaxed, allowed: Allowed) -> Division | None:
         """The division that promises most; None if all operators are decided."""
-        undecided = np.array([1.0 - float(share.max()) for share in case.shares])
+        undecided = np.array([1.0 - float(share.max()) for share in case[1]])
         if undecided.max() <= WHOLE:
             return None
         candidates = np.flatnonzero(undecided > WHOLE)
-        known = candidates[self._times[candidates] > 0]
+        evaluated = candidates[self._times[candidates] > 0]
         new = [o for o in candidates[np.argsort(-undecided[candidates], kind="stable")] if not self._times[o]]
         tried = [self._divided(case, allowed, int(operator)) for operator in new[:TRIED]]
-        if len(known):
-            expected = self._gain[known] / self._times[known]
-            if not tried or expected.max() >= max(division.gain(case.value) for division in tried):
-                return self._divided(case, allowed, int(known[int(np.argmax(expected))]))
-        return max(tried, key=lambda division: division.gain(case.value))
+        if len(evaluated):
+            expected = self._gain[evaluated] / self._times[evaluated]
+            if not tried or expected.max() >= max(gain for *_, gain in tried):
+                return self._divided(case, allowed, int(evaluated[int(np.argmax(expected))]))
+        return max(tried, key=lambda division: division[3])
 
-    def _divided(self, case: Relaxed, allowed: Allowed, operator: int) -> DividedCase:
-        share = case.shares[operator]
+    def _divided(self, case: Relaxed, allowed: Allowed, operator: int) -> Division:
+        share = case[1][operator]
         inside: Bools = np.arange(len(share)) == int(np.argmax(share))
-        halves = []
+        halves: list[tuple[Relaxed | None, Allowed]] = []
         for mask in (inside, ~inside):
             part = (*allowed[:operator], allowed[operator] & mask, *allowed[operator + 1 :])
             halves.append((self._relax(part), part))
             self.solved += 1
-        division = DividedCase(operator, inside, tuple(halves))
-        self._gain[operator] += division.gain(case.value)
+        # a half without a strategy counts as much as the case
+        value = case[0]
+        rises = [value if half is None else half[0] - value for half, _ in halves]
+        gain = float(np.prod([max(rise / value, LEAST) for rise in rises])) if value > 0 else 0.0
+        self._gain[operator] += gain
         self._times[operator] += 1
-        return division
+        return operator, inside, tuple(halves), gain
 
 
 class WarmProgram:
@@ -148,14 +129,14 @@ class WarmProgram:
         Args:
             allowed: of each integer column whether it may be above 0.
         """
-        found = self._solved(allowed)
-        if found is None and self._scaling is not None and not self._suits:
+        solved = self._solved(allowed)
+        if solved is None and self._scaling is not None and not self._suits:
             # No units suit numbers that lie too far apart; as they are given they may do.
             self._scaling = None
             self._solver = _loaded(self._program, None)
-            found = self._solved(allowed)
-        self._suits = self._suits or found is not None
-        return found
+            solved = self._solved(allowed)
+        self._suits = self._suits or solved is not None
+        return solved
 
     def _solved(self, allowed: Bools) -> tuple[float, Floats, Floats] | None:
         import highspy
@@ -229,11 +210,11 @@ def prove(
     first = _relax(data, warm, every)
     if first is None:
         return None
-    nodes: list[StrategyCut | StrategyCase] = [first.case]
-    waiting = [(first.value, 0, first, every)]
+    nodes: list[StrategyCut | StrategyCase] = [first[2]]
+    waiting = [(first[0], 0, first, every)]
     most = programs or max(1, min(MOST_PROGRAMS, SOLVED_COEFFICIENTS // max(1, program.nonzeros)))
     branching = Branching(lambda allowed: _relax(data, warm, allowed), len(data.splits))
-    risen, risen_at, settled = first.value, 0, np.inf
+    risen, risen_at, settled = first[0], 0, np.inf
     while branching.solved < most - 1 and waiting and waiting[0][0] < settled and not stop():
         value, at, here, part = waiting[0]
         if value > risen * (1.0 + RISE):
@@ -244,15 +225,15 @@ def prove(
         if cut is None:
             break
         heapq.heappop(waiting)
-        inside = tuple(np.flatnonzero(cut.inside).tolist())
-        nodes[at] = StrategyCut(cut.operator, inside, len(nodes), len(nodes) + 1)
-        for child, states in cut.halves:
+        operator, inside, halves, _ = cut
+        nodes[at] = StrategyCut(operator, tuple(np.flatnonzero(inside).tolist()), len(nodes), len(nodes) + 1)
+        for child, states in halves:
             if child is None:  # the multipliers of the case above hold in this one, too: any do
-                nodes.append(here.case)
-                settled = min(settled, here.value)
+                nodes.append(here[2])
+                settled = min(settled, here[0])
             else:
-                nodes.append(child.case)
-                heapq.heappush(waiting, (max(child.value, here.value), len(nodes) - 1, child, states))
+                nodes.append(child[2])
+                heapq.heappush(waiting, (max(child[0], here[0]), len(nodes) - 1, child, states))
     return tuple(nodes)
 
 
@@ -263,7 +244,7 @@ def _relax(data: StrategyChoice, warm: WarmProgram, allowed: Allowed) -> Relaxed
         return None
     value, chosen, dual = result
     shares = tuple(chosen[low:high] for low, high in pairwise(data.split_start.tolist()))
-    return Relaxed(value, shares, _case(data, dual))
+    return value, shares, _case(data, dual)
 
 
 def _case(data: StrategyChoice, dual: Floats) -> StrategyCase:
@@ -278,7 +259,7 @@ def _case(data: StrategyChoice, dual: Floats) -> StrategyCase:
         prices.append((tuple(map(_short, ends[0].tolist())), tuple(map(_short, ends[1].tolist()))))
     return StrategyCase(
         laws=tuple((law.name, _short(w)) for law, w in zip(data.laws, weights.tolist(), strict=True) if w > 0.0),
-        memory=max(0.0, -_short(float(dual[-1]))) if data.room is not None else 0.0,
+        memory=max(0.0, -_short(float(dual[-1]))) if data.memory_share is not None else 0.0,
         prices=tuple(prices),
     )
 
@@ -329,14 +310,14 @@ def bulk_synchronous(cluster: Cluster, workload: Workload) -> StrategyChoice:
     parts = [np.array([split.parts for split in operator.splits], dtype=np.float64) for operator in operators]
     forward = [np.array([split.forward_ms for split in operator.splits]) for operator in operators]
     backward = [np.array([split.backward_ms for split in operator.splits]) for operator in operators]
-    quantities = [Quantity(o, forward[o]) for o in range(count)]
-    quantities += [Quantity(o, backward[o]) for o in range(count)]
-    quantities += [Quantity(o, (forward[o] + backward[o]) * parts[o] / n) for o in range(count)]
-    quantities += [Quantity(o, _reduced(operator) / rate) for o, operator in enumerate(operators)]
+    quantities = [(o, forward[o]) for o in range(count)]
+    quantities += [(o, backward[o]) for o in range(count)]
+    quantities += [(o, (forward[o] + backward[o]) * parts[o] / n) for o in range(count)]
+    quantities += [(o, _reduced(operator) / rate) for o, operator in enumerate(operators)]
     hops = mean_hops(cluster)
-    known: dict[object, Floats] = {}
+    cached: dict[object, Floats] = {}
     for e, (u, v) in enumerate(pairs):
-        quantities.append(Quantity(e, moved_bytes(cluster, workload, u, v, known) * hops / rate))
+        quantities.append((e, moved_bytes(cluster, workload, u, v, cached) * hops / rate))
     back, done, end = 2 * count, 2 * count + 1, 2 * count + 2
     laws = []
     for o in range(count):
@@ -349,10 +330,10 @@ def bulk_synchronous(cluster: Cluster, workload: Workload) -> StrategyChoice:
     laws.append(EventLaw("work", 0, done, 0.0, tuple((2 * count + o, 1.0) for o in range(count))))
     traffic = [(3 * count + o, 1.0) for o in range(count)] + [(4 * count + e, 1.0) for e in range(len(pairs))]
     laws.append(EventLaw("traffic", done, end, 0.0, tuple(traffic)))
-    room = None
+    limits = None
     memory = cluster.server_memory_bytes
     if memory is not None:
-        room = tuple(
+        limits = tuple(
             np.array([split.parts * split.server_memory_bytes / (n * memory) for split in operator.splits])
             for operator in operators
         )
@@ -362,7 +343,7 @@ def bulk_synchronous(cluster: Cluster, workload: Workload) -> StrategyChoice:
         tuple(quantities),
         tuple(laws),
         end + 1,
-        room,
+        limits,
     )
 
 
@@ -390,20 +371,20 @@ def _reduced(operator: Operator) -> Floats:
 
 
 def moved_bytes(
-    cluster: Cluster, workload: Workload, producer: int, consumer: int, known: dict[object, Floats]
+    cluster: Cluster, workload: Workload, producer: int, consumer: int, cached: dict[object, Floats]
 ) -> Floats:
-    """float64[splits of producer, splits of consumer]: bytes moved both ways, parts from offset 0; kept in `known`."""
+    """float64[splits of producer, splits of consumer]: bytes moved both ways, parts from offset 0; kept in `cached`."""
     job = pair_job(workload, producer, consumer)
     first, second = job.operators
     key = first.output_elements, first.element_bytes, first.splits, second.inputs, second.mixes_channels, second.splits
-    if key not in known:
+    if key not in cached:
         table = np.zeros((len(first.splits), len(second.splits)))
         for s in range(len(first.splits)):
             for t in range(len(second.splits)):
                 graph = build_task_graph(cluster, job, Strategy((Placement(s, 0), Placement(t, 0))))
                 table[s, t] = float(graph.bytes[graph.kind == TaskKind.TRANSFER].sum())
-        known[key] = table
-    return known[key]
+        cached[key] = table
+    return cached[key]
 
 
 def pair_job(workload: Workload, producer: int, consumer: int) -> Workload:
@@ -443,9 +424,9 @@ def place_blocks(n: int, workload: Workload, chosen: Sequence[int]) -> Strategy:
     for b in sorted(members, key=lambda b: (b not in pinned, -spans[b], b)):
         stride = n // splits[b].parts
         fixed = workload.operators[members[b][0]].pinned_offset
-        place = min(range(stride), key=lambda at: (max(load[at::stride]), at)) if fixed is None else fixed
+        target = min(range(stride), key=lambda at: (max(load[at::stride]), at)) if fixed is None else fixed
         for o in members[b]:
-            offset[o] = place
-        for server in range(place, n, stride):
+            offset[o] = target
+        for server in range(target, n, stride):
             load[server] += spans[b]
     return Strategy(tuple(Placement(s, at) for s, at in zip(chosen, offset, strict=True)))

@@ -16,7 +16,7 @@ from solvers.llm_training.evaluation import EvaluatedNetwork, evaluated, iterati
 from solvers.llm_training.fabrics import TRAINING_FABRICS, FabricNetwork, fabric_problems
 from solvers.llm_training.strategies import columns_of_rows, rows_of_shape, shape_numbers
 from solvers.stop import Stop
-from solvers.switching import FoundOnRails, best_on_rails
+from solvers.switching import RailsResult, best_on_rails
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.graphs import moore_bound
@@ -414,7 +414,7 @@ def network_plan(fabric: str, network: PlacedNetwork) -> NetworkPlan:
     )
 
 
-Planned = FoundOnFabric | FoundOnRails | FoundInPods | None
+Planned = FoundOnFabric | RailsResult | FoundInPods | None
 """What was found on a fabric; None: the strategies on an ideal switch say all."""
 
 

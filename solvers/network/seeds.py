@@ -19,11 +19,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from solvers.apportionment import whole_shares
 from solvers.network.annealing import hops_of, table_of_arcs
 from solvers.network.assembly import ArcList, assemble, best_matching, best_permutation, discount, link_arcs, ring_arcs
 from solvers.network.distances import select_offsets
-from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.arrays import Floats, Int32s, Ints, whole_shares
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.topology import Topology

@@ -13,7 +13,7 @@ from topoopt.core.shared_cluster import SharedCluster
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster.figures import FlowTimes, fabric_options
-from topoopt.simulate.cluster_rates import JobOnServers, simulate_together
+from topoopt.simulate.cluster_rates import simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.workloads.cluster_draws import draw_jobs
 
@@ -40,7 +40,7 @@ def together_figures() -> list[Figure]:
     fabric = full.fabrics[FAT_TREE]
     times = FlowTimes(full, solution.plan.classes)
     rows = zip(draw.classes, draw.servers, strict=True)
-    jobs = [JobOnServers(times.graph(index, FAT_TREE), servers) for index, servers in rows]
+    jobs = [(times.graph(index, FAT_TREE), servers) for index, servers in rows]
 
     def run(model: str) -> list[float]:
         options = fabric_options(fabric, draw.routes_seed)

@@ -15,7 +15,7 @@ from solvers.job import fabrics as fabric_strategy
 from solvers.job.starts import data_parallel
 from tests.support.cli_cases import chain, job, refusals, run, write
 from topoopt.kinds.files import read_instance
-from topoopt.simulate.circuits import DYNAMIC_FABRICS, CircuitTiming, simulate_circuits
+from topoopt.simulate.circuits import DYNAMIC_FABRICS, simulate_circuits
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
 
@@ -217,7 +217,7 @@ def test_circuits_that_follow_demand_beside_fabrics_that_stay(tmp_path: Path) ->
     for name, policy in DYNAMIC_FABRICS.items():
         row = rows[name]
         assert row["iteration_time_ms"] == row["flow_level_ms"] >= rows["ideal-switch"]["flow_level_ms"]
-        alone = simulate_circuits(graph, read.cluster, policy, CircuitTiming(10.0), seed=3).iteration_time_ms
+        alone = simulate_circuits(graph, read.cluster, policy, 10.0, seed=3).iteration_time_ms
         assert row["iteration_time_ms"] <= alone
         assert f"{alone:.5g} ms" in row["description"]
         assert "strategy of the plan" in row["description"]

@@ -257,7 +257,7 @@ def test_no_search_begins_after_it() -> None:
 
 def _searches(signals: int) -> int:
     """A search that heeds so many, of which the next is swallowed."""
-    with stop_on_signals(None, hurries=True):
+    with stop_on_signals(None, two_stage=True):
         for _ in range(signals):
             os.kill(os.getpid(), signal.SIGINT)
         return swallowing(waits)()

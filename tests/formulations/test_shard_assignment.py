@@ -100,9 +100,9 @@ def test_choices_are_read_back() -> None:
     on = {"place_0", "ranks_0_0_1", "ranks_0_0_2", "assign_0_0_1", "open_0_0_1", "at_0_0_0_1_1"}
     x = np.array([float(name in on) for name in program.column_names or ()])
     choices = choices_of(DATA, program, x)
-    assert [choice.placed for choice in choices] == [True, False]
-    assert choices[0].counts.tolist() == [[0, 1, 1]]
-    assert choices[0].taken.tolist() == [[0, 1]]
+    assert [placed for placed, _, _ in choices] == [True, False]
+    assert choices[0][1].tolist() == [[0, 1, 1]]
+    assert choices[0][2].tolist() == [[0, 1]]
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 3))

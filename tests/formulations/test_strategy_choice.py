@@ -15,7 +15,6 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from formulations.job_plans import (
     EventLaw,
-    Quantity,
     StrategyChoice,
     chosen_splits,
     longest_path,
@@ -49,7 +48,7 @@ def solve_reference(data: StrategyChoice, *, whole: bool) -> float:
 def two_operators(transfer: float, room: float | None = None) -> StrategyChoice:
     """Whole or in two parts each: 4 or 2 ms; a chain; unlike splits move data for `transfer` ms."""
     moved = np.array([[0.0, transfer], [transfer, 0.0]])
-    quantities = (Quantity(0, np.array([4.0, 2.0])), Quantity(1, np.array([4.0, 3.5])), Quantity(0, moved))
+    quantities = ((0, np.array([4.0, 2.0])), (1, np.array([4.0, 3.5])), (0, moved))
     laws = (EventLaw("a", 0, 1, 1.0, ((0, 1.0), (2, 1.0))), EventLaw("b", 1, 2, 0.0, ((1, 2.0),)))
     rooms = None if room is None else (np.array([0.0, room]), np.array([0.5, 0.5]))
     return StrategyChoice((2, 2), ((0, 1),), quantities, laws, 3, rooms)
@@ -103,10 +102,10 @@ def programs(draw) -> StrategyChoice:
     quantities = []
     for o, count in enumerate(splits):
         for _ in range(2):
-            quantities.append(Quantity(o, np.array(draw(st.lists(number, min_size=count, max_size=count)))))
+            quantities.append((o, np.array(draw(st.lists(number, min_size=count, max_size=count)))))
     for e, (u, v) in enumerate(pairs):
         cells = draw(st.lists(number, min_size=splits[u] * splits[v], max_size=splits[u] * splits[v]))
-        quantities.append(Quantity(e, np.array(cells).reshape(splits[u], splits[v])))
+        quantities.append((e, np.array(cells).reshape(splits[u], splits[v])))
     laws = [EventLaw("begin", 0, k, 0.0, ()) for k in range(1, 5)]
     for a in range(draw(st.integers(1, 8))):
         tail = draw(st.integers(0, 3))
@@ -124,12 +123,12 @@ def plain_value(data: StrategyChoice, choice: tuple[int, ...]) -> float:
         for law in data.laws:
             cost = law.constant
             for q, coefficient in law.terms:
-                quantity = data.quantities[q]
-                if quantity.of_pair:
-                    u, v = data.pairs[quantity.index]
-                    cost += coefficient * quantity.values[choice[u], choice[v]]
+                index, values = data.quantities[q]
+                if values.ndim == 2:
+                    u, v = data.pairs[index]
+                    cost += coefficient * values[choice[u], choice[v]]
                 else:
-                    cost += coefficient * quantity.values[choice[quantity.index]]
+                    cost += coefficient * values[choice[index]]
             times[law.head] = max(times[law.head], times[law.tail] + cost)
     return times[-1]
 

@@ -16,7 +16,7 @@ Arguments = tuple[Any, ...]
 def random_work(draw: np.random.Generator, both_ways: bool, stages: int = 1) -> tuple[Work, np.ndarray]:
     """Work of a random graph, its traffic in stages at random, and the pair of each queue."""
     graph, _ = random_case(int(draw.integers(1 << 30)), with_ties=bool(draw.integers(2)))
-    chunks, pairs = pair_chunks(graph, both_ways=both_ways)
+    chunks, pairs = pair_chunks(graph, mirrored=both_ways)
     work = make_work(
         graph,
         chunks,

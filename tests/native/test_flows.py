@@ -19,7 +19,6 @@ from topoopt.core.workload import TaskKind
 from topoopt.native import StopFlag, Stopped, flows
 from topoopt.simulate.lower import graph_arrays
 from topoopt.simulate.network import network_arrays
-from topoopt.simulate.time_models.evaluate import Outcome
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -42,11 +41,13 @@ def test_fluid(seed: int) -> None:
     """Times are those of plain Python, and every byte crosses each link of its route."""
     graph, network = cases.random_case(seed, with_ties=False)
     job_ptr = np.array([0, graph.tasks], dtype=np.int64)
-    done = Outcome(*flows.simulate_fluid(graph_arrays(graph, network), network_arrays(network), job_ptr, False))
+    time_ms, begun, ended, _, _, moved, busy, left = flows.simulate_fluid(
+        graph_arrays(graph, network), network_arrays(network), job_ptr, False
+    )
     start, end = plain_fluid_times(graph, network)
-    assert done.start.tolist() == pytest.approx(start, rel=1e-9, abs=1e-8)
-    assert done.end.tolist() == pytest.approx(end, rel=1e-9, abs=1e-8)
-    assert (done.time, done.left) == (done.end.max(), 0)
+    assert begun.tolist() == pytest.approx(start, rel=1e-9, abs=1e-8)
+    assert ended.tolist() == pytest.approx(end, rel=1e-9, abs=1e-8)
+    assert (time_ms, left) == (ended.max(), 0)
     carried = np.zeros(network.links)
     for t in np.flatnonzero(graph.kind == TaskKind.TRANSFER):
         pair = int(graph.source[t]) * network.servers + int(graph.target[t])
@@ -59,8 +60,8 @@ def test_fluid(seed: int) -> None:
             members = network.member_ptr[network.ring_ptr[ring : ring + 2]]
             amount = 2 * (k - 1) / k * graph.bytes[t] * network.ring_share[ring]
             np.add.at(carried, network.member_link[members[0] : members[1]], amount)
-    assert done.carried.tolist() == pytest.approx(carried.tolist(), rel=1e-9)
-    assert done.busy.tolist() == (done.carried / network.link_rate).tolist()
+    assert moved.tolist() == pytest.approx(carried.tolist(), rel=1e-9)
+    assert busy.tolist() == (moved / network.link_rate).tolist()
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -70,8 +71,8 @@ def test_flexnet(seed: int) -> None:
     directions = np.random.default_rng(seed).choice(np.array([-1, 1], dtype=np.int8), graph.tasks)
     job_ptr, opposite = np.array([0, graph.tasks], dtype=np.int64), calls.opposite_links(network)
     arrays = graph_arrays(graph, network), network_arrays(network)
-    done = Outcome(*flows.simulate_flexnet(*arrays, directions, opposite, job_ptr))
-    assert (done.start.tolist(), done.end.tolist()) == plain_flexnet_times(graph, network, directions.tolist())
+    _, start, end, *_ = flows.simulate_flexnet(*arrays, directions, opposite, job_ptr)
+    assert (start.tolist(), end.tolist()) == plain_flexnet_times(graph, network, directions.tolist())
 
 
 def plain_steps(first, successor, waits, duration, volume, channel, rate):

@@ -18,7 +18,6 @@ from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.native import circuits
 from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
-    CircuitTiming,
     Phase,
     Stage,
     pair_chunks,
@@ -65,7 +64,7 @@ def test_bytes_are_conserved(seed: int, fabric: str, delay: float) -> None:
             for place in range(k):
                 for way in ways:
                     wanted[members[place], members[(place + way) % k]] += 2 * (k - 1) / k * graph.bytes[t] / len(ways)
-    run = simulate_circuits(graph, cluster(n, 2, hop_us=1.0), policy, CircuitTiming(delay), seed=seed)
+    run = simulate_circuits(graph, cluster(n, 2, hop_us=1.0), policy, delay, seed=seed)
     assert run.sent_bytes == pytest.approx(wanted, rel=1e-9, abs=1e-3)
     assert run.carried_bytes >= wanted.sum() * (1 - 1e-9)
     assert (run.end_ms >= run.start_ms - 1e-9).all()
@@ -80,7 +79,7 @@ def test_a_permutation_comes_near_a_dedicated_network(name: str, each: int) -> N
     graph = transfers(n, {(i, (i + 1) % n): size for i in range(n)})
     dedicated = size / (each * B)
     times = [
-        simulate_circuits(graph, cluster(n, 4), DYNAMIC_FABRICS[name], CircuitTiming(delay)).iteration_time_ms
+        simulate_circuits(graph, cluster(n, 4), DYNAMIC_FABRICS[name], delay).iteration_time_ms
         for delay in (0.0, 1e-4, 1e-3, 1e-2)
     ]
     assert dedicated <= times[0] * (1 + 1e-9)
@@ -93,7 +92,7 @@ def test_a_permutation_comes_near_a_dedicated_network(name: str, each: int) -> N
 def test_dark_time_is_counted_exactly(delay: float, period: float | None) -> None:
     """Two servers, one circuit, one transfer of 10 ms: its windows of light, and a delay between any two of them."""
     size = int(10 * B)
-    run = simulate_circuits(transfers(2, {(0, 1): size}), cluster(2, 1), SIP, CircuitTiming(delay, period))
+    run = simulate_circuits(transfers(2, {(0, 1): size}), cluster(2, 1), SIP, delay, period)
     window = 4 * delay if period is None else period
     gaps = math.ceil(10.0 / window - 1e-9) - 1
     assert run.reconfigurations == gaps
@@ -104,7 +103,7 @@ def test_dark_time_is_counted_exactly(delay: float, period: float | None) -> Non
 def test_draining_lets_what_is_on_the_way_arrive() -> None:
     """The same over fibre pairs with a hop latency of 2 us: each change also costs one hop, and the end one more."""
     size = int(10 * B)
-    run = simulate_circuits(transfers(2, {(0, 1): size}), cluster(2, 1, 2.0), OCS, CircuitTiming(1.0, 4.0))
+    run = simulate_circuits(transfers(2, {(0, 1): size}), cluster(2, 1, 2.0), OCS, 1.0, 4.0)
     assert run.reconfigurations == 2
     assert run.dark_ms == pytest.approx(2 * 1.002, rel=1e-12)
     assert run.iteration_time_ms == pytest.approx(10.0 + 2 * 1.002 + 0.002, rel=1e-9)
@@ -114,11 +113,11 @@ def test_compute_goes_on_in_the_dark_and_nothing_waits_for_nothing() -> None:
     """A transfer of 1 ms that begins after 9.5 ms of compute: no change before, and circuits of two servers fit."""
     tasks = [(FORWARD, 0, -1, -1, 9.5, 0), (TRANSFER, 0, 1, -1, 0.0, int(B))]
     graph = cases.graph_of(2, tasks, {(0, 1)})
-    run = simulate_circuits(graph, cluster(2, 1), SIP, CircuitTiming(1.0, 4.0))
+    run = simulate_circuits(graph, cluster(2, 1), SIP, 1.0, 4.0)
     assert run.reconfigurations == 0
     assert run.iteration_time_ms == pytest.approx(10.5, rel=1e-9)
     later = replace(graph, duration_ms=np.array([11.5, 0.0]))
-    run = simulate_circuits(later, cluster(2, 1), SIP, CircuitTiming(1.0, 4.0))
+    run = simulate_circuits(later, cluster(2, 1), SIP, 1.0, 4.0)
     assert (run.reconfigurations, run.iteration_time_ms) == (1, pytest.approx(13.5, rel=1e-9)), "a look at 12 ms"
 
 
@@ -128,7 +127,7 @@ def test_iterations_go_on_with_the_circuits_of_the_last() -> None:
     pairs = [(i, (i + 4) % n) for i in range(n)]
     seed = next(seed for seed in range(99) if not any(circuits.random_circuits(n, 1, seed)[pair] for pair in pairs))
     graph = transfers(n, dict.fromkeys(pairs, size))
-    run = simulate_circuits(graph, cluster(n, 1), SIP, CircuitTiming(1.0, 5.0), seed=seed, iterations=2)
+    run = simulate_circuits(graph, cluster(n, 1), SIP, 1.0, 5.0, seed=seed, iterations=2)
     assert run.times_ms == pytest.approx((8.0, 2.0), rel=1e-9), "5 ms of other circuits, 1 dark, 2 of sending; 2"
     assert run.sent_bytes.sum() == pytest.approx(2 * n * size, rel=1e-12)
 
@@ -136,9 +135,7 @@ def test_iterations_go_on_with_the_circuits_of_the_last() -> None:
 def test_the_same_seed_gives_the_same_run() -> None:
     """Two runs agree to the last bit; another seed begins with other circuits."""
     graph, _ = cases.random_case(11, False)
-    runs = [
-        simulate_circuits(graph, cluster(graph.servers, 2, 1.0), OCS, CircuitTiming(0.01), seed=seed) for seed in (4, 4)
-    ]
+    runs = [simulate_circuits(graph, cluster(graph.servers, 2, 1.0), OCS, 0.01, seed=seed) for seed in (4, 4)]
     assert runs[0].times_ms == runs[1].times_ms
     assert (runs[0].end_ms == runs[1].end_ms).all()
 
@@ -147,22 +144,22 @@ def test_refusals() -> None:
     """A delay below 0 or not finite, a period of 0, one interface with forwarding, no iteration."""
     for delay, period in ((-1.0, None), (math.nan, None), (math.inf, None), (1.0, 0.0), (1.0, math.inf)):
         with pytest.raises(InputError, match=r"delay|period"):
-            CircuitTiming(delay, period)
+            simulate_circuits(transfers(2, {(0, 1): 1000}), cluster(2, 1), SIP, delay, period)
     graph = transfers(3, {(0, 1): 1000})
     with pytest.raises(InputError, match="cannot connect"):
-        simulate_circuits(graph, cluster(3, 1), OCS, CircuitTiming(1.0))
+        simulate_circuits(graph, cluster(3, 1), OCS, 1.0)
     with pytest.raises(InputError, match="iteration"):
-        simulate_circuits(graph, cluster(3, 1), SIP, CircuitTiming(1.0), iterations=0)
+        simulate_circuits(graph, cluster(3, 1), SIP, 1.0, iterations=0)
     circle = cases.graph_of(2, [(FORWARD, 0, -1, -1, 1.0, 0), (FORWARD, 1, -1, -1, 1.0, 0)], {(0, 1), (1, 0)})
     with pytest.raises(InputError, match="circle"):
-        simulate_circuits(circle, cluster(2, 1), SIP, CircuitTiming(1.0))
+        simulate_circuits(circle, cluster(2, 1), SIP, 1.0)
 
 
 def test_no_traffic_costs_no_time() -> None:
     """A graph without transfers takes its compute time and changes nothing."""
     graph = cases.graph_of(3, [(FORWARD, 2, -1, -1, 3.0, 0)], set())
     for policy in DYNAMIC_FABRICS.values():
-        run = simulate_circuits(graph, cluster(3, 2), policy, CircuitTiming(60_000.0))
+        run = simulate_circuits(graph, cluster(3, 2), policy, 60_000.0)
         assert (run.iteration_time_ms, run.reconfigurations, run.bandwidth_tax) == (3.0, 0, 1.0)
 
 
@@ -170,7 +167,7 @@ def test_both_ways_shares_a_ring() -> None:
     """Four members send 3/2 S: all to the next, or half to either side."""
     graph = cases.graph_of(4, [(ALLREDUCE, -1, -1, 0, 0.0, 4000)], set(), ((0, 1, 2, 3),))
     for both, pairs, each in ((False, 4, 6000.0), (True, 8, 3000.0)):
-        (_, _, amount), used = pair_chunks(graph, both_ways=both)
+        (_, _, amount), used = pair_chunks(graph, mirrored=both)
         assert len(used) == pairs
         assert amount.tolist() == [each] * pairs
 
@@ -210,20 +207,17 @@ def test_stages_wait_for_their_network() -> None:
     slow, fast = two_servers(1000.0), two_servers(2000.0)
     all_phases = tuple(Phase)
     for delay in (0.0, 3.0):
-        assert simulate_stages(graph, [Stage(all_phases, slow)], delay).iteration_time_ms == pytest.approx(13.0)
+        assert simulate_stages(graph, [Stage(all_phases, slow)], delay)[0] == pytest.approx(13.0)
     # Three networks: dark until 3; forward 3..5; dark to 8, while compute ends at 7; backward 8..11; dark to 14;
     # AllReduce 14..18.
     three = [Stage((phase,), two_servers(1000.0)) for phase in Phase]
-    run = simulate_stages(graph, three, 3.0)
-    assert (run.iteration_time_ms, run.dark_ms, run.reconfigurations) == (pytest.approx(18.0), 9.0, 3)
+    assert simulate_stages(graph, three, 3.0)[:3] == (pytest.approx(18.0), 9.0, 3)
     # A faster network for the AllReduce: dark until 0.5 and 9..9.5 (compute until 10), AllReduce 10..12.
     two = [Stage((Phase.FORWARD, Phase.BACKWARD), slow), Stage((Phase.ALLREDUCE,), fast)]
-    run = simulate_stages(graph, two, 0.5)
-    assert (run.iteration_time_ms, run.dark_ms, run.reconfigurations) == (pytest.approx(11.0), 1.0, 2)
+    assert simulate_stages(graph, two, 0.5)[:3] == (pytest.approx(11.0), 1.0, 2)
     # The last stage on the first network again: nothing to set at the start.
     again = [Stage((Phase.FORWARD,), slow), Stage((Phase.BACKWARD,), fast), Stage((Phase.ALLREDUCE,), slow)]
-    run = simulate_stages(graph, again, 0.5)
-    assert (run.iteration_time_ms, run.dark_ms, run.reconfigurations) == (pytest.approx(11.5), 1.0, 2)
+    assert simulate_stages(graph, again, 0.5)[:3] == (pytest.approx(11.5), 1.0, 2)
 
 
 def test_stages_want_every_phase_once() -> None:
@@ -244,6 +238,6 @@ def test_one_stage_is_the_fluid_model(seed: int) -> None:
     graph = transfers(n, {(i, j): int(sizes[i, j]) for i in range(n) for j in range(n) if i != j})
     network = replace(network, hop_latency_ms=0.0)
     expected = float(times(graph, network, "fluid")[1].max())
-    run = simulate_stages(graph, [Stage(tuple(Phase), network)], 1.0)
-    assert run.iteration_time_ms == pytest.approx(expected, rel=1e-9)
-    assert run.dark_ms == 0.0
+    time_ms, dark_ms, *_ = simulate_stages(graph, [Stage(tuple(Phase), network)], 1.0)
+    assert time_ms == pytest.approx(expected, rel=1e-9)
+    assert dark_ms == 0.0

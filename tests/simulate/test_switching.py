@@ -24,7 +24,6 @@ from topoopt.core.switching import (
     changes_of,
 )
 from topoopt.simulate.switching import (
-    Delays,
     RailShares,
     electrical_s,
     events_of,
@@ -34,6 +33,7 @@ from topoopt.simulate.switching import (
     plans_of,
     rail_orders,
     ring_share,
+    same_delay,
 )
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.llm_training import rail_steps as check
@@ -82,8 +82,9 @@ def step_s(job: RailJob, delay_s: float, mode: SwitchMode) -> float:
     """Of the fastest plan."""
     found = fastest_ports(job, rail_orders(job), delay_s, mode, Stop())
     assert found is not None
-    assert found.bound_s <= found.step_s
-    return found.step_s
+    _, step_s, bound_s = found
+    assert bound_s <= step_s
+    return step_s
 
 
 @pytest.mark.parametrize(
@@ -113,8 +114,8 @@ def test_two_servers_a_stage_need_no_switching() -> None:
     job = replace(DENSE, data_servers=2)
     found = fastest_ports(job, rail_orders(job), 1000.0, ON_DEMAND, Stop())
     assert found is not None
-    assert found.step_s == pytest.approx(8.25, rel=1e-12)
-    assert all(one.kept for one in found.plan)
+    assert found[1] == pytest.approx(8.25, rel=1e-12)
+    assert all(one.kept for one in found[0])
 
 
 def test_slow_circuits_make_the_split_a_matter_of_the_delay() -> None:
@@ -206,13 +207,14 @@ def test_the_search_finds_what_enumeration_does_and_the_checker_agrees() -> None
                 with pytest.raises(ValueError, match="wait for each other"):
                     Follower(job, plan, delay_s, demand=mode is ON_DEMAND).step()
             continue
-        assert 0.95 * found.step_s < found.bound_s <= found.step_s
-        proven += found.bound_s > found.step_s * (1 - 1e-9)
+        fastest, step_s, bound_s = found
+        assert 0.95 * step_s < bound_s <= step_s
+        proven += bound_s > step_s * (1 - 1e-9)
         plans = list(itertools.product(*menus))
         demand = mode is ON_DEMAND
         times = [Follower(job, plan, delay_s, demand=demand).step().step_s for plan in plans[:: 1 + len(plans) // 20]]
-        assert found.step_s <= min(times) * (1 + 1e-9)
-        step = switched_step(job, found.plan, delay_s, mode, found.bound_s)
+        assert step_s <= min(times) * (1 + 1e-9)
+        step = switched_step(job, fastest, delay_s, mode, bound_s)
         log = ViolationLog()
         check.check_step(log, job, step)
         assert log.clean, (log.shown, job)
@@ -247,9 +249,9 @@ def switched_step(
     job: RailJob, plan: tuple[StagePorts, ...], delay_s: float, mode: SwitchMode, bound_s: float
 ) -> SwitchedStep:
     """With its events."""
-    known, shares, delays = rail_orders(job), RailShares.of(job, plan), Delays.same(delay_s)
+    known, shares, delays = rail_orders(job), RailShares.of(job, plan), same_delay(delay_s)
     step = follow(job, known, shares, plan, delays, mode)
-    at_once = follow(job, known, shares, plan, Delays.same(0.0), mode).step_s
+    at_once = follow(job, known, shares, plan, same_delay(0.0), mode).step_s
     events = events_of(job, known, plan, delays, step)
     count = sum(one.what == "switch" for one in events)
     electrical = electrical_s(job, known)
@@ -287,7 +289,7 @@ def test_windows_of_the_boundaries() -> None:
     known, shares = rail_orders(DENSE), RailShares.of(DENSE, plan)
     for boundary, window in ((Boundary.DATA_TO_PIPELINE, 1.25), (Boundary.PIPELINE_TO_DATA, 2.0)):
         inside, beyond = (
-            follow(DENSE, known, shares, plan, Delays.only(boundary, window + more), PROVISIONED).step_s
+            follow(DENSE, known, shares, plan, {**same_delay(0.0), boundary: window + more}, PROVISIONED).step_s
             for more in (0.0, 0.1)
         )
         assert inside == pytest.approx(8.25)

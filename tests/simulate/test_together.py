@@ -16,7 +16,6 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.cluster_rates import (
-    JobOnServers,
     first_iterations,
     job_view,
     merge_jobs,
@@ -59,9 +58,9 @@ def all_to_all(members: int, size: int) -> TaskGraph:
     return cases.graph_of(members, tasks, set())
 
 
-def two_jobs(first: int, second: int) -> list[JobOnServers]:
+def two_jobs(first: int, second: int) -> list[tuple[TaskGraph, tuple[int, ...]]]:
     """A transfer each on the two sides of the dumbbell."""
-    return [JobOnServers(one_transfer(first), (0, 1)), JobOnServers(one_transfer(second), (2, 3))]
+    return [(one_transfer(first), (0, 1)), (one_transfer(second), (2, 3))]
 
 
 def test_two_jobs_share_a_bottleneck_as_long_as_one_has_not_finished() -> None:
@@ -76,9 +75,9 @@ def test_without_restarts_the_long_job_ends_alone() -> None:
     cluster = replace(CLUSTER, servers=6)
     graph, job_ptr = merge_jobs(two_jobs(1000, 3000), 6)
     network = shared_network(graph, cluster, dumbbell, FabricOptions())
-    done = fluid_outcome(graph, network, job_ptr, restart=False)
-    assert done.first_end.tolist() == pytest.approx([200.0, 400.0])
-    assert done.carried.tolist() == pytest.approx([1000.0, 3000.0, 4000.0, 1000.0, 3000.0])
+    _, _, _, _, first_end, carried, _, _ = fluid_outcome(graph, network, job_ptr, restart=False)
+    assert first_end.tolist() == pytest.approx([200.0, 400.0])
+    assert carried.tolist() == pytest.approx([1000.0, 3000.0, 4000.0, 1000.0, 3000.0])
 
 
 def test_fifo_rounds_share_a_bottleneck_too() -> None:
@@ -164,11 +163,11 @@ def test_restarts_of_rounds_are_copies_too(seed: int) -> None:
         assert first[1] == pytest.approx(end[start[1] :].max(), rel=1e-9)
 
 
-def placed(seed: int, jobs: Sequence[TaskGraph]) -> list[JobOnServers]:
+def placed(seed: int, jobs: Sequence[TaskGraph]) -> list[tuple[TaskGraph, tuple[int, ...]]]:
     """Jobs on random servers of the cluster."""
     order = np.random.default_rng(seed).permutation(CLUSTER.servers).tolist()
     first = np.cumsum([0] + [graph.servers for graph in jobs])
-    return [JobOnServers(graph, tuple(order[a:b])) for graph, a, b in zip(jobs, first[:-1], first[1:], strict=True)]
+    return [(graph, tuple(order[a:b])) for graph, a, b in zip(jobs, first[:-1], first[1:], strict=True)]
 
 
 @pytest.mark.parametrize("model", ["fluid", "rounds"])
@@ -178,12 +177,12 @@ def placed(seed: int, jobs: Sequence[TaskGraph]) -> list[JobOnServers]:
 def test_an_idle_job_changes_nothing(fabric: str, model: str) -> None:
     """A job that only computes, or none at all, leaves the others' times alone, on every fabric."""
     busy = placed(3, [ring_job(6, 40_000_000), all_to_all(6, 2_000_000), ring_job(4, 30_000_000)])
-    taken = {server for job in busy for server in job.servers}
+    taken = {server for _, own in busy for server in own}
     free = tuple(server for server in range(54) if server not in taken)[:3]
     idle = cases.graph_of(3, [(FORWARD, server, -1, -1, 0.5, 0) for server in range(3)], set())
     options = FabricOptions(seed=5)
     without = simulate_together(busy, CLUSTER, FABRICS[fabric].build, options, model)
-    beside_idle = simulate_together([*busy, JobOnServers(idle, free)], CLUSTER, FABRICS[fabric].build, options, model)
+    beside_idle = simulate_together([*busy, (idle, free)], CLUSTER, FABRICS[fabric].build, options, model)
     assert beside_idle[:3].tolist() == pytest.approx(without.tolist(), rel=1e-9)
     assert beside_idle[3] == pytest.approx(0.5)
 
@@ -227,7 +226,7 @@ def test_isolated_shards_take_their_time_alone_exactly(model: str) -> None:
     together = simulate_together(placed(9, graphs), CLUSTER, shard_rings, FabricOptions(), model)
     for graph, time in zip(graphs, together, strict=True):
         cluster = replace(CLUSTER, servers=graph.servers)
-        own = JobOnServers(graph, tuple(range(graph.servers)))
+        own = (graph, tuple(range(graph.servers)))
         assert simulate_together([own], cluster, shard_rings, FabricOptions(), model)[0] == time
 
 
@@ -239,7 +238,7 @@ def test_the_view_of_a_job_is_the_fabric_it_runs_on(fabric: str, model: str) -> 
     for graph in (ring_job(6, 40_000_000), all_to_all(6, 2_000_000)):
         job = placed(4, [graph])[0]
         alone = simulate_together([job], CLUSTER, FABRICS[fabric].build, options, model)[0]
-        view = job_view(job.servers, CLUSTER, FABRICS[fabric].build, options)
+        view = job_view(job[1], CLUSTER, FABRICS[fabric].build, options)
         seen = times(graph, view, "fluid")[1].max() if model == "fluid" else simulate(graph, view).iteration_time_ms
         assert seen == pytest.approx(float(alone), rel=1e-12)
         assert view.links <= 2 * (54 + 2 * 54)
@@ -261,6 +260,6 @@ def test_refuses_jobs_on_the_same_server() -> None:
     """Two jobs on one server, and a server the cluster has not."""
     graph = one_transfer(10)
     with pytest.raises(ValueError, match="servers of their own"):
-        merge_jobs([JobOnServers(graph, (0, 1)), JobOnServers(graph, (1, 2))], 6)
+        merge_jobs([(graph, (0, 1)), (graph, (1, 2))], 6)
     with pytest.raises(ValueError, match="servers of their own"):
-        merge_jobs([JobOnServers(graph, (5, 6))], 6)
+        merge_jobs([(graph, (5, 6))], 6)

@@ -13,4 +13,5 @@ def fastest_step(job: RailJob, delay_s: float, mode: SwitchMode) -> tuple[RailOr
     known = rail_orders(job)
     found = fastest_ports(job, known, delay_s, mode, Stop())
     assert found is not None
-    return known, SwitchedStep(mode, delay_s, found.plan, found.step_s, 0.0, found.bound_s, 0, 0.0)
+    plan, step_s, bound_s = found
+    return known, SwitchedStep(mode, delay_s, plan, step_s, 0.0, bound_s, 0, 0.0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -36,6 +37,29 @@ def stable_order(values: Floats) -> Ints:
         return np.argsort(values, kind="stable")
     order[rows] = order[rows][np.lexsort((order[rows], ordered[rows]))]
     return order
+
+
+def offsets(lengths: ArrayLike) -> Ints:
+    """int64[n + 1]: where rows of these lengths begin, one behind the other, and where the last one ends."""
+    starts: Ints = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    return starts
+
+
+def ranges(first: Ints, count: Ints) -> Ints:
+    """first[i], first[i] + 1, ..., count[i] of them, for each i in turn."""
+    ends = np.cumsum(count)
+    numbers: Ints = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
+    return numbers
+
+
+def whole_shares(amounts: Iterable[float], total: int) -> list[int]:
+    """Whole numbers in proportion to amounts, not all of them 0, that sum to a total: largest remainders."""
+    given = np.array(list(amounts))
+    exact = given / given.sum() * total
+    whole = np.floor(exact + 1e-6).astype(np.int64)
+    order = np.argsort(-(exact - whole), kind="stable")
+    whole[order[: total - int(whole.sum())]] += 1
+    return [int(share) for share in whole]
 
 
 def divisors(number: int) -> list[int]:

@@ -207,7 +207,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
     with ExitStack() as stack:
         timing = options.timing
         if timing is None:
-            own = stack.enter_context(stop_on_signals(search.time_limit_s, hurries=True))
+            own = stack.enter_context(stop_on_signals(search.time_limit_s, two_stage=True))
             timing = Timing(own, search.time_limit_s)
         stop = timing.stop
         if options.memory_bytes is not None:

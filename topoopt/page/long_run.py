@@ -148,7 +148,7 @@ class AttendedRun:
             KeyboardInterrupt: that came, or the first before there was anything to keep.
         """
         try:
-            return step(work, self.timing.stop.hurry.is_set)
+            return step(work, self.timing.stop.second_interrupt.is_set)
         except LateError:
             raise KeyboardInterrupt from None
         except LimitError:
@@ -177,7 +177,7 @@ def attended(
         text = f"finishing: {doing}; Ctrl-C again to stop with what is there" if signals == 1 else "stopping"
         os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
 
-    with stop_on_signals(None, hurries=True, told=told) as stop:
+    with stop_on_signals(None, two_stage=True, notify=told) as stop:
         run.timing.stop, run.timing.cpu_began_s = stop, run.began.cpu_s
         run.limit(time_limit_s)
         stop.memory.limit_bytes = memory_limit_bytes

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets, ranges
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
@@ -113,39 +113,6 @@ class CircuitPolicy:
     draining: bool
 
 
-@dataclass(frozen=True)
-class CircuitTiming:
-    """When circuits change.
-
-    Attributes:
-        delay_ms: reconfiguration delay, in which no circuit carries anything.
-        period_ms: time circuits stay before demand is looked at again; None: 4 times the dark time before (delay and
-            draining), and 10 us at least.
-
-    Raises:
-        InputError: a delay that is negative or not finite, a period that is not above 0.
-    """
-
-    delay_ms: float
-    period_ms: float | None = None
-
-    def __post_init__(self) -> None:
-        problems = []
-        if not 0 <= self.delay_ms < math.inf:
-            text = "bad reconfiguration delay"
-            problems.append(Problem(text, path="delay_ms", value=str(self.delay_ms), allowed="at least 0, finite"))
-        if self.period_ms is not None and not 0 < self.period_ms < math.inf:
-            text = "bad period"
-            problems.append(Problem(text, path="period_ms", value=str(self.period_ms), allowed="above 0, finite"))
-        if problems:
-            raise InputError(problems)
-
-    @property
-    def period(self) -> tuple[float, float]:
-        """Circuits stay for so many times the dark time before, and for so many ms at least."""
-        return (PERIOD_DELAYS, LEAST_PERIOD_MS) if self.period_ms is None else (0.0, self.period_ms)
-
-
 class Work(NamedTuple):
     """A task graph with its traffic; arrays of the graph as in `topoopt.core.workload.TaskGraph`.
 
@@ -202,7 +169,7 @@ def make_work(
         duration=graph.duration_ms,
         successor_ptr=graph.successor_ptr,
         successor=graph.successor,
-        chunk_ptr=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        chunk_ptr=offsets(counts),
         chunk_queue=queue[order].astype(np.int32),
         chunk_bytes=amount[order].astype(np.float64),
         hop_ms=np.where(graph.kind == TaskKind.TRANSFER, hop_latency_ms, rounds * round_latency_ms),
@@ -211,11 +178,11 @@ def make_work(
     )
 
 
-def pair_chunks(graph: TaskGraph, *, both_ways: bool) -> tuple[Chunks, Ints]:
+def pair_chunks(graph: TaskGraph, *, mirrored: bool) -> tuple[Chunks, Ints]:
     """Chunks with a queue for every ordered pair of servers in use, and int64[Q], source * n + target of each.
 
     An AllReduce of S bytes over k servers is a ring in the order the group is listed, every member sending
-    2 (k-1)/k S to the next; `both_ways`: half of it to the next and half to the one before.
+    2 (k-1)/k S to the next; `mirrored`: half of it to the next and half to the one before.
     """
     n = graph.servers
     moved = np.flatnonzero((graph.kind == TaskKind.TRANSFER) & (graph.source != graph.target))
@@ -227,13 +194,13 @@ def pair_chunks(graph: TaskGraph, *, both_ways: bool) -> tuple[Chunks, Ints]:
         k = len(members)
         following = np.roll(members, -1)
         ring = members * n + following
-        if both_ways and k > 2:
+        if mirrored and k > 2:
             ring = np.concatenate((ring, following * n + members))
         own = reduced[graph.group[reduced] == index]
-        each = 2.0 * (k - 1) / k * graph.bytes[own] * k / len(ring)
+        ring_bytes = 2.0 * (k - 1) / k * graph.bytes[own] * k / len(ring)
         tasks.append(np.repeat(own, len(ring)))
         pairs.append(np.tile(ring, len(own)))
-        amounts.append(np.repeat(each, len(ring)))
+        amounts.append(np.repeat(ring_bytes, len(ring)))
     task, pair, amount = np.concatenate(tasks), np.concatenate(pairs), np.concatenate(amounts)
     used, queue = np.unique(pair, return_inverse=True)
     return (task, queue.astype(np.int64), amount), used.astype(np.int64)
@@ -272,11 +239,24 @@ class CircuitRun:
         return self.carried_bytes / sent if sent > 0 else 1.0
 
 
+def _require_times(delay_ms: float, period_ms: float | None) -> None:
+    problems = []
+    if not 0 <= delay_ms < math.inf:
+        text = "bad reconfiguration delay"
+        problems.append(Problem(text, path="delay_ms", value=str(delay_ms), allowed="at least 0, finite"))
+    if period_ms is not None and not 0 < period_ms < math.inf:
+        text = "bad period"
+        problems.append(Problem(text, path="period_ms", value=str(period_ms), allowed="above 0, finite"))
+    if problems:
+        raise InputError(problems)
+
+
 def simulate_circuits(
     graph: TaskGraph,
     cluster: Cluster,
     policy: CircuitPolicy,
-    timing: CircuitTiming,
+    delay_ms: float,
+    period_ms: float | None = None,
     *,
     seed: int = 0,
     iterations: int = 1,
@@ -286,18 +266,29 @@ def simulate_circuits(
     When circuits have stood for a period and bytes wait, everything stops, circuits are assigned to what waits
     and carry again after the delay; when nothing waits, they stand for another period.
 
+    Args:
+        graph, cluster: of the job.
+        policy: scheduler of the circuits.
+        delay_ms: reconfiguration delay, in which no circuit carries anything.
+        period_ms: time circuits stay before demand is looked at again; None: 4 times the dark time before (delay and
+            draining), and 10 us at least.
+        seed: of the first circuits.
+        iterations: one after another.
+
     Raises:
         InputError: forwarding between three servers or more over one interface each (they cannot be connected), no
-            iteration, or tasks that wait for each other in a circle.
+            iteration, tasks that wait for each other in a circle, a delay that is negative or not finite, or a period
+            that is not above 0.
     """
+    _require_times(delay_ms, period_ms)
     if policy.forwarding and cluster.degree < 2 and cluster.servers > 2:
         text, allowed = "one interface per server cannot connect all servers", "at least 2"
         raise InputError([Problem(text, path="degree", value=str(cluster.degree), allowed=allowed)])
     if iterations < 1:
         raise InputError([Problem("no iteration", path="iterations", value=str(iterations), allowed="at least 1")])
-    chunks, pairs = pair_chunks(graph, both_ways=not policy.directed)
+    chunks, pairs = pair_chunks(graph, mirrored=not policy.directed)
     hop_ms, round_ms = cluster.hop_latency_us / US_PER_MS, cluster.ring_round_latency_us / US_PER_MS
-    period_delays, least_period_ms = timing.period
+    period_delays, least_period_ms = (PERIOD_DELAYS, LEAST_PERIOD_MS) if period_ms is None else (0.0, period_ms)
     times, changes, dark, carried, served, start_ms, end_ms, left = circuits.follow_demand(
         make_work(graph, chunks, hop_latency_ms=hop_ms, round_latency_ms=round_ms),
         pairs,
@@ -307,7 +298,7 @@ def simulate_circuits(
         directed=policy.directed,
         forwarding=policy.forwarding,
         draining=policy.draining,
-        delay_ms=timing.delay_ms,
+        delay_ms=delay_ms,
         period_delays=period_delays,
         least_period_ms=least_period_ms,
         iterations=iterations,
@@ -348,16 +339,6 @@ class Stage:
     network: Network
 
 
-@dataclass(frozen=True)
-class StagedRun:
-    """One iteration: its time, the dark time and the number of times switches were set, bytes times hops carried."""
-
-    iteration_time_ms: float
-    dark_ms: float
-    reconfigurations: int
-    carried_bytes: float
-
-
 def phases_of(graph: TaskGraph) -> Int32s:
     """int32[T], the phase of each task's traffic: transfers that a backward task releases are backward.
 
@@ -370,8 +351,11 @@ def phases_of(graph: TaskGraph) -> Int32s:
     return phase
 
 
-def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) -> StagedRun:
-    """One iteration of a schedule; consecutive stages on different networks are parted by `delay_ms` of darkness.
+def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) -> tuple[float, float, int, float]:
+    """One iteration of a schedule; consecutive stages on different networks are `delay_ms` of darkness apart.
+
+    Returns:
+        Time of the iteration and dark time, ms, number of times switches were set, bytes times hops carried.
 
     Raises:
         ValueError: a phase in no stage or in two, or rings missing in a network.
@@ -381,13 +365,13 @@ def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) 
         raise ValueError("every phase stands in one stage")
     phase = phases_of(graph)
     stage_of = np.empty(len(Phase), dtype=np.int32)
-    for place, stage in enumerate(stages):
-        stage_of[list(stage.phases)] = place
+    for index, stage in enumerate(stages):
+        stage_of[list(stage.phases)] = index
     task_stage = stage_of[phase]
     networks = list({id(stage.network): stage.network for stage in stages}.values())
-    changes = [stages[place].network is not stages[place - 1].network for place in range(len(stages))]
+    changes = [stages[index].network is not stages[index - 1].network for index in range(len(stages))]
     delays = np.where(np.array(changes) & (len(networks) > 1), delay_ms, 0.0)
-    parts, routes = _union(graph, networks, [task_stage == place for place in range(len(stages))], stages)
+    parts, routes = _union(graph, networks, [task_stage == index for index in range(len(stages))], stages)
     first = networks[0]
     work = make_work(
         graph,
@@ -400,7 +384,7 @@ def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) 
     time_ms, dark_ms, carried, left = circuits.run_stages(work, *routes, interval=first.hop_latency_ms)
     require_all_done(left, graph.tasks)
     switched = int(np.count_nonzero(delays)) if delay_ms > 0 else sum(changes) * (len(networks) > 1)
-    return StagedRun(time_ms, dark_ms, switched, carried)
+    return time_ms, dark_ms, switched, carried
 
 
 def _union(
@@ -445,15 +429,14 @@ def _chunks(graph: TaskGraph, network: Network, wanted: Bools) -> list[Chunks]:
     n = graph.servers
     moved = np.flatnonzero(wanted & (graph.kind == TaskKind.TRANSFER) & (graph.source != graph.target))
     require_paths(graph, network)
-    found: list[Chunks] = []
+    chunks: list[Chunks] = []
     if len(moved):
         pair = graph.source[moved].astype(np.int64) * n + graph.target[moved]
         counts = network.pair_ptr[pair + 1] - network.pair_ptr[pair]
         task = np.repeat(moved, counts)
-        ends = np.cumsum(counts)
-        path = np.repeat(network.pair_ptr[pair], counts) + np.arange(int(ends[-1])) - np.repeat(ends - counts, counts)
-        found.append((task, path, graph.bytes[task] * network.path_share[path]))
-    index = {members: place for place, members in enumerate(network.groups)}
+        path = ranges(network.pair_ptr[pair], counts)
+        chunks.append((task, path, graph.bytes[task] * network.path_share[path]))
+    index = {members: number for number, members in enumerate(network.groups)}
     reduced = wanted & (graph.kind == TaskKind.ALLREDUCE) & (graph.group >= 0)
     paths = len(network.path_ptr) - 1
     for t in np.flatnonzero(reduced).tolist():
@@ -464,8 +447,8 @@ def _chunks(graph: TaskGraph, network: Network, wanted: Bools) -> list[Chunks]:
         for ring in range(network.group_ptr[index[members]], network.group_ptr[index[members] + 1]):
             places = np.arange(network.ring_ptr[ring], network.ring_ptr[ring + 1], dtype=np.int64)
             amount = 2.0 * (k - 1) / k * float(graph.bytes[t]) * network.ring_share[ring]
-            found.append((np.full(len(places), t), paths + places, np.full(len(places), amount)))
-    return found
+            chunks.append((np.full(len(places), t), paths + places, np.full(len(places), amount)))
+    return chunks
 
 
 DYNAMIC_FABRICS: Mapping[str, CircuitPolicy] = {

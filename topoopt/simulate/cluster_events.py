@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Ints
+from topoopt.core.arrays import Bools, Ints, offsets
 from topoopt.core.proofs import StopReason
 from topoopt.core.shared_cluster import JobClass, JobTable, QueueOrder, Scheduling
 from topoopt.core.shared_plan import Stays
@@ -55,7 +54,6 @@ class GroupPlacer:
         return int(self.counts(free).max()) >= servers
 
     def place(self, free: Free, servers: int, job_class: int = 0) -> Ints | None:
-        """Servers of the chosen group."""
         counts = self.counts(free)
         enough = np.flatnonzero(counts >= servers)
         if not len(enough):
@@ -73,11 +71,9 @@ class AnyPlacer:
         self.rng = rng
 
     def fits(self, free: Free, servers: int, job_class: int = 0) -> bool:
-        """Whether that many are free."""
         return int(np.count_nonzero(free)) >= servers
 
     def place(self, free: Free, servers: int, job_class: int = 0) -> Ints | None:
-        """The lowest or random ones."""
         numbers = np.flatnonzero(free)
         if len(numbers) < servers:
             return None
@@ -114,7 +110,6 @@ class Record:
         self.open_stay: dict[int, int] = {}
 
     def begin(self, job: int, servers: Ints, held_from: float, work_from: float) -> None:
-        """A job gets servers."""
         self.open_stay[job] = len(self.job)
         self.job.append(job)
         self.held_from.append(held_from)
@@ -143,7 +138,7 @@ class Record:
             work_from_s=cut[1],
             work_to_s=work_to,
             held_to_s=cut[3],
-            low=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+            low=offsets(counts),
             servers=np.concatenate([self.servers[s] for s in order]) if len(order) else np.zeros(0, dtype=np.int64),
         )
 
@@ -151,22 +146,13 @@ class Record:
         return self.held_from, self.work_from, self.work_to, self.held_to
 
 
-@dataclass(frozen=True)
-class Switching:
-    """Circuits of partitions.
-
-    Attributes:
-        seconds: to set those of a job; 0 on shared fabrics.
-        look_ahead: they are set on the second plane as soon as the job waits and the plane is free, that is, since the
-            last job on each of the servers took over the other plane.
-    """
-
-    seconds: float = 0.0
-    look_ahead: bool = False
-
-
 class ClusterState:
-    """State of the servers and the queue at one moment."""
+    """State of the servers and the queue at one moment.
+
+    `switching_s` is the time to set the circuits of a job, 0 on shared fabrics. With `look_ahead` they are set on the
+    second plane as soon as the job waits and the plane is free, that is, since the last job on each of the servers took
+    over the other plane.
+    """
 
     def __init__(
         self,
@@ -175,11 +161,13 @@ class ClusterState:
         free: Bools,
         placer: Placer,
         work: RunningWork,
-        switching: Switching,
         scheduling: Scheduling,
+        *,
+        switching_s: float = 0.0,
+        look_ahead: bool = False,
     ) -> None:
         self.jobs, self.placer, self.work = jobs, placer, work
-        self.switching, self.scheduling = switching, scheduling
+        self.scheduling, self.switching_s, self.look_ahead = scheduling, switching_s, look_ahead
         self.size = np.array([row.servers for row in classes], dtype=np.int64)[jobs.class_index].tolist()
         self.kind = jobs.class_index.tolist()
         self.arrival = jobs.arrival_s.tolist()
@@ -193,10 +181,10 @@ class ClusterState:
 
     def dark_s(self, servers: Ints, ready: float, held_from: float) -> float:
         """Time after `held_from` in which circuits are still being set, for a job known since `ready`."""
-        if not self.switching.look_ahead:
-            return self.switching.seconds
+        if not self.look_ahead:
+            return self.switching_s
         prepared = max(ready, float(self.taken_at[servers].max()))
-        return max(0.0, self.switching.seconds - max(0.0, held_from - prepared))
+        return max(0.0, self.switching_s - max(0.0, held_from - prepared))
 
     def start(self, job: int, servers: Ints, held_from: float | None = None) -> None:
         """Give a job its servers, now or from a later moment on."""
@@ -208,12 +196,10 @@ class ClusterState:
         self.work.start(job, servers, work_from)
 
     def end(self, job: int) -> None:
-        """A job is done."""
         self.free[self.record.finish(job, self.now, self.now)] = True
         self.work.end(job)
 
     def release_later(self, servers: Ints, at: float) -> None:
-        """Servers become free then."""
         heapq.heappush(self.releases, (at, len(self.record.job) + len(self.releases), servers))
 
 
@@ -274,7 +260,7 @@ def start_others(cluster: ClusterState) -> None:
         if (size >= too_many and cluster.placer.by_size) or kind in failed or size > rest:
             index += 1
             continue
-        short = not reserve or cluster.now + cluster.switching.seconds + cluster.work.expected_seconds(job) <= start
+        short = not reserve or cluster.now + cluster.switching_s + cluster.work.expected_seconds(job) <= start
         if not short and size > others:
             index += 1
             continue
@@ -294,19 +280,15 @@ def start_others(cluster: ClusterState) -> None:
 # Moving running jobs so that the first waiting one fits.
 
 
-@dataclass(frozen=True, eq=False)
-class Moves:
-    """Jobs and their new servers, and those of the job that waits."""
-
-    jobs: tuple[tuple[int, Ints], ...]
-    waiting: Ints
+Moves = tuple[tuple[tuple[int, Ints], ...], Ints]
+"""Jobs and their new servers, and the servers of the job that waits."""
 
 
 def plan_moves(cluster: ClusterState, placer: GroupPlacer, servers: int) -> Moves | None:
     """The fewest jobs (then servers) to move so that a group has that many free servers; None when there is no way."""
     sizes = np.bincount(placer.group, minlength=placer.groups)
     counts = placer.counts(cluster.free)
-    pause = cluster.scheduling.checkpoint_s + cluster.switching.seconds
+    pause = cluster.scheduling.checkpoint_s + cluster.switching_s
     running: dict[int, list[tuple[int, int]]] = {}
     for job, stay in cluster.record.open_stay.items():
         settled = cluster.record.work_from[stay] <= cluster.now
@@ -356,7 +338,7 @@ def _moves(cluster: ClusterState, placer: GroupPlacer, group: int, jobs: list[in
         free[new] = False
         left[old] = True
         moves.append((job, new))
-    return Moves(tuple(moves), np.flatnonzero(left)[:servers])
+    return tuple(moves), np.flatnonzero(left)[:servers]
 
 
 def make_space(cluster: ClusterState) -> bool:
@@ -371,21 +353,21 @@ def make_space(cluster: ClusterState) -> bool:
         return False
     checkpoint = cluster.scheduling.checkpoint_s
     ready = cluster.now + checkpoint
-    pause = checkpoint + cluster.switching.seconds
+    pause = checkpoint + cluster.switching_s
     expected, _ = expected_start(cluster, job)
-    if expected - ready <= pause * len(moves.jobs):
+    if expected - ready <= pause * len(moves[0]):
         return False
-    for moved, new in moves.jobs:
+    for moved, new in moves[0]:
         work_from = ready + cluster.dark_s(new, cluster.now, ready)
         old = cluster.record.finish(moved, cluster.now, ready)
         cluster.record.begin(moved, new, ready, work_from)
         cluster.work.pause(moved, cluster.now, work_from)
         cluster.free[new] = False
         cluster.taken_at[new] = ready
-        spared = np.setdiff1d(old, moves.waiting)
+        spared = np.setdiff1d(old, moves[1])
         if len(spared):
             cluster.release_later(spared, ready)
-    cluster.start(job, moves.waiting, ready)
+    cluster.start(job, moves[1], ready)
     return True
 
 
@@ -424,7 +406,7 @@ def start_jointly(cluster: ClusterState, placer: JointPlacer) -> None:
         return
     start, aside = reserved(cluster)
     others = cluster.queue[1 : min(placer.window, cluster.scheduling.depth + 1)]
-    switching = cluster.switching.seconds
+    switching = cluster.switching_s
     short = [job for job in others if cluster.now + switching + cluster.work.expected_seconds(job) <= start]
     _start_most(cluster, placer, short, cluster.free)
     left = [job for job in others if job not in cluster.record.open_stay]
@@ -476,21 +458,6 @@ CHECK_EVERY = 64
 """Moments between two questions whether to stop; where jobs are placed together, which takes long, it is one."""
 
 
-@dataclass(frozen=True, eq=False)
-class ClusterRun:
-    """What happened.
-
-    Attributes:
-        stays: of all jobs that started.
-        finished: bool[J].
-        stopped_by: None when every job has ended.
-    """
-
-    stays: Stays
-    finished: Bools
-    stopped_by: StopReason | None
-
-
 def start_waiting(cluster: ClusterState) -> None:
     """Start every waiting job that may."""
     if isinstance(cluster.placer, JointPlacer):
@@ -513,8 +480,12 @@ def start_waiting(cluster: ClusterState) -> None:
         start_others(cluster)
 
 
-def simulate(cluster: ClusterState, reason: Callable[[], StopReason | None]) -> ClusterRun:
-    """Run until every job has ended, or `reason` says why to stop."""
+def simulate(cluster: ClusterState, reason: Callable[[], StopReason | None]) -> tuple[Stays, Bools, StopReason | None]:
+    """Run until every job has ended, or `reason` says why to stop.
+
+    Returns:
+        Stays of all jobs that started; bool[J], which have ended; None when all have.
+    """
     jobs = len(cluster.jobs)
     finished = np.zeros(jobs, dtype=bool)
     arrived = moments = 0
@@ -545,4 +516,4 @@ def simulate(cluster: ClusterState, reason: Callable[[], StopReason | None]) -> 
             arrived += 1
         start_waiting(cluster)
         cluster.work.refresh()
-    return ClusterRun(cluster.record.stays(cluster.now), finished, stopped_by)
+    return cluster.record.stays(cluster.now), finished, stopped_by

@@ -5,12 +5,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Int32s, Ints
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Int32s, Ints, offsets, ranges
 from topoopt.core.cluster import Cluster
 from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.shared_cluster import FAT_TREE, Contention, Fabric, JobClass, JobTable
@@ -120,34 +119,6 @@ def _hashed_loads(
 # Work.
 
 
-class RunningWork(Protocol):
-    """Running jobs and what is left of them; times in seconds."""
-
-    def start(self, job: int, servers: Ints, work_from: float) -> None:
-        """The job begins its iterations then, on those servers."""
-
-    def pause(self, job: int, at: float, work_from: float) -> None:
-        """The job does nothing from `at` until `work_from`."""
-
-    def next_end(self) -> tuple[float, int]:
-        """When the next job ends, and which; (infinity, -1) when none runs."""
-
-    def advance(self, to: float) -> None:
-        """Let time pass, to no later than the next end."""
-
-    def end(self, job: int) -> None:
-        """The job has ended."""
-
-    def refresh(self) -> None:
-        """After all starts and ends of one moment."""
-
-    def expected_end(self, job: int) -> float:
-        """End of a running job if nothing else starts or ends."""
-
-    def expected_seconds(self, job: int) -> float:
-        """Length of a job that does not run yet, if it had the fabric to itself."""
-
-
 class WorkAlone:
     """Every job on its shard, at its own speed: all ends are known."""
 
@@ -157,37 +128,37 @@ class WorkAlone:
         self._order: list[tuple[float, int]] = []
 
     def start(self, job: int, servers: Ints, work_from: float) -> None:
-        """See Work."""
+        """The job begins its iterations then, on those servers."""
         self._end[job] = work_from + float(self.seconds[job])
         heapq.heappush(self._order, (self._end[job], job))
 
     def pause(self, job: int, at: float, work_from: float) -> None:
-        """See Work."""
+        """The job does nothing from `at` until `work_from`."""
         self._end[job] += work_from - at
         heapq.heappush(self._order, (self._end[job], job))
 
     def next_end(self) -> tuple[float, int]:
-        """See Work."""
+        """When the next job ends, and which; (infinity, -1) when none runs."""
         while self._order and self._end.get(self._order[0][1]) != self._order[0][0]:
             heapq.heappop(self._order)  # moved since
         return self._order[0] if self._order else (np.inf, -1)
 
     def advance(self, to: float) -> None:
-        """Nothing to do."""
+        """Let time pass, to no later than the next end."""
 
     def end(self, job: int) -> None:
-        """See Work."""
+        """The job has ended."""
         del self._end[job]
 
     def refresh(self) -> None:
-        """Nothing to do."""
+        """After all starts and ends of one moment."""
 
     def expected_end(self, job: int) -> float:
-        """See Work."""
+        """End of a running job if nothing else starts or ends."""
         return self._end[job]
 
     def expected_seconds(self, job: int) -> float:
-        """See Work."""
+        """Length of a job that does not run yet, if it had the fabric to itself."""
         return float(self.seconds[job])
 
 
@@ -254,7 +225,6 @@ class WorkShared:
         self._stale = False
 
     def start(self, job: int, servers: Ints, work_from: float) -> None:
-        """See Work."""
         link, part = job_loads(self._links, self._classes[job], servers)
         self._reserve(len(link))
         low, self._used = self._used, self._used + len(link)
@@ -282,7 +252,6 @@ class WorkShared:
         self._link, self._part, self._used = link, part, len(chosen)
 
     def next_end(self) -> tuple[float, int]:
-        """See Work."""
         if not len(self._active):
             return np.inf, -1
         seconds = self._left[self._active] / self._speed[self._active]
@@ -290,20 +259,17 @@ class WorkShared:
         return self._now + float(seconds[first]), int(self._active[first])
 
     def advance(self, to: float) -> None:
-        """See Work."""
         if to > self._now:
             done = self._speed[self._active] * (to - self._now)
             self._left[self._active] = np.maximum(0.0, self._left[self._active] - done)
         self._now = to
 
     def end(self, job: int) -> None:
-        """See Work."""
         self._active = self._active[self._active != job]
         self._left[job] = 0.0
         self._stale |= bool(self._high[job] > self._low[job])
 
     def refresh(self) -> None:
-        """See Work."""
         if not self._stale:
             return
         self._stale = False
@@ -324,20 +290,18 @@ class WorkShared:
         return float(1.0 / (self._speed[job] * MS))
 
     def expected_end(self, job: int) -> float:
-        """See Work."""
         return self._now + float(self._left[job] / self._speed[job])
 
     def expected_seconds(self, job: int) -> float:
-        """See Work."""
         return float(self._left[job] * self._alone_ms[job] * MS)
 
 
-@dataclass(frozen=True, eq=False)
-class JobOnServers:
-    """A job's task graph on its servers 0..m-1, and which server of the cluster each of them is."""
+RunningWork = WorkAlone | WorkShared
+"""Running jobs and what is left of them; times in seconds."""
 
-    graph: TaskGraph
-    servers: tuple[int, ...]
+
+JobOnServers = tuple[TaskGraph, tuple[int, ...]]
+"""A job's task graph on its servers 0..m-1, and which server of the cluster each of them is."""
 
 
 def merge_jobs(jobs: Sequence[JobOnServers], servers: int) -> tuple[TaskGraph, Ints]:
@@ -348,34 +312,33 @@ def merge_jobs(jobs: Sequence[JobOnServers], servers: int) -> tuple[TaskGraph, I
     Raises:
         ValueError: two jobs share a server, or a server is not of the cluster.
     """
-    taken = [server for job in jobs for server in job.servers]
+    taken = [server for _, own in jobs for server in own]
     if len(set(taken)) < len(taken) or any(not 0 <= server < servers for server in taken):
         raise ValueError("jobs need servers of their own")
-    job_ptr = np.concatenate(([0], np.cumsum([job.graph.tasks for job in jobs]))).astype(np.int64)
+    job_ptr = offsets([graph.tasks for graph, _ in jobs])
     source, target, group, successor, groups = [], [], [], [], list[Group]()
     edge_ptr = [np.zeros(1, dtype=np.int64)]
     edges = 0
-    for job, first in zip(jobs, job_ptr[:-1], strict=True):
-        graph = job.graph
-        number_of = np.array([*job.servers, -1], dtype=np.int32)
+    for (graph, own), first in zip(jobs, job_ptr[:-1], strict=True):
+        number_of = np.array([*own, -1], dtype=np.int32)
         source.append(number_of[graph.source])
         target.append(number_of[graph.target])
         used = np.unique(graph.group[graph.group >= 0])
         number = np.full(len(graph.groups) + 1, -1, dtype=np.int32)
         number[used] = len(groups) + np.arange(len(used), dtype=np.int32)
         group.append(number[graph.group])
-        groups += [tuple(job.servers[member] for member in graph.groups[index]) for index in used.tolist()]
+        groups += [tuple(own[member] for member in graph.groups[index]) for index in used.tolist()]
         successor.append((graph.successor + first).astype(np.int32))
         edge_ptr.append(graph.successor_ptr[1:] + edges)
         edges += len(graph.successor)
     merged = TaskGraph(
         servers=servers,
-        kind=np.concatenate([job.graph.kind for job in jobs]),
+        kind=np.concatenate([graph.kind for graph, _ in jobs]),
         source=np.concatenate(source),
         target=np.concatenate(target),
         group=np.concatenate(group),
-        duration_ms=np.concatenate([job.graph.duration_ms for job in jobs]),
-        bytes=np.concatenate([job.graph.bytes for job in jobs]),
+        duration_ms=np.concatenate([graph.duration_ms for graph, _ in jobs]),
+        bytes=np.concatenate([graph.bytes for graph, _ in jobs]),
         operator=np.full(job_ptr[-1], -1, dtype=np.int32),
         successor_ptr=np.concatenate(edge_ptr),
         successor=np.concatenate(successor),
@@ -450,9 +413,9 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
     groups = [tuple(int(placed[member]) for member in group) for group in local]
     whole = build(cluster, groups, replace(options, pairs=np.sort(own[apart])))
     count = np.where(apart, whole.pair_ptr[own + 1] - whole.pair_ptr[own], 0)
-    path = _ranges(whole.pair_ptr[own], count)
+    path = ranges(whole.pair_ptr[own], count)
     hops = np.diff(whole.path_ptr)[path]
-    path_link = whole.path_link[_ranges(whole.path_ptr[path], hops)]
+    path_link = whole.path_link[ranges(whole.path_ptr[path], hops)]
     used, number = np.unique(np.concatenate((path_link, whole.member_link)), return_inverse=True)
     link_of: Int32s = number.astype(np.int32)
     return replace(
@@ -460,17 +423,10 @@ def job_view(servers: Sequence[int], cluster: Cluster, build: FabricBuilder, opt
         servers=m,
         link_ends=whole.link_ends[used],
         link_rate=whole.link_rate[used],
-        pair_ptr=np.concatenate(([0], np.cumsum(count))).astype(np.int64),
+        pair_ptr=offsets(count),
         path_share=whole.path_share[path],
-        path_ptr=np.concatenate(([0], np.cumsum(hops))).astype(np.int64),
+        path_ptr=offsets(hops),
         path_link=link_of[: len(path_link)],
         groups=local,
         member_link=link_of[len(path_link) :],
     )
-
-
-def _ranges(first: Ints, count: Ints) -> Ints:
-    """first[i], first[i] + 1, ... count[i] of them, for each i in turn."""
-    ends = np.cumsum(count)
-    ranges: Ints = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
-    return ranges

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Ints
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Ints, offsets
 from topoopt.core.cluster import Cluster
 from topoopt.core.dag_topology import DagTask, DagTopologyProblem, DagTransfer
 from topoopt.core.errors import InputError, Problem
@@ -20,10 +20,10 @@ def ordered_by_name(problem: DagTopologyProblem) -> DagTopologyProblem:
     """The same graph, transfers first, both by their names."""
     names, count = problem.names, len(problem.transfers)
     order = sorted(range(len(names)), key=lambda step: (step >= count, names[step]))
-    place = {step: k for k, step in enumerate(order)}
+    position = {step: k for k, step in enumerate(order)}
 
     def waits(after: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(place[step] for step in after))
+        return tuple(sorted(position[step] for step in after))
 
     moves, works = problem.transfers, problem.tasks
     return replace(
@@ -41,12 +41,10 @@ class NamedSteps:
         self._tasks: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def transfer(self, name: str, source: int, target: int, volume: float, after: Iterable[str]) -> str:
-        """A transfer; its name."""
         self._transfers[name] = (source, target, volume, tuple(dict.fromkeys(after)))
         return name
 
     def task(self, name: str, duration: float, after: Iterable[str]) -> str:
-        """A task; its name."""
         self._tasks[name] = (duration, tuple(dict.fromkeys(after)))
         return name
 
@@ -61,9 +59,9 @@ class NamedSteps:
             Names of its transfers.
         """
         begun = self.task(f"{name} ready", 0.0, after)
-        each = volume if len(pods) == 2 else volume / 2
+        arc_bytes = volume if len(pods) == 2 else volume / 2
         for step, (source, target) in zip(self.ring_names(name, pods), _arcs(pods), strict=True):
-            self.transfer(step, source, target, each, [begun])
+            self.transfer(step, source, target, arc_bytes, [begun])
         return self.ring_names(name, pods)
 
     @staticmethod
@@ -82,11 +80,11 @@ class NamedSteps:
             ports=tuple(ports),
             rate=circuit_gbps * BYTES_PER_MS_PER_GBPS * 1e3,
             transfers=tuple(
-                DagTransfer(step, source, target, volume, tuple(number[each] for each in after))
+                DagTransfer(step, source, target, volume, tuple(number[prerequisite] for prerequisite in after))
                 for step, (source, target, volume, after) in self._transfers.items()
             ),
             tasks=tuple(
-                DagTask(step, duration, tuple(number[each] for each in after))
+                DagTask(step, duration, tuple(number[prerequisite] for prerequisite in after))
                 for step, (duration, after) in self._tasks.items()
             ),
             volume_unit="bytes",
@@ -97,8 +95,8 @@ class NamedSteps:
 
 def _arcs(pods: Sequence[int]) -> list[tuple[int, int]]:
     """(source, target) of a ring, one way round, then the other; a ring of two is one pair."""
-    ways = (1,) if len(pods) == 2 else (1, -1)
-    return [(pods[k], pods[(k + way) % len(pods)]) for way in ways for k in range(len(pods))]
+    directions = (1,) if len(pods) == 2 else (1, -1)
+    return [(pods[k], pods[(k + direction) % len(pods)]) for direction in directions for k in range(len(pods))]
 
 
 COMPUTE = (TaskKind.FORWARD, TaskKind.BACKWARD)
@@ -116,7 +114,7 @@ def job_graph(name: str, cluster: Cluster, graph: TaskGraph, begins: Floats) -> 
     waits = _waits(graph)
     order = sorted(range(graph.tasks), key=lambda task: (begins[task], task))
     behind: dict[int, int] = {}
-    for task in (each for each in order if graph.kind[each] in COMPUTE):
+    for task in (candidate for candidate in order if graph.kind[candidate] in COMPUTE):
         server = int(graph.source[task])
         if server in behind:
             waits[task].append(behind[server])
@@ -203,13 +201,12 @@ class StepGraph:
 
     @staticmethod
     def of(problem: DagTopologyProblem) -> StepGraph:
-        """Of a problem without circles."""
         after = problem.after
         n = len(after)
-        heads = np.repeat(np.arange(n), [len(each) for each in after])
-        tails = np.array([before for each in after for before in each], dtype=np.int64)
+        heads = np.repeat(np.arange(n), [len(row) for row in after])
+        tails = np.array([before for row in after for before in row], dtype=np.int64)
         by_tail = np.argsort(tails, kind="stable")
-        first = np.concatenate(([0], np.cumsum(np.bincount(tails, minlength=n)))).astype(np.int64)
+        first = offsets(np.bincount(tails, minlength=n))
         successor = heads[by_tail].astype(np.int64)
         waits = np.bincount(heads, minlength=n).astype(np.int64)
         backwards = np.array([m.source > m.target for m in problem.transfers], dtype=np.int64)
@@ -227,13 +224,13 @@ def in_order(first: Ints, successor: Ints, waits: Ints) -> Ints:
         waits: how many nodes each one waits for.
     """
     left = waits.tolist()
-    found = [step for step, count in enumerate(left) if not count]
-    for step in found:
+    order = [step for step, count in enumerate(left) if not count]
+    for step in order:
         for later in successor[first[step] : first[step + 1]].tolist():
             left[later] -= 1
             if not left[later]:
-                found.append(later)
-    return np.array(found, dtype=np.int64)
+                order.append(later)
+    return np.array(order, dtype=np.int64)
 
 
 def followed(graph: StepGraph, circuits: Ints, rate: float) -> tuple[Floats, Floats]:
@@ -247,5 +244,4 @@ def followed(graph: StepGraph, circuits: Ints, rate: float) -> tuple[Floats, Flo
 
 
 def makespan(graph: StepGraph, circuits: Ints, rate: float) -> float:
-    """When the last step ends."""
     return graph.shared.makespan(circuits, rate)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import Cluster
 from topoopt.core.routing import AllReduceDemand, Demand
 from topoopt.core.workload import GRADIENT_BYTES, Strategy, TaskGraph, TaskKind, Workload, strided_groups
@@ -62,26 +62,23 @@ def workload_arrays(cluster: Cluster, workload: Workload) -> WorkloadArrays:
         for elements in operator.weight_elements
     ]
 
-    def ptr(lengths: list[int]) -> Ints:
-        return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-
     return WorkloadArrays(
         servers=n,
         samples=workload.samples,
-        split_ptr=ptr([len(operator.splits) for operator in operators]),
+        split_ptr=offsets([len(operator.splits) for operator in operators]),
         sample_ways=np.array([split.sample_ways for split in splits], dtype=np.int64),
         channel_ways=np.array([split.channel_ways for split in splits], dtype=np.int64),
         reduce_ways=np.array([split.reduce_ways for split in splits], dtype=np.int64),
         forward_ms=np.array([split.forward_ms for split in splits], dtype=np.float64),
         backward_ms=np.array([split.backward_ms for split in splits], dtype=np.float64),
         memory=np.array([split.server_memory_bytes for split in splits], dtype=np.float64),
-        edge_ptr=ptr([len(operator.inputs) for operator in operators]),
+        edge_ptr=offsets([len(operator.inputs) for operator in operators]),
         producer=np.array([edge.producer for operator in operators for edge in operator.inputs], dtype=np.int64),
         fraction=np.array([edge.fraction for operator in operators for edge in operator.inputs], dtype=np.float64),
         channels=np.array([operator.output_elements for operator in operators], dtype=np.int64),
         element_bytes=np.array([operator.element_bytes for operator in operators], dtype=np.int64),
         mixes=np.array([operator.mixes_channels for operator in operators], dtype=np.bool_),
-        weight_ptr=ptr([len(operator.weight_elements) for operator in operators]),
+        weight_ptr=offsets([len(operator.weight_elements) for operator in operators]),
         weight_bytes=np.array(
             [GRADIENT_BYTES * elements for operator in operators for elements in operator.weight_elements],
             dtype=np.int64,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.arrays import Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError
@@ -53,46 +53,46 @@ def schedule_arrays(
     Raises:
         ValueError: a message goes over a link that does not exist.
     """
-    ordered = [[one for one in schedules if one.members == tuple(sorted(group))] for group in groups]
-    flat = [one for own in ordered for one in own]
+    ordered = [[schedule for schedule in schedules if schedule.members == tuple(sorted(group))] for group in groups]
+    flat = [schedule for own in ordered for schedule in own]
     steps: list[int] = []
     hops: list[int] = []
     links: list[Int32s] = [np.zeros(0, dtype=np.int32)]
     shares: list[Floats] = [np.zeros(0)]
-    for one in flat:
-        by_hop = _units(one, link_id)
-        whole, parts = one.schedule.steps, one.schedule.blocks.total * one.pieces
+    for schedule in flat:
+        by_hop = _units(schedule, link_id)
+        whole, parts = schedule.schedule.steps, schedule.schedule.blocks.total * schedule.pieces
         before = np.concatenate((np.zeros_like(by_hop[:, :1]), np.cumsum(by_hop, axis=1)), axis=1)
-        for step in range(one.steps):
-            own = before[:, min(step + 1, whole)] - before[:, max(step - one.pieces + 1, 0)]
+        for step in range(schedule.steps):
+            own = before[:, min(step + 1, whole)] - before[:, max(step - schedule.pieces + 1, 0)]
             used = [np.flatnonzero(units) for units in own]
             hops.append(sum(len(at) > 0 for at in used))
             links += [at.astype(np.int32) for at in used if len(at)]
             shares += [own[hop, at] / parts for hop, at in enumerate(used) if len(at)]
-        steps.append(one.steps)
-    below = [UNLIMITED if one.below_bytes is None else one.below_bytes for one in flat]
+        steps.append(schedule.steps)
+    below = [UNLIMITED if schedule.below_bytes is None else schedule.below_bytes for schedule in flat]
     return ScheduleArrays(
-        group_ptr=_starts([len(own) for own in ordered]),
-        from_bytes=np.array([one.from_bytes for one in flat], dtype=np.int64),
+        group_ptr=offsets([len(own) for own in ordered]),
+        from_bytes=np.array([schedule.from_bytes for schedule in flat], dtype=np.int64),
         below_bytes=np.array(below, dtype=np.int64),
-        step_ptr=_starts(steps),
-        hop_ptr=_starts(hops),
-        load_ptr=_starts([len(own) for own in links[1:]]),
+        step_ptr=offsets(steps),
+        hop_ptr=offsets(hops),
+        load_ptr=offsets([len(own) for own in links[1:]]),
         link=np.concatenate(links),
         share=np.concatenate(shares),
     )
 
 
-def _units(one: GroupSchedule, link_id: Int32s) -> Ints:
+def _units(group_schedule: GroupSchedule, link_id: Int32s) -> Ints:
     """int64[hops, steps, links], units of the blocks over each link at each hop of their routes."""
-    schedule, sends = one.schedule, one.schedule.sends
+    schedule, sends = group_schedule.schedule, group_schedule.schedule.sends
     longest = max((len(route) - 1 for route in schedule.routes), default=0)
     table = np.full((len(schedule.routes), longest), -1, dtype=np.int64)
-    for place, route in enumerate(schedule.routes):
+    for index, route in enumerate(schedule.routes):
         own = [int(link_id[hop]) for hop in pairwise(route)]
         if min(own) < 0:
             raise ValueError("a message goes over a link that does not exist")
-        table[place, : len(own)] = own
+        table[index, : len(own)] = own
     size = schedule.blocks.units[sends.block]
     units = np.zeros((longest, schedule.steps, int(link_id.max()) + 1), dtype=np.int64)
     for hop in range(longest):
@@ -102,14 +102,10 @@ def _units(one: GroupSchedule, link_id: Int32s) -> Ints:
     return units
 
 
-def _starts(lengths: Sequence[int]) -> Ints:
-    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64)
-
-
 def hop_matrix(topology: Topology) -> Int32s:
     """int32[n, n]: hops from i to j over the arcs; -1 where there is no path."""
     n, arcs = topology.servers, topology.arcs
-    first = np.concatenate(([0], np.cumsum(np.bincount(arcs[:, 0], minlength=n)))).astype(np.int64)
+    first = offsets(np.bincount(arcs[:, 0], minlength=n))
     head = arcs[np.argsort(arcs[:, 0], kind="stable"), 1].astype(np.int32)
     return graph.hop_distances(first, head, n).astype(np.int32)
 
@@ -135,12 +131,12 @@ def most_cycles(factors: Ints) -> tuple[tuple[int, ...], ...]:
     Not all can be used always: on a prism over an odd cycle with doubled rungs each of two cycles would cross each rung
     once, and so end on the wrong side.
     """
-    fewer = [np.delete(factors, place, axis=0) for place in range(len(factors)) if len(factors) > 1]
+    fewer = [np.delete(factors, index, axis=0) for index in range(len(factors)) if len(factors) > 1]
     for chosen in (factors, *fewer):
         for seed in SEEDS:
-            found = joined_cycles(chosen, seed=seed)
-            if found is not None:
-                return found
+            cycles = joined_cycles(chosen, seed=seed)
+            if cycles is not None:
+                return cycles
     return ()
 
 
@@ -177,11 +173,11 @@ def allreduce_arc_bytes(demand: Demand, topology: Topology, rings: Sequence[Grou
     """
     arcs = topology.arc_ids()
     total = np.zeros(len(topology.arcs))
-    known = {group.members: group.rings for group in rings}
+    rings_of = {group.members: group.rings for group in rings}
     for wanted in demand.allreduce:
         if wanted.wire_bytes_per_member == 0:
             continue
-        for ring in known[wanted.members]:
+        for ring in rings_of[wanted.members]:
             tail = np.concatenate([path[:-1] for path in ring.paths])
             head = np.concatenate([path[1:] for path in ring.paths])
             np.add.at(total, arcs[tail, head], wanted.wire_bytes_per_member * ring.share)
@@ -197,7 +193,7 @@ def traffic_figures(
     pairs = np.bincount(hops, weights=routes.share)
     parallel = topology.multiplicity
 
-    def each(arc_bytes: Floats) -> Floats:
+    def per_link(arc_bytes: Floats) -> Floats:
         return np.repeat(arc_bytes / parallel, parallel)
 
     return TrafficFigures(
@@ -207,8 +203,8 @@ def traffic_figures(
         degree=topology.degree,
         allreduce_bytes=demand.allreduce_wire_bytes,
         model_parallel_bytes=float(demand.model_parallel_bytes.sum()),
-        allreduce_link_bytes=each(allreduce_arc_bytes(demand, topology, rings)),
-        model_parallel_link_bytes=each(model_parallel_arc_bytes(demand, topology, routes)),
+        allreduce_link_bytes=per_link(allreduce_arc_bytes(demand, topology, rings)),
+        model_parallel_link_bytes=per_link(model_parallel_arc_bytes(demand, topology, routes)),
         byte_hops=sent / sent.sum() if sent.sum() > 0 else np.zeros(0),
         pair_hops=pairs / pairs.sum() if pairs.sum() > 0 else np.zeros(0),
         pair_bytes=ring_pair_bytes(demand, rings, topology.servers) + demand.model_parallel_bytes,
@@ -265,7 +261,6 @@ class Network:
 
     @property
     def links(self) -> int:
-        """L."""
         return len(self.link_rate)
 
     def require_rings(self, model: str) -> None:
@@ -311,24 +306,15 @@ def network_arrays(network: Network) -> NetworkArrays:
     steps = int(np.diff(network.schedules.step_ptr).max(initial=0))
     if steps >= 1 << STEP_BITS:
         raise ValueError(f"a schedule has {steps} steps, more than the simulator's {(1 << STEP_BITS) - 1}")
-    return NetworkArrays(
-        network.servers,
-        float(network.hop_latency_ms),
-        float(network.ring_round_latency_ms),
-        network.link_rate,
-        network.pair_ptr,
-        network.path_share,
-        network.path_ptr,
-        network.path_link,
-        network.group_size,
-        network.group_ptr,
-        network.ring_share,
-        network.ring_ptr,
-        network.member_ptr,
-        network.member_link,
-        network.schedules,
-        network.link_sharing is not LinkSharing.FIFO,
-        network.link_sharing is LinkSharing.FAIR,
+    return NetworkArrays._make(
+        (
+            network.servers,
+            float(network.hop_latency_ms),
+            float(network.ring_round_latency_ms),
+            *(getattr(network, name) for name in NetworkArrays._fields[3:-2]),
+            network.link_sharing is not LinkSharing.FIFO,
+            network.link_sharing is LinkSharing.FAIR,
+        )
     )
 
 
@@ -370,14 +356,14 @@ def compile_network(
     pair_ptr[1 + routes.source.astype(np.int64) * servers + routes.target] = np.diff(routes.pair_ptr)
     np.cumsum(pair_ptr, out=pair_ptr)
     hops = np.maximum(np.diff(routes.path_ptr) - 1, 0)
-    path_ptr = np.concatenate(([0], np.cumsum(hops))).astype(np.int64)
+    path_ptr = offsets(hops)
 
     member_paths = [path for group in rings for ring in group.rings for path in ring.paths]
     member_hops = np.array([max(len(path) - 1, 0) for path in member_paths], dtype=np.int64)
     member_nodes = np.array([v for path in member_paths for v in path], dtype=np.int32)
-    member_starts = np.concatenate(([0], np.cumsum([len(path) for path in member_paths]))).astype(np.int64)
-    known = {tuple(sorted(group.members)) for group in rings}
-    others = dict.fromkeys(one.members for one in schedules if one.members not in known)
+    member_starts = offsets([len(path) for path in member_paths])
+    on_rings = {tuple(sorted(group.members)) for group in rings}
+    others = dict.fromkeys(schedule.members for schedule in schedules if schedule.members not in on_rings)
     groups = (*(group.members for group in rings), *others)
     ring_sizes = [len(ring.paths) for group in rings for ring in group.rings]
     return Network(
@@ -396,8 +382,8 @@ def compile_network(
             ([0], np.cumsum([*(len(group.rings) for group in rings), *(0 for _ in others)]))
         ).astype(np.int64),
         ring_share=np.array([ring.share for group in rings for ring in group.rings], dtype=np.float64),
-        ring_ptr=np.concatenate(([0], np.cumsum(ring_sizes))).astype(np.int64),
-        member_ptr=np.concatenate(([0], np.cumsum(member_hops))).astype(np.int64),
+        ring_ptr=offsets(ring_sizes),
+        member_ptr=offsets(member_hops),
         member_link=_ids_of(member_nodes, table, member_starts),
         schedules=schedule_arrays(groups, schedules, table),
         link_sharing=link_sharing,

@@ -81,7 +81,6 @@ class _Rank:
         self.passes.append((kind, *self._next(self._there, s)))
 
     def backward(self, s: int) -> None:
-        """The same the other way."""
         self.passes.append((BACKWARD, *self._next(self._back, s)))
 
     def inputs(self, s: int) -> None:
@@ -137,7 +136,7 @@ def _passes(depth: Ints, half: int, m: int, streams: Ints) -> tuple[Ints, Int32s
     return np.array(start, dtype=np.int64), np.array(passes, dtype=np.int32).reshape(-1, 3)
 
 
-def zero_bubble(shape: PipelineShape, ticks: TickCosts, adds: Floats, room: Floats) -> PassOrders:
+def zero_bubble(shape: PipelineShape, ticks: TickCosts, adds: Floats, capacity: Floats) -> PassOrders:
     """The best of the eight settings.
 
     Args:
@@ -145,7 +144,7 @@ def zero_bubble(shape: PipelineShape, ticks: TickCosts, adds: Floats, room: Floa
         ticks: costs of the stages.
         adds: float64[3, p], memory taken by forward passes, gradients of inputs and gradients of
             weights on each rank; the latter two give back what the first took.
-        room: float64[p], limit of each rank.
+        capacity: float64[p], limit of each rank.
 
     Raises:
         InfeasibleError: the memory is too small for the rounds.
@@ -155,9 +154,9 @@ def zero_bubble(shape: PipelineShape, ticks: TickCosts, adds: Floats, room: Floa
     shortest = 0
     cost = np.ascontiguousarray(ticks.cost[[FORWARD, INPUTS, WEIGHTS]])
     for switches in itertools.product((True, False), repeat=3):
-        passes = pipeline.zero_bubble(cost, ticks.transfer, adds, room, m, *switches)
+        passes = pipeline.zero_bubble(cost, ticks.transfer, adds, capacity, m, *switches)
         orders = in_a_line(shape, passes, 3 * m)
-        if len(passes) and (most_held(orders, adds[0], -adds[2]) <= room).all():
+        if len(passes) and (most_held(orders, adds[0], -adds[2]) <= capacity).all():
             span = int(timed(orders, ticks).spans.max())
             if best is None or span < shortest:
                 best, shortest = orders, span
@@ -177,12 +176,12 @@ class PipelineMemory:
     Attributes:
         activations: float64[stages], what a forward pass leaves behind.
         for_weights: float64[stages], the part of it that is kept until the gradients of weights.
-        room: float64[ranks]; None: twice p activations (only schedules that are made for a room look at it).
+        capacity: float64[ranks]; None: twice p activations (only schedules that are made for a room look at it).
     """
 
     activations: Floats
     for_weights: Floats
-    room: Floats | None = None
+    capacity: Floats | None = None
 
     @staticmethod
     def usual(stages: int) -> PipelineMemory:
@@ -216,8 +215,8 @@ def _plain(order: Callable[[PipelineShape], PassOrders]) -> Callable[..., PassOr
 
 def _zb_2p(shape: PipelineShape, ticks: TickCosts, memory: PipelineMemory) -> PassOrders:
     held, late = memory.activations, memory.for_weights
-    room = 2.0 * shape.ranks * held if memory.room is None else memory.room
-    return zero_bubble(shape, ticks, np.stack([held, late - held, -late]), room)
+    capacity = 2.0 * shape.ranks * held if memory.capacity is None else memory.capacity
+    return zero_bubble(shape, ticks, np.stack([held, late - held, -late]), capacity)
 
 
 ONE_CHUNK: Rule = ("chunks", lambda shape: shape.chunks == 1, "1 for this schedule")

@@ -39,7 +39,6 @@ class PassOrders:
 
     @property
     def ranks(self) -> int:
-        """p."""
         return len(self.start) - 1
 
     @property
@@ -201,7 +200,6 @@ class TickCosts:
         return TickCosts(scale, cost, round(costs.transfer_s * scale), costs.blocking)
 
     def seconds(self, ticks: float) -> float:
-        """Of a number of ticks."""
         return float(ticks) / self.per_second
 
 
@@ -224,12 +222,10 @@ class PipelineTimeline:
 
     @property
     def makespan_s(self) -> float:
-        """Seconds."""
         return self.costs.seconds(self.makespan)
 
     @property
     def longest_span_s(self) -> float:
-        """Seconds."""
         return self.costs.seconds(int(self.spans.max()))
 
 
@@ -292,7 +288,6 @@ class Period:
 
 
 def one_f_one_b_period(shape: PipelineShape) -> Period | None:
-    """That of p micro-batches."""
     p = shape.ranks
     return _simple(shape, 2, tuple(p - 1 - rank for rank in range(p)))
 
@@ -342,7 +337,7 @@ def _two_streams(shape: PipelineShape, half: int, streams: int, depth: list[int]
     """
     m, batches = shape.micro_batches, half * streams
     few = 5 * batches + m % batches
-    before = [5 * (half - one - 1) + 2 * (one + 1) for one in depth]
+    before = [5 * (half - device - 1) + 2 * (device + 1) for device in depth]
     skipped = tuple(passes - 4 * rank for rank, passes in enumerate(before))
     return Period(few, batches, half, 4, few // streams - 4 * half + 1, skipped) if few < m else None
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Int32s, Ints, bytes_per_ms
+from topoopt.core.arrays import Floats, Int32s, Ints, bytes_per_ms, offsets
 from topoopt.core.data import Shown
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import (
@@ -74,12 +74,6 @@ class PlacementArrays(NamedTuple):
     alpha: float
     alpha_inside: float
     sharing: int
-
-
-def _pointers(lengths: list[int]) -> Ints:
-    pointers = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=pointers[1:])
-    return pointers
 
 
 def topological_order(n: int, successors: list[list[int]]) -> Int32s:
@@ -145,11 +139,11 @@ def placement_arrays(problem: PlacementProblem) -> PlacementArrays:
             dtype=np.int64,
         ),
         group=group,
-        group_ptr=_pointers([len(members) for members in groups]),
+        group_ptr=offsets([len(members) for members in groups]),
         group_member=np.array([index for members in groups for index in members], dtype=np.int32),
-        tensor_ptr=_pointers(counts.tolist()),
+        tensor_ptr=offsets(counts.tolist()),
         tensor_size=np.array([tensor.size_bytes for tensor in problem.tensors], dtype=np.float64),
-        user_ptr=_pointers([len(tensor.consumers) for tensor in problem.tensors]),
+        user_ptr=offsets([len(tensor.consumers) for tensor in problem.tensors]),
         user=np.array(users, dtype=np.int32),
         needs=needs,
         topo=topological_order(n, successors),
@@ -303,12 +297,10 @@ class DeviceLoad(Shown):
 
     @property
     def compute_ms(self) -> float:
-        """Both passes."""
         return self.forward_ms + self.backward_ms
 
     @property
     def communication_ms(self) -> float:
-        """Both passes."""
         return self.forward_communication_ms + self.backward_communication_ms
 
 

@@ -39,7 +39,7 @@ from topoopt.simulate.llm_training.links import rank_coordinates
 from topoopt.simulate.llm_training.step import StagePasses, layer_sync, optimizer_s, pipeline_shape, stage_times
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
 
-TWO_WAY = (PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
+BIDIRECTIONAL_SCHEDULES = (PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
 
 
 def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings) -> RailJob:
@@ -119,7 +119,7 @@ def _problems(
     if float(beside.pipeline[0]) > 1:
         text = "a server holds ranks of several stages: their circuits cannot be set apart"
         yield Problem(text, path="pipeline", value=str(strategy.pipeline), allowed="servers of one stage each")
-    if strategy.schedule in TWO_WAY:
+    if strategy.schedule in BIDIRECTIONAL_SCHEDULES:
         text = "switching follows schedules whose ranks hold the model once"
         yield Problem(text, path="schedule", value=strategy.schedule.value, allowed="1f1b, interleaved, gpipe, zb-*")
     if cluster.degree % g:
@@ -131,7 +131,6 @@ def _problems(
 
 
 def _short(job: RailJob) -> Iterator[Problem]:
-    """Circuits that exceed the ports."""
     for use in job.uses:
         most = max(job.needs(rank, use) for rank in range(job.ranks))
         if most > job.ports:
@@ -166,12 +165,12 @@ def _weights(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses, rates: GroupRates
 ) -> tuple[RailExchange, ...]:
     """Of weights in every pass, and of gradients in backward ones (ZeRO 3)."""
-    one, slow = np.ones(1), problem.cluster.slowdown
-    replicas = strategy.data * strategy.context * one
-    of_experts = strategy.gpus / strategy.pipeline / (strategy.expert * strategy.expert_tensor) * one
+    unit, slow = np.ones(1), problem.cluster.slowdown
+    replicas = strategy.data * strategy.context * unit
+    of_experts = strategy.gpus / strategy.pipeline / (strategy.expert * strategy.expert_tensor) * unit
     size = problem.formats.gradient_bytes
-    dense = data_bytes(stages.dense_weights, replicas, 3.0 * one, size, one)
-    routed = data_bytes(stages.expert_weights, of_experts, 3.0 * one, size, one)
+    dense = data_bytes(stages.dense_weights, replicas, 3.0 * unit, size, unit)
+    routed = data_bytes(stages.expert_weights, of_experts, 3.0 * unit, size, unit)
     reduced, gathered = (slow * (a / rates.data + b / rates.expert_data) for a, b in zip(dense, routed, strict=True))
     hidden = problem.overlap.data
     return tuple(
@@ -190,30 +189,32 @@ Wanted = list[tuple[int, frozenset[PortSplit]]]
 
 def layout(job: RailJob, rank: int, split: PortSplit, before: Sequence[Layout]) -> Layout:
     """Ports of a GPU by lane; a lane stands where it stood before, if it can."""
-    found: Layout = {}
+    ports_of: Layout = {}
     free, lanes = set(range(job.ports)), []
     for use in PortUse:
         if unit := job.needs(rank, use) if split.of(use) else 0:
             lanes += [((use, lane), unit) for lane in range(split.of(use) // unit)]
     for lane, _ in lanes:
-        stood = next((one[lane] for one in reversed(before) if lane in one and free.issuperset(one[lane])), None)
+        stood = next(
+            (earlier[lane] for earlier in reversed(before) if lane in earlier and free.issuperset(earlier[lane])), None
+        )
         if stood is not None:
-            found[lane] = stood
+            ports_of[lane] = stood
             free.difference_update(stood)
     for lane, unit in lanes:
-        if lane not in found:
-            found[lane] = tuple(sorted(free)[:unit])
-            free.difference_update(found[lane])
-    return found
+        if lane not in ports_of:
+            ports_of[lane] = tuple(sorted(free)[:unit])
+            free.difference_update(ports_of[lane])
+    return ports_of
 
 
-def layouts(job: RailJob, rank: int, one: StagePorts) -> dict[PortSplit, Layout]:
+def layouts(job: RailJob, rank: int, ports: StagePorts) -> dict[PortSplit, Layout]:
     """Of all splits of a stage."""
-    found: dict[PortSplit, Layout] = {}
-    for split in (one.pipeline, one.inside, one.data):
-        if split not in found:
-            found[split] = layout(job, rank, split, list(found.values()))
-    return found
+    layout_of: dict[PortSplit, Layout] = {}
+    for split in (ports.pipeline, ports.inside, ports.data):
+        if split not in layout_of:
+            layout_of[split] = layout(job, rank, split, list(layout_of.values()))
+    return layout_of
 
 
 class RailServers:
@@ -222,15 +223,15 @@ class RailServers:
     def __init__(self, strategy: ParallelStrategy, gpus_per_server: int) -> None:
         self.g, self.servers = gpus_per_server, strategy.gpus // gpus_per_server
         at, s = rank_coordinates(strategy), strategy
-        t, c, d, p = (at[one].tolist() for one in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
+        t, c, d, p = (at[dimension].tolist() for dimension in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
         self.rings: dict[tuple[PortUse, int], dict[tuple[int, int], list[int]]] = defaultdict(lambda: defaultdict(list))
         self.rows: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
         for rank in range(s.gpus):
             server, rail = divmod(rank, gpus_per_server)
-            place = t[rank] + s.tensor * (c[rank] + s.context * d[rank])
+            position = t[rank] + s.tensor * (c[rank] + s.context * d[rank])
             self.rings[PortUse.DATA, p[rank]][rail, t[rank]].append(server)
-            self.rings[PortUse.EXPERT, p[rank]][rail, place // (s.expert * s.expert_tensor)].append(server)
-            self.rows[rail, place][p[rank]] = server
+            self.rings[PortUse.EXPERT, p[rank]][rail, position // (s.expert * s.expert_tensor)].append(server)
+            self.rows[rail, position][p[rank]] = server
 
     def ring(self, use: PortUse, stage: int, ports: Sequence[int], count: int) -> Iterator[RailCircuit]:
         """Round the servers of each group of a stage, or between two by one port each.
@@ -258,72 +259,76 @@ def _circuit(rail: int, port: int, peer: int) -> RailCircuit:
 
 def rail_timetable(job: RailJob, strategy: ParallelStrategy, gpus_per_server: int, step: SwitchedStep) -> RailTimetable:
     """Phases of a step with its events."""
-    laid = [layouts(job, rank, one) for rank, one in enumerate(step.plan)]
-    wanted = _wanted(job, laid, RailServers(strategy, gpus_per_server))
+    ports_by_rank = [layouts(job, rank, row) for rank, row in enumerate(step.plan)]
+    wanted = _wanted(job, ports_by_rank, RailServers(strategy, gpus_per_server))
     step_ns, delay_ns = round(step.step_s * NS_PER_S), round(step.delay_s * NS_PER_S)
     times = [_times(step, rank, step_ns) for rank in range(job.ranks)]
-    begins = {0, *(at for one in times for at, _ in one)}
+    begins = {0, *(at for row in times for at, _ in row)}
     begins |= {(at + delay_ns) % step_ns for at in begins}
     cuts = sorted(begins)
-    served = [[_served(one, only.pipeline, at) for at in cuts] for one, only in zip(times, step.plan, strict=True)]
+    served = [[_served(row, only.pipeline, at) for at in cuts] for row, only in zip(times, step.plan, strict=True)]
     states = []
     for want in wanted.values():
         both = [all(served[rank][k] in splits for rank, splits in want) for k in range(len(cuts))]
         states.append(_states(both, cuts, step_ns, delay_ns))
-    kept = [k for k, one in enumerate(states) if "lit" in one]
+    kept = [k for k, row in enumerate(states) if "lit" in row]
     groups, ends = list(wanted), [*cuts[1:], step_ns]
     phases = (
         RailPhase(
             begin,
             end,
-            tuple(number for number, k in enumerate(kept) if states[k][place] == "lit"),
-            tuple(number for number, k in enumerate(kept) if states[k][place] == "dark"),
+            tuple(number for number, k in enumerate(kept) if states[k][index] == "lit"),
+            tuple(number for number, k in enumerate(kept) if states[k][index] == "dark"),
         )
-        for place, (begin, end) in enumerate(zip(cuts, ends, strict=True))
+        for index, (begin, end) in enumerate(zip(cuts, ends, strict=True))
     )
     chosen = tuple(groups[k] for k in kept)
     servers = strategy.gpus // gpus_per_server
     return RailTimetable(gpus_per_server, servers, job.ports, step_ns, delay_ns, chosen, tuple(_joined(phases)))
 
 
-def _wanted(job: RailJob, laid: Sequence[dict[PortSplit, Layout]], servers: RailServers) -> dict[CircuitGroup, Wanted]:
+def _wanted(
+    job: RailJob, by_rank: Sequence[dict[PortSplit, Layout]], servers: RailServers
+) -> dict[CircuitGroup, Wanted]:
     """Groups of circuits with the splits in which their ends want them."""
-    found: dict[CircuitGroup, dict[int, set[PortSplit]]] = defaultdict(lambda: defaultdict(set))
+    wants: dict[CircuitGroup, dict[int, set[PortSplit]]] = defaultdict(lambda: defaultdict(set))
 
     def want(group: CircuitGroup, splits: dict[int, PortSplit]) -> None:
         for rank, split in splits.items():
-            found[group][rank].add(split)
+            wants[group][rank].add(split)
 
-    for rank, states in enumerate(laid):
-        for split, one in states.items():
-            for (use, _), ports in one.items():
+    for rank, states in enumerate(by_rank):
+        for split, lanes in states.items():
+            for (use, _), ports in lanes.items():
                 if use is not PortUse.PIPELINE and (made := tuple(sorted(servers.ring(use, rank, ports, job.ports)))):
                     want(CircuitGroup(use, (rank,), made), {rank: split})
     for here, there in _pairs(job):
-        for split, one in laid[here].items():
-            for other, two in laid[there].items():
-                for lane in sorted(set(one) & set(two)):
+        for split, lanes in by_rank[here].items():
+            for other, two in by_rank[there].items():
+                for lane in sorted(set(lanes) & set(two)):
                     if lane[0] is PortUse.PIPELINE:
-                        ends = one[lane][0], two[lane][-1]
+                        ends = lanes[lane][0], two[lane][-1]
                         made = tuple(sorted(servers.between((here, there), ends, job.ports)))
                         want(CircuitGroup(PortUse.PIPELINE, (here, there), made), {here: split, there: other})
-    return {group: [(rank, frozenset(one)) for rank, one in ranks.items()] for group, ranks in sorted(found.items())}
+    return {
+        group: [(rank, frozenset(splits)) for rank, splits in ranks.items()] for group, ranks in sorted(wants.items())
+    }
 
 
 def _pairs(job: RailJob) -> list[tuple[int, int]]:
     """Stages that are joined: chunks go back from the last to the first."""
-    found = [(rank, rank + 1) for rank in range(job.ranks - 1)]
-    return [*found, (job.ranks - 1, 0)] if job.chunks > 1 and job.ranks > 2 else found
+    pairs = [(rank, rank + 1) for rank in range(job.ranks - 1)]
+    return [*pairs, (job.ranks - 1, 0)] if job.chunks > 1 and job.ranks > 2 else pairs
 
 
 def _times(step: SwitchedStep, rank: int, step_ns: int) -> list[tuple[int, PortSplit]]:
     """When ports of a stage are set anew, and what they serve then; those of the step before stand at the end."""
-    found = []
-    for one in step.events:
-        if one.rank == rank and one.what == "switch":
-            assert one.after is not None
-            found.append((round(one.begin_s * NS_PER_S) % step_ns, one.after))
-    return sorted(found, key=lambda row: row[0])
+    times = []
+    for event in step.events:
+        if event.rank == rank and event.what == "switch":
+            assert event.after is not None
+            times.append((round(event.begin_s * NS_PER_S) % step_ns, event.after))
+    return sorted(times, key=lambda row: row[0])
 
 
 def _served(times: list[tuple[int, PortSplit]], only: PortSplit, at: int) -> PortSplit:
@@ -335,23 +340,23 @@ def _states(want: list[bool], cuts: list[int], step_ns: int, delay_ns: int) -> l
     """Of a group in each phase: lit, dark while it is set, or cut; the phases stand in a circle."""
     if all(want):
         return ["lit"] * len(want)
-    found, since = ["cut"] * len(want), 0
-    for place in (*range(len(want)), *range(len(want))):
-        if want[place]:
-            since = since if want[place - 1] else cuts[place]
-            found[place] = "lit" if (cuts[place] - since) % step_ns >= delay_ns else "dark"
-    return found
+    states, since = ["cut"] * len(want), 0
+    for index in (*range(len(want)), *range(len(want))):
+        if want[index]:
+            since = since if want[index - 1] else cuts[index]
+            states[index] = "lit" if (cuts[index] - since) % step_ns >= delay_ns else "dark"
+    return states
 
 
 def _joined(phases: Iterator[RailPhase]) -> Iterator[RailPhase]:
     """Phases that differ in nothing are one."""
     last: RailPhase | None = None
-    for one in phases:
-        if last is not None and (last.lit, last.dark) == (one.lit, one.dark):
-            last = RailPhase(last.begin_ns, one.end_ns, one.lit, one.dark)
+    for phase in phases:
+        if last is not None and (last.lit, last.dark) == (phase.lit, phase.dark):
+            last = RailPhase(last.begin_ns, phase.end_ns, phase.lit, phase.dark)
             continue
         if last is not None:
             yield last
-        last = one
+        last = phase
     if last is not None:
         yield last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -29,7 +29,7 @@ from topoopt.native import jobs
 from topoopt.simulate.llm_training.times import FORWARD, INPUTS, OrderShape, orders_of
 from topoopt.simulate.pipeline_timeline import PassOrders
 
-BOTH_WAYS = 2.0
+RING_DIRECTIONS = 2.0
 """Directions of a ring: bytes that may take either end go half by each."""
 
 
@@ -40,7 +40,7 @@ def ring_share(servers: int, ports: int, share: float) -> float:
     """
     if servers < 2:
         return 1.0
-    lanes = ports if servers == 2 else BOTH_WAYS * (ports // 2)
+    lanes = ports if servers == 2 else RING_DIRECTIONS * (ports // 2)
     return min(1.0, lanes * share)
 
 
@@ -53,7 +53,7 @@ def exchange_share(servers: int, ports: int, share: float) -> float:
         return 1.0
     if servers == 2:
         return min(1.0, ports * share)
-    crowd = (servers * servers // 4) / (BOTH_WAYS * (servers - 1))
+    crowd = (servers * servers // 4) / (RING_DIRECTIONS * (servers - 1))
     return min(1.0, ports // 2 * share / crowd)
 
 
@@ -62,10 +62,10 @@ def hop_share(neighbours: int, ports: int, share: float) -> float:
     return min(1.0, ports // neighbours * share) if neighbours else 1.0
 
 
-def exchange_s(one: RailExchange, computing_s: float, share: float, *, back: bool) -> float:
+def exchange_s(exchange: RailExchange, computing_s: float, share: float, *, back: bool) -> float:
     """Seconds of a pass with what it exchanges."""
-    moving = max(one.crossing_s[back] / share, one.within_s) + one.fixed_s
-    return max(computing_s, moving) if one.hidden else computing_s + moving
+    moving = max(exchange.crossing_s[back] / share, exchange.within_s) + exchange.fixed_s
+    return max(computing_s, moving) if exchange.hidden else computing_s + moving
 
 
 def splits(job: RailJob, rank: int, use: PortUse) -> tuple[PortSplit, ...]:
@@ -73,25 +73,25 @@ def splits(job: RailJob, rank: int, use: PortUse) -> tuple[PortSplit, ...]:
 
     Ports go to a use in pairs where it needs two: of a ring, or one to each neighbour.
     """
-    units = {one: job.needs(rank, one) for one in PortUse if one in job.uses and job.needs(rank, one)}
+    units = {entry: job.needs(rank, entry) for entry in PortUse if entry in job.uses and job.needs(rank, entry)}
     counts = product(*(range(0, job.ports + 1, unit) for unit in units.values()))
-    fitting = [PortSplit(**{one.value: n for one, n in zip(units, row, strict=True)}) for row in counts]
-    fitting = [one for one in fitting if one.total <= job.ports and one.of(use)]
-    return tuple(one for one in fitting if all(one.total + unit > job.ports for unit in units.values()))
+    fitting = [PortSplit(**{entry.value: n for entry, n in zip(units, row, strict=True)}) for row in counts]
+    fitting = [entry for entry in fitting if entry.total <= job.ports and entry.of(use)]
+    return tuple(entry for entry in fitting if all(entry.total + unit > job.ports for unit in units.values()))
 
 
 def plans_of(job: RailJob, rank: int) -> tuple[StagePorts, ...]:
     """All plans of a stage: a split for each thing that it exchanges, those that switch least first."""
-    found = set()
+    plans = set()
     between = splits(job, rank, PortUse.PIPELINE) if job.ranks > 1 else (None,)
     inside = splits(job, rank, job.inside) if job.inside is not None else (None,)
     behind = splits(job, rank, PortUse.DATA) if job.reduces else (None,)
     for row in product(between, inside, behind):
-        stated = [one for one in row if one is not None] or [PortSplit()]
-        first = row[0] or row[1] or stated[0]
+        given = [entry for entry in row if entry is not None] or [PortSplit()]
+        first = row[0] or row[1] or given[0]
         second = row[1] or first
-        found.add(StagePorts(first, second, row[2] or second))
-    return tuple(sorted(found, key=lambda one: (len({one.pipeline, one.inside, one.data}), one)))
+        plans.add(StagePorts(first, second, row[2] or second))
+    return tuple(sorted(plans, key=lambda entry: (len({entry.pipeline, entry.inside, entry.data}), entry)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +115,7 @@ class RailShares:
 
     @staticmethod
     def of(job: RailJob, plan: Sequence[StagePorts]) -> RailShares:
-        """On ports."""
-        return RailShares(*np.array([shares_of(job, rank, one) for rank, one in enumerate(plan)]).T)
+        return RailShares(*np.array([shares_of(job, rank, ports) for rank, ports in enumerate(plan)]).T)
 
     @staticmethod
     def forwarded(job: RailJob) -> RailShares:
@@ -131,18 +130,18 @@ class RailShares:
         inside = rings
         if job.inside is PortUse.EXPERT:
             inside = exchange_share(max(job.expert_servers, 3), job.ports, job.circuit_share / job.ranks)
-        return RailShares(*(np.full(job.ranks, one) for one in (hop, rings, inside)))
+        return RailShares(*(np.full(job.ranks, share) for share in (hop, rings, inside)))
 
 
-def shares_of(job: RailJob, rank: int, one: StagePorts) -> tuple[float, float, float]:
+def shares_of(job: RailJob, rank: int, ports: StagePorts) -> tuple[float, float, float]:
     """Rates of a rank over those of a GPU: of hops, rings, and what passes exchange."""
     share, inside = job.circuit_share, 1.0
     if job.inside is PortUse.EXPERT:
-        inside = exchange_share(job.expert_servers, one.inside.expert, share)
+        inside = exchange_share(job.expert_servers, ports.inside.expert, share)
     elif job.inside is PortUse.DATA:
-        inside = ring_share(job.data_servers, one.inside.data, share)
-    rings = ring_share(job.data_servers, one.data.data, share) if job.reduces else 1.0
-    return hop_share(job.neighbours(rank), one.pipeline.pipeline, share), rings, inside
+        inside = ring_share(job.data_servers, ports.inside.data, share)
+    rings = ring_share(job.data_servers, ports.data.data, share) if job.reduces else 1.0
+    return hop_share(job.neighbours(rank), ports.pipeline.pipeline, share), rings, inside
 
 
 UNKNOWN = -1e300
@@ -159,41 +158,17 @@ ENDS = (int(PassKind.BACKWARD), int(PassKind.WEIGHTS))
 AHEAD, BACK = int(PassKind.FORWARD), (int(PassKind.BACKWARD), int(PassKind.INPUTS))
 
 
-@dataclass(frozen=True)
-class Delays:
-    """Seconds to set ports at each boundary."""
-
-    data_to_pipeline: float
-    inside_to_pipeline: float
-    pipeline_to_inside: float
-    pipeline_to_data: float
-
-    def at(self, boundary: Boundary) -> float:
-        """At one of them."""
-        return float(getattr(self, boundary.name.lower()))
-
-    @staticmethod
-    def same(delay_s: float) -> Delays:
-        """Everywhere the same."""
-        return Delays(delay_s, delay_s, delay_s, delay_s)
-
-    @staticmethod
-    def only(boundary: Boundary, delay_s: float) -> Delays:
-        """At one boundary; elsewhere ports are set in no time."""
-        return Delays(*(delay_s if one is boundary else 0.0 for one in Boundary))
+Delays = Mapping[Boundary, float]
+"""Seconds to set ports at each boundary."""
 
 
-@dataclass(frozen=True, eq=False)
-class RailOrders:
-    """The passes of a job with what they wait for.
+def same_delay(delay_s: float) -> Delays:
+    """The same at every boundary."""
+    return dict.fromkeys(Boundary, delay_s)
 
-    Attributes:
-        orders: of the schedule.
-        links: int64[2, n]: the pass that each waits for, and the rank that gets what it makes; -1: none.
-    """
 
-    orders: PassOrders
-    links: Ints
+RailOrders = tuple[PassOrders, Ints]
+"""The passes of a job; int64[2, n]: the pass that each waits for, and the rank that gets what it makes; -1: none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,16 +204,16 @@ def rail_orders(job: RailJob) -> RailOrders:
     orders = orders_of(shape, _planned_with(job), sum(job.hop_s))
     kind, batch, stage = (orders.passes[:, k].astype(np.int64) for k in range(3))
     ahead, moving = kind == AHEAD, np.isin(kind, (AHEAD, *BACK))
-    place = np.full((2, len(orders.before), job.micro_batches), -1)
-    place[(~ahead).astype(int)[moving], stage[moving], batch[moving]] = np.flatnonzero(moving)
+    index = np.full((2, len(orders.before), job.micro_batches), -1)
+    index[(~ahead).astype(int)[moving], stage[moving], batch[moving]] = np.flatnonzero(moving)
     source = np.where(ahead, orders.before[stage], orders.after[stage])
     target = np.where(ahead, orders.after[stage], orders.before[stage])
     waits, sends = moving & (source >= 0), moving & (target >= 0)
     sends &= orders.rank_of_stage[target] != orders.rank_of_stage[stage]
     links = np.full((2, len(kind)), -1)
-    links[0, waits] = place[(~ahead).astype(int)[waits], source[waits], batch[waits]]
+    links[0, waits] = index[(~ahead).astype(int)[waits], source[waits], batch[waits]]
     links[1, sends] = orders.rank_of_stage[target[sends]]
-    return RailOrders(orders, links)
+    return orders, links
 
 
 def _planned_with(job: RailJob) -> Floats:
@@ -246,13 +221,13 @@ def _planned_with(job: RailJob) -> Floats:
     table = np.array([job.forward_s, job.inputs_s, job.weights_s])
     if job.exchange is not None and job.inside is PortUse.EXPERT:
         for row, back in ((FORWARD, False), (INPUTS, True)):
-            table[row] = [exchange_s(*one, 1.0, back=back) for one in zip(job.exchange, table[row], strict=True)]
+            table[row] = [exchange_s(*entry, 1.0, back=back) for entry in zip(job.exchange, table[row], strict=True)]
     return table
 
 
 def follow(
     job: RailJob,
-    known: RailOrders,
+    job_orders: RailOrders,
     shares: RailShares,
     plan: Sequence[StagePorts | None] = (),
     delays: Delays | None = None,
@@ -266,23 +241,24 @@ def follow(
     Raises:
         InfeasibleError: passes wait for each other.
     """
-    delays = delays or Delays.same(0.0)
-    p, orders, demand = job.ranks, known.orders, mode is SwitchMode.ON_DEMAND
+    delays = delays or same_delay(0.0)
+    orders, links = job_orders
+    p, demand = job.ranks, mode is SwitchMode.ON_DEMAND
     durations, lead = _durations(job, orders.passes, orders.rank_of_stage, shares)
     floor, gathered = _gathering(job, orders, shares)
     first, inside, apart = np.full(p, -1.0), np.full(p, -1.0), np.zeros(p, dtype=np.int64)
-    for rank, one in enumerate(plan):
-        if one is None:
+    for rank, ports in enumerate(plan):
+        if ports is None:
             continue
-        held = one.data if job.reduces else final_split(job, rank, one)
-        first[rank] = delays.data_to_pipeline if held != one.pipeline else -1.0
-        inside[rank] = delays.data_to_pipeline if held != one.inside else -1.0
-        apart[rank] = job.inside is not None and one.inside != one.pipeline
+        held = ports.data if job.reduces else final_split(job, rank, ports)
+        first[rank] = delays[Boundary.DATA_TO_PIPELINE] if held != ports.pipeline else -1.0
+        inside[rank] = delays[Boundary.DATA_TO_PIPELINE] if held != ports.inside else -1.0
+        apart[rank] = job.inside is not None and ports.inside != ports.pipeline
     pair = np.minimum(shares.hops[:, None], shares.hops[None, :])
     exchanged = (orders.passes[:, 0] != int(PassKind.WEIGHTS)) & (job.inside is not None)
     times, state, done = jobs.follow_passes(
         orders.start,
-        known.links,
+        links,
         durations,
         exchanged.astype(np.int64),
         lead,
@@ -291,7 +267,7 @@ def follow(
         np.where(gathered > 0.0, gathered, -job.optimizer_s),
         first,
         inside,
-        np.tile([[delays.inside_to_pipeline], [delays.pipeline_to_inside]], (1, p)),
+        np.tile([[delays[Boundary.INSIDE_TO_PIPELINE]], [delays[Boundary.PIPELINE_TO_INSIDE]]], (1, p)),
         apart,
         demand,
         job.blocking,
@@ -303,14 +279,14 @@ def follow(
     return FollowedStep(end + job.optimizer_s, orders, times, state[UP], gathered, data_set, reducing)
 
 
-def final_split(job: RailJob, rank: int, one: StagePorts) -> PortSplit:
+def final_split(job: RailJob, rank: int, ports: StagePorts) -> PortSplit:
     """What ports serve behind the last pass: the first stage sends nothing then."""
-    return one.inside if rank == 0 or job.inside is None else one.pipeline
+    return ports.inside if rank == 0 or job.inside is None else ports.pipeline
 
 
-def electrical_s(job: RailJob, known: RailOrders) -> float:
+def electrical_s(job: RailJob, orders: RailOrders) -> float:
     """The step on a network that gives every exchange the whole rate of a GPU, all at once."""
-    return follow(job, known, RailShares.whole(job.ranks)).step_s
+    return follow(job, orders, RailShares.whole(job.ranks)).step_s
 
 
 def _durations(job: RailJob, passes: Int32s, rank_of_stage: Ints, shares: RailShares) -> tuple[Floats, Floats]:
@@ -326,12 +302,12 @@ def _durations(job: RailJob, passes: Int32s, rank_of_stage: Ints, shares: RailSh
     )
     lead = np.zeros((2, len(kind)))
     if job.exchange is not None:
-        for at, one in enumerate(job.exchange):
+        for at, exchange in enumerate(job.exchange):
             share = float(shares.inside[rank_of_stage[at]])
             for row, back in ((AHEAD, False), (BACK[0], True), (BACK[1], True)):
-                table[row, at] = exchange_s(one, float(table[row, at]), share, back=back)
-        lead[0] = np.where(kind == AHEAD, np.array([one.head_s for one in job.exchange])[stage], 0.0)
-        lead[1] = np.where(np.isin(kind, BACK), np.array([one.tail_s for one in job.exchange])[stage], 0.0)
+                table[row, at] = exchange_s(exchange, float(table[row, at]), share, back=back)
+        lead[0] = np.where(kind == AHEAD, np.array([exchange.head_s for exchange in job.exchange])[stage], 0.0)
+        lead[1] = np.where(np.isin(kind, BACK), np.array([exchange.tail_s for exchange in job.exchange])[stage], 0.0)
     return table[kind, stage], lead
 
 
@@ -347,12 +323,12 @@ def _gathering(job: RailJob, orders: PassOrders, shares: RailShares) -> tuple[Fl
     kind, stage = orders.passes[:, 0], orders.passes[:, 2]
     for rank in range(job.ranks):
         came, share = 0.0, float(shares.rings[rank]) if job.reduces else 1.0
-        total = sum(job.gathered_s[one] * job.layers[one] for one in _own(job, rank)) / share
-        for one in _own(job, rank):
-            layers, each = job.layers[one], job.gathered_s[one] / share
-            ready = came + each * np.arange(1, layers + 1) - job.forward_s[one] * np.arange(layers) / layers
-            came += each * layers
-            firsts = np.flatnonzero((stage == one) & (kind == AHEAD))[:1]
+        total = sum(job.gathered_s[index] * job.layers[index] for index in _own(job, rank)) / share
+        for index in _own(job, rank):
+            layers, layer_s = job.layers[index], job.gathered_s[index] / share
+            ready = came + layer_s * np.arange(1, layers + 1) - job.forward_s[index] * np.arange(layers) / layers
+            came += layer_s * layers
+            firsts = np.flatnonzero((stage == index) & (kind == AHEAD))[:1]
             floor[firsts] = max(0.0, float(ready.max())) if job.overlapped else total
         gathered[rank] = total if job.reduces else 0.0
     return floor, gathered
@@ -375,50 +351,50 @@ def _reducing(
     done = np.zeros(job.ranks * job.chunks)
     last = np.isin(kind, ENDS)
     np.maximum.at(done, stage[last], times[END, last])
-    begun, found = np.full(job.ranks, UNKNOWN), np.zeros((2, job.ranks))
+    begun, reducing = np.full(job.ranks, UNKNOWN), np.zeros((2, job.ranks))
     for rank in range(job.ranks):
         own = _own(job, rank)
-        found[:, rank] = done[own].max()
-        if not any(job.reduced_s[one] for one in own):
+        reducing[:, rank] = done[own].max()
+        if not any(job.reduced_s[index] for index in own):
             continue
         own = own[np.argsort(done[own], kind="stable")]
         layers = np.array(job.layers)[own]
-        each = np.repeat(np.array(job.reduced_s)[own], layers) / (float(shares.rings[rank]) if job.reduces else 1.0)
+        layer_s = np.repeat(np.array(job.reduced_s)[own], layers) / (float(shares.rings[rank]) if job.reduces else 1.0)
         late = np.concatenate([np.arange(n - 1, -1, -1) / n for n in layers]) if job.overlapped else np.zeros(1)
         ready = np.repeat(done[own], layers) - late * np.repeat(back[own], layers)
         if not job.overlapped:
-            ready = np.full(len(each), done[own].max())
+            ready = np.full(len(layer_s), done[own].max())
         up = UNKNOWN
-        one = plan[rank] if plan else None
-        if one is not None and job.reduces and final_split(job, rank, one) != one.data:
+        index = plan[rank] if plan else None
+        if index is not None and job.reduces and final_split(job, rank, index) != index.data:
             idle = float(max(state[LAST, rank], state[IDLE, rank]))
             begun[rank] = max(idle, float(ready.min())) if demand else idle
-            up = begun[rank] + delays.pipeline_to_data
-        elif one is not None and job.reduces and one.inside != one.pipeline and rank:
-            up = float(state[PASSED if demand else IDLE, rank]) + delays.inside_to_pipeline
+            up = begun[rank] + delays[Boundary.PIPELINE_TO_DATA]
+        elif index is not None and job.reduces and index.inside != index.pipeline and rank:
+            up = float(state[PASSED if demand else IDLE, rank]) + delays[Boundary.INSIDE_TO_PIPELINE]
         ready = np.maximum(ready, up)
-        found[0, rank] = ready.min()
-        found[1, rank] = (ready + np.cumsum(each[::-1])[::-1]).max()
-    return begun, found
+        reducing[0, rank] = ready.min()
+        reducing[1, rank] = (ready + np.cumsum(layer_s[::-1])[::-1]).max()
+    return begun, reducing
 
 
 NAMES = {kind: kind.name.lower() for kind in PassKind}
 
 
 def events_of(
-    job: RailJob, known: RailOrders, plan: Sequence[StagePorts], delays: Delays, step: FollowedStep
+    job: RailJob, orders: RailOrders, plan: Sequence[StagePorts], delays: Delays, step: FollowedStep
 ) -> tuple[RailEvent, ...]:
     """All events, by rank and begin."""
-    found = [*_passes(known, step), *_ends(job, step)]
-    for rank, one in enumerate(plan):
-        found += _switches(job, known, rank, one, delays, step)
-    return tuple(sorted(found, key=lambda event: (event.rank, event.begin_s, event.end_s, event.what)))
+    events = [*_passes(orders, step), *_ends(job, step)]
+    for rank, ports in enumerate(plan):
+        events += _switches(job, orders, rank, ports, delays, step)
+    return tuple(sorted(events, key=lambda event: (event.rank, event.begin_s, event.end_s, event.what)))
 
 
-def _passes(known: RailOrders, step: FollowedStep) -> Iterator[RailEvent]:
-    """Passes, and what they send."""
-    rows, times = known.orders.passes.tolist(), step.times.T.tolist()
-    targets, owners = known.links[1].tolist(), known.orders.rank_of_stage.tolist()
+def _passes(orders: RailOrders, step: FollowedStep) -> Iterator[RailEvent]:
+    passes, links = orders
+    rows, times = passes.passes.tolist(), step.times.T.tolist()
+    targets, owners = links[1].tolist(), passes.rank_of_stage.tolist()
     for (kind, batch, stage), at, target in zip(rows, times, targets, strict=True):
         rank = owners[stage]
         yield RailEvent(rank, NAMES[PassKind(kind)], at[BEGIN], at[END], batch, stage)
@@ -438,39 +414,40 @@ def _ends(job: RailJob, step: FollowedStep) -> Iterator[RailEvent]:
 
 
 def _switches(
-    job: RailJob, known: RailOrders, rank: int, one: StagePorts, delays: Delays, step: FollowedStep
+    job: RailJob, orders: RailOrders, rank: int, ports: StagePorts, delays: Delays, step: FollowedStep
 ) -> Iterator[RailEvent]:
     """Ports of a stage that are set anew."""
 
     def event(begin_s: float, where: Boundary, before: PortSplit, after: PortSplit) -> RailEvent:
-        end_s = begin_s + delays.at(where)
+        end_s = begin_s + delays[where]
         return RailEvent(rank, "switch", begin_s, end_s, before=before, after=after, boundary=where)
 
-    held = one.data if job.reduces else final_split(job, rank, one)
+    held = ports.data if job.reduces else final_split(job, rank, ports)
     up = float(step.up[rank])
     if up > UNKNOWN:
-        yield event(up - delays.data_to_pipeline, Boundary.DATA_TO_PIPELINE, held, one.pipeline)
-    places = range(int(known.orders.start[rank]), int(known.orders.start[rank + 1]))
-    used = [place for place in places if known.orders.passes[place, 0] != int(PassKind.WEIGHTS)]
-    owner = known.orders.rank_of_stage[known.orders.passes[:, 2]]
-    source = known.links[0]
-    for at, place in enumerate(used):
-        back, there = (float(step.times[row, place]) for row in (TO_INSIDE, TO_PIPELINE))
+        yield event(up - delays[Boundary.DATA_TO_PIPELINE], Boundary.DATA_TO_PIPELINE, held, ports.pipeline)
+    passes, links = orders
+    places = range(int(passes.start[rank]), int(passes.start[rank + 1]))
+    used = [index for index in places if passes.passes[index, 0] != int(PassKind.WEIGHTS)]
+    owner = passes.rank_of_stage[passes.passes[:, 2]]
+    source = links[0]
+    for at, index in enumerate(used):
+        back, there = (float(step.times[row, index]) for row in (TO_INSIDE, TO_PIPELINE))
         if back > UNKNOWN:
-            first = at == 0 and up == UNKNOWN and not _takes(source, owner, place)
+            first = at == 0 and up == UNKNOWN and not _takes(source, owner, index)
             where = Boundary.DATA_TO_PIPELINE if first else Boundary.PIPELINE_TO_INSIDE
-            yield event(back, where, held if first else one.pipeline, one.inside)
-        follows = known.links[1, place] >= 0 or (at + 1 < len(used) and _takes(source, owner, used[at + 1]))
+            yield event(back, where, held if first else ports.pipeline, ports.inside)
+        follows = links[1, index] >= 0 or (at + 1 < len(used) and _takes(source, owner, used[at + 1]))
         if there > UNKNOWN and follows:
-            yield event(there, Boundary.INSIDE_TO_PIPELINE, one.inside, one.pipeline)
+            yield event(there, Boundary.INSIDE_TO_PIPELINE, ports.inside, ports.pipeline)
     if step.data_set[rank] > UNKNOWN:
         begin_s = float(step.data_set[rank])
-        yield event(begin_s, Boundary.PIPELINE_TO_DATA, final_split(job, rank, one), one.data)
+        yield event(begin_s, Boundary.PIPELINE_TO_DATA, final_split(job, rank, ports), ports.data)
 
 
-def _takes(source: np.ndarray, owner: np.ndarray, place: int) -> bool:
+def _takes(source: np.ndarray, owner: np.ndarray, index: int) -> bool:
     """Whether a pass waits for another rank."""
-    return bool(source[place] >= 0 and owner[source[place]] != owner[place])
+    return bool(source[index] >= 0 and owner[source[index]] != owner[index])
 
 
 def left_shares(shares: RailShares, rank: int, left: float) -> RailShares:
@@ -483,11 +460,11 @@ def left_shares(shares: RailShares, rank: int, left: float) -> RailShares:
     return replace(shares, hops=shares.hops * part, rings=shares.rings * part, inside=shares.inside * part)
 
 
-def failed_figures(job: RailJob, known: RailOrders, step: SwitchedStep, rank: int, left: float) -> FailedFigures:
+def failed_figures(job: RailJob, orders: RailOrders, step: SwitchedStep, rank: int, left: float) -> FailedFigures:
     """The step on the ports of a plan after a failure; passes keep their order."""
-    plan, delays = step.plan, Delays.same(step.delay_s)
-    late = follow(job, known, left_shares(RailShares.of(job, plan), rank, left), plan, delays, step.mode)
-    electrical = follow(job, known, left_shares(RailShares.whole(job.ranks), rank, left))
+    plan, delays = step.plan, same_delay(step.delay_s)
+    late = follow(job, orders, left_shares(RailShares.of(job, plan), rank, left), plan, delays, step.mode)
+    electrical = follow(job, orders, left_shares(RailShares.whole(job.ranks), rank, left))
     return FailedFigures(rank, late.step_s, electrical.step_s)
 
 
@@ -497,8 +474,8 @@ def slowed(job: RailJob, rank: int, slowdown: float) -> RailJob:
     exchange = job.exchange
     if exchange is not None:
         exchange = tuple(
-            replace(one, head_s=one.head_s * float(by[stage]), tail_s=one.tail_s * float(by[stage]))
-            for stage, one in enumerate(exchange)
+            replace(row, head_s=row.head_s * float(by[stage]), tail_s=row.tail_s * float(by[stage]))
+            for stage, row in enumerate(exchange)
         )
     return replace(
         job,
@@ -510,9 +487,9 @@ def slowed(job: RailJob, rank: int, slowdown: float) -> RailJob:
 
 
 def straggler_figures(
-    job: RailJob, known: RailOrders, step: SwitchedStep, rank: int, slowdown: float
+    job: RailJob, orders: RailOrders, step: SwitchedStep, rank: int, slowdown: float
 ) -> StragglerFigures:
     """The step on the ports of a plan with one slow rank; passes keep their order."""
     slow, shares = slowed(job, rank, slowdown), RailShares.of(job, step.plan)
-    late = follow(slow, known, shares, step.plan, Delays.same(step.delay_s), step.mode)
-    return StragglerFigures(rank, late.step_s, electrical_s(slow, known))
+    late = follow(slow, orders, shares, step.plan, same_delay(step.delay_s), step.mode)
+    return StragglerFigures(rank, late.step_s, electrical_s(slow, orders))

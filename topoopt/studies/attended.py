@@ -69,8 +69,8 @@ def ended_early(time_limit_s: float | None) -> Iterator[StudyEnd]:
         text = SAID if signals == 1 else "stopping"
         os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
 
-    with stop_on_signals(None, hurries=True, told=told) as stop:
-        end = StudyEnd(StudyStop(stop.interrupted, stop.hurry))
+    with stop_on_signals(None, two_stage=True, notify=told) as stop:
+        end = StudyEnd(StudyStop(stop.interrupted, stop.second_interrupt))
 
         def over() -> None:
             end.late.set()

@@ -34,7 +34,7 @@ from topoopt.kinds.shared_cluster.figures import (
     tail_of,
 )
 from topoopt.kinds.shared_cluster.page import statistics_table
-from topoopt.simulate.cluster_rates import JobOnServers, simulate_together
+from topoopt.simulate.cluster_rates import simulate_together
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
 from topoopt.verify.checker import FULL, CheckDepth
@@ -156,7 +156,7 @@ def test_the_small_experiment_is_right() -> None:
                 job = problem.classes[index].plan
                 assert job is not None
                 strategy = times.strategy(index, place)
-                jobs.append(JobOnServers(build_task_graph(job.cluster, job.workload, strategy), servers))
+                jobs.append((build_task_graph(job.cluster, job.workload, strategy), servers))
             draw = draw_jobs(problem, run.load, run.repetition, 1)
             options = fabric_options(fabric, draw.routes_seed)
             expected = simulate_together(jobs, problem.cluster, FABRICS[fabric.kind].build, options, "fluid")

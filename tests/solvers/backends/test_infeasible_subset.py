@@ -68,7 +68,7 @@ def test_two_rows_that_clash_are_named() -> None:
         names=("need", "room", "other", "more"),
     )
     subset = infeasible_subset(data, SolverLimits(time_s=300.0))
-    assert subset.members == (Member("row", 0, "lower"), Member("row", 1, "upper"))
+    assert subset.members == (("row", 0, "lower"), ("row", 1, "upper"))
     assert subset.texts == ("need: a + b >= 2", "room: a + b <= 1")
     assert subset.infeasible
     assert subset.irreducible
@@ -87,10 +87,10 @@ def test_crossed_bounds_are_a_subset_of_two(case: str) -> None:
     """lower > upper clashes with itself."""
     if case == "column":
         data = program([3, 0], [2, 9], [0], [9], [[1, 1]])
-        expected = (Member("column", 0, "lower"), Member("column", 0, "upper"))
+        expected = (("column", 0, "lower"), ("column", 0, "upper"))
     else:
         data = program([0, 0], [9, 9], [5], [4], [[1, 1]])
-        expected = (Member("row", 0, "lower"), Member("row", 0, "upper"))
+        expected = (("row", 0, "lower"), ("row", 0, "upper"))
     subset = infeasible_subset(data)
     assert (subset.members, subset.irreducible) == (expected, True)
 
@@ -100,7 +100,7 @@ def test_whole_numbers_make_the_clash() -> None:
     data = program([0, 0], [5, 5], [1], [1], [[2, 2]], whole=True, columns="ab", names=("odd",))
     subset = infeasible_subset(data, SolverLimits(time_s=300.0))
     assert subset.texts == ("odd: 2 a + 2 b >= 1", "odd: 2 a + 2 b <= 1")
-    assert (subset.infeasible, subset.irreducible, subset.found_by) == (True, True, "deletion filter")
+    assert (subset.infeasible, subset.irreducible, subset.source) == (True, True, "deletion filter")
 
 
 def test_feasible_program_has_no_subset() -> None:

@@ -80,7 +80,7 @@ def test_arrays_equal_the_pyomo_reference(name, memory) -> None:
             for op in workload.operators
         )  # fmt: skip
         workload = Workload("heavy", workload.samples, operators)
-    data = joint_tables(cluster, workload, 100.0).data
+    data = joint_tables(cluster, workload, 100.0)[0]
     mine = SOLVERS["highs"](joint_plan_arrays(data))
     model = joint_plan_pyomo(data)
     solver = Highs()

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from solvers.job.loop import LoopResult
-from solvers.job.methods import SharedPlan, best_order
+from solvers.job.methods import best_order
 from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
@@ -34,7 +34,16 @@ def searched(times, made):
         ms = times[cluster.link_sharing]
         made[cluster.link_sharing] = budget, stop.deadline
         points = (ConvergencePoint(budget // 2, "start", 2 * ms), ConvergencePoint(budget, "polish", ms))
-        result = LoopResult(None, ms, 3 * ms, points, StopReason.BUDGET, budget, (f"found {ms}",))
+        result = LoopResult(
+            plan=None,
+            iteration_time_ms=ms,
+            initial_ms=3 * ms,
+            convergence=points,
+            stopped_by=StopReason.BUDGET,
+            method="alternating",
+            proposals=budget,
+            notes=(f"found {ms}",),
+        )
         keep(lambda: result)
         return result
 
@@ -46,9 +55,9 @@ def best(times, stop=None):
     made, offered = {}, []
 
     def keep(found):
-        offered.append(found().result.iteration_time_ms)
+        offered.append(found()[0].iteration_time_ms)
 
-    found = best_order(CLUSTER, tuple(times), searched(times, made), budget=101, stop=stop or Stop(), keep=keep)
+    found = best_order(CLUSTER, tuple(times), searched(times, made), budget=101, stop=stop or Stop(), on_incumbent=keep)
     return found, made, offered
 
 
@@ -64,15 +73,14 @@ def best(times, stop=None):
 )
 def test_the_better_of_all(times, sharing, points, offered) -> None:
     """Each has half of the proposals; the way leads over both; a tie is for the first."""
-    found, made, kept = best(times)
-    assert isinstance(found, SharedPlan)
-    assert found.cluster == replace(CLUSTER, link_sharing=sharing)
-    assert found.result.iteration_time_ms == times[sharing]
-    assert [(point.proposals, point.best_ms) for point in found.result.convergence] == points
-    assert found.result.proposals == 101 == sum(budget for budget, _ in made.values())
+    (result, cluster), made, kept = best(times)
+    assert cluster == replace(CLUSTER, link_sharing=sharing)
+    assert result.iteration_time_ms == times[sharing]
+    assert [(point.proposals, point.best_ms) for point in result.convergence] == points
+    assert result.proposals == 101 == sum(budget for budget, _ in made.values())
     assert kept == offered
     first = next(iter(times))  # what the way begins with, whichever wins: 3 times what its search ends with
-    assert found.result.initial_ms == 3 * times[first]
+    assert result.initial_ms == 3 * times[first]
 
 
 def test_each_has_its_part_of_the_time() -> None:
@@ -83,7 +91,7 @@ def test_each_has_its_part_of_the_time() -> None:
     assert made[FIRST][1] == begin + 1000.0
     found, made, _ = best({FIFO: 2.0, FIRST: 1.0}, Stop(begin - 1.0))
     assert set(made) == {FIFO}
-    assert found.cluster.link_sharing is FIFO
+    assert found[1].link_sharing is FIFO
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from solvers.job.annealing import overflow_bytes
-from solvers.job.fabrics import FabricJob, FabricSearch, JobOnFabrics, left_out, search_strategy
+from solvers.job.fabrics import FabricJob, FabricSearch, best_on, fabric_job, left_out, search_strategy
 from solvers.job.starts import starting_strategies
 from solvers.llm_training.fabrics import TRAINING_FABRICS
 from solvers.llm_training.fabrics import fabric_problems as training_fabric_problems
@@ -34,7 +34,6 @@ from topoopt.page.render import TerminalTable
 from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
     CircuitRun,
-    CircuitTiming,
     Phase,
     Stage,
     simulate_circuits,
@@ -74,12 +73,12 @@ def circuit_row(job: FabricJob, name: str, search: CircuitSearch, stop: Stop) ->
     Raises:
         InputError: the servers of the cluster cannot be joined by such circuits, or a bad delay.
     """
-    began, policy, timing = time.monotonic(), DYNAMIC_FABRICS[name], CircuitTiming(search.delay_ms)
+    began, policy = time.monotonic(), DYNAMIC_FABRICS[name]
     tried: list[tuple[float, str, CircuitRun]] = []
 
     def simulated(strategy: Strategy, label: str) -> None:
         graph = build_task_graph(job.cluster, job.workload, strategy)
-        run = simulate_circuits(graph, job.cluster, policy, timing, seed=search.seed)
+        run = simulate_circuits(graph, job.cluster, policy, search.delay_ms, seed=search.seed)
         tried.append((run.iteration_time_ms, label, run))
 
     text = f"{policy.description}; {delay_text(search.delay_ms)} to reconfigure; flow-level model"
@@ -183,7 +182,7 @@ def _row(
     used = outcome.link_bytes[outcome.link_bytes > 0]
     flow_level_ms = None
     if flow_level:
-        flow_level_ms = simulate_stages(graph, [Stage(tuple(Phase), network)], 0.0).iteration_time_ms
+        flow_level_ms = simulate_stages(graph, [Stage(tuple(Phase), network)], 0.0)[0]
     return FabricRow(
         name=name,
         outcome="found",
@@ -220,7 +219,7 @@ def fabric_rows(
     Raises:
         CheckError: a network breaks a law, or the time of the search is not that of its strategy simulated again.
     """
-    job = JobOnFabrics(instance.cluster, instance.workload, found, search)
+    job = fabric_job(instance.cluster, instance.workload, found)
     options = {choice.name: each for choice, each in search.fabrics}
     for place, choice in enumerate(choices):
         if stop.interrupted.is_set():
@@ -228,16 +227,19 @@ def fabric_rows(
         mine = stop if stop.deadline is None else first_part(stop, 1 / (len(choices) - place), np.inf)
         try:
             if choice.fabric in DYNAMIC_FABRICS and circuits is not None:
-                yield circuit_row(job.job, choice.fabric, circuits, mine)
+                yield circuit_row(job, choice.fabric, circuits, mine)
             else:
-                yield _searched(instance, job, choice, options[choice.name], mine, flow_level=circuits is not None)
+                yield _searched(
+                    instance, job, search, choice, options[choice.name], mine, flow_level=circuits is not None
+                )
         except InputError as error:
             yield FabricRow(choice.name, "left out", left_out(choice, error))
 
 
 def _searched(
     instance: CoOptimisation,
-    job: JobOnFabrics,
+    job: FabricJob,
+    search: FabricSearch,
     choice: FabricChoice,
     options: FabricOptions,
     stop: Stop,
@@ -251,20 +253,20 @@ def _searched(
         CheckError: as `fabric_rows`.
     """
     began = time.monotonic()
-    best = job.on(choice, options, stop)
-    if overflow_bytes(job.job.arrays, best.strategy, job.job.capacity) > 0:
+    best, network, proposals = best_on(job, search, choice, options, stop)
+    if overflow_bytes(job.arrays, best.strategy, job.capacity) > 0:
         text = f"{best.description}: no strategy found fits into the memory of the servers"
-        return FabricRow(choice.name, "left out", text, proposals=best.proposals, wall_s=time.monotonic() - began)
-    row = _row(choice.name, best.description, instance, best.strategy, best.network, flow_level=flow_level)
+        return FabricRow(choice.name, "left out", text, proposals=proposals, wall_s=time.monotonic() - began)
+    row = _row(choice.name, best.description, instance, best.strategy, network, flow_level=flow_level)
     again = row.iteration_time_ms or 0.0
     if abs(again - best.iteration_time_ms) > RELATIVE * again:
         text = f"{choice.name}: the search says {best.iteration_time_ms!r} ms, the simulation {again!r}"
         raise CheckError(text)
-    reason = stop.reason() if best.proposals < job.search.proposals else None
+    reason = stop.reason() if proposals < search.proposals else None
     return replace(
         row,
         outcome="found" if reason is None else reason.value,
-        proposals=best.proposals,
+        proposals=proposals,
         wall_s=time.monotonic() - began,
     )
 

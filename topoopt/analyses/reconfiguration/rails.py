@@ -34,7 +34,7 @@ from topoopt.files.documents import parse_document
 from topoopt.files.faults import Fault, parse_path
 from topoopt.kinds.llm_training.words import ports_words
 from topoopt.page.text import counted
-from topoopt.simulate.switching import Delays, RailShares, failed_figures, follow, straggler_figures
+from topoopt.simulate.switching import RailShares, failed_figures, follow, same_delay, straggler_figures
 from topoopt.verify.llm_training.rail_steps import check_failed, check_straggler, check_switched
 
 MODES = tuple(mode.value for mode in SwitchMode)
@@ -72,8 +72,8 @@ def boundaries_of(rails: RailSteps, step: SwitchedStep, static_s: float) -> tupl
     shares = RailShares.of(rails.job, step.plan)
 
     def at(boundary: Boundary, delay_s: float) -> float:
-        delays = Delays.only(boundary, delay_s)
-        return follow(rails.job, rails.known, shares, step.plan, delays, step.mode).step_s
+        delays = {**same_delay(0.0), boundary: delay_s}
+        return follow(rails.job, rails.orders, shares, step.plan, delays, step.mode).step_s
 
     found = []
     for boundary in (one for one in Boundary if counts[one]):
@@ -246,7 +246,7 @@ def failed_interfaces(
         raise InputError([Problem(text, path="--failed", value=str(failed), allowed=f"0 to {gpus - 1}")])
     left = (gpus - failed) / gpus
     places = (EVERY_STAGE, *range(job.ranks))
-    found = tuple(failed_figures(job, rails.known, step, rank, left) for rank in places)
+    found = tuple(failed_figures(job, rails.orders, step, rank, left) for rank in places)
     room = max(1, most_checked // (8 * job.ranks * job.micro_batches * job.chunks))
     worst = sorted(found, key=lambda one: -one.step_s)[:room]
     wrong = [line for one in worst for line in check_failed(job, step, gpus, failed, one)]
@@ -271,7 +271,7 @@ def stragglers(
     if slowdown == 1.0:
         return (), []
     job = rails.job
-    found = tuple(straggler_figures(job, rails.known, step, rank, slowdown) for rank in range(job.ranks))
+    found = tuple(straggler_figures(job, rails.orders, step, rank, slowdown) for rank in range(job.ranks))
     room = max(1, most_checked // (8 * job.ranks * job.micro_batches * job.chunks))
     worst = sorted(found, key=lambda one: -one.step_s)[:room]
     wrong = [line for one in worst for line in check_straggler(job, step, slowdown, one)]

@@ -30,7 +30,6 @@ from topoopt.core.workload import Strategy, TaskGraph, strided_groups
 from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
     CircuitPolicy,
-    CircuitTiming,
     Phase,
     Stage,
     simulate_circuits,
@@ -184,8 +183,8 @@ def reconfiguration_sweep(
     stop = stop or Stop()
     job = SweptJob(instance, plan, seed, period_ms, iterations, stop, progress)
     delays = sorted(set(delays_ms))
-    one_shot = simulate_stages(job.graph, [Stage(tuple(Phase), job.network)], 0.0)
-    flat = tuple(DelayPoint(delay, one_shot.iteration_time_ms, plan.topology.origin, 0, 0.0) for delay in delays)
+    one_shot_ms = simulate_stages(job.graph, [Stage(tuple(Phase), job.network)], 0.0)[0]
+    flat = tuple(DelayPoint(delay, one_shot_ms, plan.topology.origin, 0, 0.0) for delay in delays)
     found = [Scheme("one-shot", "the plan on the network it was made for, set once", flat)]
     notes = ["flow-level model: max-min fair shares, bytes of a pair in order of arrival"]
     strategies: list[tuple[str, TaskGraph]] = []
@@ -195,7 +194,7 @@ def reconfiguration_sweep(
         at, description = _scheme(job, name, strategies, notes)
         if at is None:
             continue
-        found.append(swept(name, description, at, delays, one_shot.iteration_time_ms if judged else None))
+        found.append(swept(name, description, at, delays, one_shot_ms if judged else None))
     return ReconfigurationSweep(
         name=instance.name,
         servers=instance.cluster.servers,
@@ -269,9 +268,9 @@ def _by_phases(job: SweptJob) -> At | None:
         points = []
         for schedule in schedules(busy):
             job.step(PHASES, delay_ms)
-            run = simulate_stages(job.graph, stages_of(schedule, networks), delay_ms)
-            text = schedule_text(schedule) if run.reconfigurations else "one network for all"
-            points.append(DelayPoint(delay_ms, run.iteration_time_ms, text, run.reconfigurations, run.dark_ms))
+            time_ms, dark_ms, changes, _ = simulate_stages(job.graph, stages_of(schedule, networks), delay_ms)
+            text = schedule_text(schedule) if changes else "one network for all"
+            points.append(DelayPoint(delay_ms, time_ms, text, changes, dark_ms))
         return min(points, key=lambda point: point.iteration_time_ms)
 
     return at
@@ -280,11 +279,16 @@ def _by_phases(job: SweptJob) -> At | None:
 def _by_demand(job: SweptJob, name: str, policy: CircuitPolicy, strategies: list[tuple[str, TaskGraph]]) -> At:
     def at(delay_ms: float) -> DelayPoint:
         points = []
-        timing = CircuitTiming(delay_ms, job.period_ms)
         for label, graph in strategies:
             job.step(name, delay_ms)
             run = simulate_circuits(
-                graph, job.instance.cluster, policy, timing, seed=job.seed, iterations=job.iterations
+                graph,
+                job.instance.cluster,
+                policy,
+                delay_ms,
+                job.period_ms,
+                seed=job.seed,
+                iterations=job.iterations,
             )
             each = run.dark_ms / job.iterations
             changes = round(run.reconfigurations / job.iterations)

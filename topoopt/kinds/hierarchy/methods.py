@@ -77,25 +77,23 @@ def _search_result(
     plan = HierarchicalPlan(
         choice.design,
         tuple(optimum.bandwidth.tolist()),
-        tuple(FrontPoint(point.limit_ns, tuple(point.optimum.bandwidth.tolist())) for point in points),
+        tuple(FrontPoint(limit_ns, tuple(cheapest.bandwidth.tolist())) for limit_ns, _, cheapest in points),
     )
     of_cost = problem.objective is HierarchicalObjective.COST
     certificates = [
         certificate_of(
-            proof.program,
-            proof.multipliers,
-            design=proof.design,
-            too_slow=proof.too_slow,
-            cutoff=plain.cost_of(optimum.bandwidth) if of_cost and not proof.too_slow else None,
+            program,
+            multipliers,
+            design=position,
+            too_slow=too_slow,
+            cutoff=plain.cost_of(optimum.bandwidth) if of_cost and not too_slow else None,
         )
-        for proof in choice.proofs
+        for position, program, multipliers, too_slow in choice.proofs
     ]
     certificates += [
-        certificate_of(
-            point.program, multipliers, design=choice.design, point=k, cutoff=plain.cost_of(point.optimum.bandwidth)
-        )
-        for k, point in enumerate(points)
-        if (multipliers := point.optimum.multipliers) is not None
+        certificate_of(program, multipliers, design=choice.design, point=k, cutoff=plain.cost_of(cheapest.bandwidth))
+        for k, (_, program, cheapest) in enumerate(points)
+        if (multipliers := cheapest.multipliers) is not None
     ]
     bounds = [Bound(derive(problem, certificates), argument) for argument, derive in arguments(problem).items()]
     if any(map(has_catalogue, problem.designs)):

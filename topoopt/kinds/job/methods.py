@@ -12,7 +12,7 @@ import numpy as np
 from formulations.job_plans import EventLaw, Quantity, StrategyChoice
 from solvers.job.alternate import plan_on
 from solvers.job.fabrics import FabricSearch, compare_fabrics
-from solvers.job.loop import Keep, LoopResult
+from solvers.job.loop import LoopResult, OnIncumbent
 from solvers.job.methods import (
     AUTO_PROGRAMS,
     METHODS,
@@ -132,7 +132,7 @@ def searched(name: str, problem: CoOptimisation, effort: Effort) -> JobSearch:
     compared = not effort.options.objective_only and cluster.servers <= COMPARED_SERVERS
     fabrics = fabric_search(problem, proposals // 20, search.seed, effort.options.book) if compared else None
 
-    def run(on: Cluster, budget: int, stop: Stop, keep: Keep) -> LoopResult:
+    def run(on: Cluster, budget: int, stop: Stop, keep: OnIncumbent) -> LoopResult:
         return run_method(
             name,
             on,
@@ -143,13 +143,13 @@ def searched(name: str, problem: CoOptimisation, effort: Effort) -> JobSearch:
             progress=progress,
             robust=search.robust,
             allreduce=search.allreduce,
-            keep=keep,
+            on_incumbent=keep,
             jobs=effort.options.jobs,
             crew=effort.options.crew,
         )
 
     def made(best: SharedPlan) -> JobSearch:
-        return _search_of(best.result, best.cluster.link_sharing, effort, fabrics)
+        return _search_of(best[0], best[1].link_sharing, effort, fabrics)
 
     best = best_order(
         cluster,
@@ -157,7 +157,7 @@ def searched(name: str, problem: CoOptimisation, effort: Effort) -> JobSearch:
         run,
         budget=proposals,
         stop=effort.stop,
-        keep=lambda best: effort.keep(lambda: made(best())),
+        on_incumbent=lambda best: effort.keep(lambda: made(best())),
     )
     return made(best)
 
@@ -336,7 +336,7 @@ def program_of(laws: StrategyLaws) -> StrategyChoice:
                         continue
                     if (name, index) not in numbers:
                         numbers[name, index] = len(quantities)
-                        quantities.append(Quantity(index, values))
+                        quantities.append((index, values))
                     q = numbers[name, index]
                     terms[q] = terms.get(q, 0.0) + 1.0
         event_laws.append(EventLaw(law.name, law.tail, law.head, law.constant, tuple(terms.items())))

@@ -13,7 +13,7 @@ from solvers.dag_topology.pods import FoundInPods
 from solvers.llm_training.plan import Planned, decided, planned_on, planned_problems
 from solvers.llm_training.strategies import Candidates, SearchedSpace, least_memory, pins_in_the_way, search
 from solvers.stop import Stop, first_part
-from solvers.switching import FoundOnRails, reasons_off_rails
+from solvers.switching import RailsResult, reasons_off_rails
 from topoopt.core.arrays import GIB
 from topoopt.core.dag_topology import CircuitProof, PathMean
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
@@ -94,12 +94,10 @@ def _result(
     problem: LlmTrainingProblem, space: SearchedSpace, networks: tuple[Planned, ...], count: int, stop: Stop
 ) -> Strategies:
     """Return plan and certificates, with as many strategies as are wanted, or as say what circuits cannot better."""
-    rails = [network for network in networks if isinstance(network, FoundOnRails)]
+    rails = [network for network in networks if isinstance(network, RailsResult)]
     pods = [network for network in networks if isinstance(network, FoundInPods)]
     limited = stop.reason() if any(networks) else None
-    limited = next(
-        (network.limited for network in networks if isinstance(network, FoundOnRails | FoundInPods)), limited
-    )
+    limited = next((network.limited for network in networks if isinstance(network, RailsResult | FoundInPods)), limited)
     if len(networks) < len(problem.fabrics):  # of a search that is left, maybe before its own time is over
         limited = limited or stop.reason() or StopReason.TIME
     count = max([count, *(1 + len(network.bounds_s) for network in rails)])
@@ -120,7 +118,7 @@ def _result(
 
 
 def _fabric_plan(network: Planned, fastest_ideal: ParallelStrategy) -> FabricPlan:
-    if isinstance(network, FoundOnRails):
+    if isinstance(network, RailsResult):
         return FabricPlan(network.ranked.strategy, NetworkPlan(network.fabric), ports=network.ports)
     if isinstance(network, FoundInPods):
         return FabricPlan(network.ranked.strategy, NetworkPlan(network.fabric), pods=network.circuits)

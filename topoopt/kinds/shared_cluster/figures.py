@@ -32,7 +32,6 @@ from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, Share
 from topoopt.core.workload import Strategy, TaskGraph
 from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.cluster_rates import (
-    JobOnServers,
     WorkShared,
     alone_ms,
     first_iterations,
@@ -526,8 +525,7 @@ class FlowTimes:
                 for index, sample in zip(draw.classes, draw.sample, strict=True)
             )
         placed = [
-            JobOnServers(self.graph(index, fabric), servers)
-            for index, servers in zip(draw.classes, draw.servers, strict=True)
+            (self.graph(index, fabric), servers) for index, servers in zip(draw.classes, draw.servers, strict=True)
         ]
         options = fabric_options(chosen, draw.routes_seed)
         first = simulate_together(placed, problem.cluster, FABRICS[chosen.kind].build, options, problem.time_model)

@@ -66,7 +66,7 @@ from topoopt.kinds.shared_cluster.figures import (
     timed_class,
     times_of,
 )
-from topoopt.simulate.cluster_events import PLACERS, ClusterState, Placer, Switching, simulate
+from topoopt.simulate.cluster_events import PLACERS, ClusterState, Placer, simulate
 from topoopt.simulate.cluster_rates import RunningWork, WorkAlone, WorkShared, shared_links
 from topoopt.verify.job.bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import check_plan
@@ -306,7 +306,6 @@ class Arrivals:
         assert fabric.server_gbps is not None
         partitioned = fabric.kind == PARTITIONED
         group = server_groups(problem.layer) if partitioned else np.zeros(problem.servers, dtype=np.int64)
-        switching = Switching(problem.layer.switching_time_s, problem.look_ahead) if partitioned else Switching()
         work: RunningWork
         if partitioned:
             work = WorkAlone(jobs)
@@ -324,15 +323,24 @@ class Arrivals:
         else:
             placer = PLACERS[fabric.placement](group, seed)
         free = np.ones(problem.servers, dtype=bool)
-        cluster = ClusterState(jobs, classes, free, placer, work, switching, scheduling)
+        cluster = ClusterState(
+            jobs,
+            classes,
+            free,
+            placer,
+            work,
+            scheduling,
+            switching_s=problem.layer.switching_time_s if partitioned else 0.0,
+            look_ahead=partitioned and problem.look_ahead,
+        )
 
         def reason() -> StopReason | None:
             self.progress(f"{fabric.name}: jobs started", len(cluster.record.job), len(jobs))
             return self.stop.reason()
 
-        outcome = simulate(cluster, reason)
+        stays, finished, _ = simulate(cluster, reason)
         note = placer.note(fabric.name) if isinstance(placer, ExactPlacer) else ""
-        return FabricRun(fabric, outcome.finished, outcome.stays), note
+        return FabricRun(fabric, finished, stays), note
 
     def best(self, runs: Mapping[str, FabricRun]) -> str:
         """Return the method of least objective among the whole runs, ties by completion time; else the first."""

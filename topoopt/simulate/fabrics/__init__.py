@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
-from topoopt.core.arrays import Int32s, Ints
+from topoopt.core.arrays import Int32s, Ints, offsets
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError, Problem
@@ -82,10 +81,8 @@ class FabricOptions:
             raise InputError(problems)
 
 
-class FabricBuilder(Protocol):
-    """Builds the network of a fabric for a cluster and the AllReduce groups of a job (two or more members each)."""
-
-    def __call__(self, cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network: ...
+FabricBuilder = Callable[[Cluster, Sequence[Group], FabricOptions], Network]
+"""The network of a fabric for a cluster and the AllReduce groups of a job (two or more members each)."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +117,10 @@ def list_order_rings(groups: Sequence[Group], routes: PathTable) -> tuple[GroupR
         first = [int(routes.pair_ptr[row]) for row in rows]
         count = [int(routes.pair_ptr[row + 1]) - at for row, at in zip(rows, first, strict=True)]
         most = max(count)
-        ways = (tuple(routes.path(at + r * c // most) for at, c in zip(first, count, strict=True)) for r in range(most))
-        return GroupRings(group, tuple(Ring(group, 1.0 / most, paths) for paths in ways))
+        ring_paths = (
+            tuple(routes.path(at + r * c // most) for at, c in zip(first, count, strict=True)) for r in range(most)
+        )
+        return GroupRings(group, tuple(Ring(group, 1.0 / most, paths) for paths in ring_paths))
 
     return tuple(map(rings, groups))
 
@@ -142,7 +141,7 @@ def even_path_table(nodes_total: int, source: Int32s, count: Ints, paths: Int32s
     """
     used = paths >= 0
     length = used.sum(axis=1)
-    pair_ptr = np.concatenate(([0], np.cumsum(count))).astype(np.int64)
+    pair_ptr = offsets(count)
     first = pair_ptr[:-1]
     return PathTable(
         nodes_total=nodes_total,
@@ -150,7 +149,7 @@ def even_path_table(nodes_total: int, source: Int32s, count: Ints, paths: Int32s
         target=paths[first, length[first] - 1],
         pair_ptr=pair_ptr,
         share=np.repeat(1.0 / count, count),
-        path_ptr=np.concatenate(([0], np.cumsum(length))).astype(np.int64),
+        path_ptr=offsets(length),
         node=paths[used],
     )
 
@@ -196,7 +195,6 @@ def direct_connect_network(
 
 
 def plan_network(cluster: Cluster, plan: Plan) -> Network:
-    """The network of a plan."""
     return direct_connect_network(cluster, plan.topology, plan.routes, plan.rings, plan.schedules)
 
 
@@ -248,27 +246,27 @@ def choice_problems(choices: Sequence[FabricChoice]) -> list[tuple[tuple[int | s
     """
     problems: list[tuple[tuple[int | str, ...], Problem]] = []
     seen: dict[str, int] = {}
-    for place, choice in enumerate(choices):
+    for index, choice in enumerate(choices):
         if choice.fabric not in FABRICS:
             from topoopt.simulate.circuits import DYNAMIC_FABRICS
 
             text, allowed = "no such fabric", ", ".join(FABRICS)
             if choice.fabric in DYNAMIC_FABRICS:
                 text = "demand-driven circuits run in topoopt fabrics --fabrics and topoopt reconfigure only"
-            problems.append(((place, "fabric"), Problem(text, value=choice.fabric, allowed=allowed)))
+            problems.append(((index, "fabric"), Problem(text, value=choice.fabric, allowed=allowed)))
             continue
-        known = settings_of(choice.fabric)
+        settings = settings_of(choice.fabric)
         for name in SETTINGS:
             value = getattr(choice, name)
-            if value is not None and name not in known:
+            if value is not None and name not in settings:
                 text = f"{choice.fabric} has no such setting"
-                allowed = ", ".join(("label", *known))
-                problems.append(((place, name), Problem(text, value=str(value), allowed=allowed)))
+                allowed = ", ".join(("label", *settings))
+                problems.append(((index, name), Problem(text, value=str(value), allowed=allowed)))
         if choice.name in seen:
             text = f"the name of entry {seen[choice.name] + 1} again"
-            where = (place, "label") if choice.label else (place, "fabric")
+            where = (index, "label") if choice.label else (index, "fabric")
             problems.append((where, Problem(text, value=choice.name, allowed="another label")))
-        seen.setdefault(choice.name, place)
+        seen.setdefault(choice.name, index)
     return problems
 
 

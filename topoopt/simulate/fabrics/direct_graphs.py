@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from topoopt.core.arrays import Draws, Int32s, Ints
+from topoopt.core.arrays import Draws, Int32s, Ints, offsets
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.graphs import kautz_arcs, torus_steps
@@ -39,7 +39,7 @@ def shortest_paths(links: Int32s, seed: int) -> Int32s:
     draws = Draws(seed)
     joined = [np.flatnonzero(row) for row in links]
     head = [servers[draws.permutation(len(servers))] for servers in joined]
-    first = np.concatenate(([0], np.cumsum([len(servers) for servers in head]))).astype(np.int64)
+    first = offsets([len(servers) for servers in head])
     arcs = np.concatenate(head).astype(np.int32)
     parallel = links[np.repeat(np.arange(n), np.diff(first)), arcs].astype(np.int32)
     return graph.balanced_shortest_paths(first, arcs, parallel, draws.permutation(n * (n - 1)))
@@ -52,7 +52,7 @@ def graph_network(
     links: Int32s,
     orders: Mapping[Group, Sequence[Group]] | None = None,
     *,
-    both_ways: bool = False,
+    mirrored: bool = False,
 ) -> Network:
     """One shortest path a pair; rings of each group in the orders given, else along one short tour.
 
@@ -65,18 +65,18 @@ def graph_network(
         links: int32[n, n], parallel links i -> j.
         orders: ring orders of some groups, by their sorted members; an order whose ring neighbours are all joined
             goes over the direct links.
-        both_ways: every ring also goes the other way round, half the payload each (links lead both ways).
+        mirrored: every ring also goes the other way round, half the payload each (links lead both ways).
     """
     n = cluster.servers
     source, _ = server_pairs(n)
     routes = single_path_table(n, source, shortest_paths(links, options.seed))
     hops = route_hops(routes, n)
-    known = orders or {}
+    order_of = orders or {}
     rings = []
     for group in groups:
-        chosen = known.get(tuple(sorted(group)))
+        chosen = order_of.get(tuple(sorted(group)))
         mine = list(chosen) if chosen else [short_tour(group, hops)]
-        if both_ways and len(group) > 2:
+        if mirrored and len(group) > 2:
             mine += [order[::-1] for order in mine]
         rings.append(_rings(group, mine, routes))
     arcs = np.argwhere(links > 0).astype(np.int32)
@@ -133,7 +133,7 @@ def short_tour(group: Group, hops: Ints) -> Group:
         return length + int(table[at, start]), tuple(members[order].tolist())
 
     starts = np.searchsorted(members, group[:TOUR_STARTS]).tolist()
-    return min((tour(start) for start in starts), key=lambda found: found[0])[1]
+    return min((tour(start) for start in starts), key=lambda entry: entry[0])[1]
 
 
 def spread_tours(group: Group, routes: PathTable, links: Int32s) -> list[Group]:
@@ -270,7 +270,7 @@ def expander(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) 
         np.add.at(links, (order[:, 0], order[:, 1]), 1)
         np.add.at(links, (order[:, 1], order[:, 0]), 1)
     orders = {tuple(range(n)): cycles} if cycles else {}
-    return graph_network(cluster, groups, options, links, orders, both_ways=True)
+    return graph_network(cluster, groups, options, links, orders, mirrored=True)
 
 
 def _describe_expander(cluster: Cluster, options: FabricOptions) -> str:
@@ -337,7 +337,6 @@ def hypercube_dimension(cluster: Cluster) -> int:
 
 
 def _parallel(dimension: int, degree: int) -> list[int]:
-    """Links along every bit."""
     copies, spare = divmod(degree, dimension)
     return [copies + (bit < spare) for bit in range(dimension)]
 
@@ -348,10 +347,10 @@ def _gray_factor(bits: Sequence[int], servers: int) -> Ints:
     if bits[0] == bits[-1]:
         return np.column_stack((here ^ 1 << bits[0], here ^ 1 << bits[0]))
     code = [i ^ i >> 1 for i in range(1 << len(bits))]
-    place = np.argsort(code)[sum(((here >> bit & 1) << k) for k, bit in enumerate(bits))]
+    position = np.argsort(code)[sum(((here >> bit & 1) << k) for k, bit in enumerate(bits))]
     sides = []
     for turn in (1, -1):
-        after = np.array(code)[(place + turn) % len(code)]
+        after = np.array(code)[(position + turn) % len(code)]
         moved = here.copy()
         for k, bit in enumerate(bits):
             moved = moved & ~(1 << bit) | (after >> k & 1) << bit
@@ -369,7 +368,6 @@ def _cycles(parallel: Sequence[int]) -> tuple[Group, ...]:
 
 
 def hypercube(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
-    """Bidirectional links."""
     dimension = hypercube_dimension(cluster)
     parallel = _parallel(dimension, cluster.degree)
     here = np.arange(cluster.servers)
@@ -380,9 +378,9 @@ def hypercube(cluster: Cluster, groups: Sequence[Group], options: FabricOptions)
     for low in range(dimension):
         cycles = _cycles(parallel[low:])
         for offset in range(1 << low) if cycles else ():
-            moved = [tuple(offset + (place << low) for place in cycle) for cycle in cycles]
+            moved = [tuple(offset + (position << low) for position in cycle) for cycle in cycles]
             orders[tuple(sorted(moved[0]))] = moved
-    return graph_network(cluster, groups, options, links, orders, both_ways=True)
+    return graph_network(cluster, groups, options, links, orders, mirrored=True)
 
 
 def _describe_hypercube(cluster: Cluster, options: FabricOptions) -> str:
@@ -467,7 +465,7 @@ def _orders(shape: tuple[int, ...], parallel: Sequence[int], twisted: bool) -> d
         stride = prod(shape[axes:])
         cycles = _cycles_torus(torus_steps(shape[:axes], twisted=twisted), parallel[:axes])
         for offset in range(stride) if cycles else ():
-            moved = [tuple(offset + stride * place for place in cycle) for cycle in cycles]
+            moved = [tuple(offset + stride * position for position in cycle) for cycle in cycles]
             orders[tuple(sorted(moved[0]))] = moved
     return orders
 
@@ -481,7 +479,7 @@ def torus(cluster: Cluster, groups: Sequence[Group], options: FabricOptions, *, 
     for step, copies in zip(torus_steps(shape, twisted=twisted), parallel, strict=True):
         np.add.at(links, (here, step), copies)
         np.add.at(links, (step, here), copies)
-    return graph_network(cluster, groups, options, links, _orders(shape, parallel, twisted), both_ways=True)
+    return graph_network(cluster, groups, options, links, _orders(shape, parallel, twisted), mirrored=True)
 
 
 def _describe_torus(cluster: Cluster, options: FabricOptions, *, axes: int, twisted: bool) -> str:

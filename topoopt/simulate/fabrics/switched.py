@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -64,12 +64,8 @@ RING_ROUND_HOPS = 16.0
 """Fixed cost of an AllReduce ring round, in hop latencies: 16.0 us measured in packet simulation at 1 us a hop."""
 
 
-@dataclass(frozen=True)
-class Uplinks:
-    """Links up from one switch: how many are there, and the part of a NIC's rate that each has."""
-
-    count: int
-    part: float = 1.0
+Uplinks = tuple[int, float]
+"""Links up from one switch: how many are there, and the part of a NIC's rate that each has."""
 
 
 def tree_network(
@@ -92,17 +88,17 @@ def tree_network(
 
     host = np.arange(n)
     pod, i, j = (axis.ravel() for axis in np.meshgrid(np.arange(k), np.arange(half), np.arange(half), indexing="ij"))
-    wired, upper = j < rack.count, j < aggregation.count
+    wired, upper = j < rack[0], j < aggregation[0]
     ends = [
         (host, first_rack + host // half),
         ((first_rack + pod * half + i)[wired], (first_aggregation + pod * half + j)[wired]),
         ((first_aggregation + pod * half + i)[upper], (first_core + i * half + j)[upper]),
     ]
-    up = np.concatenate([np.stack(each, axis=1) for each in ends]).astype(np.int32)
-    rate = np.repeat(bytes_per_ms(gbps) * np.array([1.0, rack.part, aggregation.part]), [len(each[0]) for each in ends])
+    up = np.concatenate([np.stack(pair, axis=1) for pair in ends]).astype(np.int32)
+    rate = np.repeat(bytes_per_ms(gbps) * np.array([1.0, rack[1], aggregation[1]]), [len(pair[0]) for pair in ends])
 
     source, target = routed_pairs(n, options)
-    count, j, i = _uplinks_taken(n, half, source, target, rack.count, aggregation.count, options)
+    count, j, i = _uplinks_taken(n, half, source, target, rack[0], aggregation[0], options)
     paths = _paths(n, half, np.repeat(source, count), np.repeat(target, count), j, i)
     routes = even_path_table(first_core + half * half, source, count, paths)
     return compile_network(
@@ -128,19 +124,19 @@ def _uplinks_taken(
         racks, aggregations: uplinks of a rack switch and of an aggregation switch.
         options: seed and way.
     """
-    one = np.ones(len(source), dtype=np.int64)
+    unit = np.ones(len(source), dtype=np.int64)
     if options.ecmp == "hashed":
         draws = Draws(options.seed)
         pair = source.astype(np.int64) * (n - 1) + target - (target > source)  # its path does not depend on the others
         j, i = (draws.below(links, n * (n - 1))[pair] for links in (racks, aggregations))
-        return one, j, i
+        return unit, j, i
     if options.ecmp == "spread":
-        return one, (target % half % racks).astype(np.int64), (target // half % half % aggregations).astype(np.int64)
+        return unit, (target % half % racks).astype(np.int64), (target // half % half % aggregations).astype(np.int64)
     apart, far = source // half != target // half, source // half**2 != target // half**2
     above = np.where(far, aggregations, 1)
     count = np.where(apart, racks, 1) * above
-    place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    j, i = np.divmod(place, np.repeat(above, count))
+    rank = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    j, i = np.divmod(rank, np.repeat(above, count))
     return count, j, i
 
 
@@ -179,8 +175,8 @@ def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) 
         cluster,
         groups,
         gbps=nic_gbps(cluster, options),
-        rack=Uplinks(half, 1.0 / (options.oversubscription or 1.0)),
-        aggregation=Uplinks(half),
+        rack=(half, 1.0 / (options.oversubscription or 1.0)),
+        aggregation=(half, 1.0),
         options=options,
     )
 
@@ -222,7 +218,7 @@ def oversubscribed_fat_tree(cluster: Cluster, groups: Sequence[Group], options: 
     """Only `options.layer` is oversubscribed, the other layer has all its links."""
     half, ratio = fat_tree_arity(cluster.servers) // 2, _ratio(options)
     count = ceil(half / ratio * (1 - 1e-12))
-    few, all_of_them = Uplinks(count, half / (ratio * count)), Uplinks(half)
+    few, all_of_them = (count, half / (ratio * count)), (half, 1.0)
     at_rack = options.layer == LAYERS[0]
     return tree_network(
         cluster,
@@ -237,8 +233,8 @@ def oversubscribed_fat_tree(cluster: Cluster, groups: Sequence[Group], options: 
 def _describe_oversubscribed_fat_tree(cluster: Cluster, options: FabricOptions) -> str:
     total, above = cluster.degree * cluster.link_gbps, {"rack": "racks", "aggregation": "aggregation switches"}
     where = above[options.layer]
-    way, ratio = options.ecmp, _ratio(options)
-    return f"k-ary fat-tree with ECMP ({way}), one NIC of {total:g} Gbit/s, {ratio:g}:1 above the {where}"
+    choice, ratio = options.ecmp, _ratio(options)
+    return f"k-ary fat-tree with ECMP ({choice}), one NIC of {total:g} Gbit/s, {ratio:g}:1 above the {where}"
 
 
 OVERSUBSCRIBED_FAT_TREE = ListedFabric(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,28 +14,6 @@ from topoopt.core.job import Breakdown, Evaluation, Span
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import TIME_MODELS
-
-
-class Outcome(NamedTuple):
-    """What a simulation of a task graph did: one iteration of every job, or the last one begun where jobs begin again.
-
-    Attributes:
-        time: latest end of a task, ms; infinity if it passed the threshold.
-        start, end: float64[T], ms; end -1: never ran.
-        cause: int32[T], the task whose end let it start, -1: none.
-        first_end: float64[J], end of the first iteration of each job, -1: none.
-        carried, busy: float64[L], bytes over each link, and ms in which it carries them.
-        left: tasks of first iterations that could never run, or not yet when it was stopped.
-    """
-
-    time: float
-    start: Floats
-    end: Floats
-    cause: Int32s
-    first_end: Floats
-    carried: Floats
-    busy: Floats
-    left: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,14 +60,24 @@ def whole(graph: TaskGraph) -> Ints:
     return np.array([0, graph.tasks], dtype=np.int64)
 
 
+Outcome = tuple[float, Floats, Floats, Int32s, Floats, Floats, Floats, int]
+"""What a simulation of a task graph did: one iteration of every job, or the last one begun where jobs begin again.
+
+Latest end of a task, ms, infinity if it passed the threshold; float64[T] start and end, ms, end -1: never ran;
+int32[T] cause; float64[J] end of the first iteration of each job, -1: none; float64[L] bytes over each link, and ms in
+which it carries them; how many tasks of first iterations could never run, or not yet when it was stopped.
+"""
+
+
 def simulation_of(outcome: Outcome, tasks: int) -> Simulation:
     """An iteration in which every task ran.
 
     Raises:
         InputError: some did not.
     """
-    require_all_done(outcome.left, tasks)
-    return Simulation(outcome.time, outcome.start, outcome.end, outcome.cause, outcome.carried, outcome.busy)
+    time_ms, start, end, cause, _, carried, busy, left = outcome
+    require_all_done(left, tasks)
+    return Simulation(time_ms, start, end, cause, carried, busy)
 
 
 def require_all_done(left: int, tasks: int) -> None:
@@ -130,16 +117,7 @@ SHORTEST = 2.0**-12
 """Part of the iteration below which passes of a server are merged first."""
 
 
-@dataclass(frozen=True)
-class Timeline:
-    """Bars in the order of their starts, and how many servers there was no room for."""
-
-    spans: tuple[Span, ...]
-    servers_left_out: int
-
-
 def span_of(graph: TaskGraph, simulation: Simulation, task: int) -> Span:
-    """The bar of a task."""
     kind = TaskKind(graph.kind[task])
     operator = int(graph.operator[task])
     name = graph.operator_names[operator] if 0 <= operator < len(graph.operator_names) else f"task {task}"
@@ -149,8 +127,8 @@ def span_of(graph: TaskGraph, simulation: Simulation, task: int) -> Span:
     return Span(int(graph.source[task]), kind.name.lower(), name, start_ms, end_ms)
 
 
-def timeline_of(graph: TaskGraph, simulation: Simulation, critical: tuple[Span, ...]) -> Timeline:
-    """A bar for every task that takes time.
+def timeline_of(graph: TaskGraph, simulation: Simulation, critical: tuple[Span, ...]) -> tuple[tuple[Span, ...], int]:
+    """A bar for every task that takes time, by their starts, and how many servers there was no room for.
 
     Where these are more than `MOST_SPANS`, the transfers of a server become the times in which it sends any, and passes
     of one direction that follow each other without a gap become one bar, those first that are shortest. Where that is
@@ -167,7 +145,7 @@ def timeline_of(graph: TaskGraph, simulation: Simulation, critical: tuple[Span, 
         spans += [span_of(graph, simulation, int(task)) for task in shown[reduced]]
         spans += _merged_passes(graph, simulation, shown[~moved & ~reduced], MOST_SPANS - len(spans))
         spans, left_out = _fewer_servers(spans, {span.lane for span in critical})
-    return Timeline(tuple(sorted(spans, key=lambda span: (span.start_ms, span.lane))), left_out)
+    return tuple(sorted(spans, key=lambda span: (span.start_ms, span.lane))), left_out
 
 
 def _fewer_servers(spans: list[Span], critical: set[int]) -> tuple[list[Span], int]:
@@ -195,14 +173,14 @@ def _merged_transfers(graph: TaskGraph, simulation: Simulation, moved: Ints) -> 
     return spans
 
 
-def _merged_passes(graph: TaskGraph, simulation: Simulation, passes: Ints, room: int) -> list[Span]:
+def _merged_passes(graph: TaskGraph, simulation: Simulation, passes: Ints, space: int) -> list[Span]:
     """Passes that follow each other merged: the shortest first, until so many bars are left as there is room for."""
     passes = passes[np.lexsort((simulation.start_ms[passes], graph.source[passes]))]
     start, end = simulation.start_ms[passes], simulation.end_ms[passes]
     server, kind = graph.source[passes], graph.kind[passes]
     apart = (server[1:] != server[:-1]) | (kind[1:] != kind[:-1]) | (start[1:] > end[:-1])
     shortest, first = SHORTEST, np.ones(len(passes), dtype=np.bool_)
-    while first.sum() > room and shortest <= 1.0:
+    while first.sum() > space and shortest <= 1.0:
         long = end - start > shortest * simulation.iteration_time_ms
         first = np.concatenate(([True], apart | long[1:] | long[:-1]))[: len(passes)]
         shortest *= 2.0
@@ -269,11 +247,11 @@ def evaluate(graph: TaskGraph, network: Network, model: str = "rounds") -> Evalu
     """Simulate an iteration and explain it."""
     simulation = simulate(graph, network, model)
     critical = critical_path(graph, simulation)
-    timeline = timeline_of(graph, simulation, critical)
+    timeline, servers_left_out = timeline_of(graph, simulation, critical)
     return Evaluation(
         time_model=model,
         link_bytes=simulation.link_bytes,
-        timeline=timeline.spans,
-        timeline_servers_left_out=timeline.servers_left_out,
+        timeline=timeline,
+        timeline_servers_left_out=servers_left_out,
         critical_path=critical,
     )

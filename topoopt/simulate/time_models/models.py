@@ -28,7 +28,7 @@ def _simulate(graph: TaskGraph, network: Network, *, rounds: bool) -> Simulation
     """One iteration; see `TimeModel.run`."""
     require_paths(graph, network)
     arrays, links = graph_arrays(graph, network), network_arrays(network)
-    return simulation_of(Outcome(*jobs.simulate(arrays, links, rounds, record=True)), graph.tasks)
+    return simulation_of(jobs.simulate(arrays, links, rounds, record=True), graph.tasks)
 
 
 def rounds_within(graph: TaskGraph, network: Network, at_most_ms: float) -> float:
@@ -39,16 +39,16 @@ def rounds_within(graph: TaskGraph, network: Network, at_most_ms: float) -> floa
     """
     require_paths(graph, network)
     arrays, links = graph_arrays(graph, network), network_arrays(network)
-    outcome = Outcome(*jobs.simulate(arrays, links, True, threshold=at_most_ms))
-    if outcome.time < float("inf"):
-        require_all_done(outcome.left, graph.tasks)
-    return outcome.time
+    time_ms, *_, left = jobs.simulate(arrays, links, True, threshold=at_most_ms)
+    if time_ms < float("inf"):
+        require_all_done(left, graph.tasks)
+    return time_ms
 
 
 def _first_iterations(graph: TaskGraph, network: Network, job_ptr: Ints, *, rounds: bool) -> Floats:
     """Jobs together; see `TimeModel.first_iterations`."""
     arrays, links = graph_arrays(graph, network), network_arrays(network)
-    return Outcome(*jobs.simulate(arrays, links, rounds, job_ptr=job_ptr, restart=len(job_ptr) > 2)).first_end
+    return jobs.simulate(arrays, links, rounds, job_ptr=job_ptr, restart=len(job_ptr) > 2)[4]
 
 
 def _model(summary: str, *, rounds: bool) -> TimeModel:
@@ -97,7 +97,7 @@ def simulate_flexnet(graph: TaskGraph, network: Network, ring_directions: NDArra
     backward = bool((directions[graph.kind == ALLREDUCE] == BACKWARD_RING).any())
     opposite = opposite_links(network) if backward else np.zeros(0, dtype=np.int32)
     outcome = flows.simulate_flexnet(arrays, network_arrays(network), directions, opposite, whole(graph))
-    return simulation_of(Outcome(*outcome), graph.tasks)
+    return simulation_of(outcome, graph.tasks)
 
 
 def opposite_links(network: Network) -> Int32s:
@@ -120,7 +120,7 @@ def fluid_outcome(graph: TaskGraph, network: Network, job_ptr: Ints, *, restart:
     """Jobs until each has done one iteration; see `topoopt.native.flows.simulate_fluid`."""
     require_paths(graph, network)
     network.require_rings("fluid")
-    return Outcome(*flows.simulate_fluid(graph_arrays(graph, network), network_arrays(network), job_ptr, restart))
+    return flows.simulate_fluid(graph_arrays(graph, network), network_arrays(network), job_ptr, restart)
 
 
 def simulate_fluid(graph: TaskGraph, network: Network) -> Simulation:
@@ -130,7 +130,7 @@ def simulate_fluid(graph: TaskGraph, network: Network) -> Simulation:
 
 def fluid_first_iterations(graph: TaskGraph, network: Network, job_ptr: Ints) -> Floats:
     """Jobs together; see `TimeModel.first_iterations`."""
-    return fluid_outcome(graph, network, job_ptr, restart=True).first_end
+    return fluid_outcome(graph, network, job_ptr, restart=True)[4]
 
 
 FLUID = TimeModel("flows share links max-min fairly; an independent check", simulate_fluid, fluid_first_iterations)

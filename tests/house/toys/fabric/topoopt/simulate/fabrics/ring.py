@@ -18,7 +18,7 @@ def ring(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> N
     links = np.zeros((n, n), dtype=np.int32)
     links[here, (here + 1) % n] = links[(here + 1) % n, here] = cluster.degree // 2
     around = tuple(range(n))
-    return graph_network(cluster, groups, options, links, {around: [around, around[::-1]]}, both_ways=True)
+    return graph_network(cluster, groups, options, links, {around: [around, around[::-1]]}, mirrored=True)
 
 
 RING = ListedFabric(ring, lambda cluster, _: f"ring of {cluster.servers} servers", kind="direct")
