@@ -293,7 +293,7 @@ def fabric_search(instance: CoOptimisation, proposals: int, seed: int, book: Pri
     problems = fabric_problems(instance)
     if problems:
         raise InputError(problems)
-    chosen = [(each, options_of(each, instance.baselines, seed, book)) for each in instance.baselines.fabrics]
+    chosen = [(entry, options_of(entry, instance.baselines, seed, book)) for entry in instance.baselines.fabrics]
 
     def inspect(choice: FabricChoice, options: FabricOptions, network: Network) -> None:
         require_lawful(instance.cluster, choice, options, network)
@@ -315,7 +315,7 @@ def require_lawful(cluster: Cluster, choice: FabricChoice, options: FabricOption
         groups=strided_groups(cluster.servers),
         server_bytes_per_ms=bytes_per_ms(fabric.server_gbps(cluster, options)),
         interface_bytes_per_ms=cluster.link_bytes_per_ms if direct else None,
-        both_ways=not direct or cluster.links is LinkDirection.BIDIRECTIONAL,
+        symmetric=not direct or cluster.links is LinkDirection.BIDIRECTIONAL,
     )
     if violations:
         raise CheckError("\n".join(f"{choice.name}: {violation}" for violation in violations))
@@ -509,14 +509,14 @@ def _excerpt(result: JobResult) -> tuple[JobResult, int]:
 
 def from_format_2(problem: CoOptimisation, document: Mapping[str, Any]) -> tuple[JobPlan, tuple[Certificate, ...]]:
     """Return the plan and the certificates of a solution file of format 2."""
-    stated, prices = document["plan"], document.get("prices") or {}
+    written, prices = document["plan"], document.get("prices") or {}
     strategies = tuple(ComparedStrategy(row["fabric"], _strategy_2(row["strategy"])) for row in document["baselines"])
-    topology = stated["topology"]
+    topology = written["topology"]
     settings = SwitchRows(LinkDirection(topology["links"]), topology["origin"], tuple(map(tuple, topology["switches"])))
     plan = JobPlan(
-        strategy=_strategy_2(stated["strategy"]),
+        strategy=_strategy_2(written["strategy"]),
         topology=settings.topology(),
-        routes=_routes_2(stated["routes"]),
+        routes=_routes_2(written["routes"]),
         rings=tuple(
             GroupRings(
                 tuple(group["members"]),
@@ -525,9 +525,9 @@ def from_format_2(problem: CoOptimisation, document: Mapping[str, Any]) -> tuple
                     for ring in group["rings"]
                 ),
             )
-            for group in stated["rings"]
+            for group in written["rings"]
         ),
-        schedules=tuple(map(_schedule_2, stated.get("schedules", ()))),
+        schedules=tuple(map(_schedule_2, written.get("schedules", ()))),
         link_sharing=LinkSharing(document["cluster"]["link_sharing"]),
         comparison=OtherFabrics(document["seed"], prices.get("book_sha256", ""), strategies) if strategies else None,
     )

@@ -239,56 +239,56 @@ _OPERATORS: Path = ("workload", "operators")
 
 
 def _split_faults(split: SplitFile, path: Path, servers: int | None, samples: int | None, output: int) -> list[Fault]:
-    faults = []
+    issues = []
     parts = split.sample_ways * split.channel_ways * split.reduce_ways
     if servers is not None and servers % parts:
-        ways = f"{split.sample_ways} x {split.channel_ways} x {split.reduce_ways} = {parts} parts"
-        faults.append(Fault(path, "the split does not divide the servers", ways, f"parts that divide {servers}"))
+        product = f"{split.sample_ways} x {split.channel_ways} x {split.reduce_ways} = {parts} parts"
+        issues.append(Fault(path, "the split does not divide the servers", product, f"parts that divide {servers}"))
     if samples is not None and samples % split.sample_ways:
         where = (*path, "sample_ways")
         message = "the split does not divide the samples"
-        faults.append(Fault(where, message, str(split.sample_ways), f"a divisor of {samples}"))
+        issues.append(Fault(where, message, str(split.sample_ways), f"a divisor of {samples}"))
     if split.channel_ways > output:
         where = (*path, "channel_ways")
         message = "more parts than output elements"
-        faults.append(Fault(where, message, str(split.channel_ways), f"at most {output}"))
-    return faults
+        issues.append(Fault(where, message, str(split.channel_ways), f"at most {output}"))
+    return issues
 
 
 def _operator_faults(
     operator: OperatorFile, path: Path, names: Mapping[str, int], servers: int | None, samples: int | None
 ) -> list[Fault]:
-    faults = []
+    issues = []
     seen: dict[tuple[int, int, int], int] = {}
     for position, split in enumerate(operator.splits):
         where = (*path, "splits", position)
-        faults += _split_faults(split, where, servers, samples, operator.output_elements)
-        ways = (split.sample_ways, split.channel_ways, split.reduce_ways)
-        if ways in seen:
-            faults.append(Fault(where, f"the same ways as splits[{seen[ways]}]", allowed="each split once"))
-        seen.setdefault(ways, position)
+        issues += _split_faults(split, where, servers, samples, operator.output_elements)
+        shape = (split.sample_ways, split.channel_ways, split.reduce_ways)
+        if shape in seen:
+            issues.append(Fault(where, f"the same ways as splits[{seen[shape]}]", allowed="each split once"))
+        seen.setdefault(shape, position)
     most = max(split.sample_ways * split.channel_ways * split.reduce_ways for split in operator.splits)
     if operator.pinned_offset is not None and servers is not None and operator.pinned_offset * most >= servers:
         where = (*path, "pinned_offset")
         allowed = f"less than servers / parts = {servers} / {most}"
-        faults.append(Fault(where, "the offset is too large for a split", str(operator.pinned_offset), allowed))
+        issues.append(Fault(where, "the offset is too large for a split", str(operator.pinned_offset), allowed))
     for position, source in enumerate(operator.inputs):
         if source.operator not in names:
             where = (*path, "inputs", position, "operator")
             allowed = nearest_text(source.operator, names)
-            faults.append(Fault(where, "no operator of that name", value_text(source.operator), allowed))
-    return faults
+            issues.append(Fault(where, "no operator of that name", value_text(source.operator), allowed))
+    return issues
 
 
 def _valid_operators(raw: object) -> list[tuple[int, OperatorFile]]:
     """The operators that follow the schema, with their positions; the others are reported elsewhere."""
-    found = []
+    operators = []
     for index, entry in enumerate(raw if isinstance(raw, list) else []):
         try:
-            found.append((index, OperatorFile.model_validate(entry)))
+            operators.append((index, OperatorFile.model_validate(entry)))
         except ValidationError:
             continue
-    return found
+    return operators
 
 
 def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
@@ -303,7 +303,7 @@ def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
     entries = raw.get("operators")
     listed = entries if isinstance(entries, list) else []
     names: dict[str, int] = {}
-    faults = []
+    issues = []
     for index, entry in enumerate(listed):
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str):
@@ -311,14 +311,14 @@ def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
         if name in names:
             where = (*_OPERATORS, index, "name")
             message = f"the name of operators[{names[name]}] again"
-            faults.append(Fault(where, message, value_text(name), "each name once"))
+            issues.append(Fault(where, message, value_text(name), "each name once"))
         names.setdefault(name, index)
     samples = raw.get("samples")
     batch = samples if isinstance(samples, int) and not isinstance(samples, bool) and samples > 0 else None
     producers: list[list[int]] = [[] for _ in listed]
     for index, operator in _valid_operators(listed):
-        if len(faults) <= MAX_LISTED:
-            faults += _operator_faults(operator, (*_OPERATORS, index), names, servers, batch)
+        if len(issues) <= MAX_LISTED:
+            issues += _operator_faults(operator, (*_OPERATORS, index), names, servers, batch)
         producers[index] = [names[source.operator] for source in operator.inputs if source.operator in names]
     _, cycle = topological_order(producers)
     if cycle:
@@ -327,15 +327,15 @@ def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
         text = " -> ".join(value_text(listed[index]["name"]) for index in turn[:20])
         text += " -> ..." if len(turn) > 20 else ""
         where = (*_OPERATORS, min(cycle), "inputs")
-        faults.append(Fault(where, f"the operators form a cycle: {text}", allowed="a graph without cycles"))
-    return faults
+        issues.append(Fault(where, f"the operators form a cycle: {text}", allowed="a graph without cycles"))
+    return issues
 
 
 def to_workload(file: GraphWorkload) -> tuple[Workload, list[int]]:
     """A checked graph as a `Workload`, and for each of its operators the position in the file."""
     names = {operator.name: index for index, operator in enumerate(file.operators)}
     order, _ = topological_order([[names[source.operator] for source in op.inputs] for op in file.operators])
-    rank = {index: place for place, index in enumerate(order)}
+    rank = {index: position for position, index in enumerate(order)}
     operators = []
     for index in order:
         entry = file.operators[index]
@@ -374,8 +374,8 @@ Cuts = tuple[tuple[int, int], ...]
 def _cuts(splits: tuple[Split, ...]) -> Cuts:
     largest: dict[int, int] = {}
     for split in splits:
-        ways = split.channel_ways * split.reduce_ways
-        largest[ways] = max(largest.get(ways, 0), split.sample_ways)
+        blocks = split.channel_ways * split.reduce_ways
+        largest[blocks] = max(largest.get(blocks, 0), split.sample_ways)
     return tuple(sorted(largest.items()))
 
 
@@ -391,14 +391,14 @@ def _transfers(producer: Cuts, consumer: Cuts) -> int:
 def _all_transfers(workload: Workload) -> int:
     """Upper bound over all tensors; stops counting beyond the limit."""
     cuts = [_cuts(operator.splits) for operator in workload.operators]
-    known: dict[tuple[Cuts, Cuts], int] = {}
+    cached: dict[tuple[Cuts, Cuts], int] = {}
     total = 0
     for index, operator in enumerate(workload.operators):
         for edge in operator.inputs:
             pair = (cuts[edge.producer], cuts[index])
-            if pair not in known:
-                known[pair] = _transfers(*pair)
-            total += known[pair]
+            if pair not in cached:
+                cached[pair] = _transfers(*pair)
+            total += cached[pair]
             if total > MAX_TRANSFERS:
                 return total
     return total
@@ -406,33 +406,33 @@ def _all_transfers(workload: Workload) -> int:
 
 def size_faults(workload: Workload, at: Callable[[int], Path]) -> list[Fault]:
     """Faults of a workload that is too large; `at` gives the path of an operator in the file."""
-    faults = []
+    issues = []
     if len(workload.operators) > MAX_OPERATORS:
         message = "too many operators"
-        faults.append(Fault(("workload",), message, str(len(workload.operators)), f"at most {MAX_OPERATORS}"))
-        return faults
+        issues.append(Fault(("workload",), message, str(len(workload.operators)), f"at most {MAX_OPERATORS}"))
+        return issues
     tensors = 0
     for index, operator in enumerate(workload.operators):
         output_bytes = workload.samples * operator.output_elements * operator.element_bytes
         tensors += output_bytes * max(1, len(operator.inputs))
         if output_bytes > MAX_TENSOR_BYTES:
             message = "the output tensor is too large (samples x output_elements x element_bytes)"
-            faults.append(Fault(at(index), message, f"{output_bytes} bytes", f"at most {MAX_TENSOR_BYTES} bytes"))
+            issues.append(Fault(at(index), message, f"{output_bytes} bytes", f"at most {MAX_TENSOR_BYTES} bytes"))
     weights = GRADIENT_BYTES * sum(sum(operator.weight_elements) for operator in workload.operators)
     for what, total in (("output tensors", tensors), ("weights", weights)):
         if total > MAX_TOTAL_BYTES:
             message = f"all {what} together are too large"
-            faults.append(Fault(("workload",), message, f"{total} bytes", f"at most {MAX_TOTAL_BYTES} bytes"))
+            issues.append(Fault(("workload",), message, f"{total} bytes", f"at most {MAX_TOTAL_BYTES} bytes"))
     parts = sum(max(split.parts for split in operator.splits) for operator in workload.operators)
     if parts > MAX_COMPUTE_TASKS:
         message = "too many operator parts in the finest splits"
-        faults.append(Fault(("workload",), message, str(parts), f"at most {MAX_COMPUTE_TASKS}"))
+        issues.append(Fault(("workload",), message, str(parts), f"at most {MAX_COMPUTE_TASKS}"))
     transfers = _all_transfers(workload)
     if transfers > MAX_TRANSFERS:
         message = "too many transfers in the worst pairs of splits"
         allowed = f"at most {MAX_TRANSFERS}: fewer operators, servers or channel splits"
-        faults.append(Fault(("workload",), message, f"at least {transfers}", allowed))
-    return faults
+        issues.append(Fault(("workload",), message, f"at least {transfers}", allowed))
+    return issues
 
 
 def memory_faults(workload: Workload, cluster: Cluster, at: Callable[[int], Path]) -> list[Fault]:
@@ -440,7 +440,7 @@ def memory_faults(workload: Workload, cluster: Cluster, at: Callable[[int], Path
     server = cluster.server_memory_bytes
     if server is None:
         return []
-    faults = []
+    issues = []
     memory = f"{server} bytes, the memory of a server"
     total = 0
     for index, operator in enumerate(workload.operators):
@@ -448,12 +448,12 @@ def memory_faults(workload: Workload, cluster: Cluster, at: Callable[[int], Path
         total += min(split.server_memory_bytes * split.parts for split in operator.splits)
         if smallest > server:
             message = f"operator {operator.name} does not fit the memory of a server in any split"
-            faults.append(Fault(at(index), message, f"{smallest} bytes", f"at most {memory}"))
+            issues.append(Fault(at(index), message, f"{smallest} bytes", f"at most {memory}"))
     if total > server * cluster.servers:
         message = "the workload does not fit the memory of the cluster even in its smallest splits"
         allowed = f"at most {server * cluster.servers} bytes: {cluster.servers} servers of {server}"
-        faults.append(Fault(("workload",), message, f"{total} bytes", allowed))
-    return faults
+        issues.append(Fault(("workload",), message, f"{total} bytes", allowed))
+    return issues
 
 
 UNCHECKED_GIB = 1 << 40

@@ -91,8 +91,8 @@ def _impossible(cluster: Cluster, workload: Workload, choices: tuple[Choices, ..
     if not all(choice.splits for choice in choices):
         return (Bound(inf, Argument.NO_LEGAL_SPLIT),)
     if cluster.gpu_memory_bytes is not None:
-        room = cluster.gpu_memory_bytes * cluster.gpus_per_server * cluster.servers
-        if memory_need(workload, choices) > room:
+        capacity = cluster.gpu_memory_bytes * cluster.gpus_per_server * cluster.servers
+        if memory_need(workload, choices) > capacity:
             return (Bound(inf, Argument.TOO_LITTLE_MEMORY),)
     return ()
 

@@ -99,8 +99,8 @@ def joint_bound(cluster: Cluster, workload: Workload, proof: LinkTree, claimed: 
     root = longest(rules, lengths, prices).astype(np.float64)
     proven, compute, carried = _left(cluster, workload, far, root, claimed)
     if len(compute):
-        room = np.maximum(claimed - compute * _SAFE, 0.0) + claimed * (1 - _SAFE)
-        limit = np.where(carried > 0, np.minimum(np.floor(carried * _SAFE / room[:, None]), 2.0**62), -1.0)
+        budget_ms = np.maximum(claimed - compute * _SAFE, 0.0) + claimed * (1 - _SAFE)
+        limit = np.where(carried > 0, np.minimum(np.floor(carried * _SAFE / budget_ms[:, None]), 2.0**62), -1.0)
         cases = LeafCases(limit.T.astype(np.int64), compute, carried.T)
         proven = min(proven, proven_by_leaves(rules, lengths, prices, cases))
     return max(claimed, proven)
@@ -114,23 +114,23 @@ def joint_proof(certificate: Certificate, servers: int) -> tuple[float, LinkTree
     ValueError
         An array is missing, or has another length.
     """
-    stated = float_array(certificate["bound_ms"], 1)
+    bound = float_array(certificate["bound_ms"], 1)
     order, multipliers = int_array(certificate["order"], 1), int_array(certificate["multipliers"], 1)
-    if stated is None or len(stated) != 1 or order is None or multipliers is None or len(multipliers) % servers**2:
+    if bound is None or len(bound) != 1 or order is None or multipliers is None or len(multipliers) % servers**2:
         raise ValueError("the proof of the bulk-synchronous model has arrays of other lengths")
-    return float(stated[0]), LinkTree(order, multipliers.reshape(-1, servers, servers))
+    return float(bound[0]), LinkTree(order, multipliers.reshape(-1, servers, servers))
 
 
 def check_joint(findings: ViolationLog, problem: CoOptimisation, certificate: Certificate) -> None:
     """A stated bound by the bulk-synchronous model is what its proof shows."""
     try:
-        stated, tree = joint_proof(certificate, problem.cluster.servers)
-        proven = joint_bound(problem.cluster, problem.workload, tree, stated)
+        declared, tree = joint_proof(certificate, problem.cluster.servers)
+        proven = joint_bound(problem.cluster, problem.workload, tree, declared)
     except (InputError, ValueError) as error:
         findings.add("joint", f"nothing is proven of the bulk-synchronous model: {error}")
         return
-    if differs(stated, proven, Tolerance.ROUNDING.relative):
-        text = f"no plan takes less than {proven!r} ms by the bulk-synchronous model, the solution states {stated!r}"
+    if differs(declared, proven, Tolerance.ROUNDING.relative):
+        text = f"no plan takes less than {proven!r} ms by the bulk-synchronous model, the solution states {declared!r}"
         findings.add("joint", text)
 
 
@@ -147,34 +147,34 @@ def _left(
     n, rate, proven = cluster.servers, cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS, np.inf
     memory = None if cluster.gpu_memory_bytes is None else cluster.gpu_memory_bytes * cluster.gpus_per_server
     options = [_options(cluster, workload, o) for o in range(len(workload.operators))]
-    known = _Strategies(
+    strategies = _Strategies(
         np.zeros((1, 0), dtype=np.int64),
         np.zeros((1, n)),
         np.zeros((1, n), dtype=np.int64),
         np.zeros((1, len(far))),
     )
     for o, own in enumerate(options):
-        count = len(known.options) * len(own)
+        count = len(strategies.options) * len(own)
         if count * (len(far) + 3 * n) > MOST_NUMBERS:
             raise InputError("joint bound: more strategies than can be looked at")
         before, choice = np.divmod(np.arange(count), max(1, len(own)))
-        known = known.part(before)
+        strategies = strategies.part(before)
         load, used, reduced = _tables(cluster, workload, own, far)
-        chosen = np.column_stack((known.options, choice))
-        carried = known.carried + reduced[choice] / rate
+        chosen = np.column_stack((strategies.options, choice))
+        carried = strategies.carried + reduced[choice] / rate
         for edge in workload.operators[o].inputs:
             table = _between(workload, options[edge.producer], own, edge.fraction, far)
             carried = carried + table[chosen[:, edge.producer], choice] / rate
-        known = _Strategies(chosen, known.load + load[choice], known.memory + used[choice], carried)
+        strategies = _Strategies(chosen, strategies.load + load[choice], strategies.memory + used[choice], carried)
         if memory is not None:
-            known = known.part(np.flatnonzero(known.memory.max(axis=1, initial=0) <= memory))
-        low = known.load.max(axis=1, initial=0.0) + _theta(known.carried, root)
+            strategies = strategies.part(np.flatnonzero(strategies.memory.max(axis=1, initial=0) <= memory))
+        low = strategies.load.max(axis=1, initial=0.0) + _theta(strategies.carried, root)
         proven = min(proven, float(low[low * _SAFE >= claimed].min(initial=np.inf)))
-        known = known.part(np.flatnonzero(low * _SAFE < claimed))
-    compute = np.maximum(known.load.max(axis=1, initial=0.0), _chain(workload, options, known.options))
-    low = compute + _theta(known.carried, root)
+        strategies = strategies.part(np.flatnonzero(low * _SAFE < claimed))
+    compute = np.maximum(strategies.load.max(axis=1, initial=0.0), _chain(workload, options, strategies.options))
+    low = compute + _theta(strategies.carried, root)
     good = low * _SAFE < claimed
-    return min(proven, float(low[~good].min(initial=np.inf))), compute[good], known.carried[good]
+    return min(proven, float(low[~good].min(initial=np.inf))), compute[good], strategies.carried[good]
 
 
 def _theta(carried: Floats, root: Floats) -> Floats:
@@ -184,14 +184,14 @@ def _theta(carried: Floats, root: Floats) -> Floats:
 
 def _options(cluster: Cluster, workload: Workload, o: int) -> list[Parts]:
     """Every legal placement of an operator."""
-    operator, found = workload.operators[o], []
+    operator, placements = workload.operators[o], []
     for index, split in enumerate(operator.splits):
         if split_problems(cluster, workload, operator, split):
             continue
         for offset in range(cluster.servers // (split.sample_ways * split.channel_ways * split.reduce_ways)):
             if operator.pinned_offset in (None, offset):
-                found.append(place(o, operator, Placement(index, offset), cluster.servers))
-    return found
+                placements.append(place(o, operator, Placement(index, offset), cluster.servers))
+    return placements
 
 
 def _tables(cluster: Cluster, workload: Workload, own: list[Parts], far: Floats) -> tuple[Floats, Ints, Floats]:
@@ -201,9 +201,9 @@ def _tables(cluster: Cluster, workload: Workload, own: list[Parts], far: Floats)
     for at, parts in enumerate(own):
         load[at, parts.server] = parts.split.forward_ms + parts.split.backward_ms
         used[at, parts.server] = parts.split.server_memory_bytes
-        for each in reductions_of(cluster, workload, parts):
-            if len(each.members) > 1:
-                reduced[at] += each.wire_bytes * _shortest_ring(each.members, far)
+        for reduction in reductions_of(cluster, workload, parts):
+            if len(reduction.members) > 1:
+                reduced[at] += reduction.wire_bytes * _shortest_ring(reduction.members, far)
     return load, used, reduced
 
 
@@ -216,11 +216,11 @@ def _shortest_ring(members: tuple[int, ...], far: Floats) -> Floats:
 def _between(workload: Workload, first: list[Parts], second: list[Parts], fraction: float, far: Floats) -> Floats:
     """float64[options of the producer, of the consumer, k]: bytes both ways times length."""
     table = np.zeros((len(first), len(second), len(far)))
-    both_ways = far + far.transpose(0, 2, 1)
+    round_trip = far + far.transpose(0, 2, 1)
     for a, producer in enumerate(first):
         for c, consumer in enumerate(second):
             edge = edge_transfers(workload, producer, consumer, fraction)
-            table[a, c] = both_ways[:, edge.source, edge.target] @ edge.bytes.astype(np.float64)
+            table[a, c] = round_trip[:, edge.source, edge.target] @ edge.bytes.astype(np.float64)
     return table
 
 
@@ -420,9 +420,9 @@ def _case_bound(laws: StrategyLaws, allowed: Allowed, case: StrategyCase) -> flo
     numbers = [*weights.values(), case.memory, *(p for ends in case.prices for end in ends for p in end)]
     if not all(math.isfinite(number) for number in numbers) or min(*weights.values(), case.memory, 0.0) < 0:
         raise ValueError("the certificate has weights that are not finite or below 0")
-    known = {law.name for law in laws.laws}
-    if not known.issuperset(weights):
-        raise ValueError(f"the certificate names a law {min(set(weights) - known)!r} that does not exist")
+    names = {law.name for law in laws.laws}
+    if not names.issuperset(weights):
+        raise ValueError(f"the certificate names a law {min(set(weights) - names)!r} that does not exist")
     flow = unit_flow(laws, weights)
     total = size = 0.0
     node = [np.zeros(count) for count in laws.counts]
@@ -440,8 +440,8 @@ def _case_bound(laws: StrategyLaws, allowed: Allowed, case: StrategyCase) -> flo
                 pair[e] += amount * laws.between[table][e]
     if laws.room is not None and case.memory > 0:
         total -= case.memory
-        for o, room in enumerate(laws.room):
-            node[o] += case.memory * room
+        for o, memory_share in enumerate(laws.room):
+            node[o] += case.memory * memory_share
         size += case.memory
     for e, ((u, v), (first, second)) in enumerate(zip(laws.pairs, case.prices, strict=True)):
         at_u, at_v = np.array(first), np.array(second)

@@ -118,11 +118,11 @@ def _wire_ms(edge: PlanTransfers, rates: Rates, back: bool) -> tuple[Floats, Flo
     return edge.bytes / rates.send[sender], edge.bytes / rates.receive[receiver]
 
 
-def _merge(count: int, found: list[tuple[Ints, Floats, Floats, Floats]]) -> Floats:
+def _merge(count: int, inputs: list[tuple[Ints, Floats, Floats, Floats]]) -> Floats:
     """Latest over everything an owner waits for; items are (owner, level, work on the owner's wire, least time)."""
-    if not found:
+    if not inputs:
         return np.zeros(count, dtype=np.float64)
-    owner, level, work, alone = (np.concatenate(column) for column in zip(*found, strict=True))
+    owner, level, work, alone = (np.concatenate(column) for column in zip(*inputs, strict=True))
     latest = latest_by(owner, count, level, work)
     np.maximum.at(latest, owner, level + alone)
     return latest
@@ -231,7 +231,7 @@ def shared_wire_ms(reduction: Reduction, rates: Rates) -> float:
         return 0.0
     members = list(reduction.members)
     own = (rates.send[members], rates.receive[members])
-    together, slowest = (min(float(one.sum()) for one in own), min(float(one.min()) for one in own))
+    together, slowest = (min(float(rate.sum()) for rate in own), min(float(rate.min()) for rate in own))
     return max(len(members) * reduction.wire_bytes / together, reduction.payload_bytes / slowest)
 
 
@@ -345,9 +345,9 @@ def binds(workload: Workload, choices: tuple[Choices, ...], producer: int, consu
     """
     channels = workload.operators[producer].output_elements
     mixes = workload.operators[consumer].mixes_channels
-    ways = [split.channel_ways for split in choices[producer].splits]
-    ways += [split.reduce_ways if mixes else split.channel_ways for split in choices[consumer].splits]
-    return max(ways, default=1) <= channels
+    cuts = [split.channel_ways for split in choices[producer].splits]
+    cuts += [split.reduce_ways if mixes else split.channel_ways for split in choices[consumer].splits]
+    return max(cuts, default=1) <= channels
 
 
 def chains_of(workload: Workload, choices: tuple[Choices, ...], *, reductions: bool) -> Chains:
@@ -571,16 +571,16 @@ def between_all(cluster: Cluster, workload: Workload, choices: tuple[Choices, ..
     more than what the parts exchange.
     """
     hops = np.concatenate(([0], nearest_hops(cluster))).astype(np.float64)
-    known: dict[tuple[object, ...], Floats] = {}
-    found: dict[tuple[int, int], Floats] = {}
+    cached: dict[tuple[object, ...], Floats] = {}
+    tables: dict[tuple[int, int], Floats] = {}
     for v, consumer in enumerate(workload.operators):
         for edge in consumer.inputs:
             u, producer = edge.producer, workload.operators[edge.producer]
             size = producer.element_bytes * edge.fraction
-            ways = tuple(tuple(_ways(split) for split in choices[o].splits) for o in (u, v))
-            key = (producer.output_elements, size, consumer.mixes_channels, ways)
-            if key not in known:
-                known[key] = np.array(
+            shapes = tuple(tuple(_ways(split) for split in choices[o].splits) for o in (u, v))
+            key = (producer.output_elements, size, consumer.mixes_channels, shapes)
+            if key not in cached:
+                cached[key] = np.array(
                     [
                         [
                             _least(workload, producer, consumer, (first, second), edge.fraction, hops)
@@ -590,8 +590,8 @@ def between_all(cluster: Cluster, workload: Workload, choices: tuple[Choices, ..
                     ],
                     dtype=np.float64,
                 )
-            found[u, v] = found[u, v] + known[key] if (u, v) in found else known[key]
-    in_order = sorted(found.items(), key=lambda item: item[0][::-1])
+            tables[u, v] = tables[u, v] + cached[key] if (u, v) in tables else cached[key]
+    in_order = sorted(tables.items(), key=lambda item: item[0][::-1])
     return tuple(Between(u, v, cost[..., 0], cost[..., 1], cost[..., 2]) for (u, v), cost in in_order)
 
 
@@ -651,5 +651,5 @@ def _patterns(row: Ints, common: Ints, rows: int) -> tuple[Ints, Ints]:
     count = np.bincount(row, minlength=rows)
     met = np.zeros((rows, max(1, int(count.max(initial=0)))), dtype=np.int64)
     met[row, np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)] = common
-    found, times = np.unique(-np.sort(-met, axis=1), axis=0, return_counts=True)
-    return found, times
+    rows_met, times = np.unique(-np.sort(-met, axis=1), axis=0, return_counts=True)
+    return rows_met, times

@@ -325,26 +325,26 @@ def schedules_of(
     loads: Iterable[ScheduleLoads], link: Mapping[tuple[int, int], int]
 ) -> dict[tuple[int, ...], tuple[ScheduleOfGroup, ...]]:
     """Schedules of all groups; hops at which a step carries nothing are left out."""
-    found: dict[tuple[int, ...], tuple[ScheduleOfGroup, ...]] = {}
-    for one in loads:
-        numbers = [link[tail, head] for tail, head in one.arcs.tolist()]
+    schedules: dict[tuple[int, ...], tuple[ScheduleOfGroup, ...]] = {}
+    for load in loads:
+        numbers = [link[tail, head] for tail, head in load.arcs.tolist()]
         steps = tuple(
             tuple(
-                tuple((numbers[place], units[place] / one.total) for place in np.flatnonzero(units).tolist())
+                tuple((numbers[index], units[index] / load.total) for index in np.flatnonzero(units).tolist())
                 for units in step
                 if units.any()
             )
-            for step in one.units
+            for step in load.units
         )
-        known = found.get(one.members, ())
-        found[one.members] = (*known, ScheduleOfGroup(one.from_bytes, one.below_bytes, steps))
-    return found
+        earlier = schedules.get(load.members, ())
+        schedules[load.members] = (*earlier, ScheduleOfGroup(load.from_bytes, load.below_bytes, steps))
+    return schedules
 
 
 def plan_network(cluster: Cluster, plan: Plan, schedules: Iterable[ScheduleLoads] = ()) -> SimulatedNetwork:
     """The direct-connect network of a lawful plan: an arc of k parallel links is as fast as k interfaces."""
     arcs = [(tail, head) for tail, head in np.asarray(plan.topology.arcs).tolist()]
-    link = {ends: place for place, ends in enumerate(arcs)}
+    link = {ends: index for index, ends in enumerate(arcs)}
     unit = cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
     return SimulatedNetwork(
         rate=[float(count) * unit for count in np.asarray(plan.topology.multiplicity).tolist()],
@@ -429,16 +429,16 @@ def flows_of(tasks: IterationTasks, network: SimulatedNetwork) -> list[list[AnyF
     Raises:
         KeyError: a transfer without a path, a group without rings.
     """
-    found: list[list[AnyFlow]] = []
+    flows: list[list[AnyFlow]] = []
     for task, kind in enumerate(tasks.kind):
         if kind == TRANSFER:
             pair = (tasks.lane[task], tasks.target[task])
-            found.append([_on_path(task, tasks.bytes[task], path.share, path.links) for path in network.paths[pair]])
+            flows.append([_on_path(task, tasks.bytes[task], path.share, path.links) for path in network.paths[pair]])
         elif kind == ALLREDUCE and tasks.members[task]:
-            found.append(_reduced(task, tasks.members[task], tasks.bytes[task], network))
+            flows.append(_reduced(task, tasks.members[task], tasks.bytes[task], network))
         else:
-            found.append([])
-    return found
+            flows.append([])
+    return flows
 
 
 def _on_path(task: int, payload: int, share: float, links: tuple[int, ...]) -> Flow:
@@ -454,9 +454,9 @@ def _segments(amount: float) -> int:
 
 
 def _reduced(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[AnyFlow]:
-    for one in network.schedules.get(members, ()):
-        if one.covers(payload):
-            return [_on_schedule(task, payload, one, network)]
+    for schedule in network.schedules.get(members, ()):
+        if schedule.covers(payload):
+            return [_on_schedule(task, payload, schedule, network)]
     return _on_rings(task, members, payload, network)
 
 
@@ -476,7 +476,7 @@ def _on_rings(task: int, members: tuple[int, ...], payload: int, network: Simula
     for ring in network.rings[members]:
         hops = max(map(len, ring.ways))
         size = 2.0 * (k - 1) / k * payload * ring.share / steps
-        together = tuple(tuple((way[hop], size) for way in ring.ways if hop < len(way)) for hop in range(hops))
+        together = tuple(tuple((path[hop], size) for path in ring.ways if hop < len(path)) for hop in range(hops))
         gap = 0.0 if small else network.round_ms
         tail = 2.0 * (k - 1) * network.round_ms if small else 0.0
         cut = network.sharing is not LinkSharing.FIFO and not small and size > SEGMENT_BYTES
@@ -502,9 +502,9 @@ def events_of(tasks: IterationTasks, network: SimulatedNetwork) -> int:
             paths = network.paths[tasks.lane[task], tasks.target[task]]
             total += sum(_segments(payload * path.share) * len(path.links) for path in paths)
         elif kind == ALLREDUCE and members:
-            own = next((one for one in network.schedules.get(members, ()) if one.covers(payload)), None)
+            own = next((schedule for schedule in network.schedules.get(members, ()) if schedule.covers(payload)), None)
             if own is None:
-                hops = sum(len(way) for ring in network.rings[members] for way in ring.ways)
+                hops = sum(len(links) for ring in network.rings[members] for links in ring.ways)
                 total += _rounds(len(members), payload) * hops
             else:
                 total += sum(len(hop) for step in own.steps for hop in step)
@@ -582,8 +582,8 @@ class _Iteration:
             self.finish(task, now + duration)
         else:
             what = SEGMENT if kind == TRANSFER else ROUND
-            for place in range(len(self.of_task[task])):
-                heappush(self.events, (now + duration, self.first_flow[task] + place, 0, 0, what))
+            for index in range(len(self.of_task[task])):
+                heappush(self.events, (now + duration, self.first_flow[task] + index, 0, 0, what))
 
     def finish(self, task: int, at: float) -> None:
         """A task is done, now or at a later time: those that waited for it alone are ready then."""

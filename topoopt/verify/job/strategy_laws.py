@@ -48,8 +48,8 @@ class EventGraph:
 
     def at(self, kind: str, o: int) -> int:
         """Number of an event."""
-        place = [name for name, _ in KINDS].index(kind)
-        return 1 + place * self.count + (o if KINDS[place][1] else self.count - 1 - o)
+        index = [name for name, _ in KINDS].index(kind)
+        return 1 + index * self.count + (o if KINDS[index][1] else self.count - 1 - o)
 
     @property
     def end(self) -> int:
@@ -68,7 +68,7 @@ class EventGraph:
 
         Only where at least two others lie between them.
         """
-        found = []
+        joins = []
         for o in range(self.count):
             producers = [u for (u, v), holds in zip(self.pairs, self.bound, strict=True) if v == o and holds]
             if len(producers) < 2:
@@ -79,8 +79,8 @@ class EventGraph:
             if common:
                 u = common.bit_length() - 1
                 if (self.after[u] & self.before[o]).bit_count() >= 4:
-                    found.append((u, o))
-        return found
+                    joins.append((u, o))
+        return joins
 
     def anchors(self, alike: tuple[object, ...]) -> list[int]:
         """Operators with laws on all they come before or after: the first of those that are alike, then some others.
@@ -191,19 +191,19 @@ def class_traffic(
 
     Several edges between the same two add up.
     """
-    known: dict[object, Floats] = {}
-    found: dict[tuple[int, int], Floats] = {}
+    cached: dict[object, Floats] = {}
+    tables: dict[tuple[int, int], Floats] = {}
     for v, consumer in enumerate(workload.operators):
         for edge in consumer.inputs:
             u, producer = edge.producer, workload.operators[edge.producer]
-            ways = tuple(tuple(_ways(split) for split in choices[o].splits) for o in (u, v))
+            shapes = tuple(tuple(_ways(split) for split in choices[o].splits) for o in (u, v))
             pins = (producer.pinned_offset, consumer.pinned_offset)
             shape = (producer.output_elements, producer.element_bytes, edge.fraction, consumer.mixes_channels)
-            key = (shape, ways, pins)
-            if key not in known:
+            key = (shape, shapes, pins)
+            if key not in cached:
                 pair = _Pair(cluster, workload, (u, v), edge, classes)
-                known[key] = pair.table((choices[u], choices[v]), (states[u], states[v]))
-            found[u, v] = found[u, v] + known[key] if (u, v) in found else known[key]
+                cached[key] = pair.table((choices[u], choices[v]), (states[u], states[v]))
+            tables[u, v] = tables[u, v] + cached[key] if (u, v) in tables else cached[key]
     return {
         pair: ClassTraffic(
             table[..., 0],
@@ -212,7 +212,7 @@ def class_traffic(
             tuple(table[..., 3 + p] for p in range(classes)),
             tuple(table[..., 3 + classes + p] for p in range(classes)),
         )
-        for pair, table in found.items()
+        for pair, table in tables.items()
     }
 
 
@@ -233,9 +233,9 @@ class _Pair:
         """float64[states of producer, states of consumer, 3 + 2 classes]."""
         first, second = states
         table = np.full((len(first.split), len(second.split), 3 + 2 * self.classes), np.inf)
-        for s, one in enumerate(choices[0].splits):
+        for s, split in enumerate(choices[0].splits):
             for t, other in enumerate(choices[1].splits):
-                sizes = self._sizes(one, other)
+                sizes = self._sizes(split, other)
                 o, p = self._offsets(sizes)
                 figures = self._figures(sizes, o, p)
                 for a in np.flatnonzero(first.split == s):
@@ -252,19 +252,19 @@ class _Pair:
             np.arange(self.cluster.servers // parts) if pin is None else np.array([pin])
             for parts, pin in zip(sizes.shape, pins, strict=True)
         ]
-        o, p = (each.ravel() for each in np.meshgrid(*own, indexing="ij"))
+        o, p = (grid.ravel() for grid in np.meshgrid(*own, indexing="ij"))
         _, kept = np.unique((p - o) * self.classes + o % self.classes, return_index=True)
         return o[kept], p[kept]
 
-    def _sizes(self, one: Split, other: Split) -> Floats:
+    def _sizes(self, split: Split, other: Split) -> Floats:
         """float64[parts of producer, parts of consumer], bytes of each transfer, rounded down where edges are parts."""
         samples = self.workload.samples
-        rows = overlap(slices(samples, one.sample_ways), slices(samples, other.sample_ways))
+        rows = overlap(slices(samples, split.sample_ways), slices(samples, other.sample_ways))
         columns = channels_read(
             self.producer.output_elements,
             self.consumer.mixes_channels,
             (other.channel_ways, other.reduce_ways),
-            (one.channel_ways, one.reduce_ways),
+            (split.channel_ways, split.reduce_ways),
         ).T
         sizes: Floats = np.kron(rows, columns).astype(np.float64) * float(self.producer.element_bytes)
         if self.edge.fraction != 1.0:
@@ -280,9 +280,9 @@ class _Pair:
         moved = np.where(source[:, :, None] == target[:, None, :], 0.0, sizes)
         sent, received = moved.sum(axis=2), moved.sum(axis=1)
         by_class = [
-            np.where(servers % self.classes == each, amount, 0.0).sum(axis=1)
+            np.where(servers % self.classes == residue, amount, 0.0).sum(axis=1)
             for servers, amount in ((source, sent), (target, received))
-            for each in range(self.classes)
+            for residue in range(self.classes)
         ]
         hops = least_byte_hops(moved, self.cluster)
         return np.stack((hops, received.min(axis=1), sent.min(axis=1), *by_class), axis=1)
@@ -326,7 +326,7 @@ def operator_tables(
     cluster: Cluster, choices: tuple[Choices, ...], states: tuple[States, ...], views: tuple[View, ...]
 ) -> Tables:
     """Tables of float64[states], ms, by name, an array per operator."""
-    one = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
+    server_rate = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
     own = tuple(zip(choices, states, strict=True))
     tables = {
         "forward": tuple(c.forward_ms[s.split] for c, s in own),
@@ -336,9 +336,9 @@ def operator_tables(
     whole = tuple(_uncut(c)[s.split] for c, s in own)
     for view in views:
         held = tuple(s.on_a_server(cluster.servers, view.servers) for s in states)
-        sent = tuple(c.wire_bytes[s.split] / (s.parts * one) * h for (c, s), h in zip(own, held, strict=True))
-        for way in ("forward", "backward"):
-            tables[f"{way} work{view.load}"] = tuple(t * h for t, h in zip(tables[way], held, strict=True))
+        sent = tuple(c.wire_bytes[s.split] / (s.parts * server_rate) * h for (c, s), h in zip(own, held, strict=True))
+        for direction in ("forward", "backward"):
+            tables[f"{direction} work{view.load}"] = tuple(t * h for t, h in zip(tables[direction], held, strict=True))
         tables[f"allreduce{view.load}"] = sent
         tables[f"whole allreduce{view.load}"] = tuple(w * u for w, u in zip(sent, whole, strict=True))
     return tables
@@ -353,26 +353,26 @@ def pair_tables(
     cluster: Cluster, workload: Workload, choices: tuple[Choices, ...], states: tuple[States, ...], classes: int
 ) -> tuple[tuple[tuple[int, int], ...], Tables]:
     """Pairs of operators in order of consumer and producer; tables of float64[states, states], ms, an array each."""
-    one = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
-    everyone = cluster.servers * one
+    server_rate = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
+    everyone = cluster.servers * server_rate
     if classes == 1:
         edges = between_all(cluster, workload, choices)
         return tuple((e.producer, e.consumer) for e in edges), {
             "bytes": tuple(e.byte_hops / everyone for e in edges),
-            "received": tuple(e.received / one for e in edges),
-            "sent": tuple(e.sent / one for e in edges),
+            "received": tuple(e.received / server_rate for e in edges),
+            "sent": tuple(e.sent / server_rate for e in edges),
         }
-    known = class_traffic(cluster, workload, choices, states, classes)
-    pairs = tuple(sorted(known, key=lambda pair: pair[::-1]))
-    found = [known[pair] for pair in pairs]
+    by_pair = class_traffic(cluster, workload, choices, states, classes)
+    pairs = tuple(sorted(by_pair, key=lambda pair: pair[::-1]))
+    traffic = [by_pair[pair] for pair in pairs]
     tables = {
-        "bytes": tuple(t.byte_hops / everyone for t in found),
-        "received": tuple(t.received / one for t in found),
-        "sent": tuple(t.sent / one for t in found),
+        "bytes": tuple(t.byte_hops / everyone for t in traffic),
+        "received": tuple(t.received / server_rate for t in traffic),
+        "sent": tuple(t.sent / server_rate for t in traffic),
     }
     for p in range(classes):
-        tables[f"out of class {p}"] = tuple(t.out[p] * classes / everyone for t in found)
-        tables[f"into class {p}"] = tuple(t.into[p] * classes / everyone for t in found)
+        tables[f"out of class {p}"] = tuple(t.out[p] * classes / everyone for t in traffic)
+        tables[f"into class {p}"] = tuple(t.into[p] * classes / everyone for t in traffic)
     return pairs, tables
 
 
@@ -397,11 +397,11 @@ def mirrored(laws: StrategyLaws) -> bool:
     A table of one of the two classes ends in its number.
     """
     places = [_swapped(states) for states in laws.states]
-    if any(place is None for place in places):
+    if any(order is None for order in places):
         return False
-    known = [place for place in places if place is not None]
-    nodes = [(place,) for place in known]
-    grids = [(known[u], known[v]) for u, v in laws.pairs]
+    orders = [order for order in places if order is not None]
+    nodes = [(order,) for order in orders]
+    grids = [(orders[u], orders[v]) for u, v in laws.pairs]
     return _same(laws.operators, nodes) and _same(laws.between, grids)
 
 
@@ -417,9 +417,9 @@ def _swapped(states: States) -> Ints | None:
 def _same(tables: Tables, places: Iterable[tuple[Ints, ...]]) -> bool:
     listed = list(places)
     return all(
-        np.allclose(values[np.ix_(*place)], other, rtol=SAME, atol=0.0)
+        np.allclose(values[np.ix_(*index)], other, rtol=SAME, atol=0.0)
         for name, arrays in tables.items()
-        for values, other, place in zip(arrays, tables[_exchanged(name)], listed, strict=True)
+        for values, other, index in zip(arrays, tables[_exchanged(name)], listed, strict=True)
     )
 
 
@@ -525,9 +525,9 @@ def _laws(
         if view.works:
             both = ((f"forward work{view.load}", everyone), (f"backward work{view.load}", everyone))
             yield Law(f"all work{view.name}", 0, end, 0.0, both)
-        for way, forth, back in view.ways:
+        for suffix, forth, back in view.ways:
             moved = ((forth, all_pairs), (back, all_pairs))
-            yield Law(f"all bytes{way}", 0, end, early, ((f"allreduce{view.load}", everyone),), moved)
+            yield Law(f"all bytes{suffix}", 0, end, early, ((f"allreduce{view.load}", everyone),), moved)
         for o in anchors:
             yield from _wide(graph, choices, o, head_ms, view)
         for u, o in joins:
@@ -553,16 +553,16 @@ def _wide(graph: EventGraph, choices: tuple[Choices, ...], o: int, head_ms: floa
         local = min((choices[x].least_local_ms for x in before if (choices[x].reduction_ms > 0).any()), default=0.0)
         whole = (own, (f"whole {reduced}", before))
         yield Law(f"reductions after {o}{view.name}", at("turned", o), end, local, whole)
-    for way, forth, back in view.ways:
+    for suffix, forth, back in view.ways:
         if into_before:
-            yield Law(f"bytes before {o}{way}", 0, at("last", o), head_ms, (), ((forth, into_before),))
+            yield Law(f"bytes before {o}{suffix}", 0, at("last", o), head_ms, (), ((forth, into_before),))
         if into_around or out_of_after:
             moved = ((forth, into_around), (back, out_of_after))
-            yield Law(f"bytes until {o}{way}", 0, at("turned", o), head_ms, (), moved)
+            yield Law(f"bytes until {o}{suffix}", 0, at("turned", o), head_ms, (), moved)
         returned = (own, (reduced, before))
-        yield Law(f"bytes after {o}{way}", at("back", o), end, 0.0, returned, ((back, into_before),))
+        yield Law(f"bytes after {o}{suffix}", at("back", o), end, 0.0, returned, ((back, into_before),))
         yield Law(
-            f"bytes from {o}{way}",
+            f"bytes from {o}{suffix}",
             at("first", o),
             end,
             0.0,
@@ -579,8 +579,8 @@ def _around(graph: EventGraph, o: int, view: View) -> Iterable[Law]:
     if view.works and below:
         both = ((f"forward work{view.load}", below), (f"backward work{view.load}", below))
         yield Law(f"work around {o}{view.name}", *ends, 0.0, (own, *both))
-    for way, forth, back in view.ways if out_of else ():
-        yield Law(f"bytes around {o}{way}", *ends, 0.0, (own,), ((forth, out_of), (back, out_of)))
+    for suffix, forth, back in view.ways if out_of else ():
+        yield Law(f"bytes around {o}{suffix}", *ends, 0.0, (own,), ((forth, out_of), (back, out_of)))
 
 
 def _between(graph: EventGraph, u: int, o: int, view: View) -> Iterable[Law]:
@@ -596,6 +596,6 @@ def _between(graph: EventGraph, u: int, o: int, view: View) -> Iterable[Law]:
         yield Law(f"work between {name}{view.name}", *forth_ends, 0.0, (own, (f"forward work{view.load}", inner)))
         work_back = (returned, (f"backward work{view.load}", inner))
         yield Law(f"work back between {name}{view.name}", *back_ends, 0.0, work_back)
-    for way, forth, back in view.ways:
-        yield Law(f"bytes between {name}{way}", *forth_ends, 0.0, (own,), ((forth, moved),))
-        yield Law(f"bytes back between {name}{way}", *back_ends, 0.0, (returned,), ((back, moved),))
+    for suffix, forth, back in view.ways:
+        yield Law(f"bytes between {name}{suffix}", *forth_ends, 0.0, (own,), ((forth, moved),))
+        yield Law(f"bytes back between {name}{suffix}", *back_ends, 0.0, (returned,), ((back, moved),))

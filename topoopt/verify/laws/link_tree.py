@@ -99,21 +99,21 @@ def parts_of(proof: LinkTree, servers: int) -> tuple[tuple[Ints, ...], Ints, Int
         InputError: the proof is malformed.
     """
     n, count = servers, len(proof.multipliers)
-    faults = {
+    issues = {
         f"{count} multipliers, 1 to {MOST_CASES} expected": not 1 <= count <= MOST_CASES,
         "multipliers of the wrong shape": proof.multipliers.shape != (count, n, n),
         "an order that does not have every server once": sorted(proof.order.tolist()) != list(range(n)),
     }
-    wrong = [text for text, here in faults.items() if here]
+    wrong = [text for text, here in issues.items() if here]
     if not wrong and ((proof.multipliers < 0) | (proof.multipliers > LARGEST_MULTIPLIER)).any():
         wrong = [f"multipliers below 0 or above {LARGEST_MULTIPLIER}"]
     if wrong:
         raise InputError(f"tree over the links: {'; '.join(wrong)}")
-    place = np.ix_(proof.order, proof.order)
-    lengths = proof.multipliers[:, place[0], place[1]]
+    by_order = np.ix_(proof.order, proof.order)
+    lengths = proof.multipliers[:, by_order[0], by_order[1]]
     prices = np.einsum("kii->ki", lengths).copy()
     np.einsum("kii->ki", lengths)[:] = 0
-    return place, lengths, prices
+    return by_order, lengths, prices
 
 
 def distances(lengths: Ints) -> Ints:
@@ -126,8 +126,8 @@ def distances(lengths: Ints) -> Ints:
 
 def longest(rules: LinkRules, lengths: Ints, prices: Ints) -> Ints:
     """int64[k]: length of the links of any topology at most."""
-    worth = _worth(rules, lengths, prices, _every_choice(rules, len(lengths)))
-    return np.asarray(rules.degree * prices.sum(axis=1) + sum(each.max(axis=0) for each in worth))
+    gains = _worth(rules, lengths, prices, _every_choice(rules, len(lengths)))
+    return np.asarray(rules.degree * prices.sum(axis=1) + sum(values.max(axis=0) for values in gains))
 
 
 def proven_by_leaves(rules: LinkRules, lengths: Ints, prices: Ints, cases: LeafCases) -> float:
@@ -149,7 +149,7 @@ def _worth(rules: LinkRules, lengths: Ints, prices: Ints, choices: list[Ints]) -
 
 def _every_choice(rules: LinkRules, multipliers: int) -> list[Ints]:
     choices = [_choices(rules, server) for server in range(len(rules.allowed))]
-    if sum(len(each) for each in choices) * multipliers > MOST_CHOICES:
+    if sum(len(rows) for rows in choices) * multipliers > MOST_CHOICES:
         raise InputError("tree over the links: too many choices of links")
     return choices
 
@@ -169,11 +169,11 @@ def _choices(rules: LinkRules, server: int) -> Ints:
     return rows
 
 
-def _walk(rules: LinkRules, choices: list[Ints], worth: list[Ints], constant: Ints, cases: LeafCases) -> float:
+def _walk(rules: LinkRules, choices: list[Ints], gains: list[Ints], constant: Ints, cases: LeafCases) -> float:
     """The least of all leaves; raises InputError where a topology is in none."""
     n, cells = len(choices), max(cases.limit.size, len(choices))
     most_at_once = max(1, _CELLS // cells)
-    best = np.array([each.max(axis=0) for each in worth])
+    best = np.array([values.max(axis=0) for values in gains])
     first = np.zeros((1, n, n), dtype=np.int64)
     root = _Nodes(first, first[0, :1], first[0, 0, :1], (constant + best.sum(axis=0))[None])
     if cases.closed(root.most).all():
@@ -184,7 +184,7 @@ def _walk(rules: LinkRules, choices: list[Ints], worth: list[Ints], constant: In
         if server == n:
             links = ", ".join(f"{i} -> {j}" for i, j in np.argwhere(nodes.links[0]).tolist())
             raise InputError(f"tree over the links: no leaf for the topology {links} (servers by place in the order)")
-        rows, gain = choices[server], worth[server] - best[server]
+        rows, gain = choices[server], gains[server] - best[server]
         step = max(1, _CELLS // (len(rows) * cells))
         for start in range(0, len(nodes.lost), step):
             part = nodes.part(slice(start, start + step))
@@ -239,9 +239,9 @@ def _possible(rules: LinkRules, chosen: int, nodes: _Nodes) -> Bools:
     # Interfaces that the first servers use are all known, those of others at most so many.
     most = nodes.used + rules.most * open_pairs.sum(axis=0)[None]
     sent = nodes.used if rules.both else nodes.links.sum(axis=2)
-    room = rules.allowed[None, :chosen] & (nodes.links[:, :chosen] < rules.most)
-    room &= (sent < rules.degree)[:, :chosen, None] & (most < rules.degree)[:, None, :]
-    possible = ~room.any(axis=(1, 2))
+    addable = rules.allowed[None, :chosen] & (nodes.links[:, :chosen] < rules.most)
+    addable &= (sent < rules.degree)[:, :chosen, None] & (most < rules.degree)[:, None, :]
+    possible = ~addable.any(axis=(1, 2))
     if rules.hops is not None:
         near = (nodes.links > 0) | open_pairs[None] | np.eye(n, dtype=np.bool_)[None]
         reach = near

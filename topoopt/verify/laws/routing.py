@@ -54,15 +54,15 @@ def _steps(arcs: Ints, n: int, dims: Dims) -> Ints:
     """int64[m]: where the steps of arcs [m, 2] lead from server 0."""
     if not dims:
         return np.asarray((arcs[:, 1] - arcs[:, 0]) % n)
-    place = np.indices(dims).reshape(len(dims), n)
-    away = place[:, arcs[:, 1]] - place[:, arcs[:, 0]]
+    position = np.indices(dims).reshape(len(dims), n)
+    away = position[:, arcs[:, 1]] - position[:, arcs[:, 0]]
     return np.asarray(np.ravel_multi_index(tuple(away % np.array(dims)[:, None]), dims))
 
 
 def steps_of(topology: Topology, classes: Ints, dims: Dims = ()) -> list[int]:
     """Where the arcs of each class lead from server 0."""
-    found: list[int] = _steps(topology.arcs[classes[:, 0]].astype(np.int64), topology.servers, dims).tolist()
-    return found
+    steps: list[int] = _steps(topology.arcs[classes[:, 0]].astype(np.int64), topology.servers, dims).tolist()
+    return steps
 
 
 def stepped(row: Floats, step: int, dims: Dims = ()) -> Floats:
@@ -94,11 +94,11 @@ def turned_distances(topology: Topology, lengths: Ints, far: int, dims: Dims = (
             np.minimum(distance, _moved(distance, step, dims) + length, out=distance)
         if np.array_equal(before, distance):
             break
-    found = np.empty((n, n), dtype=distance.dtype)
+    distances = np.empty((n, n), dtype=distance.dtype)
     for server in range(n):
         end_if_left()
-        found[server] = _moved(distance, server, dims)
-    return found
+        distances[server] = _moved(distance, server, dims)
+    return distances
 
 
 ROUNDING = Tolerance.ROUNDING.relative
@@ -453,8 +453,8 @@ def check_rings(
 def _servers(values: Iterable[object], n: int) -> tuple[int, ...] | None:
     """Servers named by `values`, or None if one is not a server."""
     numbers = tuple(as_int(value) for value in values)
-    known = tuple(number for number in numbers if number is not None and 0 <= number < n)
-    return known if len(known) == len(numbers) else None
+    servers = tuple(number for number in numbers if number is not None and 0 <= number < n)
+    return servers if len(servers) == len(numbers) else None
 
 
 def _check_group(
@@ -484,8 +484,8 @@ def _check_group(
         if order is None or tuple(sorted(order)) != key:
             findings.add("ring-order", f"{where} visits {list(ring.order)}, not every member exactly once")
             continue
-        ways = _check_ring_paths(findings, where, ring, order, links)
-        hops.append(RingHops(key, share, tuple(a for a, _ in ways), tuple(b for _, b in ways)))
+        ring_hops = _check_ring_paths(findings, where, ring, order, links)
+        hops.append(RingHops(key, share, tuple(a for a, _ in ring_hops), tuple(b for _, b in ring_hops)))
 
 
 def _check_ring_paths(
@@ -496,8 +496,8 @@ def _check_ring_paths(
         findings.add("ring-paths", f"{where} has {len(ring.paths)} paths for {len(order)} members")
         return []
     hops: list[tuple[int, int]] = []
-    for place, given in enumerate(ring.paths):
-        here, there = order[place], order[(place + 1) % len(order)]
+    for index, given in enumerate(ring.paths):
+        here, there = order[index], order[(index + 1) % len(order)]
         path = _servers(given, len(links))
         if path is None or len(path) < 2 or path[0] != here or path[-1] != there:
             findings.add("ring-ends", f"{where}: path {list(given)} does not lead from {here} to {there}")

@@ -651,34 +651,34 @@ def check_schedules(
         schedules: of a plan.
         links: int64[n, n], parallel links i -> j.
     """
-    found: list[ScheduleLoads] = []
-    for position, one in enumerate(schedules):
-        check = partial(_check_one, findings, f"schedule {position}", one, links, found)
+    loads: list[ScheduleLoads] = []
+    for position, schedule in enumerate(schedules):
+        check = partial(_check_one, findings, f"schedule {position}", schedule, links, loads)
         findings.guard("schedule-shape", f"schedule {position}", check)
-    for first, second in combinations(found, 2):
+    for first, second in combinations(loads, 2):
         if first.members == second.members and _overlap(first, second):
             findings.add("schedule-sizes", f"two schedules of group {list(first.members)} for the same payloads")
-    return tuple(found)
+    return tuple(loads)
 
 
-def _overlap(one: ScheduleLoads, other: ScheduleLoads) -> bool:
-    low, high = (one, other) if one.from_bytes <= other.from_bytes else (other, one)
+def _overlap(first: ScheduleLoads, other: ScheduleLoads) -> bool:
+    low, high = (first, other) if first.from_bytes <= other.from_bytes else (other, first)
     return low.below_bytes is None or high.from_bytes < low.below_bytes
 
 
-def _check_one(findings: ViolationLog, where: str, one: GroupSchedule, links: Ints, found: list[ScheduleLoads]) -> None:
-    arcs = executed(findings, where, one, links)
+def _check_one(findings: ViolationLog, where: str, schedule: GroupSchedule, links: Ints, loads: list[ScheduleLoads]) -> None:
+    arcs = executed(findings, where, schedule, links)
     if arcs is None:
         return
-    ends, pieces = joined(links), one.pieces
+    ends, pieces = joined(links), schedule.pieces
     count = len(ends)
-    size = (one.schedule.steps + pieces - 1) * max(map(len, arcs), default=0) * count
+    size = (schedule.schedule.steps + pieces - 1) * max(map(len, arcs), default=0) * count
     if size > MOST_LOADS:
         findings.add("schedule-size", f"{where} has {size} loads of links in its steps, at most {MOST_LOADS}")
         return
-    units = piece_units(one, arcs, count, pieces)
-    total = one.schedule.blocks.total * pieces
-    found.append(ScheduleLoads(one.members, one.from_bytes, one.below_bytes, ends, units, total))
+    units = piece_units(schedule, arcs, count, pieces)
+    total = schedule.schedule.blocks.total * pieces
+    loads.append(ScheduleLoads(schedule.members, schedule.from_bytes, schedule.below_bytes, ends, units, total))
 
 
 def joined(links: Ints) -> Ints:
@@ -688,32 +688,32 @@ def joined(links: Ints) -> Ints:
     return apart
 
 
-def executed(findings: ViolationLog, where: str, one: GroupSchedule, links: Ints) -> list[Ints] | None:
+def executed(findings: ViolationLog, where: str, schedule: GroupSchedule, links: Ints) -> list[Ints] | None:
     """Report what is wrong with a schedule, which is executed block by block.
 
     Args:
         findings: where to report.
         where: name of the schedule.
-        one: the schedule.
+        schedule: the schedule.
         links: int64[n, n], parallel links i -> j.
 
     Returns:
         of each of its routes the numbers of its links, as in `joined`; None: it is not sound.
     """
     n = len(links)
-    members = tuple(number for number in map(as_int, one.members) if number is not None and 0 <= number < n)
-    if len(members) < max(len(one.members), 2) or list(members) != sorted(set(members)):
-        findings.add("schedule-group", f"{where} is for {one.members!r}, two or more ascending servers expected")
+    members = tuple(number for number in map(as_int, schedule.members) if number is not None and 0 <= number < n)
+    if len(members) < max(len(schedule.members), 2) or list(members) != sorted(set(members)):
+        findings.add("schedule-group", f"{where} is for {schedule.members!r}, two or more ascending servers expected")
         return None
-    start, below, pieces = as_int(one.from_bytes), as_int(one.below_bytes), as_int(one.pieces)
-    if start is None or start < 0 or (one.below_bytes is not None and (below is None or below <= start)):
-        findings.add("schedule-sizes", f"{where} is for {one.from_bytes!r} to {one.below_bytes!r} bytes")
+    start, below, pieces = as_int(schedule.from_bytes), as_int(schedule.below_bytes), as_int(schedule.pieces)
+    if start is None or start < 0 or (schedule.below_bytes is not None and (below is None or below <= start)):
+        findings.add("schedule-sizes", f"{where} is for {schedule.from_bytes!r} to {schedule.below_bytes!r} bytes")
         return None
     if pieces is None or pieces < 1:
-        findings.add("schedule-pieces", f"{where} is in {one.pieces!r} pieces")
+        findings.add("schedule-pieces", f"{where} is in {schedule.pieces!r} pieces")
         return None
-    if one.method not in METHODS:
-        findings.add("schedule-method", f"{where} is said to be made by {one.method!r}")
+    if schedule.method not in METHODS:
+        findings.add("schedule-method", f"{where} is said to be made by {schedule.method!r}")
     # Rates do not matter here: what a schedule takes is simulated.
     network = RatedNetwork.of_links(
         [server not in members for server in range(n)],
@@ -721,29 +721,29 @@ def executed(findings: ViolationLog, where: str, one: GroupSchedule, links: Ints
     )
     problem = CollectiveProblem(where, network, CollectiveOp.ALLREDUCE, 1)
     for code, law in LAWS:
-        messages = list(law(problem, one.schedule))
+        messages = list(law(problem, schedule.schedule))
         for message in messages:
             findings.add(f"schedule-{code}", f"{where} of group {list(members)}: {message}")
         if messages:
             return None
-    return route_arcs(network, one.schedule.routes)
+    return route_arcs(network, schedule.schedule.routes)
 
 
-def piece_units(one: GroupSchedule, arcs: Sequence[Ints], count: int, pieces: int) -> Ints:
+def piece_units(schedule: GroupSchedule, arcs: Sequence[Ints], count: int, pieces: int) -> Ints:
     """int64[steps, hops, m]: every piece does what whole blocks would, a step behind the one before.
 
     Args:
-        one: the schedule.
+        schedule: the schedule.
         arcs: numbers of the links along each of its routes.
         count: m.
         pieces: of every block; a unit is one of a piece.
     """
-    sends = one.schedule.sends
-    whole = one.schedule.steps
+    sends = schedule.schedule.sends
+    whole = schedule.schedule.steps
     longest = max(map(len, arcs), default=0)
     units = np.zeros((whole + pieces - 1, longest, count), dtype=np.int64)
     alone = np.zeros((whole, longest, count), dtype=np.int64)
-    size = one.schedule.blocks.units[sends.block]
+    size = schedule.schedule.blocks.units[sends.block]
     for send, route in enumerate(np.asarray(sends.route).tolist()):
         alone[sends.step[send], np.arange(len(arcs[route])), arcs[route]] += size[send]
     for late in range(pieces):
@@ -754,8 +754,8 @@ def piece_units(one: GroupSchedule, arcs: Sequence[Ints], count: int, pieces: in
 def check_choice(findings: ViolationLog, choice: AllReduceChoice, plan: Plan) -> None:
     """AllReduces run on what the instance asks for: all on rings, none, or whichever is best."""
     allowed = METHODS_OF[choice]
-    for position, one in enumerate(plan.schedules):
-        if one.method not in allowed:
-            findings.add("allreduce", f"schedule {position} is by {one.method!r}, the instance asks for {choice.value}")
+    for position, schedule in enumerate(plan.schedules):
+        if schedule.method not in allowed:
+            findings.add("allreduce", f"schedule {position} is by {schedule.method!r}, the instance asks for {choice.value}")
     if choice not in (AllReduceChoice.RINGS, AllReduceChoice.BEST) and plan.rings:
         findings.add("allreduce", f"AllReduces on rings, the instance asks for {choice.value}")

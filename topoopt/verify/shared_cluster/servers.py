@@ -490,21 +490,21 @@ MOST_SETS = 5000
 """Sets of planes compared; with more of them the servers count as one piece."""
 
 
-def placing_bound(layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float]) -> float:
+def placing_bound(layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], weights: Sequence[float]) -> float:
     """No shards side by side on free servers are worth more.
 
     Args:
         layer: the switches.
         free: bool[n].
         shapes: of the jobs.
-        worth: of placing each.
+        weights: of placing each.
     """
     whole = min((_joining_all(shape.arcs) for shape in shapes), default=0)
     pieces = _pieces(layer.switch_of, whole)
     rooms = np.bincount(pieces[free], minlength=1).tolist()
-    jobs = [(shape.servers, gain) for shape, gain in zip(shapes, worth, strict=True)]
-    values = {room: _most(jobs, room) for room in set(rooms)}
-    return float(sum(values[room] for room in rooms))
+    jobs = [(shape.servers, gain) for shape, gain in zip(shapes, weights, strict=True)]
+    values = {capacity: _most(jobs, capacity) for capacity in set(rooms)}
+    return float(sum(values[capacity] for capacity in rooms))
 
 
 def _joining_all(arcs: Int32s) -> int:
@@ -528,25 +528,25 @@ def _joining_all(arcs: Int32s) -> int:
 
 def _pieces(switch_of: Int32s, whole: int) -> Ints:
     """int64[n]: pieces that any `whole` planes cut the servers into; all 0 if they cut them differently."""
-    one = np.zeros(switch_of.shape[1], dtype=np.int64)
+    single = np.zeros(switch_of.shape[1], dtype=np.int64)
     first: Ints | None = None
     for number, planes in enumerate(combinations(range(len(switch_of)), whole) if whole else ()):
         names: dict[tuple[int, ...], int] = {}
         columns = map(tuple, switch_of[list(planes)].T.tolist())
         piece = np.array([names.setdefault(column, len(names)) for column in columns], dtype=np.int64)
         if number >= MOST_SETS or (first is not None and (piece != first).any()):
-            return one
+            return single
         first = piece
-    return one if first is None else first
+    return single if first is None else first
 
 
-def _most(jobs: Sequence[tuple[int, float]], room: int) -> float:
+def _most(jobs: Sequence[tuple[int, float]], capacity: int) -> float:
     """Largest worth of jobs that together take no more than so many servers."""
     best = {0: 0.0}
     for servers, gain in jobs:
         for taken, value in list(best.items()):
             more = taken + servers
-            if more <= room and best.get(more, -1.0) < value + gain:
+            if more <= capacity and best.get(more, -1.0) < value + gain:
                 best[more] = value + gain
     return max(best.values())
 
@@ -557,12 +557,12 @@ Group = tuple[int, ...]
 IDEAL_ROUND_HOPS, TREE_ROUND_HOPS = 4.9, 16.0
 
 
-def nic_gbps(asked: AskedFabric, cluster: Cluster, book: PriceBook | None) -> float | None:
+def nic_gbps(requested: AskedFabric, cluster: Cluster, book: PriceBook | None) -> float | None:
     """Rate of the NIC of a server; None: it takes prices that are not at hand."""
-    if asked.kind == "fat-tree" and asked.nic_gbps is None:
-        return None if book is None else equal_cost_gbps(cluster, asked.ratio, book)
-    fixed = asked.kind in ("full-fat-tree", "oversubscribed-fat-tree") or asked.nic_gbps is None
-    return cluster.degree * cluster.link_gbps if fixed else asked.nic_gbps
+    if requested.kind == "fat-tree" and requested.nic_gbps is None:
+        return None if book is None else equal_cost_gbps(cluster, requested.ratio, book)
+    fixed = requested.kind in ("full-fat-tree", "oversubscribed-fat-tree") or requested.nic_gbps is None
+    return cluster.degree * cluster.link_gbps if fixed else requested.nic_gbps
 
 
 def ideal_switch(cluster: Cluster, gbps: float, pairs: Iterable[Pair], groups: Iterable[Group]) -> SimulatedNetwork:
@@ -577,7 +577,7 @@ def ideal_switch(cluster: Cluster, gbps: float, pairs: Iterable[Pair], groups: I
 
 
 def fat_tree(
-    asked: AskedFabric, cluster: Cluster, gbps: float, seed: int, pairs: Iterable[Pair], groups: Iterable[Group]
+    requested: AskedFabric, cluster: Cluster, gbps: float, seed: int, pairs: Iterable[Pair], groups: Iterable[Group]
 ) -> SimulatedNetwork:
     """Servers fill the racks in order; rack switches have k/2 servers, pods k/2 racks.
 
@@ -590,11 +590,11 @@ def fat_tree(
         k += 2
     half = k // 2
     up = {RACK: (half, 1.0), "aggregation": (half, 1.0)}
-    if asked.kind == "fat-tree":
-        up[RACK] = (half, 1.0 / asked.ratio)
-    elif asked.kind == "oversubscribed-fat-tree":
-        count = ceil(half / asked.ratio * (1 - 1e-12))
-        up[asked.layer] = (count, half / (asked.ratio * count))
+    if requested.kind == "fat-tree":
+        up[RACK] = (half, 1.0 / requested.ratio)
+    elif requested.kind == "oversubscribed-fat-tree":
+        count = ceil(half / requested.ratio * (1 - 1e-12))
+        up[requested.layer] = (count, half / (requested.ratio * count))
     (rack_links, rack_part), (core_links, core_part) = up[RACK], up["aggregation"]
     draws = Draws(seed)
     over, above = (draws.below(links, n * (n - 1)) for links in (rack_links, core_links))
@@ -610,14 +610,14 @@ def fat_tree(
     def ways(source: int, target: int) -> list[tuple[int, ...]]:
         racks = [server // half for server in (source, target)]
         pods = [rack // half for rack in racks]
-        if asked.ecmp == HASHED:
-            place = source * (n - 1) + target - (target > source)
-            return [over_switches(source, target, racks, pods, int(over[place]), int(above[place]))]
-        if asked.ecmp == SPREAD:
+        if requested.ecmp == HASHED:
+            pair = source * (n - 1) + target - (target > source)
+            return [over_switches(source, target, racks, pods, int(over[pair]), int(above[pair]))]
+        if requested.ecmp == SPREAD:
             up_first, up_second = target % half % rack_links, racks[1] % half % core_links
             return [over_switches(source, target, racks, pods, up_first, up_second)]
-        found = [over_switches(source, target, racks, pods, j, i) for j in range(rack_links) for i in range(core_links)]
-        return list(dict.fromkeys(found))
+        paths = [over_switches(source, target, racks, pods, j, i) for j in range(rack_links) for i in range(core_links)]
+        return list(dict.fromkeys(paths))
 
     def over_switches(source: int, target: int, racks: list[int], pods: list[int], j: int, i: int) -> tuple[int, ...]:
         nodes: list[tuple[object, ...]] = [("server", source), ("rack", racks[0])]
@@ -641,18 +641,18 @@ def _network(
     cluster: Cluster,
     rate: list[float],
     round_hops: float,
-    ways: Callable[[int, int], list[tuple[int, ...]]],
+    route: Callable[[int, int], list[tuple[int, ...]]],
     pairs: Iterable[Pair],
     groups: Iterable[Group],
 ) -> SimulatedNetwork:
     def of_pair(pair: Pair) -> tuple[PathOfPair, ...]:
-        found = ways(*pair)
-        return tuple(PathOfPair(1.0 / len(found), links) for links in found)
+        paths = route(*pair)
+        return tuple(PathOfPair(1.0 / len(paths), links) for links in paths)
 
     def of_group(group: Group) -> tuple[RingOfGroup, ...]:
-        found = [ways(a, b) for a, b in pairwise((*group, group[0]))]
-        most = max(map(len, found))
-        return tuple(RingOfGroup(1.0 / most, tuple(each[r * len(each) // most] for each in found)) for r in range(most))
+        hops = [route(a, b) for a, b in pairwise((*group, group[0]))]
+        most = max(map(len, hops))
+        return tuple(RingOfGroup(1.0 / most, tuple(paths[r * len(paths) // most] for paths in hops)) for r in range(most))
 
     paths = {pair: of_pair(pair) for pair in pairs}
     rings = {group: of_group(group) for group in groups}
