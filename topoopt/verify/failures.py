@@ -162,11 +162,11 @@ def check_rerouted(
         wanted = demand.copy()
         wanted[list(failure.servers), :] = 0
         wanted[:, list(failure.servers)] = 0
-        outcome_flow = check_flow(arcs, wanted, flow)
-        for message in outcome_flow.violations:
+        routed = check_flow(arcs, wanted, flow)
+        for message in routed.violations:
             findings.add("failure-flow", f"{failure.label}: {message}")
-        if outcome.value is None or differs(outcome.value, outcome_flow.theta, RELATIVE):
-            findings.add("failure-theta", f"{failure.label}: theta {outcome.value} stated, the flow has {outcome_flow.theta}")
+        if outcome.value is None or differs(outcome.value, routed.theta, RELATIVE):
+            findings.add("failure-theta", f"{failure.label}: theta {outcome.value} stated, the flow has {routed.theta}")
         try:
             proven = certified_theta_bound(arcs, wanted, certificate.lengths)
         except (InputError, InfeasibleError) as error:

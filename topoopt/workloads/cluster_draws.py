@@ -8,7 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Bools, Draws, Floats, Int32s, Ints
-from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder, TracedJob
+from topoopt.core.shared_cluster import (
+    Draw,
+    DrawnJobs,
+    JobClass,
+    JobPlacement,
+    JobsAtOnce,
+    JobTable,
+    RankOrder,
+    TracedJob,
+)
 
 MS = 1e-3
 
@@ -72,23 +81,6 @@ def _usual_iterations(index: Int32s, times: Floats, classes: Sequence[JobClass])
     given = np.array([float(one.iterations or 0) for one in classes])[index]
     seconds = np.array([one.duration_s or 0.0 for one in classes])[index]
     return np.where(seconds > 0, seconds / (times * MS), given)
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Jobs at once.
-
-    Attributes:
-        classes: of each job.
-        servers: of each job, in rank order.
-        sample: of each job, which of the given times it takes, as a fraction of their list.
-        routes_seed: of the routes on fabrics with a choice.
-    """
-
-    classes: tuple[int, ...]
-    servers: tuple[tuple[int, ...], ...]
-    sample: tuple[float, ...]
-    routes_seed: int
 
 
 def server_order(jobs: JobsAtOnce, servers: int, draws: Draws) -> list[int]:

@@ -16,7 +16,7 @@ from topoopt.simulate.fabrics import FABRICS, options_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.checker import ViolationLog
-from topoopt.verify.laws.networks import asked_fabric, equal_cost_gbps, plan_parts, price_at, price_of
+from topoopt.verify.laws.networks import equal_cost_gbps, plan_parts, price_at, price_of, requested_fabric
 
 CHOICES = (
     *map(FabricChoice, FABRICS),
@@ -110,7 +110,7 @@ def test_prices_by_hand():
     interface = 678 + 99 + 150 + 25 + 2 * 100
     assert price_at(plan_parts(128, 4), book, 100.0) == pytest.approx(128 * 4 * interface)
     host = 678 + 6 * 99 + 5 * 187 + 3 * 150  # one server of a full fat-tree: 3 cables, 5 switch ports
-    fabrics = {name: asked_fabric(FabricChoice(name), BaselineSettings()) for name in FABRICS}
+    fabrics = {name: requested_fabric(FabricChoice(name), BaselineSettings()) for name in FABRICS}
     assert price_of(fabrics["ideal-switch"], cluster, book) == pytest.approx(128 * 4 * host)
     # 400 Gbit/s: two links of 200 (815, 198, 374) side by side.
     assert price_of(fabrics["full-fat-tree"], cluster, book) == pytest.approx(

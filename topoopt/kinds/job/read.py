@@ -238,7 +238,7 @@ class CoOptimisationFile(FileModel):
 _OPERATORS: Path = ("workload", "operators")
 
 
-def _split_faults(split: SplitFile, path: Path, servers: int | None, samples: int | None, output: int) -> list[Fault]:
+def _split_issues(split: SplitFile, path: Path, servers: int | None, samples: int | None, output: int) -> list[Fault]:
     issues = []
     parts = split.sample_ways * split.channel_ways * split.reduce_ways
     if servers is not None and servers % parts:
@@ -255,14 +255,14 @@ def _split_faults(split: SplitFile, path: Path, servers: int | None, samples: in
     return issues
 
 
-def _operator_faults(
+def _operator_issues(
     operator: OperatorFile, path: Path, names: Mapping[str, int], servers: int | None, samples: int | None
 ) -> list[Fault]:
     issues = []
     seen: dict[tuple[int, int, int], int] = {}
     for position, split in enumerate(operator.splits):
         where = (*path, "splits", position)
-        issues += _split_faults(split, where, servers, samples, operator.output_elements)
+        issues += _split_issues(split, where, servers, samples, operator.output_elements)
         shape = (split.sample_ways, split.channel_ways, split.reduce_ways)
         if shape in seen:
             issues.append(Fault(where, f"the same ways as splits[{seen[shape]}]", allowed="each split once"))
@@ -291,7 +291,7 @@ def _valid_operators(raw: object) -> list[tuple[int, OperatorFile]]:
     return operators
 
 
-def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
+def graph_issues(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
     """What is wrong with a workload in full beyond its schema, so far as the parts that follow it tell.
 
     Operators are looked at until there is more to say than is shown.
@@ -318,7 +318,7 @@ def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
     producers: list[list[int]] = [[] for _ in listed]
     for index, operator in _valid_operators(listed):
         if len(issues) <= MAX_LISTED:
-            issues += _operator_faults(operator, (*_OPERATORS, index), names, servers, batch)
+            issues += _operator_issues(operator, (*_OPERATORS, index), names, servers, batch)
         producers[index] = [names[source.operator] for source in operator.inputs if source.operator in names]
     _, cycle = topological_order(producers)
     if cycle:
@@ -404,7 +404,7 @@ def _all_transfers(workload: Workload) -> int:
     return total
 
 
-def size_faults(workload: Workload, at: Callable[[int], Path]) -> list[Fault]:
+def size_issues(workload: Workload, at: Callable[[int], Path]) -> list[Fault]:
     """Faults of a workload that is too large; `at` gives the path of an operator in the file."""
     issues = []
     if len(workload.operators) > MAX_OPERATORS:
@@ -435,7 +435,7 @@ def size_faults(workload: Workload, at: Callable[[int], Path]) -> list[Fault]:
     return issues
 
 
-def memory_faults(workload: Workload, cluster: Cluster, at: Callable[[int], Path]) -> list[Fault]:
+def memory_issues(workload: Workload, cluster: Cluster, at: Callable[[int], Path]) -> list[Fault]:
     """Faults of a workload that cannot fit the memory of the cluster in any strategy."""
     server = cluster.server_memory_bytes
     if server is None:
@@ -463,7 +463,7 @@ _TIMES: Path = ("workload", "operator_times")
 _PROFILE: Path = (*_TIMES, "profile")
 
 
-def _known_servers(raw: object) -> int | None:
+def _declared_servers(raw: object) -> int | None:
     """n, if only that much of the cluster is right."""
     servers = raw.get("servers") if isinstance(raw, dict) else None
     right = isinstance(servers, int) and not isinstance(servers, bool) and 2 <= servers <= MAX_SERVERS
@@ -558,8 +558,8 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
     if isinstance(raw_workload, dict) and workload_shape(raw_workload) == "GraphWorkload":
         listed = raw_workload.get("operators")
         if isinstance(listed, list) and len(listed) <= MAX_OPERATORS:
-            servers = cluster_file.servers if cluster_file else _known_servers(raw.get("cluster"))
-            findings.add(graph_faults(raw_workload, servers))
+            servers = cluster_file.servers if cluster_file else _declared_servers(raw.get("cluster"))
+            findings.add(graph_issues(raw_workload, servers))
         workload_file = file.workload if file else fitting(GraphWorkload, raw_workload)
     elif isinstance(raw_workload, dict):
         _check_model(raw_workload, findings)
@@ -616,7 +616,7 @@ def _build(
         def at(index: int) -> Path:
             return ("workload", "sizes")
 
-    sizes = size_faults(workload, at)
+    sizes = size_issues(workload, at)
     findings.add(sizes)
-    findings.add(memory_faults(workload, cluster, at))
+    findings.add(memory_issues(workload, cluster, at))
     return workload

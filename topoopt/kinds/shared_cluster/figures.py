@@ -21,6 +21,7 @@ from topoopt.core.result import Columns, Objective, listed
 from topoopt.core.shared_cluster import (
     PARTITIONED,
     Contention,
+    Draw,
     Fabric,
     Goal,
     JobClass,
@@ -45,7 +46,7 @@ from topoopt.simulate.lower import build_task_graph, demand_of
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import for_several_jobs
 from topoopt.simulate.time_models.evaluate import simulate, whole
-from topoopt.workloads.cluster_draws import Draw, draw_jobs, job_table, place_jobs, sampled
+from topoopt.workloads.cluster_draws import draw_jobs, job_table, place_jobs, sampled
 
 MS = 1e-3
 
@@ -137,18 +138,8 @@ def tail_of(values: Floats) -> Tail:
     return Tail(float(np.mean(values)), at(50), at(90), at(95), at(99), float(ordered[-1]))
 
 
-@dataclass(frozen=True)
-class FinishedTimes:
-    """Of the jobs that ended, float64 each, in the order of the jobs; see `Metrics`."""
-
-    iteration_ms: Floats
-    waiting_s: Floats
-    completion_s: Floats
-    slowdown: Floats
-
-
-def finished_times(run: FabricRun, jobs: JobTable) -> FinishedTimes:
-    """How long the jobs that ended took."""
+def finished_times(run: FabricRun, jobs: JobTable) -> tuple[Floats, Floats, Floats, Floats]:
+    """Time of an iteration, ms, wait, s, completion time, s, and slowdown of the jobs that ended; see `Metrics`."""
     stays, done = run.stays, run.finished
     start, end = np.full(len(jobs), np.inf), np.full(len(jobs), -np.inf)
     np.minimum.at(start, stays.job, stays.held_from_s)
@@ -157,7 +148,7 @@ def finished_times(run: FabricRun, jobs: JobTable) -> FinishedTimes:
     arrival, iterations = jobs.arrival_s[done], jobs.iterations[done]
     completion = end[done] - arrival
     alone = iterations * jobs.iteration_ms[done] * MS
-    return FinishedTimes(worked[done] / iterations / MS, start[done] - arrival, completion, completion / alone)
+    return worked[done] / iterations / MS, start[done] - arrival, completion, completion / alone
 
 
 def load_statistics(
@@ -199,13 +190,13 @@ def metrics_of(
     whole = len(groups) * makespan
     waited = np.where(np.isfinite(start), start, last) - np.minimum(jobs.arrival_s, last)
     free, stranded, share = _fragmentation(jobs, size, start, stays, groups, last)
-    times = finished_times(run, jobs)
+    iteration_ms, waiting_s, completion_s, slowdown = map(tail_of, finished_times(run, jobs))
     return Metrics(
         finished=int(run.finished.sum()),
-        iteration_ms=tail_of(times.iteration_ms),
-        waiting_s=tail_of(times.waiting_s),
-        completion_s=tail_of(times.completion_s),
-        slowdown=tail_of(times.slowdown),
+        iteration_ms=iteration_ms,
+        waiting_s=waiting_s,
+        completion_s=completion_s,
+        slowdown=slowdown,
         makespan_s=makespan,
         utilisation=float((held * size).sum() / whole) if whole else 0.0,
         goodput=float((worked * size).sum() / whole) if whole else 0.0,
@@ -250,10 +241,10 @@ def _fragmentation(
 
 def objective_of(goal: Goal, run: FabricRun, jobs: JobTable) -> Objective:
     """Return the objective of a run in which a job has ended."""
-    times = finished_times(run, jobs)
+    iteration_ms, _, completion_s, _ = finished_times(run, jobs)
     if goal is Goal.ITERATION_TIME:
-        return Objective("mean_iteration_time", float(np.mean(times.iteration_ms)), "ms")
-    return Objective("mean_completion_time", float(np.mean(times.completion_s)), "s")
+        return Objective("mean_iteration_time", float(np.mean(iteration_ms)), "ms")
+    return Objective("mean_completion_time", float(np.mean(completion_s)), "s")
 
 
 def load_objective(statistics: Sequence[LoadStatistics]) -> Objective:
@@ -725,6 +716,7 @@ class SharedClusterFigures:
         jobs, runs = self.jobs, self.runs
         counts = [len(run.stays) for run in runs]
         stays = ("job", "held_from_s", "work_from_s", "work_to_s", "held_to_s")
+        ended = [(run.fabric, own) for run, own in zip(runs, self.metrics, strict=True) if own is not None]
         lists = [run.stays.servers_of(stay).tolist() for run in runs for stay in range(len(run.stays))]
         return classes | {
             "jobs": {
@@ -739,20 +731,12 @@ class SharedClusterFigures:
                 **{name: np.concatenate([getattr(run.stays, name) for run in runs]) for name in stays},
                 "servers": lists,
             },
-            "fabrics": listed(
-                [
-                    _FabricRow(run.fabric, metrics)
-                    for run, metrics in zip(runs, self.metrics, strict=True)
-                    if metrics is not None
-                ]
-            ),
+            "fabrics": {
+                f"{part}_{name}": column
+                for part, rows in (("fabric", [row[0] for row in ended]), ("metrics", [row[1] for row in ended]))
+                for name, column in listed(rows).items()
+            },
         }
-
-
-@dataclass(frozen=True)
-class _FabricRow:
-    fabric: Fabric
-    metrics: Metrics
 
 
 def drawn_run(

@@ -70,7 +70,7 @@ from topoopt.simulate.cluster_events import PLACERS, ClusterState, Placer, Switc
 from topoopt.simulate.cluster_rates import RunningWork, WorkAlone, WorkShared, shared_links
 from topoopt.verify.job.bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import check_plan
-from topoopt.verify.shared_cluster.servers import PlacedJob, placing_bound, shard_violations
+from topoopt.verify.shared_cluster.servers import placing_bound, shard_violations
 from topoopt.verify.shared_cluster.times import bounds_of_plan, least_alone_ms, shared_bound
 from topoopt.workloads.cluster_draws import draw_jobs, job_table
 
@@ -98,12 +98,8 @@ Progress = Callable[[str, int, int], None]
 """Called with (what is begun, steps done, steps in all)."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ClusterSearch(SearchResult[SharedClusterPlan]):
-    """The result of a method: `notes` say what was not reached, or not placed with a proof."""
-
-    notes: tuple[str, ...] = ()
-
+ClusterSearch = SearchResult[SharedClusterPlan]
+"""The result of a method: its notes say what was not reached, or not placed with a proof."""
 
 # Ways of scheduling.
 
@@ -210,7 +206,7 @@ def place(
     """
     result = assign_shards(layer, free, shapes, values, limits)
     placed = [
-        PlacedJob(str(k), shape, shard)
+        (str(k), shape, shard)
         for k, (shape, shard) in enumerate(zip(shapes, result.shards, strict=True))
         if shard is not None
     ]
@@ -218,7 +214,7 @@ def place(
     if violations:
         raise CheckError("; ".join(map(str, violations)))
     gains = [float(shape.servers) for shape in shapes] if values is None else values
-    value = sum(gains[int(job.name)] for job in placed)
+    value = sum(gains[int(name)] for name, _, _ in placed)
     counted = placing_bound(layer, free, shapes, gains)
     if abs(value - result.value) > EXACT * max(1.0, value) or value > counted * (1 + EXACT):
         text = f"jobs of value {value} are placed, the solver has {result.value}, {counted} is possible by counting"
@@ -601,7 +597,7 @@ def _refuse_uneven(problem: SharedCluster, times: Times) -> None:
 
 def rounding_of(value: float, run: FabricRun, jobs: JobTable) -> float:
     """Return what may be rounding of a mean: every time is a difference of two moments, each rounded."""
-    mean_s = max(float(np.mean(finished_times(run, jobs).completion_s)), np.spacing(1.0))
+    mean_s = max(float(np.mean(finished_times(run, jobs)[2])), np.spacing(1.0))
     return float(4 * np.spacing(run.until_s) / mean_s * abs(value))
 
 

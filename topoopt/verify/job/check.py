@@ -66,22 +66,6 @@ _SAFE = 1 - 1e-12
 """For sums of fewer than 1000 positive doubles."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Strategies:
-    """Choices of the first operators, a row each: int64[y, operators], what they are; float64[y, n] load of servers;
-    int64[y, n] memory; float64[y, k] S of the multipliers.
-    """
-
-    options: Ints
-    load: Floats
-    memory: Ints
-    carried: Floats
-
-    def part(self, which: Ints) -> _Strategies:
-        """Some of them."""
-        return _Strategies(self.options[which], self.load[which], self.memory[which], self.carried[which])
-
-
 def joint_bound(cluster: Cluster, workload: Workload, proof: LinkTree, claimed: float) -> float:
     """What a proof shows of the time of all plans by the bulk-synchronous model, ms, `claimed` or a little more.
 
@@ -147,34 +131,30 @@ def _left(
     n, rate, proven = cluster.servers, cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS, np.inf
     memory = None if cluster.gpu_memory_bytes is None else cluster.gpu_memory_bytes * cluster.gpus_per_server
     options = [_options(cluster, workload, o) for o in range(len(workload.operators))]
-    strategies = _Strategies(
-        np.zeros((1, 0), dtype=np.int64),
-        np.zeros((1, n)),
-        np.zeros((1, n), dtype=np.int64),
-        np.zeros((1, len(far))),
-    )
+    # A row for each strategy of the first operators: their options, load and memory of servers, S of the multipliers.
+    chosen, load = np.zeros((1, 0), dtype=np.int64), np.zeros((1, n))
+    used, carried = np.zeros((1, n), dtype=np.int64), np.zeros((1, len(far)))
     for o, own in enumerate(options):
-        count = len(strategies.options) * len(own)
+        count = len(chosen) * len(own)
         if count * (len(far) + 3 * n) > MOST_NUMBERS:
             raise InputError("joint bound: more strategies than can be looked at")
         before, choice = np.divmod(np.arange(count), max(1, len(own)))
-        strategies = strategies.part(before)
-        load, used, reduced = _tables(cluster, workload, own, far)
-        chosen = np.column_stack((strategies.options, choice))
-        carried = strategies.carried + reduced[choice] / rate
+        of_load, of_memory, reduced = _tables(cluster, workload, own, far)
+        chosen = np.column_stack((chosen[before], choice))
+        load, used = load[before] + of_load[choice], used[before] + of_memory[choice]
+        carried = carried[before] + reduced[choice] / rate
         for edge in workload.operators[o].inputs:
             table = _between(workload, options[edge.producer], own, edge.fraction, far)
             carried = carried + table[chosen[:, edge.producer], choice] / rate
-        strategies = _Strategies(chosen, strategies.load + load[choice], strategies.memory + used[choice], carried)
-        if memory is not None:
-            strategies = strategies.part(np.flatnonzero(strategies.memory.max(axis=1, initial=0) <= memory))
-        low = strategies.load.max(axis=1, initial=0.0) + _theta(strategies.carried, root)
-        proven = min(proven, float(low[low * _SAFE >= claimed].min(initial=np.inf)))
-        strategies = strategies.part(np.flatnonzero(low * _SAFE < claimed))
-    compute = np.maximum(strategies.load.max(axis=1, initial=0.0), _chain(workload, options, strategies.options))
-    low = compute + _theta(strategies.carried, root)
+        fits = np.full(count, True) if memory is None else used.max(axis=1, initial=0) <= memory
+        low = load.max(axis=1, initial=0.0) + _theta(carried, root)
+        proven = min(proven, float(low[fits & (low * _SAFE >= claimed)].min(initial=np.inf)))
+        kept = fits & (low * _SAFE < claimed)
+        chosen, load, used, carried = chosen[kept], load[kept], used[kept], carried[kept]
+    compute = np.maximum(load.max(axis=1, initial=0.0), _chain(workload, options, chosen))
+    low = compute + _theta(carried, root)
     good = low * _SAFE < claimed
-    return min(proven, float(low[~good].min(initial=np.inf))), compute[good], strategies.carried[good]
+    return min(proven, float(low[~good].min(initial=np.inf))), compute[good], carried[good]
 
 
 def _theta(carried: Floats, root: Floats) -> Floats:
@@ -188,7 +168,7 @@ def _options(cluster: Cluster, workload: Workload, o: int) -> list[Parts]:
     for index, split in enumerate(operator.splits):
         if split_problems(cluster, workload, operator, split):
             continue
-        for offset in range(cluster.servers // (split.sample_ways * split.channel_ways * split.reduce_ways)):
+        for offset in range(cluster.servers // split.parts):
             if operator.pinned_offset in (None, offset):
                 placements.append(place(o, operator, Placement(index, offset), cluster.servers))
     return placements
@@ -262,14 +242,23 @@ def certified_bound(cluster: Cluster, workload: Workload, certificate: Certifica
     ValueError
         The certificate does not fit the instance, or its cuts are no tree.
     """
-    classes = int(_integers(certificate, "classes", 1)[0])
-    choices = choices_of(cluster, workload)
-    if cluster.servers < 2 or any(not choice.splits for choice in choices):
-        return 0.0
+    laws = _laws_to_weigh(cluster, workload, int(_integers(certificate, "classes", 1)[0]))
+    return 0.0 if laws is None else evaluate_certificate(laws, strategy_proof(certificate, laws))
+
+
+def _laws_to_weigh(cluster: Cluster, workload: Workload, classes: int) -> StrategyLaws | None:
+    """Return the laws that a certificate weighs; None where one server, or no legal split, leaves nothing to prove.
+
+    Raises
+    ------
+    ValueError
+        The servers are not divided into so many classes.
+    """
+    if cluster.servers < 2 or any(not choice.splits for choice in choices_of(cluster, workload)):
+        return None
     if classes not in CLASSES or cluster.servers % classes:
         raise ValueError(f"{cluster.servers} servers in {classes} classes")
-    laws = laws_of(cluster, workload, classes)
-    return evaluate_certificate(laws, strategy_proof(certificate, laws))
+    return laws_of(cluster, workload, classes)
 
 
 def strategy_proof(certificate: Certificate, laws: StrategyLaws) -> StrategyCertificate:
@@ -348,13 +337,8 @@ def strategy_bound(cluster: Cluster, workload: Workload, certificate: StrategyCe
     Raises:
         ValueError: the certificate does not fit the instance, or its cuts are no tree.
     """
-    choices = choices_of(cluster, workload)
-    if cluster.servers < 2 or any(not choice.splits for choice in choices):
-        return Bound(0.0, Argument.STRATEGY_PROGRAM)
-    if certificate.classes not in CLASSES or cluster.servers % certificate.classes:
-        raise ValueError(f"{cluster.servers} servers in {certificate.classes} classes")
-    laws = laws_of(cluster, workload, certificate.classes)
-    return Bound(evaluate_certificate(laws, certificate), Argument.STRATEGY_PROGRAM)
+    laws = _laws_to_weigh(cluster, workload, certificate.classes)
+    return Bound(0.0 if laws is None else evaluate_certificate(laws, certificate), Argument.STRATEGY_PROGRAM)
 
 
 def evaluate_certificate(laws: StrategyLaws, certificate: StrategyCertificate) -> float:
@@ -438,9 +422,9 @@ def _case_bound(laws: StrategyLaws, allowed: Allowed, case: StrategyCase) -> flo
         for table, indices in law.pairs:
             for e in indices:
                 pair[e] += amount * laws.between[table][e]
-    if laws.room is not None and case.memory > 0:
+    if laws.memory is not None and case.memory > 0:
         total -= case.memory
-        for o, memory_share in enumerate(laws.room):
+        for o, memory_share in enumerate(laws.memory):
             node[o] += case.memory * memory_share
         size += case.memory
     for e, ((u, v), (first, second)) in enumerate(zip(laws.pairs, case.prices, strict=True)):

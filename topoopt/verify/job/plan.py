@@ -40,14 +40,14 @@ class Parts:
 def place(index: int, operator: Operator, placement: Placement, servers: int) -> Parts:
     """Parts of a legal placement: part i of P on server offset + i n/P."""
     split = operator.splits[placement.split]
-    count = split.sample_ways * split.channel_ways * split.reduce_ways
+    count = split.parts
     return Parts(index, split, placement.offset + np.arange(count, dtype=np.int64) * (servers // count))
 
 
 def split_problems(cluster: Cluster, workload: Workload, operator: Operator, split: Split) -> list[tuple[str, str]]:
     """Why no placement of this split is legal: pairs of violation code and reason."""
     problems = []
-    count = split.sample_ways * split.channel_ways * split.reduce_ways
+    count = split.parts
     if min(split.sample_ways, split.channel_ways, split.reduce_ways) < 1:
         problems.append(("strategy-parts", "a split needs at least one way of each kind"))
     elif cluster.servers % count:
@@ -86,7 +86,7 @@ def check_strategy(
             findings.add(code, f"operator {operator.name!r}: {reason}")
         if problems:
             continue
-        stride = cluster.servers // (split.sample_ways * split.channel_ways * split.reduce_ways)
+        stride = cluster.servers // split.parts
         if offset is None or not 0 <= offset < stride:
             findings.add(
                 "strategy-offset", f"operator {operator.name!r}: offset {placement.offset!r} is outside 0..{stride - 1}"

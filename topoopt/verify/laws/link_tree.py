@@ -126,7 +126,7 @@ def distances(lengths: Ints) -> Ints:
 
 def longest(rules: LinkRules, lengths: Ints, prices: Ints) -> Ints:
     """int64[k]: length of the links of any topology at most."""
-    gains = _worth(rules, lengths, prices, _every_choice(rules, len(lengths)))
+    gains = _gains(rules, lengths, prices, _every_choice(rules, len(lengths)))
     return np.asarray(rules.degree * prices.sum(axis=1) + sum(values.max(axis=0) for values in gains))
 
 
@@ -137,10 +137,10 @@ def proven_by_leaves(rules: LinkRules, lengths: Ints, prices: Ints, cases: LeafC
         InputError: a topology is in no leaf, or there are too many choices or nodes.
     """
     choices = _every_choice(rules, len(lengths))
-    return _walk(rules, choices, _worth(rules, lengths, prices, choices), rules.degree * prices.sum(axis=1), cases)
+    return _walk(rules, choices, _gains(rules, lengths, prices, choices), rules.degree * prices.sum(axis=1), cases)
 
 
-def _worth(rules: LinkRules, lengths: Ints, prices: Ints, choices: list[Ints]) -> list[Ints]:
+def _gains(rules: LinkRules, lengths: Ints, prices: Ints, choices: list[Ints]) -> list[Ints]:
     """Of every server int64[o, k]: length of the links of a choice, less the prices of their interfaces."""
     value = lengths if not rules.both else lengths + lengths.transpose(0, 2, 1) - prices[:, :, None]
     value = value - prices[:, None, :]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -211,35 +211,9 @@ def same_topology(findings: ViolationLog, reported: Topology, given: Topology) -
 RELATIVE = Tolerance.ROUNDING.relative
 
 
-class FlatNetwork(Protocol):
-    """Directed links with rates (bytes/ms), paths of ordered pairs and rings of groups, as link numbers."""
-
-    @property
-    def servers(self) -> int: ...
-    @property
-    def link_ends(self) -> Int32s: ...
-    @property
-    def link_rate(self) -> Floats: ...
-    @property
-    def pair_ptr(self) -> Ints: ...
-    @property
-    def path_share(self) -> Floats: ...
-    @property
-    def path_ptr(self) -> Ints: ...
-    @property
-    def path_link(self) -> Int32s: ...
-    @property
-    def groups(self) -> tuple[tuple[int, ...], ...]: ...
-    @property
-    def group_ptr(self) -> Ints: ...
-    @property
-    def ring_share(self) -> Floats: ...
-    @property
-    def ring_ptr(self) -> Ints: ...
-    @property
-    def member_ptr(self) -> Ints: ...
-    @property
-    def member_link(self) -> Int32s: ...
+FlatNetwork = Any
+"""Directed links with rates (bytes/ms), paths of ordered pairs and rings of groups, as link numbers: the arrays of
+`topoopt.simulate.network.Network`, which is not imported here."""
 
 
 def check_network(
@@ -391,7 +365,7 @@ HASHED, SPREAD, SPRAYED = "hashed", "spread", "sprayed"
 
 
 @dataclass(frozen=True)
-class AskedFabric:
+class RequestedFabric:
     """A fabric and its settings.
 
     Attributes:
@@ -411,7 +385,7 @@ class AskedFabric:
     ecmp: str = HASHED
 
 
-def asked_fabric(choice: FabricChoice, settings: BaselineSettings) -> AskedFabric:
+def requested_fabric(choice: FabricChoice, settings: BaselineSettings) -> RequestedFabric:
     """The plain fat-tree takes what the choice leaves open from the settings; the oversubscribed one is 2:1."""
     nic, ratio = choice.nic_gbps, choice.oversubscription
     if choice.fabric == "fat-tree":
@@ -420,10 +394,10 @@ def asked_fabric(choice: FabricChoice, settings: BaselineSettings) -> AskedFabri
     elif choice.fabric == "oversubscribed-fat-tree":
         ratio = 2.0 if ratio is None else ratio
     full = 1.0 if ratio is None else ratio
-    return AskedFabric(choice.fabric, nic, full, choice.layer or RACK, choice.shape, choice.ecmp or HASHED)
+    return RequestedFabric(choice.fabric, nic, full, choice.layer or RACK, choice.shape, choice.ecmp or HASHED)
 
 
-Law = Callable[[Ints, FabricGraph, AskedFabric, Cluster], str]
+Law = Callable[[Ints, FabricGraph, RequestedFabric, Cluster], str]
 """What is wrong with the links int64[n, n] of a fabric; empty: nothing."""
 
 
@@ -438,7 +412,7 @@ def links_of(graph: FabricGraph, servers: int) -> Ints | None:
     return links if (links > 0).sum() == len(rows) and not links.diagonal().any() else None
 
 
-def fault_of(links: Ints, graph: FabricGraph, requested: AskedFabric, cluster: Cluster) -> str:
+def fabric_error(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     """Why these are not the links of a fabric of the cluster; empty if they are."""
     directed = requested.kind == "generalized-kautz"
     return unlawful(links, cluster, directed=directed) or LAWS[requested.kind](links, graph, requested, cluster)
@@ -453,7 +427,7 @@ def unlawful(links: Ints, cluster: Cluster, *, directed: bool = False) -> str:
     return "servers that cannot reach each other" if (hop_counts(links > 0) < 0).any() else ""
 
 
-def dark_fault(links: Ints, cluster: Cluster) -> str:
+def dark_interfaces(links: Ints, cluster: Cluster) -> str:
     """All interfaces are used; one is dark if their number is odd."""
     n, d = cluster.servers, cluster.degree
     return "dark interfaces" if n * d - links.sum() != n * d % 2 else ""
@@ -463,15 +437,15 @@ def _same(links: Ints, expected: Ints | None) -> str:
     return "" if expected is not None and np.array_equal(links, expected) else "other links than the fabric has"
 
 
-def _random_regular(links: Ints, graph: FabricGraph, requested: AskedFabric, cluster: Cluster) -> str:
+def _random_regular(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     """All interfaces are used, parallel links only where every pair has them."""
     n, d = cluster.servers, cluster.degree
     apart = links[~np.eye(n, dtype=bool)]
     parallel = "" if set(apart.tolist()) <= {d // (n - 1), d // (n - 1) + 1} else "parallel links"
-    return dark_fault(links, cluster) or parallel
+    return dark_interfaces(links, cluster) or parallel
 
 
-def _expander(links: Ints, graph: FabricGraph, requested: AskedFabric, cluster: Cluster) -> str:
+def _expander(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     """The rings of all servers are half the interfaces' cycles both ways; an odd interface joins pairs."""
     n, d = cluster.servers, cluster.degree
     # A cycle is gone round both ways, so each of its links is crossed by two rings; that of two servers by one alone.
@@ -489,7 +463,7 @@ def _expander(links: Ints, graph: FabricGraph, requested: AskedFabric, cluster: 
     return "" if good else "links that are not the rings of all servers and pairs"
 
 
-def _torus(links: Ints, graph: FabricGraph, requested: AskedFabric, cluster: Cluster) -> str:
+def _torus(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     n, axes = cluster.servers, 2 if requested.kind.endswith("2d") else 3
     twisted = requested.kind.startswith("twisted")
     shapes = [requested.shape] if requested.shape is not None else list(_shapes(n, axes, 2))
@@ -526,7 +500,7 @@ def _shapes(servers: int, axes: int, least: int) -> Iterator[tuple[int, ...]]:
             yield from ((side, *rest) for rest in _shapes(servers // side, axes - 1, side))
 
 
-def _hypercube(links: Ints, graph: FabricGraph, requested: AskedFabric, cluster: Cluster) -> str:
+def _hypercube(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     """Servers whose numbers differ in one bit; interfaces that are left over are parallel links, low bits first."""
     n, d = cluster.servers, cluster.degree
     bits = n.bit_length() - 1
@@ -539,7 +513,7 @@ def _hypercube(links: Ints, graph: FabricGraph, requested: AskedFabric, cluster:
     return _same(links, expected)
 
 
-def _kautz(links: Ints, graph: FabricGraph, requested: AskedFabric, cluster: Cluster) -> str:
+def _kautz(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     """Arcs i -> -(d i + a) mod n, a = 1..d (Imase and Itoh 1981); those to itself lead round a ring of such servers.
 
     Is there but one of these, it is exchanged with the first arc that has neither end there.
@@ -629,7 +603,7 @@ def equal_cost_gbps(cluster: Cluster, ratio: float, book: PriceBook) -> float:
     return min(gbps, cluster.degree * cluster.link_gbps)
 
 
-def price_of(requested: AskedFabric, cluster: Cluster, book: PriceBook) -> float | None:
+def price_of(requested: RequestedFabric, cluster: Cluster, book: PriceBook) -> float | None:
     """USD of a fabric for a cluster; None: not known how it is counted."""
     n, d, total = cluster.servers, cluster.degree, cluster.degree * cluster.link_gbps
     if requested.kind == "ideal-switch":

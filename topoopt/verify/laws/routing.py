@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -543,16 +543,6 @@ class Hops:
             np.add.at(link, self.slot[begin : begin + AT_ONCE], amount * self.share[path] if shared else amount)
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    source: Ints
-    target: Ints
-    pair_ptr: Ints
-    share: Floats
-    path_ptr: Ints
-    node: Ints
-
-
 def _is_pointer(pointer: Ints, items: int, total: int) -> bool:
     """Whether `pointer` cuts 0..total into `items` runs."""
     return bool(
@@ -560,7 +550,7 @@ def _is_pointer(pointer: Ints, items: int, total: int) -> bool:
     )
 
 
-def _read(routes: PathTable) -> _Table | None:
+def _read(routes: PathTable) -> PathTable | None:
     source, target = int_array(routes.source, 1), int_array(routes.target, 1)
     pair_ptr, path_ptr = int_array(routes.pair_ptr, 1), int_array(routes.path_ptr, 1)
     share, node = float_array(routes.share, 1), int_array(routes.node, 1)
@@ -570,7 +560,7 @@ def _read(routes: PathTable) -> _Table | None:
         return None
     if not _is_pointer(pair_ptr, len(source), len(share)) or not _is_pointer(path_ptr, len(share), len(node)):
         return None
-    return _Table(source, target, pair_ptr, share, path_ptr, node)
+    return replace(routes, source=source, target=target, pair_ptr=pair_ptr, share=share, path_ptr=path_ptr, node=node)
 
 
 def check_routes(findings: ViolationLog, routes: PathTable, links: Ints, demand: Floats | None) -> Hops | None:
@@ -600,7 +590,7 @@ def check_routes(findings: ViolationLog, routes: PathTable, links: Ints, demand:
     return _check_route_paths(findings, table, key, links)
 
 
-def _check_pairs(findings: ViolationLog, table: _Table, n: int) -> Ints:
+def _check_pairs(findings: ViolationLog, table: PathTable, n: int) -> Ints:
     """Report bad pairs and shares; int64[m], i * n + j of every pair, -1 for one out of range."""
     source, target, share = table.source, table.target, table.share
 
@@ -651,7 +641,7 @@ def _loops(nodes: Ints, paths: Int32s) -> Ints:
     return np.unique(paths[by_path[1:][twice]]).astype(np.int64)
 
 
-def _repeated(table: _Table) -> list[int]:
+def _repeated(table: PathTable) -> list[int]:
     """Paths that equal one before them: their ends are those of a pair, which is listed once."""
     node, start, stop = table.node.tolist(), table.path_ptr[:-1].tolist(), table.path_ptr[1:].tolist()
     seen: set[tuple[int, ...]] = set()
@@ -664,7 +654,7 @@ def _repeated(table: _Table) -> list[int]:
     return repeated
 
 
-def _check_route_paths(findings: ViolationLog, table: _Table, key: Ints, links: Ints) -> Hops:
+def _check_route_paths(findings: ViolationLog, table: PathTable, key: Ints, links: Ints) -> Hops:
     n = len(links)
     node, start, stop = table.node, table.path_ptr[:-1], table.path_ptr[1:]
     pair_of_path = np.repeat(np.arange(len(table.source)), np.diff(table.pair_ptr))

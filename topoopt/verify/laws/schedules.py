@@ -32,19 +32,9 @@ from topoopt.verify.checker import ViolationLog, as_int
 Law = Callable[[CollectiveProblem, CollectiveSchedule], Iterator[str]]
 
 
-@dataclass(frozen=True, eq=False)
-class StepTraffic:
-    """What the steps put on the links.
-
-    Attributes
-    ----------
-    units : int64[steps, m], units of the vector over each arc in each step.
-    latency_us : float64[steps], of the slowest message of each step, links alone.
-    """
-
-    units: Ints
-    latency_us: Floats
-
+StepTraffic = tuple[Ints, Floats]
+"""What the steps put on the links: int64[steps, m], units of the vector over each arc; float64[steps], latency of the
+slowest message of each step, links alone, us."""
 
 # Laws of a schedule: each may rely on those before it.
 
@@ -230,7 +220,7 @@ def step_traffic(
         once = np.unique(same, axis=0, return_index=True)[1]
         send, arc = send[once], arc[once]
     np.add.at(units, (sends.step[send], arc), schedule.blocks.units[sends.block[send]])
-    return StepTraffic(units, latency)
+    return units, latency
 
 
 def us_per_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floats:
@@ -241,13 +231,14 @@ def us_per_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Flo
 
 def step_time_us(problem: CollectiveProblem, schedule: CollectiveSchedule, traffic: StepTraffic) -> float:
     """All steps one after the other: of each the slowest message's latency and the bytes of its fullest link."""
-    fullest = (traffic.units * us_per_unit(problem, schedule)).max(axis=1, initial=0.0)
-    return float((fullest + traffic.latency_us + problem.message_us).sum())
+    units, latency_us = traffic
+    fullest = (units * us_per_unit(problem, schedule)).max(axis=1, initial=0.0)
+    return float((fullest + latency_us + problem.message_us).sum())
 
 
 def busy_us(problem: CollectiveProblem, schedule: CollectiveSchedule, traffic: StepTraffic) -> float:
     """Bytes of all steps over the rate, of the link where that is most."""
-    return float((traffic.units.sum(axis=0) * us_per_unit(problem, schedule)).max(initial=0.0))
+    return float((traffic[0].sum(axis=0) * us_per_unit(problem, schedule)).max(initial=0.0))
 
 
 MOST_VISITS = 30_000_000
@@ -315,35 +306,22 @@ def deadlock(program: ChunkProgram, order: Order) -> list[Defect]:
     return [Defect("deadlock", f"{len(stuck)} actions never run; these wait for each other: {shown}")]
 
 
-@dataclass(frozen=True)
-class Accesses:
-    """What the order leaves open.
-
-    Attributes:
-        races: pairs of accesses to a cell that are in no order, at least one of them a write.
-        through_others: pairs that are in order only because of messages from other ranks.
-    """
-
-    races: tuple[Defect, ...]
-    through_others: int
-
-
-def accesses(program: ChunkProgram, order: Order) -> Accesses:
-    """Whether all reads and writes of every cell are in order.
+def accesses(program: ChunkProgram, order: Order) -> tuple[tuple[Defect, ...], int]:
+    """Races: accesses to a cell, a write among them, in no order; and how many only messages of other ranks order.
 
     Raises:
         OrderLimitError: after 30 million actions looked at.
     """
     pairs, cells = _pairs(program, order)
     if len(pairs) == 0:
-        return Accesses((), 0)
-    walk = _Walk(program, order)
+        return (), 0
+    reaches = _walk(program, order)
     races: list[Defect] = []
     missed = others = 0
     for (early, late), cell in zip(pairs.tolist(), cells.tolist(), strict=True):
-        if walk.reaches(early, late, local=True):
+        if reaches(early, late, True):
             continue
-        if walk.reaches(early, late, local=False):
+        if reaches(early, late, False):
             others += 1
             continue
         missed += 1
@@ -354,7 +332,7 @@ def accesses(program: ChunkProgram, order: Order) -> Accesses:
             break
     if missed > MOST_RACES:
         races.append(Defect("race", f"{missed - MOST_RACES} more of the kind"))
-    return Accesses(tuple(races), others)
+    return tuple(races), others
 
 
 def _pairs(program: ChunkProgram, order: Order) -> tuple[Ints, Ints]:
@@ -404,35 +382,33 @@ def _among(wanted: Ints, given: Ints) -> Bools:
     return among
 
 
-class _Walk:
-    """Backward search along dependences, no farther than need be."""
+def _walk(program: ChunkProgram, order: Order) -> Callable[[int, int, bool], bool]:
+    """A backward search along dependences, no farther than need be, for many pairs of actions."""
+    position, earlier, first = order.position.tolist(), order.earlier.tolist(), order.first.tolist()
+    chain, home = program.chain.tolist(), program.home.tolist()
+    visits = 0
 
-    def __init__(self, program: ChunkProgram, order: Order) -> None:
-        self.position = order.position.tolist()
-        self.earlier = order.earlier.tolist()
-        self.first = order.first.tolist()
-        self.chain = program.chain.tolist()
-        self.home = program.home.tolist()
-        self.visits = 0
-
-    def reaches(self, early: int, late: int, *, local: bool) -> bool:
+    def reaches(early: int, late: int, local: bool) -> bool:
         """Whether `late` always comes after `early`; `local`: by dependences inside one rank alone."""
-        least, chain, home = self.position[early], self.chain[early], self.home[early]
-        if local and self.home[late] != home:
+        nonlocal visits
+        if local and home[late] != home[early]:
             return False
         stack, seen = [late], {late}
         while stack:
             action = stack.pop()
-            self.visits += 1
-            if self.visits > MOST_VISITS:
+            visits += 1
+            if visits > MOST_VISITS:
                 raise OrderLimitError(f"more than {MOST_VISITS} actions looked at")
-            for other in self.earlier[self.first[action] : self.first[action + 1]]:
-                if other == early or (self.chain[other] == chain and other > early):
+            for other in earlier[first[action] : first[action + 1]]:
+                if other == early or (chain[other] == chain[early] and other > early):
                     return True
-                if self.position[other] > least and other not in seen and not (local and self.home[other] != home):
+                foreign = local and home[other] != home[early]
+                if position[other] > position[early] and other not in seen and not foreign:
                     seen.add(other)
                     stack.append(other)
         return False
+
+    return reaches
 
 
 MOST_SHOWN = 5
@@ -469,8 +445,8 @@ def execute(program: ChunkProgram) -> Execution:
     if not program.exact:
         return Execution((*defects, *_knowledge(program, order)), order, 0)
     wrong = _run(program, order)
-    open_accesses = accesses(program, order)
-    return Execution((*defects, *open_accesses.races, *wrong), order, open_accesses.through_others)
+    races, through_others = accesses(program, order)
+    return Execution((*defects, *races, *wrong), order, through_others)
 
 
 class _Values:
@@ -666,7 +642,9 @@ def _overlap(first: ScheduleLoads, other: ScheduleLoads) -> bool:
     return low.below_bytes is None or high.from_bytes < low.below_bytes
 
 
-def _check_one(findings: ViolationLog, where: str, schedule: GroupSchedule, links: Ints, loads: list[ScheduleLoads]) -> None:
+def _check_one(
+    findings: ViolationLog, where: str, schedule: GroupSchedule, links: Ints, loads: list[ScheduleLoads]
+) -> None:
     arcs = executed(findings, where, schedule, links)
     if arcs is None:
         return
@@ -756,6 +734,8 @@ def check_choice(findings: ViolationLog, choice: AllReduceChoice, plan: Plan) ->
     allowed = METHODS_OF[choice]
     for position, schedule in enumerate(plan.schedules):
         if schedule.method not in allowed:
-            findings.add("allreduce", f"schedule {position} is by {schedule.method!r}, the instance asks for {choice.value}")
+            findings.add(
+                "allreduce", f"schedule {position} is by {schedule.method!r}, the instance asks for {choice.value}"
+            )
     if choice not in (AllReduceChoice.RINGS, AllReduceChoice.BEST) and plan.rings:
         findings.add("allreduce", f"AllReduces on rings, the instance asks for {choice.value}")

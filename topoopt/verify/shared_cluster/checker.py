@@ -24,6 +24,7 @@ from topoopt.core.result import Decides, Result
 from topoopt.core.shared_cluster import (
     PARTITIONED,
     Contention,
+    Draw,
     DrawnJobs,
     Fabric,
     Goal,
@@ -51,7 +52,7 @@ from topoopt.verify.job.simulation import (
     task_count,
     tasks_of,
 )
-from topoopt.verify.laws.networks import asked_fabric, equal_cost_gbps
+from topoopt.verify.laws.networks import equal_cost_gbps, requested_fabric
 from topoopt.verify.laws.schedules import check_choice
 from topoopt.verify.shared_cluster import servers as schedules
 from topoopt.verify.shared_cluster.servers import (
@@ -458,16 +459,6 @@ def _lengths(problem: SharedCluster, index: np.ndarray, times: np.ndarray) -> li
     ]
 
 
-@dataclass(frozen=True)
-class Draw:
-    """Jobs at once: classes, servers in rank order, which of the given times as a part of their list, routes."""
-
-    classes: tuple[int, ...]
-    servers: tuple[tuple[int, ...], ...]
-    sample: tuple[float, ...]
-    routes_seed: int
-
-
 def drawn_together(problem: SharedCluster, load: int, repetition: int) -> Draw:
     """Return a draw of jobs at once."""
     jobs = problem.at_once
@@ -609,7 +600,7 @@ def _shared_network(
         shape=fabric.shape,
         ecmp=fabric.paths if fabric.paths in ("spread", "sprayed") else None,
     )
-    requested, cluster = asked_fabric(choice, BaselineSettings()), case.problem.cluster
+    requested, cluster = requested_fabric(choice, BaselineSettings()), case.problem.cluster
     gbps = nic_gbps(requested, cluster, case.book)
     if gbps is None:
         return None

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, pairwise
 from math import ceil
 
@@ -20,8 +21,9 @@ from topoopt.core.shared_cluster import ACROSS_GROUPS, PARTITIONED, Fabric, JobT
 from topoopt.core.shared_plan import FabricRun, FabricSchedule, Stays
 from topoopt.verify.checker import Violation, ViolationLog, as_float, as_int, float_array, int_array
 from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS
-from topoopt.verify.job.simulation import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork
-from topoopt.verify.laws.networks import HASHED, RACK, SPREAD, AskedFabric, equal_cost_gbps
+from topoopt.verify.job.simulation import US_PER_MS, GroupRing, SimulatedNetwork
+from topoopt.verify.job.simulation import Path as SharedPath
+from topoopt.verify.laws.networks import HASHED, RACK, SPREAD, RequestedFabric, equal_cost_gbps
 
 SECONDS = Tolerance.EVENTS.relative
 """Difference of two times that is rounding, relative to the time simulated beyond a second."""
@@ -362,23 +364,11 @@ Fibre = tuple[int, int]
 """Plane and server of an interface."""
 
 
-@dataclass(frozen=True)
-class PlacedJob:
-    """A job with the shape it asked for and the shard it was given."""
+PlacedJob = tuple[str, ShardShape, Shard]
+"""Name of a job, the shape it asked for, and the shard it was given."""
 
-    name: str
-    shape: ShardShape
-    shard: Shard
-
-
-@dataclass
-class _Switches:
-    """What is patched and set so far: owner of each server, user of each transmit and receive fibre."""
-
-    table: list[list[int]]
-    owner: dict[int, str] = field(default_factory=dict)
-    sends: dict[Fibre, tuple[str, int]] = field(default_factory=dict)
-    receives: dict[Fibre, tuple[str, int]] = field(default_factory=dict)
+Circuits = dict[Fibre, tuple[str, int]]
+"""Job that uses a transmit (or receive) fibre, and the server at the other end."""
 
 
 def layer_violations(layer: OpticalLayer) -> tuple[Violation, ...]:
@@ -414,44 +404,52 @@ def shard_violations(layer: OpticalLayer, jobs: Iterable[PlacedJob]) -> tuple[Vi
         findings.add(violation.code, violation.message)
     if not findings.clean:
         return findings.violations()
-    switches = _Switches(layer.switch_of.tolist())
+    table, owner = layer.switch_of.tolist(), dict[int, str]()
+    circuits: tuple[Circuits, Circuits] = ({}, {})
     for job in jobs:
-        findings.guard("job", f"job {job.name}", lambda job=job: _lay(findings, switches, job))  # type: ignore[misc]
+        findings.guard("job", f"job {job[0]}", partial(_lay, findings, table, owner, circuits, job))
     if layer.paired:
-        for (plane, server), (name, there) in sorted(switches.sends.items()):
-            back = switches.sends.get((plane, there))
+        for (plane, server), (name, there) in sorted(circuits[0].items()):
+            back = circuits[0].get((plane, there))
             if back is None or back[1] != server:
                 findings.add("pair", f"job {name}: plane {plane}, circuit {server} to {there} has no way back")
     return findings.violations()
 
 
-def _lay(findings: ViolationLog, switches: _Switches, job: PlacedJob) -> None:
+def _lay(
+    findings: ViolationLog,
+    table: list[list[int]],
+    owner: dict[int, str],
+    circuits: tuple[Circuits, Circuits],
+    job: PlacedJob,
+) -> None:
     """Check a job by itself and set its circuits beside those of earlier jobs."""
-    arcs = int_array(job.shape.arcs, 2)
+    name, shape, shard = job
+    arcs = int_array(shape.arcs, 2)
     if arcs is None or not arcs.shape[1]:
-        findings.add("shape", f"job {job.name}: the arcs are no table of whole numbers with a rank at least")
+        findings.add("shape", f"job {name}: the arcs are no table of whole numbers with a rank at least")
         return
-    planes, n = len(switches.table), len(switches.table[0])
-    servers, chosen = [as_int(s) for s in job.shard.servers], [as_int(p) for p in job.shard.planes]
+    planes, n = len(table), len(table[0])
+    servers, chosen = [as_int(s) for s in shard.servers], [as_int(p) for p in shard.planes]
     if len(servers) != arcs.shape[1]:
-        findings.add("ranks", f"job {job.name}: {len(servers)} servers for {arcs.shape[1]} ranks")
+        findings.add("ranks", f"job {name}: {len(servers)} servers for {arcs.shape[1]} ranks")
     if len(chosen) != arcs.shape[0]:
-        findings.add("planes", f"job {job.name}: {len(chosen)} planes for {arcs.shape[0]} interfaces")
+        findings.add("planes", f"job {name}: {len(chosen)} planes for {arcs.shape[0]} interfaces")
     wrong_servers = [s for s in servers if s is None or not 0 <= s < n]
     wrong_planes = [p for p in chosen if p is None or not 0 <= p < planes]
     for server in wrong_servers:
-        findings.add("servers", f"job {job.name}: there is no server {server}")
+        findings.add("servers", f"job {name}: there is no server {server}")
     for plane in wrong_planes:
-        findings.add("planes", f"job {job.name}: there is no plane {plane}")
+        findings.add("planes", f"job {name}: there is no plane {plane}")
     for plane, count in Counter(chosen).items():
         if count > 1:
-            findings.add("planes", f"job {job.name}: plane {plane} is given to {count} interfaces")
+            findings.add("planes", f"job {name}: plane {plane} is given to {count} interfaces")
     for server in servers:
         if server is None:
             continue
-        if server in switches.owner:
-            findings.add("servers", f"server {server} belongs to job {switches.owner[server]} and to job {job.name}")
-        switches.owner.setdefault(server, job.name)
+        if server in owner:
+            findings.add("servers", f"server {server} belongs to job {owner[server]} and to job {name}")
+        owner.setdefault(server, name)
     if len(servers) != arcs.shape[1] or len(chosen) != arcs.shape[0] or wrong_servers or wrong_planes:
         return
     at = [s for s in servers if s is not None]
@@ -460,22 +458,30 @@ def _lay(findings: ViolationLog, switches: _Switches, job: PlacedJob) -> None:
             if target == -1:
                 continue
             if not 0 <= target < len(at):
-                findings.add("shape", f"job {job.name}: rank {rank} sends to rank {target}, which is none")
+                findings.add("shape", f"job {name}: rank {rank} sends to rank {target}, which is none")
                 continue
-            _set_circuit(findings, switches, job.name, plane, at[rank], at[target])
+            _set_circuit(findings, table, circuits, name, plane, at[rank], at[target])
 
 
-def _set_circuit(findings: ViolationLog, switches: _Switches, name: str, plane: int, tail: int, head: int) -> None:
+def _set_circuit(
+    findings: ViolationLog,
+    table: list[list[int]],
+    circuits: tuple[Circuits, Circuits],
+    name: str,
+    plane: int,
+    tail: int,
+    head: int,
+) -> None:
     if tail == head:
         findings.add("circuit", f"job {name}: plane {plane}, server {tail} sends to itself")
-    here, there = switches.table[plane][tail], switches.table[plane][head]
+    here, there = table[plane][tail], table[plane][head]
     if here != there:
         findings.add(
             "switch", f"job {name}: plane {plane}, server {tail} is at switch {here} and server {head} at {there}"
         )
     for fibres, end, other, word in (
-        (switches.sends, tail, head, "sends to"),
-        (switches.receives, head, tail, "receives from"),
+        (circuits[0], tail, head, "sends to"),
+        (circuits[1], head, tail, "receives from"),
     ):
         before = fibres.get((plane, end))
         if before is not None:
@@ -557,7 +563,7 @@ Group = tuple[int, ...]
 IDEAL_ROUND_HOPS, TREE_ROUND_HOPS = 4.9, 16.0
 
 
-def nic_gbps(requested: AskedFabric, cluster: Cluster, book: PriceBook | None) -> float | None:
+def nic_gbps(requested: RequestedFabric, cluster: Cluster, book: PriceBook | None) -> float | None:
     """Rate of the NIC of a server; None: it takes prices that are not at hand."""
     if requested.kind == "fat-tree" and requested.nic_gbps is None:
         return None if book is None else equal_cost_gbps(cluster, requested.ratio, book)
@@ -569,15 +575,15 @@ def ideal_switch(cluster: Cluster, gbps: float, pairs: Iterable[Pair], groups: I
     """Link i goes up from server i, link n + i down to it."""
     n = cluster.servers
 
-    def ways(source: int, target: int) -> list[tuple[int, ...]]:
+    def route(source: int, target: int) -> list[tuple[int, ...]]:
         return [(source, n + target)]
 
     rate = [gbps * BYTES_PER_MS_OF_ONE_GBPS] * (2 * n)
-    return _network(cluster, rate, IDEAL_ROUND_HOPS, ways, pairs, groups)
+    return _network(cluster, rate, IDEAL_ROUND_HOPS, route, pairs, groups)
 
 
 def fat_tree(
-    requested: AskedFabric, cluster: Cluster, gbps: float, seed: int, pairs: Iterable[Pair], groups: Iterable[Group]
+    requested: RequestedFabric, cluster: Cluster, gbps: float, seed: int, pairs: Iterable[Pair], groups: Iterable[Group]
 ) -> SimulatedNetwork:
     """Servers fill the racks in order; rack switches have k/2 servers, pods k/2 racks.
 
@@ -607,7 +613,7 @@ def fat_tree(
             rate.append(gbps * BYTES_PER_MS_OF_ONE_GBPS * part)
         return number[tail, head]
 
-    def ways(source: int, target: int) -> list[tuple[int, ...]]:
+    def route(source: int, target: int) -> list[tuple[int, ...]]:
         racks = [server // half for server in (source, target)]
         pods = [rack // half for rack in racks]
         if requested.ecmp == HASHED:
@@ -634,7 +640,7 @@ def fat_tree(
         parts.append(1.0)
         return tuple(link(a, b, part) for (a, b), part in zip(pairwise(nodes), parts, strict=True))
 
-    return _network(cluster, rate, TREE_ROUND_HOPS, ways, pairs, groups)
+    return _network(cluster, rate, TREE_ROUND_HOPS, route, pairs, groups)
 
 
 def _network(
@@ -645,14 +651,14 @@ def _network(
     pairs: Iterable[Pair],
     groups: Iterable[Group],
 ) -> SimulatedNetwork:
-    def of_pair(pair: Pair) -> tuple[PathOfPair, ...]:
+    def of_pair(pair: Pair) -> tuple[SharedPath, ...]:
         paths = route(*pair)
-        return tuple(PathOfPair(1.0 / len(paths), links) for links in paths)
+        return tuple((1.0 / len(paths), links) for links in paths)
 
-    def of_group(group: Group) -> tuple[RingOfGroup, ...]:
+    def of_group(group: Group) -> tuple[GroupRing, ...]:
         hops = [route(a, b) for a, b in pairwise((*group, group[0]))]
         most = max(map(len, hops))
-        return tuple(RingOfGroup(1.0 / most, tuple(paths[r * len(paths) // most] for paths in hops)) for r in range(most))
+        return tuple((1.0 / most, tuple(paths[r * len(paths) // most] for paths in hops)) for r in range(most))
 
     paths = {pair: of_pair(pair) for pair in pairs}
     rings = {group: of_group(group) for group in groups}

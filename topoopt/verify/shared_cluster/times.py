@@ -91,9 +91,9 @@ def crossings_of(tasks: IterationTasks, network: SimulatedNetwork) -> int:
     total = len(tasks)
     for kind, lane, target, members in zip(tasks.kind, tasks.lane, tasks.target, tasks.members, strict=True):
         if kind == TRANSFER:
-            total += sum(len(path.links) for path in network.paths[lane, target])
+            total += sum(len(links) for _, links in network.paths[lane, target])
         elif kind == ALLREDUCE and members:
-            total += sum(len(path) for ring in network.rings[members] for path in ring.ways)
+            total += sum(len(path) for _, ring in network.rings[members] for path in ring)
     return total
 
 
@@ -111,7 +111,7 @@ class _Fluid:
             for then in followers:
                 self.indegree[then] += 1
         self.waiting, self.ready, self.end = [*self.indegree], [0.0] * count, [0.0] * count
-        self.under_way = [0] * count
+        self.in_flight = [0] * count
         self.server_free: dict[int, float] = {}
         self.job = [0] * count
         jobs = len(starts) - 1
@@ -131,19 +131,15 @@ class _Fluid:
         if kind == TRANSFER:
             pair = (tasks.lane[task], tasks.target[task])
             return [
-                (self._route((pair, index), path.links), size * path.share, len(path.links) * network.hop_ms)
-                for index, path in enumerate(network.paths[pair])
+                (self._route((pair, index), links), size * share, len(links) * network.hop_ms)
+                for index, (share, links) in enumerate(network.paths[pair])
             ]
         if kind == ALLREDUCE and members:
             k = len(members)
             amount, tail = 2.0 * (k - 1.0) / k * size, 2.0 * (k - 1.0) * network.round_ms
             return [
-                (
-                    self._route((members, index), [link for path in ring.ways for link in path]),
-                    amount * ring.share,
-                    tail,
-                )
-                for index, ring in enumerate(network.rings[members])
+                (self._route((members, index), [link for path in ring for link in path]), amount * share, tail)
+                for index, (share, ring) in enumerate(network.rings[members])
             ]
         return []
 
@@ -209,8 +205,8 @@ class _Fluid:
             _, _, task, tail = heappop(route.flows)
             self.changed = route.touched = True
             self.end[task] = max(self.end[task], self.now + tail)
-            self.under_way[task] -= 1
-            if not self.under_way[task]:
+            self.in_flight[task] -= 1
+            if not self.in_flight[task]:
                 self.announce(self.end[task], task, DONE)
 
     def handle(self, at: float, task: int, what: int) -> bool:
@@ -242,8 +238,8 @@ class _Fluid:
             self.order += 1
             heappush(route.flows, (route.clock + size, self.order, task, tail))
             self.changed = route.touched = True
-            self.under_way[task] += 1
-        if not self.under_way[task]:
+            self.in_flight[task] += 1
+        if not self.in_flight[task]:
             self.announce(self.end[task], task, DONE)
 
     def _done(self, task: int, at: float) -> bool:
