@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
+from annotated_types import Ge, Gt, Le, Len
 from pydantic import Discriminator, Field, Tag, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
+from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Names, SchemaVersion, Server
 from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings, CoOptimisation
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
+from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
 from topoopt.files.fields import (
     MAX_OPERATORS,
     MAX_SAMPLES,
-    MAX_SERVERS,
     AllReduceField,
     Bytes,
     Count,
-    FileModel,
-    FileName,
-    FilePart,
     KindName,
-    Label,
     LatencyUs,
     Listed,
     NameOf,
     PositiveCount,
-    Rate,
     RobustSearchFile,
-    SchemaVersion,
     TimeMs,
     Ways,
     is_none,
 )
-from topoopt.files.findings import Findings, fitting
+from topoopt.files.findings import Findings
 from topoopt.files.job_document import FabricEntry, read_profile, topological_order
 from topoopt.workloads.device import DEVICES, Profile, ProfileCosts
 from topoopt.workloads.models import MODELS, build_workload, find_model
@@ -53,108 +51,136 @@ _SIZES = "; ".join(
 )
 
 
-class ClusterFields(FilePart):
-    """Everything about the cluster but its memory."""
-
-    core = Cluster
-
-    servers: int = Field(ge=2, le=MAX_SERVERS, description="n")
-    gpus_per_server: int = Field(ge=1, le=64)
-    degree: int = Field(ge=1, le=64, description="d, optical interfaces of a server")
-    link_gbps: Rate = Field(description="rate of one interface in each direction, Gbit/s")
-    links: Annotated[LinkDirection, NameOf(LinkDirection)] = Field(
-        LinkDirection.BIDIRECTIONAL,
-        description="a link takes an interface at both ends, or its two fibres are patched apart",
-    )
-    hop_latency_us: LatencyUs = Field(1.0, description="latency of one hop, microseconds")
-    ring_round_latency_us: LatencyUs = Field(2.1, description="fixed cost of one AllReduce ring round, microseconds")
-    intra_server_gbps: Rate = Field(2400.0, description="rate between the GPUs of a server, Gbit/s")
-    local_allreduce: Annotated[LocalAllReduce, NameOf(LocalAllReduce)] = Field(
-        LocalAllReduce.RING, description="time model of the AllReduce in a server"
-    )
-    link_sharing: Annotated[LinkSharing, NameOf(LinkSharing)] = Field(
-        LinkSharing.FIFO,
-        description="flows take turns of a segment on a link, each request is served whole, or transfers go before "
-        "AllReduces",
-    )
-
-
-class ClusterFile(ClusterFields):
+@dataclass(frozen=True, kw_only=True)
+class ClusterFile:
     """The servers and their links."""
 
-    gpu_memory_gib: float | None = Field(
-        None,
-        gt=0,
-        le=1e6,
-        description="memory of a GPU; null: unchecked; left out: that of the device of the operator times, if any",
-    )
+    __pydantic_config__ = STRICT
+
+    servers: Annotated[int, Ge(2), Le(MAX_SERVERS)]
+    """n"""
+    gpus_per_server: Annotated[int, Ge(1), Le(64)]
+    degree: Annotated[int, Ge(1), Le(64)]
+    """d, optical interfaces of a server"""
+    link_gbps: Gbps
+    """rate of one interface in each direction, Gbit/s"""
+    links: Annotated[LinkDirection, Names(LinkDirection)] = LinkDirection.BIDIRECTIONAL
+    """a link takes an interface at both ends, or its two fibres are patched apart"""
+    hop_latency_us: LatencyUs = 1.0
+    """latency of one hop, microseconds"""
+    ring_round_latency_us: LatencyUs = 2.1
+    """fixed cost of one AllReduce ring round, microseconds"""
+    intra_server_gbps: Gbps = 2400.0
+    """rate between the GPUs of a server, Gbit/s"""
+    local_allreduce: Annotated[LocalAllReduce, Names(LocalAllReduce)] = LocalAllReduce.RING
+    """time model of the AllReduce in a server"""
+    link_sharing: Annotated[LinkSharing, Names(LinkSharing)] = LinkSharing.FIFO
+    """flows take turns of a segment on a link, each request is served whole, or transfers go before AllReduces"""
+    gpu_memory_gib: Annotated[float, Gt(0), Le(1e6)] | None = None
+    """memory of a GPU; null: unchecked; left out: that of the device of the operator times, if any"""
 
 
-class OperatorTimes(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class OperatorTimes:
     """Where operator times come from: exactly one of the two."""
 
-    device: str | None = Field(None, description="analytic device model", json_schema_extra={"enum": [*DEVICES, None]})
-    profile: str | None = Field(
-        None, min_length=1, max_length=1000, description="measured profile, relative to the folder of this file"
-    )
+    __pydantic_config__ = STRICT
+
+    device: Annotated[str | None, Field(json_schema_extra={"enum": [*DEVICES, None]})] = None
+    """analytic device model"""
+    profile: Annotated[str, Len(1, 1000)] | None = None
+    """measured profile, relative to the folder of this file"""
 
 
-class ModelWorkload(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class ModelWorkload:
     """A model with its sizes."""
 
-    model: str = Field(description="model family", json_schema_extra={"enum": [*MODELS]})
-    sizes: dict[str, int] = Field({}, description=f"sizes of the model, others keep their defaults. {_SIZES}")
-    element_sizes: Literal["actual", "flexnet"] = Field(
-        "actual", description="bytes of an activation element on the network; flexnet: 8 from embedding tables on"
-    )
+    __pydantic_config__ = STRICT
+
+    model: Annotated[str, Field(json_schema_extra={"enum": [*MODELS]})]
+    """model family"""
+    sizes: Annotated[
+        dict[str, int],
+        Field(
+            description=f"sizes of the model, others keep their defaults. {_SIZES}", json_schema_extra={"default": {}}
+        ),
+    ] = field(default_factory=dict)
+    element_sizes: Literal["actual", "flexnet"] = "actual"
+    """bytes of an activation element on the network; flexnet: 8 from embedding tables on"""
     operator_times: OperatorTimes
 
 
-class SplitFile(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class SplitFile:
     """One way to spread an operator, with its cost per part; the number of parts divides the servers."""
 
-    sample_ways: Ways = Field(description="parts along the batch; divides samples")
-    channel_ways: Ways = Field(1, description="parts along the output channels")
-    reduce_ways: Ways = Field(1, description="parts along the input channels")
-    forward_ms: TimeMs = Field(description="forward time of one part on one server, ms")
-    backward_ms: TimeMs = Field(description="backward time of one part on one server, ms")
-    server_memory_bytes: Bytes = Field(0, description="memory of one part over all GPUs of its server")
+    __pydantic_config__ = STRICT
+
+    sample_ways: Ways
+    """parts along the batch; divides samples"""
+    channel_ways: Ways = 1
+    """parts along the output channels"""
+    reduce_ways: Ways = 1
+    """parts along the input channels"""
+    forward_ms: TimeMs
+    """forward time of one part on one server, ms"""
+    backward_ms: TimeMs
+    """backward time of one part on one server, ms"""
+    server_memory_bytes: Bytes = 0
+    """memory of one part over all GPUs of its server"""
 
 
-class InputFile(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class InputFile:
     """An input tensor."""
 
-    operator: Label = Field(description="name of the operator that produces it")
-    fraction: float = Field(1.0, gt=0, le=1, description="share of each sample's elements that is read")
+    __pydantic_config__ = STRICT
+
+    operator: Label
+    """name of the operator that produces it"""
+    fraction: Annotated[float, Gt(0), Le(1)] = 1.0
+    """share of each sample's elements that is read"""
 
 
-class OperatorFile(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class OperatorFile:
     """One operator."""
 
-    name: Label = Field(description="unique in the workload")
-    kind: KindName = Field(description="class of the operator, for people: dense, embedding, conv, ...")
-    output_elements: PositiveCount = Field(description="elements of the output tensor per sample")
-    element_bytes: int = Field(4, ge=1, le=64, description="bytes of an output element on the network")
-    weight_elements: Annotated[list[Count], Field(max_length=1000)] = Field(
-        [], description="elements of every weight tensor"
-    )
-    inputs: Annotated[list[InputFile], Field(max_length=MAX_OPERATORS)] = Field([], description="input tensors")
-    mixes_channels: bool = Field(True, description="whether an output channel needs all input channels")
-    locally_reduced: bool = Field(True, description="whether gradients are first all-reduced inside the server")
-    pinned_offset: int | None = Field(
-        None, ge=0, lt=MAX_SERVERS, description="offset of every placement, less than servers / parts; null: free"
-    )
-    splits: Annotated[list[SplitFile], Field(min_length=1, max_length=1000)]
-
-
-class GraphWorkload(FileModel):
-    """An operator graph in full."""
+    __pydantic_config__ = STRICT
 
     name: Label
-    samples: int = Field(ge=1, le=MAX_SAMPLES, description="global batch")
-    operators: Annotated[list[OperatorFile], Field(min_length=1, max_length=MAX_OPERATORS)] = Field(
-        description="in any order; the graph has no cycle"
-    )
+    """unique in the workload"""
+    kind: KindName
+    """class of the operator, for people: dense, embedding, conv, ..."""
+    output_elements: PositiveCount
+    """elements of the output tensor per sample"""
+    element_bytes: Annotated[int, Ge(1), Le(64)] = 4
+    """bytes of an output element on the network"""
+    weight_elements: Annotated[tuple[Count, ...], Len(0, 1000)] = ()
+    """elements of every weight tensor"""
+    inputs: Annotated[tuple[InputFile, ...], Len(0, MAX_OPERATORS)] = ()
+    """input tensors"""
+    mixes_channels: bool = True
+    """whether an output channel needs all input channels"""
+    locally_reduced: bool = True
+    """whether gradients are first all-reduced inside the server"""
+    pinned_offset: Server | None = None
+    """offset of every placement, less than servers / parts; null: free"""
+    splits: Annotated[tuple[SplitFile, ...], Len(1, 1000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphWorkload:
+    """An operator graph in full."""
+
+    __pydantic_config__ = STRICT
+
+    name: Label
+    samples: Annotated[int, Ge(1), Le(MAX_SAMPLES)]
+    """global batch"""
+    operators: Annotated[tuple[OperatorFile, ...], Len(1, MAX_OPERATORS)]
+    """in any order; the graph has no cycle"""
 
 
 def workload_shape(value: object) -> str:
@@ -171,24 +197,22 @@ WorkloadFile = Annotated[
 ]
 
 
-class BaselinesFile(FilePart):
+@dataclass(frozen=True, kw_only=True)
+class BaselinesFile:
     """Fabrics to compare with."""
 
-    core = BaselineSettings
+    __pydantic_config__ = STRICT
 
-    fat_tree_gbps: Rate | None = Field(
-        default=None, description="rate of a server on the fat-tree; null: that of equal cost"
-    )
-    fat_tree_oversubscription: float = Field(default=1.0, ge=1, le=1000)
-    fabrics: Annotated[Listed[FabricEntry], Field(max_length=100)] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="fabrics the plan is compared with; null: " + ", ".join(c.name for c in DEFAULT_FABRICS),
-    )
-
-    def arguments(self) -> dict[str, Any]:
-        """Fabrics that are null are those by default."""
-        return {name: value for name, value in super().arguments().items() if value is not None}
+    fat_tree_gbps: Gbps | None = None
+    """rate of a server on the fat-tree; null: that of equal cost"""
+    fat_tree_oversubscription: Annotated[float, Ge(1), Le(1000)] = 1.0
+    fabrics: Annotated[
+        Annotated[Listed[FabricEntry], Field(max_length=100)] | None,
+        Field(
+            exclude_if=is_none,
+            description="fabrics the plan is compared with; null: " + ", ".join(c.name for c in DEFAULT_FABRICS),
+        ),
+    ] = None
 
 
 class JobSearchFile(RobustSearchFile):
@@ -220,19 +244,30 @@ class JobSearchFile(RobustSearchFile):
 
     def arguments(self) -> dict[str, Any]:
         """Null is none in particular."""
-        return {name: value for name, value in super().arguments().items() if value is not None}
+        return _stated(super().arguments())
 
 
-class CoOptimisationFile(FileModel):
+def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoOptimisationFile:
     """Find strategy, topology and routes of least iteration time."""
 
-    schema_version: SchemaVersion
-    kind: Literal["co-optimisation"]
-    name: FileName
+    __pydantic_config__ = STRICT
+
+    schema_version: SchemaVersion = 1
+    """version of this file format"""
+    kind: Literal["co-optimisation"] = "co-optimisation"
+    name: FileName = "co-optimisation"
     cluster: ClusterFile
     workload: WorkloadFile
-    search: JobSearchFile = JobSearchFile()
-    baselines: BaselinesFile = BaselinesFile()
+    search: JobSearchFile = JobSearchFile()  # noqa: RUF009 - frozen
+    baselines: Annotated[
+        BaselinesFile,
+        Field(json_schema_extra={"default": {"fat_tree_gbps": None, "fat_tree_oversubscription": 1.0}}),
+    ] = field(default_factory=BaselinesFile)
 
 
 _OPERATORS: Path = ("workload", "operators")
@@ -285,7 +320,7 @@ def _valid_operators(raw: object) -> list[tuple[int, OperatorFile]]:
     operators = []
     for index, entry in enumerate(raw if isinstance(raw, list) else []):
         try:
-            operators.append((index, OperatorFile.model_validate(entry)))
+            operators.append((index, codec.adapter(OperatorFile).validate_json(json.dumps(entry))))
         except ValidationError:
             continue
     return operators
@@ -345,9 +380,9 @@ def to_workload(file: GraphWorkload) -> tuple[Workload, list[int]]:
                 kind=entry.kind,
                 output_elements=entry.output_elements,
                 element_bytes=entry.element_bytes,
-                weight_elements=tuple(entry.weight_elements),
+                weight_elements=entry.weight_elements,
                 inputs=tuple(OperatorInput(rank[names[edge.operator]], edge.fraction) for edge in entry.inputs),
-                splits=tuple(Split(**split.model_dump()) for split in entry.splits),
+                splits=tuple(Split(**vars(split)) for split in entry.splits),
                 mixes_channels=entry.mixes_channels,
                 locally_reduced=entry.locally_reduced,
                 pinned_offset=entry.pinned_offset,
@@ -456,6 +491,8 @@ def memory_issues(workload: Workload, cluster: Cluster, at: Callable[[int], Path
     return issues
 
 
+Section = TypeVar("Section")
+
 UNCHECKED_GIB = 1 << 40
 """Memory of a GPU when it is not to be checked."""
 
@@ -503,14 +540,15 @@ def _check_times(times: OperatorTimes, folder: FilePath, findings: Findings) -> 
 
 
 def _cluster(file: ClusterFile, device: str | None) -> tuple[Cluster, tuple[str, ...]]:
-    """The cluster, its GPU memory filled in from the device when the file does not speak of it."""
-    memory_gib = file.gpu_memory_gib
+    """The cluster; its GPU memory is that of the device where the file does not speak of it."""
+    values = vars(file).copy()
+    memory_gib = values.pop("gpu_memory_gib")
     notes: tuple[str, ...] = ()
-    if device is not None and "gpu_memory_gib" not in file.model_fields_set:
+    if device is not None:
         memory_gib = float(DEVICES[device].memory_gib)
         notes = (f"memory of a GPU taken as {memory_gib:g} GiB, that of {device}",)
     memory = None if memory_gib is None else int(memory_gib * GIB)
-    return dataclasses.replace(file.build(), gpu_memory_bytes=memory), notes
+    return Cluster(**values, gpu_memory_bytes=memory), notes
 
 
 def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> CostModel:
@@ -522,10 +560,10 @@ def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> C
     return dataclasses.replace(device, memory_gib=UNCHECKED_GIB if memory is None else math.ceil(memory / GIB))
 
 
-def _identity(file: CoOptimisationFile, profile: Profile | None) -> str:
+def _identity(file: CoOptimisationFile, profile: Profile | None, *, memory_stated: bool) -> str:
     """Hash of the instance with defaults written out; a profile counts by its content, not by its name."""
-    document = file.model_dump(mode="json")
-    if "gpu_memory_gib" not in file.cluster.model_fields_set:
+    document = codec.plain(file)
+    if not memory_stated:
         del document["cluster"]["gpu_memory_gib"]
     if profile is not None:
         document["workload"]["operator_times"]["profile"] = {
@@ -537,6 +575,12 @@ def _identity(file: CoOptimisationFile, profile: Profile | None) -> str:
             },
         }
     return canonical_sha256(document)
+
+
+def _section(shape: type[Section], raw: object) -> Section | None:
+    """A section of a document that has errors elsewhere, in its shape; None if it has some itself."""
+    section: Section | None = codec.read(shape, raw)[0]
+    return section
 
 
 def read_co_optimisation(document: Document) -> CoOptimisation:
@@ -551,7 +595,7 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
     raw = document.data if isinstance(document.data, dict) else {}
     findings = Findings()
     file = findings.shape(CoOptimisationFile, document)
-    cluster_file = file.cluster if file else fitting(ClusterFile, raw.get("cluster"))
+    cluster_file = file.cluster if file else _section(ClusterFile, raw.get("cluster"))
     raw_workload = raw.get("workload")
     workload_file: GraphWorkload | ModelWorkload | None = None
     profile: Profile | None = None
@@ -560,17 +604,18 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
         if isinstance(listed, list) and len(listed) <= MAX_OPERATORS:
             servers = cluster_file.servers if cluster_file else _declared_servers(raw.get("cluster"))
             findings.add(graph_issues(raw_workload, servers))
-        workload_file = file.workload if file else fitting(GraphWorkload, raw_workload)
+        workload_file = file.workload if file else _section(GraphWorkload, raw_workload)
     elif isinstance(raw_workload, dict):
         _check_model(raw_workload, findings)
-        times = fitting(OperatorTimes, raw_workload.get("operator_times"))
+        times = _section(OperatorTimes, raw_workload.get("operator_times"))
         if times is not None:
             profile = _check_times(times, FilePath(document.file).parent, findings)
-        workload_file = file.workload if file else fitting(ModelWorkload, raw_workload)
+        workload_file = file.workload if file else _section(ModelWorkload, raw_workload)
     instance = None
     if cluster_file and workload_file and not document.faults and findings.clear_of("cluster", "workload"):
+        memory_stated = "gpu_memory_gib" in raw["cluster"]
         device = workload_file.operator_times.device if isinstance(workload_file, ModelWorkload) else None
-        cluster, notes = _cluster(cluster_file, device)
+        cluster, notes = _cluster(cluster_file, None if memory_stated else device)
         workload = _build(workload_file, cluster, profile, findings)
         if workload and file:
             instance = CoOptimisation(
@@ -578,9 +623,9 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
                 cluster=cluster,
                 workload=workload,
                 search=file.search.build(),
-                baselines=file.baselines.build(),
+                baselines=BaselineSettings(**_stated(vars(file.baselines))),
                 source=document.file,
-                sha256=_identity(file, profile),
+                sha256=_identity(file, profile, memory_stated=memory_stated),
                 notes=notes,
             )
     return findings.settled(document, instance)

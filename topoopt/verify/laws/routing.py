@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -551,6 +551,7 @@ def _is_pointer(pointer: Ints, items: int, total: int) -> bool:
 
 
 def _read(routes: PathTable) -> PathTable | None:
+    """The table with integers and numbers of 64 bits; None where its arrays do not fit together."""
     source, target = int_array(routes.source, 1), int_array(routes.target, 1)
     pair_ptr, path_ptr = int_array(routes.pair_ptr, 1), int_array(routes.path_ptr, 1)
     share, node = float_array(routes.share, 1), int_array(routes.node, 1)
@@ -560,7 +561,8 @@ def _read(routes: PathTable) -> PathTable | None:
         return None
     if not _is_pointer(pair_ptr, len(source), len(share)) or not _is_pointer(path_ptr, len(share), len(node)):
         return None
-    return replace(routes, source=source, target=target, pair_ptr=pair_ptr, share=share, path_ptr=path_ptr, node=node)
+    columns: dict[str, Any] = {"source": source, "target": target, "share": share, "node": node}
+    return replace(routes, pair_ptr=pair_ptr, path_ptr=path_ptr, **columns)
 
 
 def check_routes(findings: ViolationLog, routes: PathTable, links: Ints, demand: Floats | None) -> Hops | None:
@@ -634,7 +636,7 @@ def _whole_paths(path_of_node: Int32s) -> Iterator[slice]:
         begin = end
 
 
-def _loops(nodes: Ints, paths: Int32s) -> Ints:
+def _loops(nodes: Ints | Int32s, paths: Int32s) -> Ints:
     """Paths that visit a server twice, ascending."""
     by_path = np.lexsort((nodes, paths))
     twice = (np.diff(nodes[by_path]) == 0) & (np.diff(paths[by_path]) == 0)
