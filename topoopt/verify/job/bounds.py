@@ -80,11 +80,6 @@ def _bound(total: float, argument: Argument) -> Bound:
     return Bound(total * (1.0 - ROUNDING_MARGIN), argument)
 
 
-def best_bound(cluster: Cluster, workload: Workload) -> Bound:
-    """The largest of `instance_bounds`: no plan for this instance is faster."""
-    return max(instance_bounds(cluster, workload), key=lambda bound: bound.value)
-
-
 def _impossible(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...]) -> tuple[Bound, ...]:
     if not all(choice.splits for choice in choices):
         return (Bound(inf, Argument.NO_LEGAL_SPLIT),)

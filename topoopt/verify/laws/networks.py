@@ -196,18 +196,6 @@ def _check_offsets(findings: ViolationLog, topology: Topology, links: Ints) -> N
         findings.add("offsets", f"the offsets are {topology.offsets!r}, the links have {tuple(expected)!r}")
 
 
-def same_topology(findings: ViolationLog, reported: Topology, given: Topology) -> None:
-    """The topology of a solution is that of its instance, in every field."""
-    fields = ("servers", "degree", "links", "origin", "offsets")
-    findings.hold("topology", *((name, getattr(reported, name), getattr(given, name)) for name in fields))
-    for name in ("arcs", "multiplicity", "switches"):
-        if not np.array_equal(getattr(reported, name), getattr(given, name)):
-            findings.add("topology", f"the solution has other {name} than the instance")
-    both = reported.rates, given.rates
-    if (both[0] is None) != (both[1] is None) or not np.array_equal(reported.capacity, given.capacity):
-        findings.add("topology", "the solution has other rates than the instance")
-
-
 RELATIVE = Tolerance.ROUNDING.relative
 
 
@@ -553,10 +541,6 @@ LAWS: dict[str, Law] = {
 Counts = Mapping[str, float]
 """Pieces by part."""
 
-TORI = ("torus-2d", "torus-3d", "twisted-torus-2d", "twisted-torus-3d")
-WIRED = ("random-regular", "expander", "generalized-kautz", "hypercube", *TORI)
-"""Fabrics of links between the servers themselves."""
-
 
 def price_at(counts: Counts, book: PriceBook, gbps: float) -> float:
     """USD of all parts at a rate; above the fastest listed one it is a multiple of that, below the slowest that."""
@@ -601,26 +585,3 @@ def equal_cost_gbps(cluster: Cluster, ratio: float, book: PriceBook) -> float:
     if budget >= usd[-1]:
         gbps = rates[-1] * budget / usd[-1]
     return min(gbps, cluster.degree * cluster.link_gbps)
-
-
-def price_of(requested: RequestedFabric, cluster: Cluster, book: PriceBook) -> float | None:
-    """USD of a fabric for a cluster; None: not known how it is counted."""
-    n, d, total = cluster.servers, cluster.degree, cluster.degree * cluster.link_gbps
-    if requested.kind == "ideal-switch":
-        interface_gbps = cluster.link_gbps if requested.nic_gbps is None else requested.nic_gbps / d
-        return d * price_at(tree_parts(n), book, interface_gbps)
-    if requested.kind == "fat-tree":
-        tree = tree_parts(n, requested.ratio)
-        if requested.nic_gbps is not None:
-            return price_at(tree, book, requested.nic_gbps)
-        rate = equal_cost_gbps(cluster, requested.ratio, book)
-        return price_at(tree, book, rate) * min(rate / book.rates_gbps[0], 1.0)
-    if requested.kind == "full-fat-tree":
-        return price_at(tree_parts(n), book, total)
-    if requested.kind == "oversubscribed-fat-tree":
-        ratios = (requested.ratio, 1.0) if requested.layer == RACK else (1.0, requested.ratio)
-        return price_at(tree_parts(n, *ratios), book, total)
-    if requested.kind in WIRED:
-        ends = n * (d // 2 * 2 if requested.kind in TORI else d)
-        return price_at({NIC: ends, TRANSCEIVER: ends, FIBRE: ends // 2}, book, cluster.link_gbps)
-    return None

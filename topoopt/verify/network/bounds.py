@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,27 +77,6 @@ def node_cut_bound(n: int, d: int, demand: Floats) -> tuple[float, tuple[int, ..
     return evaluate_cut(n, d, demand, senders), senders
 
 
-def group_cut_bound(n: int, d: int, demand: Floats, groups: Sequence[Sequence[int]]) -> tuple[float, tuple[int, ...]]:
-    """The best of given groups of servers (racks, halves), what leaves them and what enters them.
-
-    No group beats the node cut: at most |S| busiest rows leave S, at most n - |S| busiest columns enter the rest.
-    So there is no search; the groups are for people who ask which part of the network is short of links.
-
-    Raises:
-        InputError: bad demand, no group, or a group that is empty, full, or has servers that do not exist.
-    """
-    checked(n, d, demand, {"no group of servers is given": not groups})
-    best: tuple[float, tuple[int, ...]] | None = None
-    for group in groups:
-        members = set(group)
-        for senders in (members, set(range(n)) - members | {i for i in members if not 0 <= i < n}):
-            value = evaluate_cut(n, d, demand, senders)
-            if best is None or value > best[0]:
-                best = (value, tuple(sorted(senders)))
-    assert best is not None
-    return best
-
-
 def dual_cut(topology: Topology, demand: Floats, certificate: LengthCertificate) -> Floats:
     """float64[n, n], the cut of a topology's link lengths: lambda(X) <= sum cut_ab X_ab, X the links of each pair.
 
@@ -122,11 +101,6 @@ def dual_cut(topology: Topology, demand: Floats, certificate: LengthCertificate)
     if total <= 0:
         raise InputError([Problem("no demand has a positive distance, so the lengths prove nothing", path="lengths")])
     return np.asarray(distance / total)
-
-
-def cut_value(topology: Topology, cut: Floats) -> float:
-    """Upper bound on lambda of a topology."""
-    return float((cut[topology.arcs[:, 0], topology.arcs[:, 1]] * topology.multiplicity).sum())
 
 
 def evaluate_cut_mixture(n: int, d: int, cuts: tuple[Floats, ...], weights: Floats) -> float:
@@ -407,11 +381,6 @@ def topology_bounds(
     if multipliers is not None:
         bounds.append(Bound(two_layer_from(n, d, demand, multipliers)[0], Argument.TWO_LAYER))
     return tuple(bounds)
-
-
-def best_topology_bound(n: int, d: int, demand: Floats, links: LinkDirection = LinkDirection.UNIDIRECTIONAL) -> Bound:
-    """The largest of the bounds that need no multipliers."""
-    return max(topology_bounds(n, d, demand, links=links), key=lambda bound: bound.value)
 
 
 def failed_link_bounds(n: int, d: int, links: LinkDirection, demand: Floats, left: float = 1.0) -> tuple[Bound, ...]:
