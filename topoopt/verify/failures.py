@@ -104,9 +104,9 @@ def check_repair(
         carried = np.zeros(n * n)
         hops.add_to(carried, demand.model_parallel_bytes.ravel(), shared=True)
         wire = {tuple(sorted(group.members)): group.wire_bytes_per_member for group in demand.allreduce}
-        for ring in followed:
-            slot = np.array(ring.tail, dtype=np.int64) * n + np.array(ring.head, dtype=np.int64)
-            np.add.at(carried, slot, ring.share * wire.get(ring.members, 0.0))
+        for members, share, ring_hops in followed:
+            slot = [tail * n + head for tail, head in ring_hops]
+            np.add.at(carried, np.array(slot, dtype=np.int64), share * wire.get(members, 0.0))
         rate = links.ravel() * link_bytes_per_ms
         busy = float(np.divide(carried, rate, out=np.zeros(n * n), where=rate > 0).max())
         # Transfers are whole bytes: a few of them per path.

@@ -112,7 +112,7 @@ def _time_at(figures: JobFigures, link_gbps: float) -> float:
 
 
 def _lines(result: JobResult, document: dict[str, Any], gap: GapParts | None) -> Iterator[str]:
-    """Yield the explanation in sentences."""
+    """Yield the sentences on critical path, links, compute, gap and faster links."""
     total, faster = result.objective.value, document["faster_links"]
     share = 100.0 / total if total > 0 else 0.0
     terms = document["critical_path_ms"].items()

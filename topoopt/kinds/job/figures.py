@@ -84,7 +84,7 @@ class JobFigures:
 
     @property
     def objective(self) -> Objective:
-        """Iteration time."""
+        """The iteration time, ms, as simulated."""
         return Objective("iteration_time", self.evaluation.iteration_time_ms, "ms")
 
     @cached_property
@@ -372,7 +372,7 @@ class GapParts:
 
     @property
     def words(self) -> str:
-        """One sentence."""
+        """How much better bounds, and better plans, can close of the gap."""
         bounds, reached_ms = percent(self.bound_at_most), milliseconds(self.limit_ms)
         return (
             f"{bounds} at most are for better bounds, as {reached_ms} are reached on {self.where}, and "

@@ -243,7 +243,7 @@ class JobSearchFile(RobustSearchFile):
         return value
 
     def arguments(self) -> dict[str, Any]:
-        """Null is none in particular."""
+        """Arguments of the settings; those that are null keep their defaults."""
         return _stated(super().arguments())
 
 
@@ -372,22 +372,10 @@ def to_workload(file: GraphWorkload) -> tuple[Workload, list[int]]:
     order, _ = topological_order([[names[source.operator] for source in op.inputs] for op in file.operators])
     rank = {index: position for position, index in enumerate(order)}
     operators = []
-    for index in order:
-        entry = file.operators[index]
-        operators.append(
-            Operator(
-                name=entry.name,
-                kind=entry.kind,
-                output_elements=entry.output_elements,
-                element_bytes=entry.element_bytes,
-                weight_elements=entry.weight_elements,
-                inputs=tuple(OperatorInput(rank[names[edge.operator]], edge.fraction) for edge in entry.inputs),
-                splits=tuple(Split(**vars(split)) for split in entry.splits),
-                mixes_channels=entry.mixes_channels,
-                locally_reduced=entry.locally_reduced,
-                pinned_offset=entry.pinned_offset,
-            )
-        )
+    for entry in (file.operators[index] for index in order):
+        inputs = tuple(OperatorInput(rank[names[edge.operator]], edge.fraction) for edge in entry.inputs)
+        splits = tuple(Split(**vars(split)) for split in entry.splits)
+        operators.append(Operator(**{**vars(entry), "inputs": inputs, "splits": splits}))
     return Workload(file.name, file.samples, tuple(operators)), order
 
 

@@ -183,7 +183,7 @@ def run_servers(run: Run, n: int) -> str:
 
 
 def run_name(run: Run) -> str:
-    """`first … last`."""
+    """Names of the first and the last operator of a run, as `first … last`."""
     first, last = run[0].name, run[-1].name
     return shortened(first, MAX_NAME) if first == last else f"{shortened(first, 28)} … {shortened(last, 28)}"
 

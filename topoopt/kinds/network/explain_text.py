@@ -34,7 +34,7 @@ def explanation_lines(explanation: NetworkExplanation) -> list[str]:
 
 
 def server_list(servers: Iterable[int]) -> str:
-    """`server 3`, `servers 0-3, 7`."""
+    """Return servers in words: `server 3`, or `servers 0-3, 7`."""
     runs: list[list[int]] = []
     for server in sorted(servers):
         if runs and server == runs[-1][1] + 1:

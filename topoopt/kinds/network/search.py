@@ -417,7 +417,6 @@ def _best_of(
 
 
 def _worst(outcomes: tuple[FailureOutcome, ...]) -> FailureOutcome:
-    """The failure of largest theta."""
     return max(outcomes, key=lambda outcome: outcome.value or 0.0)
 
 

@@ -598,7 +598,7 @@ def remember(problem: SharedCluster, plan: SharedClusterPlan, times: Times, draw
 
 @dataclass(frozen=True, eq=False)
 class SharedClusterFigures:
-    """The figures of a plan."""
+    """Times, metrics and statistics that follow from a problem and its plan."""
 
     problem: SharedCluster
     plan: SharedClusterPlan
@@ -626,7 +626,7 @@ class SharedClusterFigures:
 
     @cached_property
     def jobs(self) -> JobTable:
-        """The jobs that arrive."""
+        """The jobs that arrive, drawn or from the trace."""
         assert self.problem.at_once is None
         jobs: Any = self.problem.jobs
         return job_table(jobs, self.classes, self.problem.servers, self.problem.search.seed)

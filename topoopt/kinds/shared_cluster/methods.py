@@ -253,7 +253,7 @@ class ExactPlacer:
         self._shapes = [any_shape(job_class.servers, job_class.interfaces or planes) for job_class in self.classes]
 
     def together(self, free: Bools, classes: Sequence[int], values: Sequence[int]) -> tuple[Ints | None, ...]:
-        """See JointPlacer."""
+        """Return servers for each waiting job that may start, or None; see `JointPlacer`."""
         limits = ShardLimits(seed=self.seed, stop=self.stop, most_nodes=self.most_nodes)
         result = place(self.layer, free, [self._shapes[index] for index in classes], values, limits)
         if result.status is Status.OPTIMAL:
@@ -271,7 +271,7 @@ class ExactPlacer:
         return self.together(free, [job_class], [servers])[0]
 
     def fits(self, free: Bools, servers: int, job_class: int) -> bool:
-        """Return whether `place` has servers."""
+        """Return whether one job alone gets servers on what is free."""
         return self.place(free, servers, job_class) is not None
 
     def note(self, fabric: str) -> str:

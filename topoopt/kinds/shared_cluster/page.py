@@ -586,7 +586,6 @@ def _at_once_page(result: ClusterResult, figures: SharedClusterFigures) -> Page:
 
 
 def _described(figures: SharedClusterFigures, fabric: Fabric) -> str:
-    """What a fabric is."""
     cluster = figures.problem.cluster
     if fabric.kind == PARTITIONED:
         rate = f"{cluster.degree} interfaces of {cluster.link_gbps:g} Gbit/s a server"

@@ -330,7 +330,7 @@ class Chains:
 
     @property
     def longest(self) -> float:
-        """Longest chain of all."""
+        """No iteration is shorter than the longest chain, ms."""
         return max(self.critical, default=0.0)
 
 

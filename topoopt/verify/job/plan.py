@@ -288,7 +288,7 @@ def reductions_of(cluster: Cluster, workload: Workload, parts: Parts) -> list[Re
 
 
 def recompute_traffic(cluster: Cluster, workload: Workload, parts: tuple[Parts, ...]) -> Traffic:
-    """Traffic of a legal strategy."""
+    """Transfers and AllReduces of a legal strategy, and what they add up to."""
     n = cluster.servers
     edges, reductions = [], []
     matrix = np.zeros(n * n, dtype=np.float64)

@@ -104,7 +104,7 @@ class IterationTasks:
         duration_ms: float = 0.0,
         size: int = 0,
     ) -> int:
-        """A task more; its number."""
+        """Append a task, and return its number."""
         self.kind.append(kind)
         self.lane.append(lane)
         self.target.append(target)
@@ -120,7 +120,7 @@ class IterationTasks:
 
 
 def task_count(parts: tuple[Parts, ...], traffic: Traffic) -> int:
-    """How many tasks `tasks_of` makes."""
+    """Number of tasks of an iteration, counted before any is made."""
     computing = sum(len(own.server) for own in parts)
     sending = sum(int(np.count_nonzero(edge.bytes)) for edge in traffic.edges)
     return 2 * (computing + sending) + len(traffic.reductions)
@@ -199,7 +199,7 @@ class SimulatedLinks:
             self.in_flight[link] += 1
 
     def end(self, links: Iterable[int]) -> None:
-        """It is done."""
+        """An AllReduce that set out with chunks has sent the last one."""
         for link in links:
             self.in_flight[link] -= 1
 
@@ -294,7 +294,7 @@ def paths_of(routes: PathTable, link: Mapping[tuple[int, int], int]) -> dict[tup
 def rings_of(
     groups: Iterable[GroupRings], link: Mapping[tuple[int, int], int]
 ) -> dict[tuple[int, ...], tuple[GroupRing, ...]]:
-    """Rings of all groups."""
+    """Rings of all groups by their sorted members; `link` has the number of each link."""
     return {
         tuple(sorted(group.members)): tuple(
             (ring.share, tuple(links_along(path, link) for path in ring.paths)) for ring in group.rings
@@ -485,7 +485,7 @@ class Times:
 
     @property
     def total_ms(self) -> float:
-        """Time of the iteration."""
+        """The iteration ends with its last task."""
         return max(self.end, default=0.0)
 
 

@@ -47,7 +47,6 @@ class EventGraph:
         return ("start", *names, "end")
 
     def at(self, kind: str, o: int) -> int:
-        """Number of an event."""
         index = [name for name, _ in KINDS].index(kind)
         return 1 + index * self.count + (o if KINDS[index][1] else self.count - 1 - o)
 
@@ -429,7 +428,6 @@ class StrategyLaws:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Number of states per operator."""
         return tuple(len(states.split) for states in self.states)
 
 

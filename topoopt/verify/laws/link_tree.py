@@ -88,7 +88,6 @@ class _Nodes:
     most: Ints
 
     def part(self, which: slice | Ints | Bools) -> _Nodes:
-        """Some of them."""
         return _Nodes(self.links[which], self.used[which], self.lost[which], self.most[which])
 
 
@@ -219,7 +218,6 @@ def _fits(rules: LinkRules, server: int, nodes: _Nodes, rows: Ints) -> Bools:
 
 
 def _chosen(rules: LinkRules, server: int, nodes: _Nodes, rows: Ints, most: Ints) -> _Nodes:
-    """Every node with its choice."""
     links, used = nodes.links.copy(), nodes.used + rows
     links[:, server, :] += rows
     if rules.both:

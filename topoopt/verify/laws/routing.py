@@ -116,7 +116,6 @@ class FlowCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
         return not self.violations
 
 
@@ -418,14 +417,8 @@ def _rounded_down(exact: Fraction) -> float:
 SHARE_TOLERANCE = Tolerance.ROUNDING.relative
 
 
-@dataclass(frozen=True)
-class RingHops:
-    """What one readable ring puts on the links: every member sends `share` of its bytes along its own path."""
-
-    members: tuple[int, ...]
-    share: float
-    tail: tuple[int, ...]
-    head: tuple[int, ...]
+RingHops = tuple[tuple[int, ...], float, list[tuple[int, int]]]
+"""What one readable ring puts on the links: its members send a share of their bytes along all its hops together."""
 
 
 def check_rings(
@@ -485,7 +478,7 @@ def _check_group(
             findings.add("ring-order", f"{where} visits {list(ring.order)}, not every member exactly once")
             continue
         ring_hops = _check_ring_paths(findings, where, ring, order, links)
-        hops.append(RingHops(key, share, tuple(a for a, _ in ring_hops), tuple(b for _, b in ring_hops)))
+        hops.append((key, share, ring_hops))
 
 
 def _check_ring_paths(

@@ -168,7 +168,6 @@ def _held_at_first(problem: CollectiveProblem, schedule: CollectiveSchedule) -> 
 
 
 def _groups(sorted_values: Ints) -> list[tuple[int, int]]:
-    """Ranges of equal values."""
     edges = np.flatnonzero(np.diff(sorted_values)) + 1
     ends = [0, *edges.tolist(), len(sorted_values)] if len(sorted_values) else [0]
     return list(itertools.pairwise(ends))
@@ -471,7 +470,7 @@ class _Values:
         return 1 - len(self.wrong)
 
     def joined(self, value: int, added: int, where: Callable[[], str]) -> int:
-        """Sum of two values."""
+        """Number of the sum of two values; a negative one where they must not be added."""
         if value < 0 or added < 0:
             return value if value < 0 else added
         number = self.sums.get((value, added))

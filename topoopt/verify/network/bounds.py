@@ -402,7 +402,7 @@ def failed_link_bounds(n: int, d: int, links: LinkDirection, demand: Floats, lef
 
 
 def failed_link_bound(n: int, d: int, links: LinkDirection, demand: Floats, left: float = 1.0) -> Bound:
-    """The largest of them."""
+    """The largest of the bounds on theta after the worst failed link."""
     return max(failed_link_bounds(n, d, links, demand, left), key=lambda bound: bound.value)
 
 

@@ -106,11 +106,10 @@ class CheckedPlan:
 
     @cached_property
     def tasks(self) -> IterationTasks:
-        """An iteration as tasks."""
         return tasks_of(self.job.workload, self.parts, self.traffic)
 
     def busiest_ms(self) -> float:
-        """Compute of the busiest server."""
+        """Compute time of the server that computes longest, ms."""
         busy = np.zeros(self.job.cluster.servers)
         for part in self.parts:
             np.add.at(busy, part.server, part.split.forward_ms + part.split.backward_ms)
@@ -142,22 +141,18 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """Of the instance."""
         return self.problem.kind
 
     @property
     def name(self) -> str:
-        """Of the instance."""
         return self.problem.name
 
     @property
     def sha256(self) -> str:
-        """Of the instance."""
         return self.problem.sha256
 
     @property
     def seed(self) -> int:
-        """Of all draws."""
         return self.problem.search.seed
 
     @property
@@ -167,7 +162,6 @@ class Case:
 
     @property
     def flows(self) -> bool:
-        """Whether flows are simulated."""
         return self.problem.contention is Contention.FLOWS
 
     @cached_property
@@ -382,7 +376,7 @@ def complete(case: Case, plan: SharedClusterPlan) -> Iterator[str]:
 
 
 def tables(case: Case, plan: SharedClusterPlan) -> Iterator[str]:
-    """Tables of stays are sound."""
+    """Tables of stays have fitting lengths, indices in range, and ascending order."""
     jobs = case.problem.jobs
     if isinstance(jobs, JobsAtOnce):
         return

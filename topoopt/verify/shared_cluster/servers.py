@@ -23,7 +23,7 @@ from topoopt.verify.checker import Violation, ViolationLog, as_float, as_int, fl
 from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS
 from topoopt.verify.job.simulation import US_PER_MS, GroupRing, SimulatedNetwork
 from topoopt.verify.job.simulation import Path as SharedPath
-from topoopt.verify.laws.networks import HASHED, RACK, SPREAD, RequestedFabric, equal_cost_gbps
+from topoopt.verify.laws.networks import HASHED, RACK, SPREAD, RequestedFabric, equal_cost_gbps, hop_counts
 
 SECONDS = Tolerance.EVENTS.relative
 """Difference of two times that is rounding, relative to the time simulated beyond a second."""
@@ -165,7 +165,7 @@ class CheckedRun:
 
     @property
     def slack_s(self) -> float:
-        """Rounding of times."""
+        """By how much two times may differ by rounding, s."""
         return SECONDS * max(1.0, self.run.until_s)
 
     @property
@@ -515,20 +515,12 @@ def placing_bound(layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape]
 
 def _joining_all(arcs: Int32s) -> int:
     """Interfaces along whose arcs every rank reaches every other, directions left aside."""
-    count = 0
-    for row in arcs.tolist():
-        near: list[list[int]] = [[] for _ in row]
-        for rank, target in enumerate(row):
-            if target >= 0:
-                near[rank].append(target)
-                near[target].append(rank)
-        seen, todo = {0}, [0]
-        while todo:
-            for rank in near[todo.pop()]:
-                if rank not in seen:
-                    seen.add(rank)
-                    todo.append(rank)
-        count += len(seen) == len(row) > 1
+    count, n = 0, arcs.shape[1]
+    for row in arcs:
+        linked = np.zeros((n, n), dtype=np.bool_)
+        ranks = np.flatnonzero(row >= 0)
+        linked[ranks, row[ranks]] = linked[row[ranks], ranks] = True
+        count += n > 1 and bool((hop_counts(linked)[0] >= 0).all())
     return count
 
 

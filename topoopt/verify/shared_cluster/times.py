@@ -98,7 +98,7 @@ def crossings_of(tasks: IterationTasks, network: SimulatedNetwork) -> int:
 
 
 class _Fluid:
-    """A simulation under way."""
+    """A fluid simulation of jobs that begin again until each has done its first iteration."""
 
     def __init__(self, tasks: IterationTasks, starts: Sequence[int], network: SimulatedNetwork) -> None:
         self.tasks, self.starts, self.network = tasks, starts, network
@@ -546,7 +546,6 @@ class _Loads:
     part: Floats
 
     def among(self, kept: Bools) -> _Loads:
-        """Some of the entries."""
         return _Loads(self.row[kept], self.link[kept], self.part[kept])
 
     def on_links(self, rate: Floats, links: int) -> Floats:
