@@ -339,20 +339,3 @@ def server_groups(layer: OpticalLayer) -> Ints:
     """
     _, group = np.unique(layer.switch_of, axis=1, return_inverse=True)
     return group.reshape(-1).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Jobs at once.
-
-    Attributes:
-        classes: of each job.
-        servers: of each job, in rank order.
-        sample: of each job, which of the given times it takes, as a fraction of their list.
-        routes_seed: of the routes on fabrics with a choice.
-    """
-
-    classes: tuple[int, ...]
-    servers: tuple[tuple[int, ...], ...]
-    sample: tuple[float, ...]
-    routes_seed: int

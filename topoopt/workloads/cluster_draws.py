@@ -9,7 +9,6 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Draws, Floats, Int32s, Ints
 from topoopt.core.shared_cluster import (
-    Draw,
     DrawnJobs,
     JobClass,
     JobPlacement,
@@ -83,6 +82,11 @@ def _usual_iterations(index: Int32s, times: Floats, classes: Sequence[JobClass])
     return np.where(seconds > 0, seconds / (times * MS), given)
 
 
+Draw = tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[float, ...], int]
+"""Jobs at once: their classes; their servers, in rank order; which of the given times each takes, as a part of their
+list; the seed of routes on fabrics with a choice."""
+
+
 def server_order(jobs: JobsAtOnce, servers: int, draws: Draws) -> list[int]:
     """All servers in the order in which jobs take them."""
     if jobs.placement is JobPlacement.RANDOM:
@@ -114,7 +118,7 @@ def draw_jobs(
     sample = tuple(float(value) for value in draws.uniform(load))
     routes_seed = int(draws.below(2**31, 1)[0])
     placed = place_jobs(jobs, [classes[c].servers for c in index], servers, draws)
-    return Draw(index, placed, sample, routes_seed)
+    return index, placed, sample, routes_seed
 
 
 def sampled(job_class: JobClass, sample: float) -> float | None:

@@ -21,7 +21,6 @@ from topoopt.core.result import Columns, Objective, listed
 from topoopt.core.shared_cluster import (
     PARTITIONED,
     Contention,
-    Draw,
     Fabric,
     Goal,
     JobClass,
@@ -46,7 +45,7 @@ from topoopt.simulate.lower import build_task_graph, demand_of
 from topoopt.simulate.network import Network
 from topoopt.simulate.time_models import for_several_jobs
 from topoopt.simulate.time_models.evaluate import simulate, whole
-from topoopt.workloads.cluster_draws import draw_jobs, job_table, place_jobs, sampled
+from topoopt.workloads.cluster_draws import Draw, draw_jobs, job_table, place_jobs, sampled
 
 MS = 1e-3
 
@@ -511,16 +510,17 @@ class FlowTimes:
     def run(self, draw: Draw, fabric: int) -> tuple[float, ...]:
         """Return the first iteration of each job of a draw on a fabric, ms."""
         problem, chosen = self.problem, self.problem.fabrics[fabric]
+        classes, servers_of_jobs, samples, routes_seed = draw
         if chosen.kind == PARTITIONED:
             return tuple(
                 sampled(problem.classes[index], sample) or self.alone_ms(index, fabric)
-                for index, sample in zip(draw.classes, draw.sample, strict=True)
+                for index, sample in zip(classes, samples, strict=True)
             )
         placed = [
             JobOnServers(self.graph(index, fabric), servers)
-            for index, servers in zip(draw.classes, draw.servers, strict=True)
+            for index, servers in zip(classes, servers_of_jobs, strict=True)
         ]
-        options = fabric_options(chosen, draw.routes_seed)
+        options = fabric_options(chosen, routes_seed)
         first = simulate_together(placed, problem.cluster, FABRICS[chosen.kind].build, options, problem.time_model)
         return tuple(float(time) for time in first)
 
@@ -548,18 +548,18 @@ class FormulaTimes:
     def shard_ms(self, draw: Draw) -> tuple[float, ...]:
         """Return the time of each job on a shard of its own."""
         return tuple(
-            sampled(self.classes[index], sample) or 0.0 for index, sample in zip(draw.classes, draw.sample, strict=True)
+            sampled(self.classes[index], sample) or 0.0 for index, sample in zip(draw[0], draw[2], strict=True)
         )
 
     def run(self, draw: Draw, fabric: int) -> tuple[float, ...]:
         """Return the iteration of each job of a draw on a fabric while all of them run, ms."""
         problem, chosen = self.problem, self.fabrics[fabric]
-        jobs = _single_iterations(list(draw.classes), self.shard_ms(draw))
+        jobs = _single_iterations(list(draw[0]), self.shard_ms(draw))
         if chosen.kind == PARTITIONED:
             return tuple(jobs.iteration_ms.tolist())
         links = shared_links(problem.servers, chosen, chosen.server_gbps or 0.0, problem.search.seed)
         work = WorkShared(jobs, self.classes, chosen, links, self.direct_gbps, problem.contention)
-        for job, servers in enumerate(draw.servers):
+        for job, servers in enumerate(draw[1]):
             work.start(job, np.array(sorted(servers), dtype=np.int64), 0.0)
         work.refresh()
         return tuple(work.iteration_ms(job) for job in range(len(jobs)))
@@ -748,4 +748,5 @@ def drawn_run(
         if stopped():
             return None
         by_fabric.append(times.run(draw, fabric))
-    return DrawnRun(load, repetition, draw.classes, draw.servers, tuple(by_fabric), times.shard_ms(draw))
+    classes, servers, _, _ = draw
+    return DrawnRun(load, repetition, classes, servers, tuple(by_fabric), times.shard_ms(draw))
