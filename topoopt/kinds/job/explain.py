@@ -16,6 +16,7 @@ from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.files.results import bound_document
 from topoopt.kinds.job.figures import GapParts, JobFigures, JobResult, gap_parts, order_free
+from topoopt.kinds.job.plots import breakdown_terms
 from topoopt.kinds.pipeline import Explanation, Question
 from topoopt.page.text import percent
 from topoopt.simulate.fabrics import plan_network
@@ -26,8 +27,8 @@ from topoopt.verify.job.check import CHECKER
 
 SHOWN = 5
 
-ROUNDING = 1e-9
-"""Idle time below this part of the iteration is rounding."""
+TERMS = ("computing", "waiting for model-parallel transfers", "waiting for AllReduce", "anything else")
+"""What the terms of the breakdown are called."""
 
 
 def explain(problem: CoOptimisation | None, result: JobResult, question: Question) -> Explanation:
@@ -62,7 +63,7 @@ def explain(problem: CoOptimisation | None, result: JobResult, question: Questio
     document: dict[str, Any] = {
         "iteration_time_ms": result.objective.value,
         "bound": bound_document(result.bound),
-        "critical_path_ms": _terms(figures, result.objective.value),
+        "critical_path_ms": _terms(figures),
         "longest_steps": [vars(step) for step in sorted(path, key=lambda span: span.start_ms - span.end_ms)[:SHOWN]],
         "busiest_links": _busiest_links(figures),
         "busiest_server_compute_ms": figures.busiest_server_compute_ms,
@@ -77,16 +78,10 @@ def explain(problem: CoOptimisation | None, result: JobResult, question: Questio
     return Explanation(tuple(_lines(result, document, gap)), document, result.notes)
 
 
-def _terms(figures: JobFigures, total: float) -> dict[str, float]:
+def _terms(figures: JobFigures) -> dict[str, float]:
     """Times of the critical path, largest first; they sum to the iteration time."""
-    parts = figures.breakdown
-    terms = {
-        "computing": parts.compute_ms,
-        "waiting for model-parallel transfers": parts.model_parallel_ms,
-        "waiting for AllReduce": parts.allreduce_ms,
-        "anything else": 0.0 if abs(parts.idle_ms) <= ROUNDING * total else parts.idle_ms,
-    }
-    return dict(sorted(terms.items(), key=lambda term: -term[1]))
+    terms = zip(TERMS, (term.ms for term in breakdown_terms(figures)), strict=True)
+    return dict(sorted(terms, key=lambda term: -term[1]))
 
 
 def _busiest_links(figures: JobFigures) -> list[dict[str, Any]]:

@@ -244,10 +244,10 @@ class JobSearchFile(RobustSearchFile):
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of the settings; those that are null keep their defaults."""
-        return _stated(super().arguments())
+        return _without_nulls(super().arguments())
 
 
-def _stated(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -548,10 +548,10 @@ def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> C
     return dataclasses.replace(device, memory_gib=UNCHECKED_GIB if memory is None else math.ceil(memory / GIB))
 
 
-def _identity(file: CoOptimisationFile, profile: Profile | None, *, memory_stated: bool) -> str:
+def _identity(file: CoOptimisationFile, profile: Profile | None, *, memory_given: bool) -> str:
     """Hash of the instance with defaults written out; a profile counts by its content, not by its name."""
     document = codec.plain(file)
-    if not memory_stated:
+    if not memory_given:
         del document["cluster"]["gpu_memory_gib"]
     if profile is not None:
         document["workload"]["operator_times"]["profile"] = {
@@ -601,9 +601,9 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
         workload_file = file.workload if file else _section(ModelWorkload, raw_workload)
     instance = None
     if cluster_file and workload_file and not document.faults and findings.clear_of("cluster", "workload"):
-        memory_stated = "gpu_memory_gib" in raw["cluster"]
+        memory_given = "gpu_memory_gib" in raw["cluster"]
         device = workload_file.operator_times.device if isinstance(workload_file, ModelWorkload) else None
-        cluster, notes = _cluster(cluster_file, None if memory_stated else device)
+        cluster, notes = _cluster(cluster_file, None if memory_given else device)
         workload = _build(workload_file, cluster, profile, findings)
         if workload and file:
             instance = CoOptimisation(
@@ -611,9 +611,9 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
                 cluster=cluster,
                 workload=workload,
                 search=file.search.build(),
-                baselines=BaselineSettings(**_stated(vars(file.baselines))),
+                baselines=BaselineSettings(**_without_nulls(vars(file.baselines))),
                 source=document.file,
-                sha256=_identity(file, profile, memory_stated=memory_stated),
+                sha256=_identity(file, profile, memory_given=memory_given),
                 notes=notes,
             )
     return findings.settled(document, instance)

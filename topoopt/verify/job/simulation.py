@@ -412,9 +412,9 @@ def _reduced(task: int, members: tuple[int, ...], payload: int, network: Simulat
 
 def _on_schedule(task: int, payload: int, shares: tuple[Loads, ...], network: SimulatedNetwork) -> Flow:
     steps = tuple(tuple(tuple((link, payload * share) for link, share in hop) for hop in step) for step in shares)
-    asked = [load for step in steps for hop in step for load in hop]
-    is_cut = network.sharing is not LinkSharing.FIFO and max((size for _, size in asked), default=0.0) > SEGMENT_BYTES
-    cut = tuple(link for link, _ in asked) if is_cut else ()
+    loads = [load for step in steps for hop in step for load in hop]
+    is_cut = network.sharing is not LinkSharing.FIFO and max((size for _, size in loads), default=0.0) > SEGMENT_BYTES
+    cut = tuple(link for link, _ in loads) if is_cut else ()
     return Flow(task, steps, steps[-1], len(steps), network.round_ms, cut=cut)
 
 
