@@ -285,60 +285,60 @@ class ExactPlacer:
 # Jobs that arrive.
 
 
-@dataclass(frozen=True, eq=False)
-class Arrivals:
-    """Jobs that arrive, and all that their simulation needs; the seed draws servers and paths."""
+def run_on_fabric(
+    problem: SharedCluster,
+    classes: tuple[JobClass, ...],
+    jobs: JobTable,
+    stop: Stop,
+    progress: Progress,
+    index: int,
+    scheduling: Scheduling,
+) -> tuple[FabricRun, str]:
+    """Simulate the jobs on a fabric; also a note on its placements, empty where none are proven.
 
-    problem: SharedCluster
-    classes: tuple[JobClass, ...]
-    jobs: JobTable
-    stop: Stop
-    progress: Progress
+    The seed of the problem draws servers and paths.
+    """
+    fabric, seed = rated(problem, problem.fabrics[index]), problem.search.seed
+    assert fabric.server_gbps is not None
+    partitioned = fabric.kind == PARTITIONED
+    group = server_groups(problem.layer) if partitioned else np.zeros(problem.servers, dtype=np.int64)
+    switching = Switching(problem.layer.switching_time_s, problem.look_ahead) if partitioned else Switching()
+    work: RunningWork
+    if partitioned:
+        work = WorkAlone(jobs)
+    else:
+        links = shared_links(problem.servers, fabric, fabric.server_gbps, seed)
+        direct = [problem.direct_gbps(job_class) for job_class in classes]
+        work = WorkShared(jobs, classes, fabric, links, direct, problem.contention)
+    if not partitioned or fabric.placement in ACROSS_GROUPS:
+        scheduling = replace(scheduling, defragment=False)
+    placer: Placer
+    if fabric.placement == "exact":
+        placer = ExactPlacer(problem.layer, classes, seed, stop)
+    elif fabric.placement == "spread":
+        placer = SpreadPlacer(problem.layer, classes, seed)
+    else:
+        placer = PLACERS[fabric.placement](group, seed)
+    free = np.ones(problem.servers, dtype=bool)
+    cluster = ClusterState(jobs, classes, free, placer, work, switching, scheduling)
 
-    def run(self, index: int, scheduling: Scheduling) -> tuple[FabricRun, str]:
-        """Simulate the jobs on a fabric; also a note on its placements, empty where none are proven."""
-        problem, classes, jobs = self.problem, self.classes, self.jobs
-        fabric, seed = rated(problem, problem.fabrics[index]), problem.search.seed
-        assert fabric.server_gbps is not None
-        partitioned = fabric.kind == PARTITIONED
-        group = server_groups(problem.layer) if partitioned else np.zeros(problem.servers, dtype=np.int64)
-        switching = Switching(problem.layer.switching_time_s, problem.look_ahead) if partitioned else Switching()
-        work: RunningWork
-        if partitioned:
-            work = WorkAlone(jobs)
-        else:
-            links = shared_links(problem.servers, fabric, fabric.server_gbps, seed)
-            direct = [problem.direct_gbps(job_class) for job_class in classes]
-            work = WorkShared(jobs, classes, fabric, links, direct, problem.contention)
-        if not partitioned or fabric.placement in ACROSS_GROUPS:
-            scheduling = replace(scheduling, defragment=False)
-        placer: Placer
-        if fabric.placement == "exact":
-            placer = ExactPlacer(problem.layer, classes, seed, self.stop)
-        elif fabric.placement == "spread":
-            placer = SpreadPlacer(problem.layer, classes, seed)
-        else:
-            placer = PLACERS[fabric.placement](group, seed)
-        free = np.ones(problem.servers, dtype=bool)
-        cluster = ClusterState(jobs, classes, free, placer, work, switching, scheduling)
+    def reason() -> StopReason | None:
+        progress(f"{fabric.name}: jobs started", len(cluster.record.job), len(jobs))
+        return stop.reason()
 
-        def reason() -> StopReason | None:
-            self.progress(f"{fabric.name}: jobs started", len(cluster.record.job), len(jobs))
-            return self.stop.reason()
+    outcome = simulate(cluster, reason)
+    note = placer.note(fabric.name) if isinstance(placer, ExactPlacer) else ""
+    return FabricRun(fabric, outcome.finished, outcome.stays), note
 
-        outcome = simulate(cluster, reason)
-        note = placer.note(fabric.name) if isinstance(placer, ExactPlacer) else ""
-        return FabricRun(fabric, outcome.finished, outcome.stays), note
 
-    def best(self, runs: Mapping[str, FabricRun]) -> str:
-        """Return the method of least objective among the whole runs, ties by completion time; else the first."""
-        complete = {name: run for name, run in runs.items() if run.whole}
+def best_of(goal: Goal, jobs: JobTable, runs: Mapping[str, FabricRun]) -> str:
+    """Return the method of least objective among the whole runs, ties by completion time; else the first."""
+    complete = {name: run for name, run in runs.items() if run.whole}
 
-        def rank(name: str) -> tuple[float, ...]:
-            goals = (self.problem.goal, Goal.COMPLETION_TIME)
-            return tuple(objective_of(goal, complete[name], self.jobs).value for goal in goals)
+    def rank(name: str) -> tuple[float, ...]:
+        return tuple(objective_of(ranked, complete[name], jobs).value for ranked in (goal, Goal.COMPLETION_TIME))
 
-        return min(complete, key=rank) if complete else next(iter(runs))
+    return min(complete, key=rank) if complete else next(iter(runs))
 
 
 Runs = Sequence[tuple[FabricRun, str]]
@@ -361,7 +361,7 @@ def solve_arrivals(
     if errors:
         raise InputError(errors)
     jobs = job_table(given, classes, problem.servers, problem.search.seed)
-    arrivals = Arrivals(problem, classes, jobs, stop, progress)
+    run_on = partial(run_on_fabric, problem, classes, jobs, stop, progress)
 
     def concluded(name: str, runs: Runs) -> ClusterSearch:
         complete = all(run.whole for run, _ in runs) and len(runs) == len(problem.fabrics)
@@ -377,15 +377,20 @@ def solve_arrivals(
             so_far = tuple(runs)
             keep(lambda: concluded(name, so_far))
 
-    name, runs = _runs(arrivals, on_incumbent)
+    name, runs = _runs(problem, stop, run_on, partial(best_of, problem.goal, jobs), on_incumbent)
     if not runs or not runs[0][0].finished.any():
         raise LimitError("the limit came before any job had ended on the first fabric")
     return concluded(name, runs)
 
 
-def _runs(arrivals: Arrivals, on_incumbent: Callable[[str, Runs], None]) -> tuple[str, Runs]:
+def _runs(
+    problem: SharedCluster,
+    stop: Stop,
+    run_on: Callable[[int, Scheduling], tuple[FabricRun, str]],
+    best: Callable[[Mapping[str, FabricRun]], str],
+    on_incumbent: Callable[[str, Runs], None],
+) -> tuple[str, Runs]:
     """Return the way of scheduling, and the runs of the first fabric and of all on which a job ended."""
-    problem, stop = arrivals.problem, arrivals.stop
     method = problem.search.method
     settings = {method: SCHEDULING_METHODS[method].applied(problem.scheduling)}
     first: dict[str, tuple[FabricRun, str]] = {}
@@ -393,8 +398,8 @@ def _runs(arrivals: Arrivals, on_incumbent: Callable[[str, Runs], None]) -> tupl
         names = [name for name in SCHEDULING_METHODS if name != BEST and outside(name, problem) is None]
         settings = {name: SCHEDULING_METHODS[name].applied(problem.scheduling) for name in names}
         for name, scheduling in settings.items():
-            first[name] = arrivals.run(0, scheduling)
-            method = arrivals.best({name: run for name, (run, _) in first.items()})
+            first[name] = run_on(0, scheduling)
+            method = best({name: run for name, (run, _) in first.items()})
             on_incumbent(method, [first[method]])
             if stop.reason() is not None:
                 break
@@ -402,7 +407,7 @@ def _runs(arrivals: Arrivals, on_incumbent: Callable[[str, Runs], None]) -> tupl
     for index in range(len(runs), len(problem.fabrics)):
         if stop.reason() is not None and runs:
             break
-        run = arrivals.run(index, settings[method])
+        run = run_on(index, settings[method])
         if runs and not run[0].finished.any():  # cut before it says anything
             break
         runs.append(run)
