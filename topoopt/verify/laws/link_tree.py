@@ -77,18 +77,14 @@ class LeafCases:
         return float(best.min(initial=np.inf))
 
 
-@dataclass(frozen=True, eq=False)
-class _Nodes:
-    """Nodes of one depth: int64[c, n, n] links chosen, int64[c, n] interfaces used, int64[c] links given up,
-    int64[c, k] bounds on the left side."""
+Nodes = tuple[Ints, Ints, Ints, Ints]
+"""Nodes of one depth: int64[c, n, n] links chosen, int64[c, n] interfaces used, int64[c] links given up, int64[c, k]
+bounds on the left side."""
 
-    links: Ints
-    used: Ints
-    lost: Ints
-    most: Ints
 
-    def part(self, which: slice | Ints | Bools) -> _Nodes:
-        return _Nodes(self.links[which], self.used[which], self.lost[which], self.most[which])
+def _part(nodes: Nodes, which: slice | Ints | Bools) -> Nodes:
+    links, used, lost, most = nodes
+    return links[which], used[which], lost[which], most[which]
 
 
 def parts_of(proof: LinkTree, servers: int) -> tuple[tuple[Ints, ...], Ints, Ints]:
@@ -174,30 +170,32 @@ def _walk(rules: LinkRules, choices: list[Ints], gains: list[Ints], constant: In
     most_at_once = max(1, _CELLS // cells)
     best = np.array([values.max(axis=0) for values in gains])
     first = np.zeros((1, n, n), dtype=np.int64)
-    root = _Nodes(first, first[0, :1], first[0, 0, :1], (constant + best.sum(axis=0))[None])
-    if cases.closed(root.most).all():
-        return cases.proven(root.most)
+    at_root = (constant + best.sum(axis=0))[None]
+    if cases.closed(at_root).all():
+        return cases.proven(at_root)
+    root: Nodes = (first, first[0, :1], first[0, 0, :1], at_root)
     stack, work, proven = [(0, root)], 0, np.inf
     while stack:
         server, nodes = stack.pop()
         if server == n:
-            links = ", ".join(f"{i} -> {j}" for i, j in np.argwhere(nodes.links[0]).tolist())
+            links = ", ".join(f"{i} -> {j}" for i, j in np.argwhere(nodes[0][0]).tolist())
             raise InputError(f"tree over the links: no leaf for the topology {links} (servers by place in the order)")
         rows, gain = choices[server], gains[server] - best[server]
         step = max(1, _CELLS // (len(rows) * cells))
-        for start in range(0, len(nodes.lost), step):
-            part = nodes.part(slice(start, start + step))
+        for start in range(0, len(nodes[0]), step):
+            part = _part(nodes, slice(start, start + step))
             at, row = np.nonzero(_fits(rules, server, part, rows))
             work += len(at) * cases.limit.size
             if work > MOST_WORK:
                 raise InputError("tree over the links: more nodes than can be looked at")
             for some in (slice(first, first + most_at_once) for first in range(0, len(at), most_at_once)):
-                most = part.most[at[some]] + gain[row[some]]
+                most = part[3][at[some]] + gain[row[some]]
                 closed = cases.closed(most)
                 proven = min(proven, cases.proven(most[closed]))
-                children = _chosen(rules, server, part.part(at[some][~closed]), rows[row[some][~closed]], most[~closed])
-                children = children.part(_possible(rules, server + 1, children))
-                if len(children.lost):
+                chosen = rows[row[some][~closed]]
+                children = _chosen(rules, server, _part(part, at[some][~closed]), chosen, most[~closed])
+                children = _part(children, _possible(rules, server + 1, children))
+                if len(children[0]):
                     stack.append((server + 1, children))
     return proven
 
@@ -208,40 +206,41 @@ def _lost(rules: LinkRules, server: int, rows: Ints) -> Ints:
     return np.asarray(lost[:, server + 1 if rules.both else 0 :].sum(axis=1))
 
 
-def _fits(rules: LinkRules, server: int, nodes: _Nodes, rows: Ints) -> Bools:
+def _fits(rules: LinkRules, server: int, nodes: Nodes, rows: Ints) -> Bools:
     """bool[c, o]: whether a choice fits the interfaces left at a node, and the links that must stay."""
-    after = nodes.used[:, None, :] + rows[None]
+    _, used, lost, _ = nodes
+    after = used[:, None, :] + rows[None]
     if rules.both:
         after[:, :, server] += rows.sum(axis=1)[None]
     fits = (after <= rules.degree).all(axis=2)
-    return np.asarray(fits & (nodes.lost[:, None] + _lost(rules, server, rows)[None] <= rules.may_lose))
+    return np.asarray(fits & (lost[:, None] + _lost(rules, server, rows)[None] <= rules.may_lose))
 
 
-def _chosen(rules: LinkRules, server: int, nodes: _Nodes, rows: Ints, most: Ints) -> _Nodes:
-    links, used = nodes.links.copy(), nodes.used + rows
+def _chosen(rules: LinkRules, server: int, nodes: Nodes, rows: Ints, most: Ints) -> Nodes:
+    links, used = nodes[0].copy(), nodes[1] + rows
     links[:, server, :] += rows
     if rules.both:
         links[:, :, server] += rows
         used[:, server] += rows.sum(axis=1)
-    return _Nodes(links, used, nodes.lost + _lost(rules, server, rows), most)
+    return links, used, nodes[2] + _lost(rules, server, rows), most
 
 
-def _possible(rules: LinkRules, chosen: int, nodes: _Nodes) -> Bools:
+def _possible(rules: LinkRules, chosen: int, nodes: Nodes) -> Bools:
     """bool[c]: False where every topology of a node breaks the hop limit, or leaves room for an allowed link."""
-    n = len(rules.allowed)
+    n, (links, used, _, _) = len(rules.allowed), nodes
     done = np.zeros((n, n), dtype=np.bool_)
     done[:chosen] = True
     if rules.both:
         done[:, :chosen] = True
     open_pairs = rules.allowed & ~done
     # Interfaces that the first servers use are all known, those of others at most so many.
-    most = nodes.used + rules.most * open_pairs.sum(axis=0)[None]
-    sent = nodes.used if rules.both else nodes.links.sum(axis=2)
-    addable = rules.allowed[None, :chosen] & (nodes.links[:, :chosen] < rules.most)
+    most = used + rules.most * open_pairs.sum(axis=0)[None]
+    sent = used if rules.both else links.sum(axis=2)
+    addable = rules.allowed[None, :chosen] & (links[:, :chosen] < rules.most)
     addable &= (sent < rules.degree)[:, :chosen, None] & (most < rules.degree)[:, None, :]
     possible = ~addable.any(axis=(1, 2))
     if rules.hops is not None:
-        near = (nodes.links > 0) | open_pairs[None] | np.eye(n, dtype=np.bool_)[None]
+        near = (links > 0) | open_pairs[None] | np.eye(n, dtype=np.bool_)[None]
         reach = near
         for _ in range(min(rules.hops, n - 1) - 1):
             reach = reach @ near
