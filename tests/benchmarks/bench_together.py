@@ -39,11 +39,11 @@ def together_figures() -> list[Figure]:
     draw = draw_jobs(given, full.classes, full.servers, 27, 0, full.search.seed)
     fabric = full.fabrics[FAT_TREE]
     times = FlowTimes(full, solution.plan.classes)
-    rows = zip(draw.classes, draw.servers, strict=True)
+    rows = zip(draw[0], draw[1], strict=True)
     jobs = [(times.graph(index, FAT_TREE), servers) for index, servers in rows]
 
     def run(model: str) -> list[float]:
-        options = fabric_options(fabric, draw.routes_seed)
+        options = fabric_options(fabric, draw[3])
         times = simulate_together(jobs, full.cluster, FABRICS[fabric.kind].build, options, model)
         return [float(time_ms) for time_ms in times]
 

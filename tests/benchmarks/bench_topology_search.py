@@ -35,7 +35,7 @@ def _skewed(servers: int, goal: float, proposals: int) -> list[Figure]:
     theta = search_topology(problem, budget=budget_of(servers, proposals, 1e-4)).routing.theta
     took = time.process_time() - began
     began = time.process_time()
-    bound = formula_bound(problem, cases=cases_of(servers, proposals)).bound
+    bound = formula_bound(problem, cases=cases_of(servers, proposals))[0]
     bounding = time.process_time() - began
     name = f"topology of {servers}, balanced skew"
     gap = 100.0 * (theta / bound.value - 1.0)

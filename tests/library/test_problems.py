@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import networkx as nx
@@ -22,14 +23,14 @@ RING = Topology.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)])
 UNIFORM = 1.0 - np.eye(4)
 
 
-def routing_problem(**fields: Any) -> Any:
+def routing_problem(**sections: Any) -> Any:
     """The problem of an instance of kind `routing`."""
-    return topoopt.problem_of(topoopt.RoutingInstance(**fields))
+    return topoopt.problem_of(topoopt.RoutingInstance(**sections))
 
 
-def topology_problem(**fields: Any) -> Any:
+def topology_problem(**sections: Any) -> Any:
     """The problem of an instance of kind `topology`."""
-    return topoopt.problem_of(topoopt.TopologyInstance(**fields))
+    return topoopt.problem_of(topoopt.TopologyInstance(**sections))
 
 
 BUILDERS: dict[str, Callable[..., Any]] = {
@@ -41,7 +42,8 @@ BUILDERS: dict[str, Callable[..., Any]] = {
 def test_every_key_of_a_file_is_an_argument(kind: str) -> None:
     """A key added to a kind of file must be added to its function; `device` is that of a model given by name."""
     arguments = set(inspect.signature(BUILDERS[kind]).parameters) - {"device"}
-    assert arguments == set(kind_named(kind).files.schema.model_fields) - {"schema_version", "kind"}
+    keys = {field.name for field in fields(kind_named(kind).files.schema)}
+    assert arguments == keys - {"schema_version", "kind"}
     text = inspect.getdoc(BUILDERS[kind]) or ""
     assert not [name for name in arguments if name not in text], "arguments without a word about them"
 

@@ -52,7 +52,7 @@ def violations(
         groups=groups,
         server_bytes_per_ms=line.server_gbps(mine, options) * GBPS,
         interface_bytes_per_ms=mine.link_gbps * GBPS if line.kind == "direct" else None,
-        both_ways=fabric != "generalized-kautz",
+        symmetric=fabric != "generalized-kautz",
     )
 
 

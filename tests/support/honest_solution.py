@@ -8,13 +8,13 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.plan_bounds import best_bound
 from tests.support.verify_cases import four_servers
 from topoopt.core.job import CoOptimisation, JobPlan, OperatorChoice, Span
 from topoopt.core.plan import Plan
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import CheckResult, Objective, Result
 from topoopt.core.workload import Workload
-from topoopt.verify.job.bounds import best_bound
 
 GROUP_BYTES = 4.0 * (4096 + 8)
 

@@ -7,7 +7,7 @@ from topoopt.core.proofs import Bound
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Strategy, Workload
 from topoopt.verify.checker import ViolationLog
-from topoopt.verify.job.bounds import bounds_of
+from topoopt.verify.job.bounds import bounds_of, instance_bounds
 from topoopt.verify.job.plan import check_strategy, recompute_traffic
 from topoopt.verify.laws.networks import check_topology, hop_counts
 
@@ -31,3 +31,8 @@ def plan_bounds(
         if cluster.servers > 1 and (hop_counts(links > 0) < 0).any():
             raise ValueError("; ".join(str(violation) for violation in findings.violations()))
     return bounds_of(cluster, workload, parts, recompute_traffic(cluster, workload, parts), links)
+
+
+def best_bound(cluster: Cluster, workload: Workload) -> Bound:
+    """The largest bound that holds for every strategy."""
+    return max(instance_bounds(cluster, workload), key=lambda bound: bound.value)

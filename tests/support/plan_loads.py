@@ -65,13 +65,13 @@ def _add_allreduces(seen: Inspection, carried: Floats, messages: Ints) -> None:
         carried[slot] += one.units.sum(axis=(0, 1)) / one.total * reduction.payload_bytes
         messages[slot] += 1
     on_rings = seen.ring_payload() or {}
-    for ring in seen.ring_hops:
-        k, payload = len(ring.members), on_rings.get(ring.members, 0)
+    for members, share, ring_hops in seen.ring_hops:
+        k, payload = len(members), on_rings.get(members, 0)
         if payload:
-            slots = np.array(ring.tail, dtype=np.int64) * n + np.array(ring.head, dtype=np.int64)
+            slots = np.array([tail * n + head for tail, head in ring_hops], dtype=np.int64)
             slot, crossings = np.unique(slots, return_counts=True)
-            carried[slot] += crossings * (ring.share * 2.0 * (k - 1) / k * payload)
-            messages[slot] += crossings * tensors[ring.members]
+            carried[slot] += crossings * (share * 2.0 * (k - 1) / k * payload)
+            messages[slot] += crossings * tensors[members]
 
 
 def plan_figures(cluster: Cluster, workload: Workload, plan: Plan) -> PlanFigures | None:

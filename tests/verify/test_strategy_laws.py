@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from formulations.job_plans import longest_path
 from solvers.job.realise import realise
 from solvers.job.strategy_program import prove
+from tests.support.plan_bounds import best_bound
 from tests.support.verify_cases import circulant, dense, make_cluster, sample_splits
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.workload import (
@@ -30,7 +31,6 @@ from topoopt.core.workload import (
 from topoopt.kinds.job.methods import program_of, prove_bound
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.verify.job.bounds import best_bound
 from topoopt.verify.job.check import at_root, evaluate_certificate, strategy_bound, unit_flow
 from topoopt.verify.job.least_times import choices_of
 from topoopt.verify.job.strategy_laws import mirrored, strategy_laws

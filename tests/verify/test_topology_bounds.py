@@ -19,20 +19,17 @@ from topoopt.core.errors import InputError
 from topoopt.core.network import LayerPrices, LengthCertificate
 from topoopt.core.topology import Topology
 from topoopt.verify.network.bounds import (
-    CutCertificate,
     TwoLayerCertificate,
-    best_topology_bound,
-    cut_value,
     dual_cut,
     evaluate_cut,
     evaluate_cut_mixture,
     evaluate_layered,
     evaluate_two_layer,
-    group_cut_bound,
     layered_bound,
     matching_dual,
     matching_prices,
     node_cut_bound,
+    topology_bounds,
 )
 from topoopt.workloads.demands import demand_matrix
 
@@ -148,7 +145,7 @@ def test_bounds_never_exceed_the_optimum(seed: int) -> None:
     optimum = _optimum(demand, 2)
     tolerance = optimum * (1 + 1e-7)
     assert node_cut_bound(4, 2, demand)[0] <= tolerance
-    assert best_topology_bound(4, 2, demand).value <= tolerance
+    assert max(bound.value for bound in topology_bounds(4, 2, demand)) <= tolerance
     rng = np.random.default_rng(seed)
     _, layered = layered_bound(4, 2, demand)
     shape = layered.alpha.shape
@@ -207,6 +204,11 @@ def _counts(topology: Topology) -> NDArray[np.int64]:
     return counts
 
 
+def cut_value(topology, cut):
+    """Upper bound on lambda of a topology."""
+    return float((cut[topology.arcs[:, 0], topology.arcs[:, 1]] * topology.multiplicity).sum())
+
+
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=10, deadline=None)
 def test_dual_cuts_hold_for_every_topology(seed: int) -> None:
@@ -256,18 +258,7 @@ def test_node_cut_of_a_busy_receiver() -> None:
     demand[[0, 1, 3], 2] = 4.0
     value, certificate = node_cut_bound(4, 2, demand)
     assert value == pytest.approx(6.0)
-    assert certificate == CutCertificate((0, 1, 3))
-
-
-@given(seed=st.integers(0, 10_000), half=st.integers(1, 5))
-@settings(max_examples=30, deadline=None)
-def test_no_group_beats_the_node_cut(seed: int, half: int) -> None:
-    """Cuts of groups never exceed the busiest server's."""
-    demand = _random_demand(seed, 6)
-    order = np.random.default_rng(seed).permutation(6)
-    value, certificate = group_cut_bound(6, 3, demand, [order[:half].tolist(), [0]])
-    assert value == evaluate_cut(6, 3, demand, certificate)
-    assert value <= node_cut_bound(6, 3, demand)[0] * (1 + 1e-12)
+    assert certificate == (0, 1, 3)
 
 
 @given(seed=st.integers(0, 1000))
@@ -290,9 +281,9 @@ def test_bad_demand_and_certificates_are_refused() -> None:
     with pytest.raises(InputError, match="finite and not negative"):
         node_cut_bound(6, 2, -demand)
     with pytest.raises(InputError, match="no cut"):
-        evaluate_cut(6, 2, demand, CutCertificate(tuple(range(6))))
+        evaluate_cut(6, 2, demand, tuple(range(6)))
     with pytest.raises(InputError, match="unknown server"):
-        evaluate_cut(6, 2, demand, CutCertificate((9,)))
+        evaluate_cut(6, 2, demand, (9,))
     _, certificate = two_layer_bound(6, 2, demand, iterations=10)
     for bad in (
         replace(certificate, alpha=-np.ones(6)),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.plan_bounds import plan_bounds
+from tests.support.plan_bounds import best_bound, plan_bounds
 from tests.support.verify_cases import (
     circulant,
     dense,
@@ -27,7 +27,7 @@ from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Str
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
-from topoopt.verify.job.bounds import best_bound, compute_bounds, instance_bounds
+from topoopt.verify.job.bounds import compute_bounds, instance_bounds
 
 
 def values(bounds):

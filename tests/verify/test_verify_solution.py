@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from solvers.job.strategy_program import prove
 from tests.support.honest_solution import honest_figures, honest_solution
+from tests.support.plan_bounds import best_bound
 from tests.support.verify_cases import twelve_servers, with_arrays
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.job import ComparedStrategy, CoOptimisation, JobPlan, OtherFabrics, strategy_certificate
@@ -20,7 +21,7 @@ from topoopt.core.workload import Strategy, StrategyCertificate
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.kinds.job.methods import program_of
 from topoopt.verify.checker import CheckDepth
-from topoopt.verify.job.bounds import best_bound, instance_bounds
+from topoopt.verify.job.bounds import instance_bounds
 from topoopt.verify.job.check import CHECKER, strategy_bound
 from topoopt.verify.job.least_times import choices_of
 from topoopt.verify.job.strategy_laws import strategy_laws

@@ -64,13 +64,13 @@ def check_distances(findings: ViolationLog, topology: Topology, outcome: Failure
     diameter, mean = diameter_and_mean(hops)
     where = outcome.failure.label
     if outcome.disconnected_pairs != lost:
-        stated = outcome.disconnected_pairs
-        findings.add("failure-pairs", f"{where}: {stated} pairs are said to be disconnected, they are {lost}")
+        reported = outcome.disconnected_pairs
+        findings.add("failure-pairs", f"{where}: {reported} pairs are said to be disconnected, they are {lost}")
     if outcome.diameter != (None if lost else diameter):
         findings.add("failure-diameter", f"{where}: a diameter of {outcome.diameter} is stated, it is {diameter}")
-    stated_mean = outcome.mean_hops
-    if (stated_mean is None) != (lost > 0) or (stated_mean is not None and differs(stated_mean, mean)):
-        findings.add("failure-hops", f"{where}: {stated_mean} mean hops are stated, they are {mean}")
+    reported_mean = outcome.mean_hops
+    if (reported_mean is None) != (lost > 0) or (reported_mean is not None and differs(reported_mean, mean)):
+        findings.add("failure-hops", f"{where}: {reported_mean} mean hops are stated, they are {mean}")
 
 
 def check_repair(
@@ -104,9 +104,9 @@ def check_repair(
         carried = np.zeros(n * n)
         hops.add_to(carried, demand.model_parallel_bytes.ravel(), shared=True)
         wire = {tuple(sorted(group.members)): group.wire_bytes_per_member for group in demand.allreduce}
-        for ring in followed:
-            slot = np.array(ring.tail, dtype=np.int64) * n + np.array(ring.head, dtype=np.int64)
-            np.add.at(carried, slot, ring.share * wire.get(ring.members, 0.0))
+        for members, share, ring_hops in followed:
+            slot = [tail * n + head for tail, head in ring_hops]
+            np.add.at(carried, np.array(slot, dtype=np.int64), share * wire.get(members, 0.0))
         rate = links.ravel() * link_bytes_per_ms
         busy = float(np.divide(carried, rate, out=np.zeros(n * n), where=rate > 0).max())
         # Transfers are whole bytes: a few of them per path.
@@ -162,11 +162,11 @@ def check_rerouted(
         wanted = demand.copy()
         wanted[list(failure.servers), :] = 0
         wanted[:, list(failure.servers)] = 0
-        found = check_flow(arcs, wanted, flow)
-        for message in found.violations:
+        routed = check_flow(arcs, wanted, flow)
+        for message in routed.violations:
             findings.add("failure-flow", f"{failure.label}: {message}")
-        if outcome.value is None or differs(outcome.value, found.theta, RELATIVE):
-            findings.add("failure-theta", f"{failure.label}: theta {outcome.value} stated, the flow has {found.theta}")
+        if outcome.value is None or differs(outcome.value, routed.theta, RELATIVE):
+            findings.add("failure-theta", f"{failure.label}: theta {outcome.value} stated, the flow has {routed.theta}")
         try:
             proven = certified_theta_bound(arcs, wanted, certificate.lengths)
         except (InputError, InfeasibleError) as error:
@@ -232,10 +232,10 @@ def check_training_repair(
     links = surviving_links(topology, failure)  # a failed server keeps its links for what it sends and receives itself
     hosts = topology.servers - topology.packet_switches
     working = set(range(hosts, topology.servers)) - {hosts + plane for plane in failure.planes}
-    for (source, target), ways in routes.items():
-        if abs(sum(share for _, share in ways) - 1.0) > 1e-6:
+    for (source, target), shares in routes.items():
+        if abs(sum(share for _, share in shares) - 1.0) > 1e-6:
             findings.add("failure-routes", f"{failure.label}: shares from {source} to {target} do not sum to 1")
-        for path, _ in ways:
+        for path, _ in shares:
             if (path[0], path[-1]) != (source, target):
                 findings.add("failure-routes", f"{failure.label}: {path} does not lead from {source} to {target}")
             if any(links[step] == 0 and not (spine and working.issuperset(step)) for step in pairwise(path)):
@@ -260,17 +260,17 @@ def copies_up(down: Bools, copies: int, servers_each: int, *, circuits: bool) ->
         servers_each: of a copy.
         circuits: any servers make a copy; else each copy needs its own.
     """
-    found = []
+    counts = []
     for day in down.tolist():
         if circuits:
-            up = sum(not one for one in day)
-            found.append(min(copies, up // servers_each))
+            up = sum(not is_down for is_down in day)
+            counts.append(min(copies, up // servers_each))
             continue
         whole = 0
         for copy in range(copies):
             whole += not any(day[copy * servers_each : (copy + 1) * servers_each])
-        found.append(whole)
-    return found
+        counts.append(whole)
+    return counts
 
 
 def servers_exchanged(down: Bools, up: list[int], servers_each: int) -> int:
@@ -284,7 +284,7 @@ def servers_exchanged(down: Bools, up: list[int], servers_each: int) -> int:
     total = 0
     used: set[int] = set()
     for day, (row, copies) in enumerate(zip(down.tolist(), up, strict=True)):
-        working = [server for server, one in enumerate(row) if not one]
+        working = [server for server, is_down in enumerate(row) if not is_down]
         kept = [server for server in working if server in used][: copies * servers_each]
         others = [server for server in working if server not in used]
         added = others[: copies * servers_each - len(kept)]

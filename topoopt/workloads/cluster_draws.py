@@ -8,7 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Bools, Draws, Floats, Int32s, Ints
-from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobPlacement, JobsAtOnce, JobTable, RankOrder, TracedJob
+from topoopt.core.shared_cluster import (
+    DrawnJobs,
+    JobClass,
+    JobPlacement,
+    JobsAtOnce,
+    JobTable,
+    RankOrder,
+    TracedJob,
+)
 
 MS = 1e-3
 
@@ -74,21 +82,9 @@ def _usual_iterations(index: Int32s, times: Floats, classes: Sequence[JobClass])
     return np.where(seconds > 0, seconds / (times * MS), given)
 
 
-@dataclass(frozen=True)
-class Draw:
-    """Jobs at once.
-
-    Attributes:
-        classes: of each job.
-        servers: of each job, in rank order.
-        sample: of each job, which of the given times it takes, as a fraction of their list.
-        routes_seed: of the routes on fabrics with a choice.
-    """
-
-    classes: tuple[int, ...]
-    servers: tuple[tuple[int, ...], ...]
-    sample: tuple[float, ...]
-    routes_seed: int
+Draw = tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[float, ...], int]
+"""Jobs at once: their classes; their servers, in rank order; which of the given times each takes, as a part of their
+list; the seed of routes on fabrics with a choice."""
 
 
 def server_order(jobs: JobsAtOnce, servers: int, draws: Draws) -> list[int]:
@@ -122,7 +118,7 @@ def draw_jobs(
     sample = tuple(float(value) for value in draws.uniform(load))
     routes_seed = int(draws.below(2**31, 1)[0])
     placed = place_jobs(jobs, [classes[c].servers for c in index], servers, draws)
-    return Draw(index, placed, sample, routes_seed)
+    return index, placed, sample, routes_seed
 
 
 def sampled(job_class: JobClass, sample: float) -> float | None:

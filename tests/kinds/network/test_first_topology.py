@@ -18,7 +18,6 @@ from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.network import search as searches
-from topoopt.kinds.network.search import FormulaBound
 from topoopt.kinds.pipeline import judged
 from topoopt.workloads.demands import demand_matrix
 
@@ -66,7 +65,7 @@ def test_the_budget_of_a_call_goes_to_annealing_and_polish(
         raise NoTimeError
 
     monkeypatch.setattr(searches, "search_topology", taken)
-    monkeypatch.setattr(searches, "formula_bound", lambda *_, **__: FormulaBound(Bound(1.0, Argument.NODE_CUT)))
+    monkeypatch.setattr(searches, "formula_bound", lambda *_, **__: (Bound(1.0, Argument.NODE_CUT), ()))
     problem = TopologyProblem("case", 16, 4, LinkDirection.UNIDIRECTIONAL, demand_matrix("balanced-skew", 16, seed=1))
     with pytest.raises(NoTimeError):
         searches.portfolio(problem, Effort(replace(problem.search, budget=budget), Stop()))

@@ -109,7 +109,7 @@ def test_published_mix_and_times_give_the_published_means(
 def test_classes_come_by_their_shares() -> None:
     """Over many draws each class has its share, within four standard deviations."""
     problem = cases.read(cases.published())
-    drawn = [index for repetition in range(400) for index in draw_jobs(problem, 27, repetition, 5).classes]
+    drawn = [index for repetition in range(400) for index in draw_jobs(problem, 27, repetition, 5)[0]]
     mix = dict(at_once(problem).mix)
     for index, weight in mix.items():
         share = weight / sum(mix.values())
@@ -122,7 +122,7 @@ def test_draws_depend_on_seed_load_and_repetition_alone() -> None:
     few, many = cases.read(cases.published(jobs={"at_once": [5]})), cases.read(cases.published())
     assert draw_jobs(few, 5, 3, 0) == draw_jobs(many, 5, 3, 0)
     assert draw_jobs(few, 5, 3, 0) != draw_jobs(many, 5, 3, 1)
-    assert draw_jobs(few, 5, 3, 0).servers != draw_jobs(many, 5, 4, 0).servers
+    assert draw_jobs(few, 5, 3, 0)[1] != draw_jobs(many, 5, 4, 0)[1]
 
 
 @pytest.mark.parametrize("order", ["random", "sorted"])
@@ -131,10 +131,10 @@ def test_rack_local_jobs_stand_in_few_racks(order: str) -> None:
     problem = cases.read(cases.published(jobs={"placement": "rack-local", "rank_order": order}))
     draw = draw_jobs(problem, 27, 0, 0)
     assert at_once(problem).rack_servers == 6
-    assert sorted(server for own in draw.servers for server in own) == list(range(432))
-    assert all(len({server // 6 for server in own}) <= 4 for own in draw.servers)
+    assert sorted(server for own in draw[1] for server in own) == list(range(432))
+    assert all(len({server // 6 for server in own}) <= 4 for own in draw[1])
     if order == "sorted":
-        assert all(list(own) == sorted(own) for own in draw.servers)
+        assert all(list(own) == sorted(own) for own in draw[1])
 
 
 def test_the_small_experiment_is_right() -> None:
@@ -158,7 +158,7 @@ def test_the_small_experiment_is_right() -> None:
                 strategy = times.strategy(index, place)
                 jobs.append((build_task_graph(job.cluster, job.workload, strategy), servers))
             draw = draw_jobs(problem, run.load, run.repetition, 1)
-            options = fabric_options(fabric, draw.routes_seed)
+            options = fabric_options(fabric, draw[3])
             expected = simulate_together(jobs, problem.cluster, FABRICS[fabric.kind].build, options, "fluid")
             assert run.times_ms[place] == tuple(expected.tolist())
 

@@ -14,7 +14,7 @@ from tests.support.layers import layer_from_table
 from tests.support.shard_cases import most_placed, pairs, random_layer, random_shape, rings
 from topoopt.core.cluster import block_layer
 from topoopt.core.proofs import Argument, Status, StopReason
-from topoopt.verify.shared_cluster.servers import PlacedJob, placing_bound, shard_violations
+from topoopt.verify.shared_cluster.servers import placing_bound, shard_violations
 
 
 @given(st.integers(0, 10**6), st.integers(3, 6), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
@@ -31,13 +31,13 @@ def test_exact_is_brute_force(seed: int, servers: int, planes: int, switches: in
     assert result.status is Status.OPTIMAL
     assert result.value == result.bound == best
     placed = [
-        PlacedJob(str(k), shape, shard)
+        (str(k), shape, shard)
         for k, (shape, shard) in enumerate(zip(shapes, result.shards, strict=True))
         if shard is not None
     ]
     assert shard_violations(layer, placed) == ()
-    assert sum(worth[int(job.name)] for job in placed) == best
-    assert all(free[list(job.shard.servers)].all() for job in placed)
+    assert sum(worth[int(name)] for name, _, _ in placed) == best
+    assert all(free[list(shard.servers)].all() for _, _, shard in placed)
     assert placing_bound(layer, free, shapes, worth) >= best
     found = place_jobs(layer, free, shapes, worth, seed)
     assert sum(w for w, shard in zip(worth, found, strict=True) if shard is not None) <= best

@@ -11,7 +11,7 @@ from solvers.shards import find_shard, search_shard
 from tests.support.layers import layer_from_table
 from tests.support.shard_cases import exists, pairs, random_layer, random_shape, rings
 from topoopt.core.cluster import ShardShape, block_layer, staggered_layer
-from topoopt.verify.shared_cluster.servers import PlacedJob, shard_violations
+from topoopt.verify.shared_cluster.servers import shard_violations
 
 
 def free_servers(servers: int, busy: tuple[int, ...] = ()) -> np.ndarray:
@@ -32,7 +32,7 @@ def test_verdicts_are_true(seed: int, servers: int, planes: int, switches: int, 
     shard, reason, impossible = search_shard(layer, free, shape, seed)
     if shard is not None:
         assert not impossible
-        assert not shard_violations(layer, [PlacedJob("a", shape, shard)])
+        assert not shard_violations(layer, [("a", shape, shard)])
         assert free[list(shard.servers)].all()
     elif impossible:
         assert not exists(layer, free, shape)
@@ -91,7 +91,7 @@ def test_a_square_of_pairs_is_cut_where_its_interfaces_allow() -> None:
     shape = pairs(4, [(0, 1), (2, 3)], [(1, 2), (3, 0)])
     shard = find_shard(layer, free_servers(4), shape)
     assert shard is not None
-    assert not shard_violations(layer, [PlacedJob("square", shape, shard)])
+    assert not shard_violations(layer, [("square", shape, shard)])
 
 
 def test_many_pairs_find_their_switches() -> None:
@@ -100,7 +100,7 @@ def test_many_pairs_find_their_switches() -> None:
     shape = pairs(128, [(i, i + 64) for i in range(64)])
     shard = find_shard(layer, free_servers(128), shape)
     assert shard is not None
-    assert not shard_violations(layer, [PlacedJob("pairs", shape, shard)])
+    assert not shard_violations(layer, [("pairs", shape, shard)])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from topoopt.simulate.network import Network
 from topoopt.verify.checker import FULL, ViolationLog
 from topoopt.verify.job.plan import check_strategy, recompute_traffic
 from topoopt.verify.job.simulation import TRANSFER, EventBudget, IterationTasks, SimulatedNetwork, simulated, tasks_of
-from topoopt.verify.laws.networks import LAWS, AskedFabric, asked_fabric, fault_of, links_of
+from topoopt.verify.laws.networks import LAWS, RequestedFabric, fabric_error, links_of, requested_fabric
 from topoopt.verify.shared_cluster.servers import fat_tree, ideal_switch, nic_gbps
 
 
@@ -53,7 +53,7 @@ def time_built_again(
     if parts is None:
         return None
     tasks = tasks_of(problem.workload, parts, recompute_traffic(problem.cluster, problem.workload, parts))
-    asked = asked_fabric(choice, problem.baselines)
+    asked = requested_fabric(choice, problem.baselines)
     network = _network(findings, problem, asked, graph, seed, book, tasks)
     if network is None:
         return None
@@ -64,7 +64,7 @@ def time_built_again(
 def _network(
     findings: ViolationLog,
     problem: CoOptimisation,
-    asked: AskedFabric,
+    asked: RequestedFabric,
     graph: FabricGraph | None,
     seed: int,
     book: PriceBook | None,
@@ -76,7 +76,7 @@ def _network(
         if graph is None or links is None:
             findings.add("baseline", f"{asked.kind} has no table of links")
             return None
-        fault = fault_of(links, graph, asked, cluster)
+        fault = fabric_error(links, graph, asked, cluster)
         if fault:
             findings.add("baseline", f"{asked.kind}: {fault}")
         if not check_rings(findings, asked.kind, graph, cluster.servers) or fault:

@@ -18,7 +18,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.job import FabricGraph
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS
-from topoopt.verify.job.simulation import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork, links_along
+from topoopt.verify.job.simulation import US_PER_MS, SimulatedNetwork, links_along
 from topoopt.verify.laws.networks import hop_counts
 
 Pair = tuple[int, int]
@@ -80,10 +80,7 @@ def wired_network(cluster: Cluster, links: Ints, graph: FabricGraph, seed: int) 
         rate=[float(links[tail, head]) * unit for tail, head in arcs],
         hop_ms=cluster.hop_latency_us / US_PER_MS,
         round_ms=mean_hops * cluster.ring_round_latency_us / US_PER_MS,
-        paths={pair: (PathOfPair(1.0, way),) for pair, way in ways.items()},
-        rings={
-            group: tuple(RingOfGroup(1.0 / len(of_group), ring) for ring in of_group)
-            for group, of_group in rings.items()
-        },
+        paths={pair: ((1.0, way),) for pair, way in ways.items()},
+        rings={group: tuple((1.0 / len(of_group), ring) for ring in of_group) for group, of_group in rings.items()},
         sharing=cluster.link_sharing,
     )

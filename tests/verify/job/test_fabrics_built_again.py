@@ -16,7 +16,7 @@ from topoopt.simulate.fabrics import FABRICS, options_of
 from topoopt.simulate.lower import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.checker import ViolationLog
-from topoopt.verify.laws.networks import asked_fabric, equal_cost_gbps, plan_parts, price_at, price_of
+from topoopt.verify.laws.networks import equal_cost_gbps, plan_parts, price_at
 
 CHOICES = (
     *map(FabricChoice, FABRICS),
@@ -109,20 +109,6 @@ def test_prices_by_hand():
     cluster = make_cluster(128, 4, link_gbps=100.0)
     interface = 678 + 99 + 150 + 25 + 2 * 100
     assert price_at(plan_parts(128, 4), book, 100.0) == pytest.approx(128 * 4 * interface)
-    host = 678 + 6 * 99 + 5 * 187 + 3 * 150  # one server of a full fat-tree: 3 cables, 5 switch ports
-    fabrics = {name: asked_fabric(FabricChoice(name), BaselineSettings()) for name in FABRICS}
-    assert price_of(fabrics["ideal-switch"], cluster, book) == pytest.approx(128 * 4 * host)
-    # 400 Gbit/s: two links of 200 (815, 198, 374) side by side.
-    assert price_of(fabrics["full-fat-tree"], cluster, book) == pytest.approx(
-        128 * 2 * (815 + 6 * 198 + 5 * 374 + 3 * 150)
-    )
-    # At the racks 2:1: half of what is above them.
-    half = 815 + 198 + (1 + 2 * (0.5 + 0.5)) * (198 + 374) + (1 + 0.5 + 0.5) * 150
-    assert price_of(fabrics["oversubscribed-fat-tree"], cluster, book) == pytest.approx(128 * 2 * half)
-    assert price_of(fabrics["random-regular"], cluster, book) == pytest.approx(128 * (4 * (678 + 99) + 2 * 150))
-    three = make_cluster(16, 5, link_gbps=100.0)
-    assert price_of(fabrics["torus-2d"], three, book) == pytest.approx(16 * (4 * (678 + 99) + 2 * 150))
     # The fat-tree of equal cost: 4 x 1152 USD a server buy a little more than one link of 200 Gbit/s.
     full = 815 + 6 * 198 + 5 * 374 + 3 * 150
     assert equal_cost_gbps(cluster, 1.0, book) == pytest.approx(200 * 4 * interface / full)
-    assert price_of(fabrics["fat-tree"], cluster, book) == pytest.approx(128 * 4 * interface)

@@ -20,8 +20,6 @@ from topoopt.verify.job.simulation import (
     FORWARD,
     TRANSFER,
     IterationTasks,
-    PathOfPair,
-    RingOfGroup,
     SimulatedNetwork,
     flows_of,
     plan_network,
@@ -35,7 +33,7 @@ SEGMENT = 262_144
 
 def network(links, paths=None, rings=None):
     """Links of 100 Gbit/s; one path a pair."""
-    ways = {pair: (PathOfPair(1.0, way),) for pair, way in (paths or {}).items()}
+    ways = {pair: ((1.0, way),) for pair, way in (paths or {}).items()}
     return SimulatedNetwork([RATE] * links, HOP_MS, ROUND_MS, ways, rings or {})
 
 
@@ -77,7 +75,7 @@ def test_a_ring_of_four_in_six_rounds():
     """2 (k-1) rounds of S/k bytes, each with its fixed cost, after the time inside the servers."""
     tasks, payload, members = IterationTasks(), 8_000_000, (0, 1, 2, 3)
     tasks.add(ALLREDUCE, 0, members=members, size=payload, duration_ms=0.25)
-    ring = network(4, rings={members: (RingOfGroup(1.0, ((0,), (1,), (2,), (3,))),)})
+    ring = network(4, rings={members: ((1.0, ((0,), (1,), (2,), (3,))),)})
     ((start, end),) = run(tasks, ring)
     assert (start, end) == (0.0, pytest.approx(0.25 + 6 * (payload / 4 / RATE + ROUND_MS), rel=1e-12))
 
@@ -86,7 +84,7 @@ def test_a_small_tensor_goes_in_one_round_and_a_round_waits_for_the_longest_way(
     """1000 bytes: 2 (k-1)/k S bytes at once, all fixed costs after them; one member's way has a second hop."""
     tasks, members = IterationTasks(), (0, 1, 2)
     tasks.add(ALLREDUCE, 0, members=members, size=1000)
-    ring = network(4, rings={members: (RingOfGroup(1.0, ((0,), (1,), (2, 3))),)})
+    ring = network(4, rings={members: ((1.0, ((0,), (1,), (2, 3))),)})
     sent = 2 * 2 / 3 * 1000 / RATE
     assert run(tasks, ring)[0][1] == pytest.approx(HOP_MS + sent + 4 * ROUND_MS, rel=1e-12)
 
@@ -97,7 +95,7 @@ def contended(sharing, reductions):
     for _ in range(reductions):
         tasks.add(ALLREDUCE, 0, members=members, size=8 * 16 * SEGMENT)
     tasks.add(TRANSFER, 0, lane=0, target=1, size=64 * SEGMENT)
-    ring = {members: (RingOfGroup(1.0, tuple((i,) for i in range(8))),)}
+    ring = {members: ((1.0, tuple((i,) for i in range(8))),)}
     return tasks, replace(network(8, {(0, 1): (0,)}, ring), sharing=sharing)
 
 

@@ -84,7 +84,7 @@ class JobFigures:
 
     @property
     def objective(self) -> Objective:
-        """Iteration time."""
+        """The iteration time, ms, as simulated."""
         return Objective("iteration_time", self.evaluation.iteration_time_ms, "ms")
 
     @cached_property
@@ -337,12 +337,11 @@ def continued(problem: CoOptimisation, before: JobPlan, plan: JobPlan, baselines
 # What of a gap is of the bound, and what of the plan.
 
 
-@dataclass(frozen=True, order=True)
-class Reached:
-    """A time that no bound on any plan is above, and where it is reached; infinite: there is none."""
+Reached = tuple[float, str]
+"""A time that no bound on any plan is above, ms, and where it is reached."""
 
-    ms: float = math.inf
-    where: str = "an ideal switch"
+UNREACHED: Reached = (math.inf, "an ideal switch")
+"""No such time is known."""
 
 
 @dataclass(frozen=True)
@@ -373,7 +372,7 @@ class GapParts:
 
     @property
     def words(self) -> str:
-        """One sentence."""
+        """How much better bounds, and better plans, can close of the gap."""
         bounds, reached_ms = percent(self.bound_at_most), milliseconds(self.limit_ms)
         return (
             f"{bounds} at most are for better bounds, as {reached_ms} are reached on {self.where}, and "
@@ -387,12 +386,12 @@ def reached(figures: JobFigures) -> Reached:
     cluster = figures.cluster
     switch = f" {cluster.degree * cluster.link_gbps:g} Gbit/s per server"
     graph = f" graph of {cluster.link_gbps:g} Gbit/s links,"
-    times = [Reached()]
+    times = [UNREACHED]
     for line in figures.baselines:
         if line.fabric == IDEAL and line.description.endswith(switch):
-            times.append(Reached(line.iteration_time_ms))
+            times.append((line.iteration_time_ms, UNREACHED[1]))
         elif line.fabric == GRAPH and graph in line.description:
-            times.append(Reached(line.iteration_time_ms, "a random graph of the same links"))
+            times.append((line.iteration_time_ms, "a random graph of the same links"))
     return min(times)
 
 
@@ -410,13 +409,13 @@ def order_free(figures: JobFigures) -> Reached:
         for strategy in strategies:
             graph = build_task_graph(cluster, problem.workload, strategy)
             best = min(best, simulate(graph, network).iteration_time_ms)
-    return min(Reached(best), reached(figures))
+    return min((best, UNREACHED[1]), reached(figures))
 
 
 def gap_parts(result: JobResult, time: Reached) -> GapParts | None:
     """Return the parts of the gap; None without a gap, or where no time on such a fabric is there."""
-    value, bound = result.objective.value, result.bound.value
-    if result.status is Status.OPTIMAL or not value > bound or not math.isfinite(time.ms):
+    value, bound, (limit_ms, where) = result.objective.value, result.bound.value, time
+    if result.status is Status.OPTIMAL or not value > bound or not math.isfinite(limit_ms):
         return None
-    limit = max(bound, min(value, time.ms))
-    return GapParts(limit, time.where, (limit - bound) / value, (value - limit) / value)
+    limit = max(bound, min(value, limit_ms))
+    return GapParts(limit, where, (limit - bound) / value, (value - limit) / value)

@@ -46,9 +46,8 @@ from topoopt.core.job import (
 from topoopt.core.network import LinkTree
 from topoopt.core.plan import ScheduleRows, SwitchRows
 from topoopt.core.price_book import PriceBook
-from topoopt.core.process import versions
 from topoopt.core.proofs import Bound, Tolerance, settle
-from topoopt.core.result import UNCHECKED, Certificate, Result, SearchResult
+from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
@@ -66,6 +65,7 @@ from topoopt.files.documents import parse_document
 from topoopt.files.faults import Path, path_text
 from topoopt.kinds.job.figures import JobResult, continued, job_figures
 from topoopt.kinds.kind import Effort, Method, Solver, table
+from topoopt.kinds.pipeline import concluded
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, choice_problems, options_of
 from topoopt.simulate.network import Network
 from topoopt.verify.job.bounds import compute_bounds, instance_bounds
@@ -101,12 +101,10 @@ class JobSearch(SearchResult[JobPlan]):
     ----------
     log : starting plan and progress of the search.
     fabrics : how other fabrics are searched; None: not at all.
-    notes : for people.
     """
 
     log: SearchLog
     fabrics: FabricSearch | None = None
-    notes: tuple[str, ...] = ()
 
 
 def searched(name: str, problem: CoOptimisation, effort: Effort) -> JobSearch:
@@ -187,24 +185,13 @@ def assemble(problem: CoOptimisation, search: JobSearch, effort: Effort) -> JobR
     plan = replace(search.plan, comparison=_comparison(problem, search, baselines))
     continued(problem, search.plan, plan, baselines)
     verdict = settle(objective.value, (proven,), Tolerance.ROUNDING)
-    return Result(
-        name=problem.name,
-        kind=problem.kind,
-        status=verdict.status,
-        stopped_by=search.stopped_by,
-        objective=objective,
-        bound=verdict.bound,
-        check=UNCHECKED,
-        seed=effort.search.seed,
-        method=search.method,
-        instance_sha256=problem.sha256,
-        versions=versions(),
-        notes=(*problem.notes, *search.notes, *notes),
-        problem=problem,
+    compared = replace(
+        search,
         plan=plan,
         certificates=(*certificates, *search.certificates),
-        log=search.log,
+        notes=(*search.notes, *notes),
     )
+    return replace(concluded(problem, compared, objective, verdict, effort.search.seed), log=search.log)
 
 
 def _bound(problem: CoOptimisation, effort: Effort) -> tuple[Bound, tuple[Certificate, ...]]:
@@ -293,7 +280,7 @@ def fabric_search(instance: CoOptimisation, proposals: int, seed: int, book: Pri
     problems = fabric_problems(instance)
     if problems:
         raise InputError(problems)
-    chosen = [(each, options_of(each, instance.baselines, seed, book)) for each in instance.baselines.fabrics]
+    chosen = [(entry, options_of(entry, instance.baselines, seed, book)) for entry in instance.baselines.fabrics]
 
     def inspect(choice: FabricChoice, options: FabricOptions, network: Network) -> None:
         require_lawful(instance.cluster, choice, options, network)
@@ -315,7 +302,7 @@ def require_lawful(cluster: Cluster, choice: FabricChoice, options: FabricOption
         groups=strided_groups(cluster.servers),
         server_bytes_per_ms=bytes_per_ms(fabric.server_gbps(cluster, options)),
         interface_bytes_per_ms=cluster.link_bytes_per_ms if direct else None,
-        both_ways=not direct or cluster.links is LinkDirection.BIDIRECTIONAL,
+        symmetric=not direct or cluster.links is LinkDirection.BIDIRECTIONAL,
     )
     if violations:
         raise CheckError("\n".join(f"{choice.name}: {violation}" for violation in violations))
@@ -340,7 +327,7 @@ def program_of(laws: StrategyLaws) -> StrategyChoice:
                     q = numbers[name, index]
                     terms[q] = terms.get(q, 0.0) + 1.0
         event_laws.append(EventLaw(law.name, law.tail, law.head, law.constant, tuple(terms.items())))
-    return StrategyChoice(laws.counts, laws.pairs, tuple(quantities), tuple(event_laws), len(laws.events), laws.room)
+    return StrategyChoice(laws.counts, laws.pairs, tuple(quantities), tuple(event_laws), len(laws.events), laws.memory)
 
 
 def prove_bound(
@@ -509,14 +496,14 @@ def _excerpt(result: JobResult) -> tuple[JobResult, int]:
 
 def from_format_2(problem: CoOptimisation, document: Mapping[str, Any]) -> tuple[JobPlan, tuple[Certificate, ...]]:
     """Return the plan and the certificates of a solution file of format 2."""
-    stated, prices = document["plan"], document.get("prices") or {}
+    written, prices = document["plan"], document.get("prices") or {}
     strategies = tuple(ComparedStrategy(row["fabric"], _strategy_2(row["strategy"])) for row in document["baselines"])
-    topology = stated["topology"]
+    topology = written["topology"]
     settings = SwitchRows(LinkDirection(topology["links"]), topology["origin"], tuple(map(tuple, topology["switches"])))
     plan = JobPlan(
-        strategy=_strategy_2(stated["strategy"]),
+        strategy=_strategy_2(written["strategy"]),
         topology=settings.topology(),
-        routes=_routes_2(stated["routes"]),
+        routes=_routes_2(written["routes"]),
         rings=tuple(
             GroupRings(
                 tuple(group["members"]),
@@ -525,9 +512,9 @@ def from_format_2(problem: CoOptimisation, document: Mapping[str, Any]) -> tuple
                     for ring in group["rings"]
                 ),
             )
-            for group in stated["rings"]
+            for group in written["rings"]
         ),
-        schedules=tuple(map(_schedule_2, stated.get("schedules", ()))),
+        schedules=tuple(map(_schedule_2, written.get("schedules", ()))),
         link_sharing=LinkSharing(document["cluster"]["link_sharing"]),
         comparison=OtherFabrics(document["seed"], prices.get("book_sha256", ""), strategies) if strategies else None,
     )

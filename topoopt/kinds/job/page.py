@@ -288,8 +288,8 @@ def topology_blocks(figures: JobFigures) -> list[Block]:
     """Return the picture of the links, and what they are."""
     topology = figures.plan.topology
     directed = int(topology.multiplicity.sum())
-    two_way = topology.links is LinkDirection.BIDIRECTIONAL
-    count = f"{counted(directed // 2, 'fibre pair')} ({directed:,} arcs)" if two_way else counted(directed, "fibre")
+    paired = topology.links is LinkDirection.BIDIRECTIONAL
+    count = f"{counted(directed // 2, 'fibre pair')} ({directed:,} arcs)" if paired else counted(directed, "fibre")
     diameter, mean = diameter_and_mean_hops(topology)
     bound = f"{diameter} (bound d·n^(1/d) = {number(figures.diameter_bound)})"
     rows = (

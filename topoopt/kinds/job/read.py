@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
+from annotated_types import Ge, Gt, Le, Len
 from pydantic import Discriminator, Field, Tag, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
+from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Names, SchemaVersion, Server
 from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings, CoOptimisation
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
+from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
 from topoopt.files.fields import (
     MAX_OPERATORS,
     MAX_SAMPLES,
-    MAX_SERVERS,
     AllReduceField,
     Bytes,
     Count,
-    FileModel,
-    FileName,
-    FilePart,
     KindName,
-    Label,
     LatencyUs,
     Listed,
     NameOf,
     PositiveCount,
-    Rate,
     RobustSearchFile,
-    SchemaVersion,
     TimeMs,
     Ways,
     is_none,
 )
-from topoopt.files.findings import Findings, fitting
+from topoopt.files.findings import Findings
 from topoopt.files.job_document import FabricEntry, read_profile, topological_order
 from topoopt.workloads.device import DEVICES, Profile, ProfileCosts
 from topoopt.workloads.models import MODELS, build_workload, find_model
@@ -53,108 +51,136 @@ _SIZES = "; ".join(
 )
 
 
-class ClusterFields(FilePart):
-    """Everything about the cluster but its memory."""
-
-    core = Cluster
-
-    servers: int = Field(ge=2, le=MAX_SERVERS, description="n")
-    gpus_per_server: int = Field(ge=1, le=64)
-    degree: int = Field(ge=1, le=64, description="d, optical interfaces of a server")
-    link_gbps: Rate = Field(description="rate of one interface in each direction, Gbit/s")
-    links: Annotated[LinkDirection, NameOf(LinkDirection)] = Field(
-        LinkDirection.BIDIRECTIONAL,
-        description="a link takes an interface at both ends, or its two fibres are patched apart",
-    )
-    hop_latency_us: LatencyUs = Field(1.0, description="latency of one hop, microseconds")
-    ring_round_latency_us: LatencyUs = Field(2.1, description="fixed cost of one AllReduce ring round, microseconds")
-    intra_server_gbps: Rate = Field(2400.0, description="rate between the GPUs of a server, Gbit/s")
-    local_allreduce: Annotated[LocalAllReduce, NameOf(LocalAllReduce)] = Field(
-        LocalAllReduce.RING, description="time model of the AllReduce in a server"
-    )
-    link_sharing: Annotated[LinkSharing, NameOf(LinkSharing)] = Field(
-        LinkSharing.FIFO,
-        description="flows take turns of a segment on a link, each request is served whole, or transfers go before "
-        "AllReduces",
-    )
-
-
-class ClusterFile(ClusterFields):
+@dataclass(frozen=True, kw_only=True)
+class ClusterFile:
     """The servers and their links."""
 
-    gpu_memory_gib: float | None = Field(
-        None,
-        gt=0,
-        le=1e6,
-        description="memory of a GPU; null: unchecked; left out: that of the device of the operator times, if any",
-    )
+    __pydantic_config__ = STRICT
+
+    servers: Annotated[int, Ge(2), Le(MAX_SERVERS)]
+    """n"""
+    gpus_per_server: Annotated[int, Ge(1), Le(64)]
+    degree: Annotated[int, Ge(1), Le(64)]
+    """d, optical interfaces of a server"""
+    link_gbps: Gbps
+    """rate of one interface in each direction, Gbit/s"""
+    links: Annotated[LinkDirection, Names(LinkDirection)] = LinkDirection.BIDIRECTIONAL
+    """a link takes an interface at both ends, or its two fibres are patched apart"""
+    hop_latency_us: LatencyUs = 1.0
+    """latency of one hop, microseconds"""
+    ring_round_latency_us: LatencyUs = 2.1
+    """fixed cost of one AllReduce ring round, microseconds"""
+    intra_server_gbps: Gbps = 2400.0
+    """rate between the GPUs of a server, Gbit/s"""
+    local_allreduce: Annotated[LocalAllReduce, Names(LocalAllReduce)] = LocalAllReduce.RING
+    """time model of the AllReduce in a server"""
+    link_sharing: Annotated[LinkSharing, Names(LinkSharing)] = LinkSharing.FIFO
+    """flows take turns of a segment on a link, each request is served whole, or transfers go before AllReduces"""
+    gpu_memory_gib: Annotated[float, Gt(0), Le(1e6)] | None = None
+    """memory of a GPU; null: unchecked; left out: that of the device of the operator times, if any"""
 
 
-class OperatorTimes(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class OperatorTimes:
     """Where operator times come from: exactly one of the two."""
 
-    device: str | None = Field(None, description="analytic device model", json_schema_extra={"enum": [*DEVICES, None]})
-    profile: str | None = Field(
-        None, min_length=1, max_length=1000, description="measured profile, relative to the folder of this file"
-    )
+    __pydantic_config__ = STRICT
+
+    device: Annotated[str | None, Field(json_schema_extra={"enum": [*DEVICES, None]})] = None
+    """analytic device model"""
+    profile: Annotated[str, Len(1, 1000)] | None = None
+    """measured profile, relative to the folder of this file"""
 
 
-class ModelWorkload(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class ModelWorkload:
     """A model with its sizes."""
 
-    model: str = Field(description="model family", json_schema_extra={"enum": [*MODELS]})
-    sizes: dict[str, int] = Field({}, description=f"sizes of the model, others keep their defaults. {_SIZES}")
-    element_sizes: Literal["actual", "flexnet"] = Field(
-        "actual", description="bytes of an activation element on the network; flexnet: 8 from embedding tables on"
-    )
+    __pydantic_config__ = STRICT
+
+    model: Annotated[str, Field(json_schema_extra={"enum": [*MODELS]})]
+    """model family"""
+    sizes: Annotated[
+        dict[str, int],
+        Field(
+            description=f"sizes of the model, others keep their defaults. {_SIZES}", json_schema_extra={"default": {}}
+        ),
+    ] = field(default_factory=dict)
+    element_sizes: Literal["actual", "flexnet"] = "actual"
+    """bytes of an activation element on the network; flexnet: 8 from embedding tables on"""
     operator_times: OperatorTimes
 
 
-class SplitFile(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class SplitFile:
     """One way to spread an operator, with its cost per part; the number of parts divides the servers."""
 
-    sample_ways: Ways = Field(description="parts along the batch; divides samples")
-    channel_ways: Ways = Field(1, description="parts along the output channels")
-    reduce_ways: Ways = Field(1, description="parts along the input channels")
-    forward_ms: TimeMs = Field(description="forward time of one part on one server, ms")
-    backward_ms: TimeMs = Field(description="backward time of one part on one server, ms")
-    server_memory_bytes: Bytes = Field(0, description="memory of one part over all GPUs of its server")
+    __pydantic_config__ = STRICT
+
+    sample_ways: Ways
+    """parts along the batch; divides samples"""
+    channel_ways: Ways = 1
+    """parts along the output channels"""
+    reduce_ways: Ways = 1
+    """parts along the input channels"""
+    forward_ms: TimeMs
+    """forward time of one part on one server, ms"""
+    backward_ms: TimeMs
+    """backward time of one part on one server, ms"""
+    server_memory_bytes: Bytes = 0
+    """memory of one part over all GPUs of its server"""
 
 
-class InputFile(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class InputFile:
     """An input tensor."""
 
-    operator: Label = Field(description="name of the operator that produces it")
-    fraction: float = Field(1.0, gt=0, le=1, description="share of each sample's elements that is read")
+    __pydantic_config__ = STRICT
+
+    operator: Label
+    """name of the operator that produces it"""
+    fraction: Annotated[float, Gt(0), Le(1)] = 1.0
+    """share of each sample's elements that is read"""
 
 
-class OperatorFile(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class OperatorFile:
     """One operator."""
 
-    name: Label = Field(description="unique in the workload")
-    kind: KindName = Field(description="class of the operator, for people: dense, embedding, conv, ...")
-    output_elements: PositiveCount = Field(description="elements of the output tensor per sample")
-    element_bytes: int = Field(4, ge=1, le=64, description="bytes of an output element on the network")
-    weight_elements: Annotated[list[Count], Field(max_length=1000)] = Field(
-        [], description="elements of every weight tensor"
-    )
-    inputs: Annotated[list[InputFile], Field(max_length=MAX_OPERATORS)] = Field([], description="input tensors")
-    mixes_channels: bool = Field(True, description="whether an output channel needs all input channels")
-    locally_reduced: bool = Field(True, description="whether gradients are first all-reduced inside the server")
-    pinned_offset: int | None = Field(
-        None, ge=0, lt=MAX_SERVERS, description="offset of every placement, less than servers / parts; null: free"
-    )
-    splits: Annotated[list[SplitFile], Field(min_length=1, max_length=1000)]
-
-
-class GraphWorkload(FileModel):
-    """An operator graph in full."""
+    __pydantic_config__ = STRICT
 
     name: Label
-    samples: int = Field(ge=1, le=MAX_SAMPLES, description="global batch")
-    operators: Annotated[list[OperatorFile], Field(min_length=1, max_length=MAX_OPERATORS)] = Field(
-        description="in any order; the graph has no cycle"
-    )
+    """unique in the workload"""
+    kind: KindName
+    """class of the operator, for people: dense, embedding, conv, ..."""
+    output_elements: PositiveCount
+    """elements of the output tensor per sample"""
+    element_bytes: Annotated[int, Ge(1), Le(64)] = 4
+    """bytes of an output element on the network"""
+    weight_elements: Annotated[tuple[Count, ...], Len(0, 1000)] = ()
+    """elements of every weight tensor"""
+    inputs: Annotated[tuple[InputFile, ...], Len(0, MAX_OPERATORS)] = ()
+    """input tensors"""
+    mixes_channels: bool = True
+    """whether an output channel needs all input channels"""
+    locally_reduced: bool = True
+    """whether gradients are first all-reduced inside the server"""
+    pinned_offset: Server | None = None
+    """offset of every placement, less than servers / parts; null: free"""
+    splits: Annotated[tuple[SplitFile, ...], Len(1, 1000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphWorkload:
+    """An operator graph in full."""
+
+    __pydantic_config__ = STRICT
+
+    name: Label
+    samples: Annotated[int, Ge(1), Le(MAX_SAMPLES)]
+    """global batch"""
+    operators: Annotated[tuple[OperatorFile, ...], Len(1, MAX_OPERATORS)]
+    """in any order; the graph has no cycle"""
 
 
 def workload_shape(value: object) -> str:
@@ -171,24 +197,22 @@ WorkloadFile = Annotated[
 ]
 
 
-class BaselinesFile(FilePart):
+@dataclass(frozen=True, kw_only=True)
+class BaselinesFile:
     """Fabrics to compare with."""
 
-    core = BaselineSettings
+    __pydantic_config__ = STRICT
 
-    fat_tree_gbps: Rate | None = Field(
-        default=None, description="rate of a server on the fat-tree; null: that of equal cost"
-    )
-    fat_tree_oversubscription: float = Field(default=1.0, ge=1, le=1000)
-    fabrics: Annotated[Listed[FabricEntry], Field(max_length=100)] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="fabrics the plan is compared with; null: " + ", ".join(c.name for c in DEFAULT_FABRICS),
-    )
-
-    def arguments(self) -> dict[str, Any]:
-        """Fabrics that are null are those by default."""
-        return {name: value for name, value in super().arguments().items() if value is not None}
+    fat_tree_gbps: Gbps | None = None
+    """rate of a server on the fat-tree; null: that of equal cost"""
+    fat_tree_oversubscription: Annotated[float, Ge(1), Le(1000)] = 1.0
+    fabrics: Annotated[
+        Annotated[Listed[FabricEntry], Field(max_length=100)] | None,
+        Field(
+            exclude_if=is_none,
+            description="fabrics the plan is compared with; null: " + ", ".join(c.name for c in DEFAULT_FABRICS),
+        ),
+    ] = None
 
 
 class JobSearchFile(RobustSearchFile):
@@ -219,79 +243,90 @@ class JobSearchFile(RobustSearchFile):
         return value
 
     def arguments(self) -> dict[str, Any]:
-        """Null is none in particular."""
-        return {name: value for name, value in super().arguments().items() if value is not None}
+        """Arguments of the settings; those that are null keep their defaults."""
+        return _without_nulls(super().arguments())
 
 
-class CoOptimisationFile(FileModel):
+def _without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoOptimisationFile:
     """Find strategy, topology and routes of least iteration time."""
 
-    schema_version: SchemaVersion
-    kind: Literal["co-optimisation"]
-    name: FileName
+    __pydantic_config__ = STRICT
+
+    schema_version: SchemaVersion = 1
+    """version of this file format"""
+    kind: Literal["co-optimisation"] = "co-optimisation"
+    name: FileName = "co-optimisation"
     cluster: ClusterFile
     workload: WorkloadFile
-    search: JobSearchFile = JobSearchFile()
-    baselines: BaselinesFile = BaselinesFile()
+    search: JobSearchFile = JobSearchFile()  # noqa: RUF009 - frozen
+    baselines: Annotated[
+        BaselinesFile,
+        Field(json_schema_extra={"default": {"fat_tree_gbps": None, "fat_tree_oversubscription": 1.0}}),
+    ] = field(default_factory=BaselinesFile)
 
 
 _OPERATORS: Path = ("workload", "operators")
 
 
-def _split_faults(split: SplitFile, path: Path, servers: int | None, samples: int | None, output: int) -> list[Fault]:
-    faults = []
+def _split_issues(split: SplitFile, path: Path, servers: int | None, samples: int | None, output: int) -> list[Fault]:
+    issues = []
     parts = split.sample_ways * split.channel_ways * split.reduce_ways
     if servers is not None and servers % parts:
-        ways = f"{split.sample_ways} x {split.channel_ways} x {split.reduce_ways} = {parts} parts"
-        faults.append(Fault(path, "the split does not divide the servers", ways, f"parts that divide {servers}"))
+        product = f"{split.sample_ways} x {split.channel_ways} x {split.reduce_ways} = {parts} parts"
+        issues.append(Fault(path, "the split does not divide the servers", product, f"parts that divide {servers}"))
     if samples is not None and samples % split.sample_ways:
         where = (*path, "sample_ways")
         message = "the split does not divide the samples"
-        faults.append(Fault(where, message, str(split.sample_ways), f"a divisor of {samples}"))
+        issues.append(Fault(where, message, str(split.sample_ways), f"a divisor of {samples}"))
     if split.channel_ways > output:
         where = (*path, "channel_ways")
         message = "more parts than output elements"
-        faults.append(Fault(where, message, str(split.channel_ways), f"at most {output}"))
-    return faults
+        issues.append(Fault(where, message, str(split.channel_ways), f"at most {output}"))
+    return issues
 
 
-def _operator_faults(
+def _operator_issues(
     operator: OperatorFile, path: Path, names: Mapping[str, int], servers: int | None, samples: int | None
 ) -> list[Fault]:
-    faults = []
+    issues = []
     seen: dict[tuple[int, int, int], int] = {}
     for position, split in enumerate(operator.splits):
         where = (*path, "splits", position)
-        faults += _split_faults(split, where, servers, samples, operator.output_elements)
-        ways = (split.sample_ways, split.channel_ways, split.reduce_ways)
-        if ways in seen:
-            faults.append(Fault(where, f"the same ways as splits[{seen[ways]}]", allowed="each split once"))
-        seen.setdefault(ways, position)
+        issues += _split_issues(split, where, servers, samples, operator.output_elements)
+        shape = (split.sample_ways, split.channel_ways, split.reduce_ways)
+        if shape in seen:
+            issues.append(Fault(where, f"the same ways as splits[{seen[shape]}]", allowed="each split once"))
+        seen.setdefault(shape, position)
     most = max(split.sample_ways * split.channel_ways * split.reduce_ways for split in operator.splits)
     if operator.pinned_offset is not None and servers is not None and operator.pinned_offset * most >= servers:
         where = (*path, "pinned_offset")
         allowed = f"less than servers / parts = {servers} / {most}"
-        faults.append(Fault(where, "the offset is too large for a split", str(operator.pinned_offset), allowed))
+        issues.append(Fault(where, "the offset is too large for a split", str(operator.pinned_offset), allowed))
     for position, source in enumerate(operator.inputs):
         if source.operator not in names:
             where = (*path, "inputs", position, "operator")
             allowed = nearest_text(source.operator, names)
-            faults.append(Fault(where, "no operator of that name", value_text(source.operator), allowed))
-    return faults
+            issues.append(Fault(where, "no operator of that name", value_text(source.operator), allowed))
+    return issues
 
 
 def _valid_operators(raw: object) -> list[tuple[int, OperatorFile]]:
     """The operators that follow the schema, with their positions; the others are reported elsewhere."""
-    found = []
+    operators = []
     for index, entry in enumerate(raw if isinstance(raw, list) else []):
         try:
-            found.append((index, OperatorFile.model_validate(entry)))
+            operators.append((index, codec.adapter(OperatorFile).validate_json(json.dumps(entry))))
         except ValidationError:
             continue
-    return found
+    return operators
 
 
-def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
+def graph_issues(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
     """What is wrong with a workload in full beyond its schema, so far as the parts that follow it tell.
 
     Operators are looked at until there is more to say than is shown.
@@ -303,7 +338,7 @@ def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
     entries = raw.get("operators")
     listed = entries if isinstance(entries, list) else []
     names: dict[str, int] = {}
-    faults = []
+    issues = []
     for index, entry in enumerate(listed):
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str):
@@ -311,14 +346,14 @@ def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
         if name in names:
             where = (*_OPERATORS, index, "name")
             message = f"the name of operators[{names[name]}] again"
-            faults.append(Fault(where, message, value_text(name), "each name once"))
+            issues.append(Fault(where, message, value_text(name), "each name once"))
         names.setdefault(name, index)
     samples = raw.get("samples")
     batch = samples if isinstance(samples, int) and not isinstance(samples, bool) and samples > 0 else None
     producers: list[list[int]] = [[] for _ in listed]
     for index, operator in _valid_operators(listed):
-        if len(faults) <= MAX_LISTED:
-            faults += _operator_faults(operator, (*_OPERATORS, index), names, servers, batch)
+        if len(issues) <= MAX_LISTED:
+            issues += _operator_issues(operator, (*_OPERATORS, index), names, servers, batch)
         producers[index] = [names[source.operator] for source in operator.inputs if source.operator in names]
     _, cycle = topological_order(producers)
     if cycle:
@@ -327,32 +362,20 @@ def graph_faults(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
         text = " -> ".join(value_text(listed[index]["name"]) for index in turn[:20])
         text += " -> ..." if len(turn) > 20 else ""
         where = (*_OPERATORS, min(cycle), "inputs")
-        faults.append(Fault(where, f"the operators form a cycle: {text}", allowed="a graph without cycles"))
-    return faults
+        issues.append(Fault(where, f"the operators form a cycle: {text}", allowed="a graph without cycles"))
+    return issues
 
 
 def to_workload(file: GraphWorkload) -> tuple[Workload, list[int]]:
     """A checked graph as a `Workload`, and for each of its operators the position in the file."""
     names = {operator.name: index for index, operator in enumerate(file.operators)}
     order, _ = topological_order([[names[source.operator] for source in op.inputs] for op in file.operators])
-    rank = {index: place for place, index in enumerate(order)}
+    rank = {index: position for position, index in enumerate(order)}
     operators = []
-    for index in order:
-        entry = file.operators[index]
-        operators.append(
-            Operator(
-                name=entry.name,
-                kind=entry.kind,
-                output_elements=entry.output_elements,
-                element_bytes=entry.element_bytes,
-                weight_elements=tuple(entry.weight_elements),
-                inputs=tuple(OperatorInput(rank[names[edge.operator]], edge.fraction) for edge in entry.inputs),
-                splits=tuple(Split(**split.model_dump()) for split in entry.splits),
-                mixes_channels=entry.mixes_channels,
-                locally_reduced=entry.locally_reduced,
-                pinned_offset=entry.pinned_offset,
-            )
-        )
+    for entry in (file.operators[index] for index in order):
+        inputs = tuple(OperatorInput(rank[names[edge.operator]], edge.fraction) for edge in entry.inputs)
+        splits = tuple(Split(**vars(split)) for split in entry.splits)
+        operators.append(Operator(**{**vars(entry), "inputs": inputs, "splits": splits}))
     return Workload(file.name, file.samples, tuple(operators)), order
 
 
@@ -374,8 +397,8 @@ Cuts = tuple[tuple[int, int], ...]
 def _cuts(splits: tuple[Split, ...]) -> Cuts:
     largest: dict[int, int] = {}
     for split in splits:
-        ways = split.channel_ways * split.reduce_ways
-        largest[ways] = max(largest.get(ways, 0), split.sample_ways)
+        blocks = split.channel_ways * split.reduce_ways
+        largest[blocks] = max(largest.get(blocks, 0), split.sample_ways)
     return tuple(sorted(largest.items()))
 
 
@@ -391,56 +414,56 @@ def _transfers(producer: Cuts, consumer: Cuts) -> int:
 def _all_transfers(workload: Workload) -> int:
     """Upper bound over all tensors; stops counting beyond the limit."""
     cuts = [_cuts(operator.splits) for operator in workload.operators]
-    known: dict[tuple[Cuts, Cuts], int] = {}
+    cached: dict[tuple[Cuts, Cuts], int] = {}
     total = 0
     for index, operator in enumerate(workload.operators):
         for edge in operator.inputs:
             pair = (cuts[edge.producer], cuts[index])
-            if pair not in known:
-                known[pair] = _transfers(*pair)
-            total += known[pair]
+            if pair not in cached:
+                cached[pair] = _transfers(*pair)
+            total += cached[pair]
             if total > MAX_TRANSFERS:
                 return total
     return total
 
 
-def size_faults(workload: Workload, at: Callable[[int], Path]) -> list[Fault]:
+def size_issues(workload: Workload, at: Callable[[int], Path]) -> list[Fault]:
     """Faults of a workload that is too large; `at` gives the path of an operator in the file."""
-    faults = []
+    issues = []
     if len(workload.operators) > MAX_OPERATORS:
         message = "too many operators"
-        faults.append(Fault(("workload",), message, str(len(workload.operators)), f"at most {MAX_OPERATORS}"))
-        return faults
+        issues.append(Fault(("workload",), message, str(len(workload.operators)), f"at most {MAX_OPERATORS}"))
+        return issues
     tensors = 0
     for index, operator in enumerate(workload.operators):
         output_bytes = workload.samples * operator.output_elements * operator.element_bytes
         tensors += output_bytes * max(1, len(operator.inputs))
         if output_bytes > MAX_TENSOR_BYTES:
             message = "the output tensor is too large (samples x output_elements x element_bytes)"
-            faults.append(Fault(at(index), message, f"{output_bytes} bytes", f"at most {MAX_TENSOR_BYTES} bytes"))
+            issues.append(Fault(at(index), message, f"{output_bytes} bytes", f"at most {MAX_TENSOR_BYTES} bytes"))
     weights = GRADIENT_BYTES * sum(sum(operator.weight_elements) for operator in workload.operators)
     for what, total in (("output tensors", tensors), ("weights", weights)):
         if total > MAX_TOTAL_BYTES:
             message = f"all {what} together are too large"
-            faults.append(Fault(("workload",), message, f"{total} bytes", f"at most {MAX_TOTAL_BYTES} bytes"))
+            issues.append(Fault(("workload",), message, f"{total} bytes", f"at most {MAX_TOTAL_BYTES} bytes"))
     parts = sum(max(split.parts for split in operator.splits) for operator in workload.operators)
     if parts > MAX_COMPUTE_TASKS:
         message = "too many operator parts in the finest splits"
-        faults.append(Fault(("workload",), message, str(parts), f"at most {MAX_COMPUTE_TASKS}"))
+        issues.append(Fault(("workload",), message, str(parts), f"at most {MAX_COMPUTE_TASKS}"))
     transfers = _all_transfers(workload)
     if transfers > MAX_TRANSFERS:
         message = "too many transfers in the worst pairs of splits"
         allowed = f"at most {MAX_TRANSFERS}: fewer operators, servers or channel splits"
-        faults.append(Fault(("workload",), message, f"at least {transfers}", allowed))
-    return faults
+        issues.append(Fault(("workload",), message, f"at least {transfers}", allowed))
+    return issues
 
 
-def memory_faults(workload: Workload, cluster: Cluster, at: Callable[[int], Path]) -> list[Fault]:
+def memory_issues(workload: Workload, cluster: Cluster, at: Callable[[int], Path]) -> list[Fault]:
     """Faults of a workload that cannot fit the memory of the cluster in any strategy."""
     server = cluster.server_memory_bytes
     if server is None:
         return []
-    faults = []
+    issues = []
     memory = f"{server} bytes, the memory of a server"
     total = 0
     for index, operator in enumerate(workload.operators):
@@ -448,13 +471,15 @@ def memory_faults(workload: Workload, cluster: Cluster, at: Callable[[int], Path
         total += min(split.server_memory_bytes * split.parts for split in operator.splits)
         if smallest > server:
             message = f"operator {operator.name} does not fit the memory of a server in any split"
-            faults.append(Fault(at(index), message, f"{smallest} bytes", f"at most {memory}"))
+            issues.append(Fault(at(index), message, f"{smallest} bytes", f"at most {memory}"))
     if total > server * cluster.servers:
         message = "the workload does not fit the memory of the cluster even in its smallest splits"
         allowed = f"at most {server * cluster.servers} bytes: {cluster.servers} servers of {server}"
-        faults.append(Fault(("workload",), message, f"{total} bytes", allowed))
-    return faults
+        issues.append(Fault(("workload",), message, f"{total} bytes", allowed))
+    return issues
 
+
+Section = TypeVar("Section")
 
 UNCHECKED_GIB = 1 << 40
 """Memory of a GPU when it is not to be checked."""
@@ -463,7 +488,7 @@ _TIMES: Path = ("workload", "operator_times")
 _PROFILE: Path = (*_TIMES, "profile")
 
 
-def _known_servers(raw: object) -> int | None:
+def _declared_servers(raw: object) -> int | None:
     """n, if only that much of the cluster is right."""
     servers = raw.get("servers") if isinstance(raw, dict) else None
     right = isinstance(servers, int) and not isinstance(servers, bool) and 2 <= servers <= MAX_SERVERS
@@ -503,14 +528,15 @@ def _check_times(times: OperatorTimes, folder: FilePath, findings: Findings) -> 
 
 
 def _cluster(file: ClusterFile, device: str | None) -> tuple[Cluster, tuple[str, ...]]:
-    """The cluster, its GPU memory filled in from the device when the file does not speak of it."""
-    memory_gib = file.gpu_memory_gib
+    """The cluster; its GPU memory is that of the device where the file does not speak of it."""
+    values = vars(file).copy()
+    memory_gib = values.pop("gpu_memory_gib")
     notes: tuple[str, ...] = ()
-    if device is not None and "gpu_memory_gib" not in file.model_fields_set:
+    if device is not None:
         memory_gib = float(DEVICES[device].memory_gib)
         notes = (f"memory of a GPU taken as {memory_gib:g} GiB, that of {device}",)
     memory = None if memory_gib is None else int(memory_gib * GIB)
-    return dataclasses.replace(file.build(), gpu_memory_bytes=memory), notes
+    return Cluster(**values, gpu_memory_bytes=memory), notes
 
 
 def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> CostModel:
@@ -522,10 +548,10 @@ def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> C
     return dataclasses.replace(device, memory_gib=UNCHECKED_GIB if memory is None else math.ceil(memory / GIB))
 
 
-def _identity(file: CoOptimisationFile, profile: Profile | None) -> str:
+def _identity(file: CoOptimisationFile, profile: Profile | None, *, memory_given: bool) -> str:
     """Hash of the instance with defaults written out; a profile counts by its content, not by its name."""
-    document = file.model_dump(mode="json")
-    if "gpu_memory_gib" not in file.cluster.model_fields_set:
+    document = codec.plain(file)
+    if not memory_given:
         del document["cluster"]["gpu_memory_gib"]
     if profile is not None:
         document["workload"]["operator_times"]["profile"] = {
@@ -537,6 +563,12 @@ def _identity(file: CoOptimisationFile, profile: Profile | None) -> str:
             },
         }
     return canonical_sha256(document)
+
+
+def _section(shape: type[Section], raw: object) -> Section | None:
+    """A section of a document that has errors elsewhere, in its shape; None if it has some itself."""
+    section: Section | None = codec.read(shape, raw)[0]
+    return section
 
 
 def read_co_optimisation(document: Document) -> CoOptimisation:
@@ -551,26 +583,27 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
     raw = document.data if isinstance(document.data, dict) else {}
     findings = Findings()
     file = findings.shape(CoOptimisationFile, document)
-    cluster_file = file.cluster if file else fitting(ClusterFile, raw.get("cluster"))
+    cluster_file = file.cluster if file else _section(ClusterFile, raw.get("cluster"))
     raw_workload = raw.get("workload")
     workload_file: GraphWorkload | ModelWorkload | None = None
     profile: Profile | None = None
     if isinstance(raw_workload, dict) and workload_shape(raw_workload) == "GraphWorkload":
         listed = raw_workload.get("operators")
         if isinstance(listed, list) and len(listed) <= MAX_OPERATORS:
-            servers = cluster_file.servers if cluster_file else _known_servers(raw.get("cluster"))
-            findings.add(graph_faults(raw_workload, servers))
-        workload_file = file.workload if file else fitting(GraphWorkload, raw_workload)
+            servers = cluster_file.servers if cluster_file else _declared_servers(raw.get("cluster"))
+            findings.add(graph_issues(raw_workload, servers))
+        workload_file = file.workload if file else _section(GraphWorkload, raw_workload)
     elif isinstance(raw_workload, dict):
         _check_model(raw_workload, findings)
-        times = fitting(OperatorTimes, raw_workload.get("operator_times"))
+        times = _section(OperatorTimes, raw_workload.get("operator_times"))
         if times is not None:
             profile = _check_times(times, FilePath(document.file).parent, findings)
-        workload_file = file.workload if file else fitting(ModelWorkload, raw_workload)
+        workload_file = file.workload if file else _section(ModelWorkload, raw_workload)
     instance = None
     if cluster_file and workload_file and not document.faults and findings.clear_of("cluster", "workload"):
+        memory_given = "gpu_memory_gib" in raw["cluster"]
         device = workload_file.operator_times.device if isinstance(workload_file, ModelWorkload) else None
-        cluster, notes = _cluster(cluster_file, device)
+        cluster, notes = _cluster(cluster_file, None if memory_given else device)
         workload = _build(workload_file, cluster, profile, findings)
         if workload and file:
             instance = CoOptimisation(
@@ -578,9 +611,9 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
                 cluster=cluster,
                 workload=workload,
                 search=file.search.build(),
-                baselines=file.baselines.build(),
+                baselines=BaselineSettings(**_without_nulls(vars(file.baselines))),
                 source=document.file,
-                sha256=_identity(file, profile),
+                sha256=_identity(file, profile, memory_given=memory_given),
                 notes=notes,
             )
     return findings.settled(document, instance)
@@ -616,7 +649,7 @@ def _build(
         def at(index: int) -> Path:
             return ("workload", "sizes")
 
-    sizes = size_faults(workload, at)
+    sizes = size_issues(workload, at)
     findings.add(sizes)
-    findings.add(memory_faults(workload, cluster, at))
+    findings.add(memory_issues(workload, cluster, at))
     return workload

@@ -100,16 +100,8 @@ def fabrics_table(result: JobResult, figures: JobFigures) -> Table:
     return Table("fabrics", columns, listed, title, terminal_rows=20)
 
 
-@dataclass(frozen=True)
-class EqualChoices:
-    """Operators with the same choice: consecutive ones, or the same one of each layer."""
-
-    operators: tuple[OperatorChoice, ...]
-
-    @property
-    def same_servers(self) -> bool:
-        """Whether all stand on the same servers."""
-        return len({operator.servers for operator in self.operators}) == 1
+Run = tuple[OperatorChoice, ...]
+"""Operators with the same choice: consecutive ones, or the same one of each layer."""
 
 
 def _alike(run: list[OperatorChoice], operator: OperatorChoice) -> bool:
@@ -128,26 +120,26 @@ def _roughly_alike(run: list[OperatorChoice], operator: OperatorChoice) -> bool:
 
 def _fold(
     operators: tuple[OperatorChoice, ...], joins: Callable[[list[OperatorChoice], OperatorChoice], bool]
-) -> list[EqualChoices]:
+) -> list[Run]:
     runs: list[list[OperatorChoice]] = []
     for operator in operators:
         if runs and joins(runs[-1], operator):
             runs[-1].append(operator)
         else:
             runs.append([operator])
-    return [EqualChoices(tuple(run)) for run in runs]
+    return [tuple(run) for run in runs]
 
 
-def _repeated(runs: list[EqualChoices]) -> list[EqualChoices]:
+def _repeated(runs: list[Run]) -> list[Run]:
     """Layers that follow each other, alike in kinds, splits and places, as one layer: a row for each of its rows."""
-    choices = [tuple((choice.kind, choice.split, choice.servers) for choice in run.operators) for run in runs]
-    folded: list[EqualChoices] = []
+    choices = [tuple((choice.kind, choice.split, choice.servers) for choice in run) for run in runs]
+    folded: list[Run] = []
     at = 0
     while at < len(runs):
         height, count = _layer(choices, at)
         for row in range(at, at + height):
             same = runs[row : at + height * count : height]
-            folded.append(EqualChoices(tuple(operator for run in same for operator in run.operators)))
+            folded.append(tuple(operator for run in same for operator in run))
         at += height * count
     return folded
 
@@ -164,7 +156,7 @@ def _layer(choices: list[tuple[tuple[str, str, tuple[int, ...]], ...]], at: int)
     return best
 
 
-def strategy_runs(figures: JobFigures) -> list[EqualChoices]:
+def strategy_runs(figures: JobFigures) -> list[Run]:
     """Operators in workload order, neighbours of one kind, split and place folded, then layers that repeat; more
     boldly if many rows remain.
     """
@@ -172,34 +164,34 @@ def strategy_runs(figures: JobFigures) -> list[EqualChoices]:
     return runs if len(runs) <= FEW_ROWS else _fold(figures.operators, _roughly_alike)
 
 
-def _kinds(run: EqualChoices) -> str:
-    counts = Counter(operator.kind for operator in run.operators)
+def _kinds(run: Run) -> str:
+    counts = Counter(operator.kind for operator in run)
     if len(counts) == 1:
-        return shortened(run.operators[0].kind, MAX_NAME)
+        return shortened(run[0].kind, MAX_NAME)
     common = [f"{shortened(kind, 16)} {count}" for kind, count in counts.most_common(4)]
     return ", ".join(common) + (", …" if len(counts) > 4 else "")
 
 
-def run_servers(run: EqualChoices, n: int) -> str:
+def run_servers(run: Run, n: int) -> str:
     """Servers of a run: one set, or how many each and where in all."""
-    if run.same_servers:
-        return server_set(run.operators[0].servers, n)
-    sizes = {len(operator.servers) for operator in run.operators}
-    union = {server for operator in run.operators for server in operator.servers}
+    if len({operator.servers for operator in run}) == 1:
+        return server_set(run[0].servers, n)
+    sizes = {len(operator.servers) for operator in run}
+    union = {server for operator in run for server in operator.servers}
     size = f"{next(iter(sizes))} each" if len(sizes) == 1 else "various"
     return f"{size}, over {server_set(sorted(union), n)}"
 
 
-def run_name(run: EqualChoices) -> str:
-    """`first … last`."""
-    first, last = run.operators[0].name, run.operators[-1].name
+def run_name(run: Run) -> str:
+    """Names of the first and the last operator of a run, as `first … last`."""
+    first, last = run[0].name, run[-1].name
     return shortened(first, MAX_NAME) if first == last else f"{shortened(first, 28)} … {shortened(last, 28)}"
 
 
-def _busiest_ms(run: EqualChoices, field: str) -> float:
+def _busiest_ms(run: Run, field: str) -> float:
     """The sum over one server, which has more of the run than any other: servers work side by side."""
     total: dict[int, float] = defaultdict(float)
-    for operator in run.operators:
+    for operator in run:
         for server in operator.servers:
             total[server] += getattr(operator, field)
     return max(total.values(), default=0.0)
@@ -222,12 +214,12 @@ def strategy_table(figures: JobFigures) -> Table:
     )
     rows, members = [], {}
     for index, run in enumerate(strategy_runs(figures)):
-        first = run.operators[0]
-        weights = sum(operator.weight_bytes for operator in run.operators)
+        first = run[0]
+        weights = sum(operator.weight_bytes for operator in run)
         times = (_busiest_ms(run, "forward_ms"), _busiest_ms(run, "backward_ms"))
         rows.append((run_name(run), _kinds(run), first.split, run_servers(run, n), *times, weights))
-        if len(run.operators) > 1:
-            members[index] = [_operator_row(operator, n) for operator in run.operators]
+        if len(run) > 1:
+            members[index] = [_operator_row(operator, n) for operator in run]
     return Table("strategy", columns, rows, members=members, max_rows=1000, terminal_rows=16)
 
 

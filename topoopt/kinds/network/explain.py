@@ -205,13 +205,8 @@ class Gain:
     lengths: Floats | None = field(default=None, repr=False, compare=False)
 
 
-@dataclass(frozen=True)
-class LinkGains:
-    """Positions for one more link, best first, and whether the first is proven to be the best of all positions."""
-
-    gains: tuple[Gain, ...]
-    candidates: int
-    best_proven: bool
+LinkGains = tuple[tuple[Gain, ...], int, bool]
+"""Positions for one more link, best first; how many there are; whether the first is proven to be the best of all."""
 
 
 def routed_again(problem: RoutingProblem, effort: ExplainEffort) -> NetworkResult | None:
@@ -244,7 +239,7 @@ def best_links(
     both = topology.links is LinkDirection.BIDIRECTIONAL
     tails, heads = np.nonzero(np.triu(allowed | allowed.T) if both else allowed)
     if not len(tails):
-        return LinkGains((), 0, True)
+        return (), 0, True
     predicted = _predicted(topology, topology, problem.demand, bottleneck.distance, tails, heads, both)
     floor = predicted.copy()
     checked: dict[int, NetworkResult] = {}
@@ -274,7 +269,7 @@ def best_links(
         theta, bound = (None, None) if result is None else (result.figures.theta, result.bound.value)
         pairs = _pairs(tails, heads, position, both)
         gains.append(Gain(pairs, Fraction(1), float(predicted[position]), theta, bound))
-    return LinkGains(tuple(gains), len(tails), proven)
+    return tuple(gains), len(tails), proven
 
 
 def _pairs(tails: Ints, heads: Ints, position: int, both: bool) -> tuple[tuple[int, int], ...]:
@@ -377,7 +372,7 @@ def degree_gain(
         more.append(Bound(evaluate_cut_mixture(n, d + 1, (cut,), np.ones(1)), Argument.DUAL_CUT))
     except InputError:  # servers that nothing joins: the lengths say nothing of other topologies
         pass
-    senders = node_cut_bound(n, d, demand)[1].senders
+    senders = node_cut_bound(n, d, demand)[1]
     sends = len(senders) == 1
     server = senders[0] if sends else next(v for v in range(n) if v not in senders)
     demanded = float(demand[server].sum() if sends else demand[:, server].sum())
@@ -423,19 +418,9 @@ GBPS = 100
 """Gbit/s added to the bottleneck by default, where the rate of a link is known."""
 
 
-@dataclass(frozen=True)
-class Payment:
-    """A demand that pays for the bottleneck.
-
-    Attributes:
-        source, target, demand: the pair.
-        price: least price of a path between them; demand times price, summed over all pairs, is the bound on theta.
-    """
-
-    source: int
-    target: int
-    demand: float
-    price: float
+Payment = tuple[int, int, float, float]
+"""A pair (source, target) that pays for the bottleneck, its demand, and the least price of a path between the two;
+demand times price, summed over all pairs, is the bound on theta."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -591,6 +576,4 @@ def _payments(demand: Floats, bottleneck: Bottleneck) -> tuple[Payment, ...]:
     paid = np.where(demanded, demand, 0.0) * np.where(demanded, bottleneck.distance, 0.0)
     order = np.argsort(-paid, axis=None, kind="stable")[: int(demanded.sum())]
     n = len(demand)
-    return tuple(
-        Payment(int(k) // n, int(k) % n, float(demand.flat[k]), float(bottleneck.distance.flat[k])) for k in order
-    )
+    return tuple((int(k) // n, int(k) % n, float(demand.flat[k]), float(bottleneck.distance.flat[k])) for k in order)

@@ -34,7 +34,7 @@ def explanation_lines(explanation: NetworkExplanation) -> list[str]:
 
 
 def server_list(servers: Iterable[int]) -> str:
-    """`server 3`, `servers 0-3, 7`."""
+    """Return servers in words: `server 3`, or `servers 0-3, 7`."""
     runs: list[list[int]] = []
     for server in sorted(servers):
         if runs and server == runs[-1][1] + 1:
@@ -80,7 +80,7 @@ def _bottleneck(explanation: NetworkExplanation) -> list[str]:
             f"theta ≥ {bottleneck.bound:.6g} on this topology, however it is routed."
         )
     pays = explanation.payments[:SHOWN]
-    words = [f"{pay.source} → {pay.target} ({_amount(explanation, pay.demand)})" for pay in pays]
+    words = [f"{source} → {target} ({_amount(explanation, demand)})" for source, target, demand, _ in pays]
     count = len(explanation.payments)
     lines.append(f"{_counted(count, 'pair')} of servers cannot avoid it, those that weigh most: {_some(words, count)}.")
     idle = len(topology.arcs) - len(bottleneck.arcs)
@@ -124,7 +124,7 @@ def _change(explanation: NetworkExplanation, gain: Gain) -> str:
 
 
 def _gains(explanation: NetworkExplanation) -> list[str]:
-    links = explanation.links
+    positions, candidates, best_proven = explanation.links
     lines = []
     single, everywhere = explanation.single, explanation.everywhere
     count = float(everywhere.added)
@@ -138,16 +138,16 @@ def _gains(explanation: NetworkExplanation) -> list[str]:
         lines.append(f"{added} more capacity on {tail} → {head} alone: {_change(explanation, single)}.")
     where = "each arc with a price" if single is not None else f"{everywhere.pairs[0][0]} → {everywhere.pairs[0][1]}"
     lines.append(f"{added} more capacity on {where}: {_change(explanation, everywhere)}.")
-    if links.gains:
-        best = links.gains[0].theta
-        if links.best_proven and best is not None and best >= explanation.theta * (1 - SAME):
-            proven = f"none of the {links.candidates} gains anything, as the prices prove"
-        elif links.best_proven:
-            proven = f"no other of the {links.candidates} positions is better, as the prices prove"
+    if positions:
+        best = positions[0].theta
+        if best_proven and best is not None and best >= explanation.theta * (1 - SAME):
+            proven = f"none of the {candidates} gains anything, as the prices prove"
+        elif best_proven:
+            proven = f"no other of the {candidates} positions is better, as the prices prove"
         else:
-            proven = f"of {links.candidates} positions; not proven best"
+            proven = f"of {candidates} positions; not proven best"
         lines.append(f"One more link{' of capacity 1' if rated else ''}, best positions ({proven}):")
-        for gain in links.gains:
+        for gain in positions:
             sign = "<->" if len(gain.pairs) == 2 else "->"
             lines.append(f"  {gain.pairs[0][0]} {sign} {gain.pairs[0][1]}: {_change(explanation, gain)}")
     return lines
@@ -192,9 +192,9 @@ def explain(
 
 def _document(explanation: NetworkExplanation) -> dict[str, Any]:
     solution, bottleneck = explanation.solution, explanation.bottleneck
-    arcs = solution.figures.topology.arcs
+    arcs, (positions, candidates, best_proven) = solution.figures.topology.arcs, explanation.links
 
-    def priced(positions: tuple[int, ...]) -> list[dict[str, Any]]:
+    def priced(priced_arcs: tuple[int, ...]) -> list[dict[str, Any]]:
         return [
             {
                 "tail": int(arcs[a, 0]),
@@ -202,7 +202,7 @@ def _document(explanation: NetworkExplanation) -> dict[str, Any]:
                 "links": int(solution.figures.topology.multiplicity[a]),
                 "price": float(bottleneck.lengths[a]),
             }
-            for a in positions
+            for a in priced_arcs
         ]
 
     return {
@@ -225,16 +225,19 @@ def _document(explanation: NetworkExplanation) -> dict[str, Any]:
             ],
             "hop_total": bottleneck.hop_total,
             "pairs": len(explanation.payments),
-            "demands": [vars(payment) for payment in explanation.payments[:100]],
+            "demands": [
+                dict(zip(("source", "target", "demand", "price"), payment, strict=True))
+                for payment in explanation.payments[:100]
+            ],
         },
         "more_capacity": {
             "everywhere": _gain(explanation, explanation.everywhere),
             "dearest_arc": None if explanation.single is None else _gain(explanation, explanation.single),
         },
         "one_more_link": {
-            "candidates": explanation.links.candidates,
-            "best_proven": explanation.links.best_proven,
-            "positions": [_gain(explanation, gain) for gain in explanation.links.gains],
+            "candidates": candidates,
+            "best_proven": best_proven,
+            "positions": [_gain(explanation, gain) for gain in positions],
         },
         "one_more_interface": None if explanation.degree is None else _degree_document(explanation.degree),
     }

@@ -75,7 +75,7 @@ class NetworkFigures:
 
     @cached_property
     def topology(self) -> Topology:
-        """The links, given or chosen."""
+        """The links that the instance gives or the plan chose."""
         return network_of(self.problem, self.plan)
 
     @cached_property
@@ -121,7 +121,7 @@ class NetworkFigures:
 
     @cached_property
     def flows(self) -> tuple[SourceFlow, ...]:
-        """The routing of each demand."""
+        """The flow that serves each demand, one common or adapted to it."""
         arcs = len(self.topology.arcs)
         return tuple(self.plan.flow_of(self.problem, k, arcs) for k in range(len(self.problem.demands)))
 

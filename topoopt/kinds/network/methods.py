@@ -176,7 +176,7 @@ def worst_bound(problem: TopologyProblem) -> Bound:
 
 
 def without_rules(problem: NetworkProblem) -> Problem | None:
-    """Several demands take no constraints."""
+    """Return the first constraint, which problems of several demands must not have, or None."""
     rules = problem.rules
     return Problem("not with several demands", path=rules[0], allowed="left out") if rules else None
 

@@ -286,7 +286,7 @@ def load_class(figures: NetworkFigures, part: float) -> str:
 
 
 def network_plot(figures: NetworkFigures, links: tuple[DrawnLink, ...]) -> Markup:
-    """Draw the links by load."""
+    """Draw servers and links; the colour of a link is its load."""
 
     def text(arc: int) -> str:
         relative, use = float(figures.relative[arc]), float(figures.utilisation[arc])
@@ -449,7 +449,7 @@ def distance_table(figures: NetworkFigures) -> Table:
 
 
 def hop_text(figures: NetworkFigures) -> str:
-    """Return what detours add."""
+    """Return how many hops demand takes beyond the fewest."""
     least = figures.least_hops
     detour = figures.travelled_hops / least - 1.0 if least > 0 else 0.0
     return f"Detours add {percent(detour)} to the hops of the demand." if detour >= 0.0005 else "There are no detours."

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -66,20 +65,10 @@ RELAY_SERVERS = 64
 """Up to here the checker shows what links around a server are worth in seconds; at 128 it gives up on some."""
 
 
-class FormulaBound(NamedTuple):
-    """The best of all formulas.
-
-    Attributes:
-        bound: on theta over all topologies.
-        certificates: what it rests on.
-    """
-
-    bound: Bound
-    certificates: tuple[Certificate, ...] = ()
-
-
-def formula_bound(problem: TopologyProblem, *, cases: int = 1, stop: Stop | None = None) -> FormulaBound:
-    """The best of all formulas, and what it rests on.
+def formula_bound(
+    problem: TopologyProblem, *, cases: int = 1, stop: Stop | None = None
+) -> tuple[Bound, tuple[Certificate, ...]]:
+    """The best of all formulas, a bound on theta over all topologies, and what it rests on.
 
     The two-layer bound takes some ten seconds at 128 servers, and is left out where it does not fit or `stop` leaves
     no time for it. Where it beats the quick formulas, relay blocks start from it up to RELAY_SERVERS (some 80 s at 64);
@@ -93,14 +82,14 @@ def formula_bound(problem: TopologyProblem, *, cases: int = 1, stop: Stop | None
     quick = quick_bound(problem)
     duals = _duals(problem, stop=stop)
     if duals is None:
-        return FormulaBound(quick)
+        return quick, ()
     multipliers = TwoLayerMultipliers(duals.weight, duals.first_link)
     proven = two_layer_bound(problem, multipliers, duals.iterations)
     if proven.value <= quick.value:
-        return FormulaBound(quick)
+        return quick, ()
     n, d, demand = problem.servers, problem.degree, problem.demand
     if n > RELAY_SERVERS:
-        return FormulaBound(proven, (multipliers.certificate(),))
+        return proven, (multipliers.certificate(),)
     further = hops_beyond(n, d, demand) * LEFT  # its prices are searched anew by whoever checks
     iterations = relays.default_iterations(n)
 
@@ -110,7 +99,7 @@ def formula_bound(problem: TopologyProblem, *, cases: int = 1, stop: Stop | None
     used = np.zeros((d, n, n))
     relay = relay_prices(d, demand, duals, proven.value, further, iterations, shown=shown, stop=stop, used=used)
     if relay is None:
-        return FormulaBound(proven, (multipliers.certificate(),))
+        return proven, (multipliers.certificate(),)
 
     def shown_there(prices: RelayPrices, counts: LinkCounts) -> bool:
         return evaluate_relay(n, d, demand, prices, counts) >= prices.theta
@@ -118,8 +107,8 @@ def formula_bound(problem: TopologyProblem, *, cases: int = 1, stop: Stop | None
     tree = relay_cases(d, demand, duals, relay, used, further, cases, shown=shown_there, stop=stop)
     if tree is not None:
         least = min(prices.theta for prices in tree.prices)
-        return FormulaBound(Bound(least, Argument.RELAY_CASES), (tree.certificate(),))
-    return FormulaBound(Bound(relay.theta, Argument.RELAY_BLOCKS), (relay.certificate(),))
+        return Bound(least, Argument.RELAY_CASES), (tree.certificate(),)
+    return Bound(relay.theta, Argument.RELAY_BLOCKS), (relay.certificate(),)
 
 
 def multipliers_of(problem: TopologyProblem, bound: Bound) -> TwoLayerMultipliers | None:
@@ -261,9 +250,9 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Search:
     if effort.stop.deadline is not None and not problem.rules:
         _offer_first(problem, effort)
     cases = cases_of(problem.servers, effort.search.budget)
-    formula = formula_bound(problem, cases=cases, stop=_for_bounds(effort.stop))
+    formula, formula_proofs = formula_bound(problem, cases=cases, stop=_for_bounds(effort.stop))
     space = open_space(problem)
-    bounds = (space.bound, formula.bound)
+    bounds = (space.bound, formula)
     goal = max(bound.value for bound in bounds)
     budget = budget_of(
         problem.servers,
@@ -273,7 +262,7 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Search:
     )
 
     def searched(result: TopologySearchResult) -> Search:
-        proofs = (*result.routing.certificates, space.layer_prices.certificate(), *formula.certificates)
+        proofs = (*result.routing.certificates, space.layer_prices.certificate(), *formula_proofs)
         return Search(
             plan=topology_plan(result.topology, result.routing.plan),
             certificates=proofs,
@@ -334,9 +323,9 @@ def robust(
             raise _hopeless(problem, "every topology allowed loses some demand when one link fails (all were tried)")
         raise LimitError("no topology was found that keeps all demand when one link fails (not proven)")
     topology = as_topology(open_space(problem), best.counts, "robust against single link failures")
-    stood = evaluated(topology, problem, effort)
-    worst = stood.worst
-    nominal = [outcome.value for outcome in evaluated(first.plan.topology, problem, effort).outcomes]
+    outcomes, failures, proofs = evaluated(topology, problem, effort)
+    worst = _worst(outcomes)
+    nominal = [outcome.value for outcome in evaluated(first.plan.topology, problem, effort)[0]]
     nominal_worst = None if None in nominal else max(theta for theta in nominal if theta is not None)
     # Where it takes no time to the end, as a routing cut short may be worse than that after the worst failure.
     small = problem.servers <= EXCHANGE_SERVERS
@@ -344,16 +333,16 @@ def robust(
     robust_design = RobustDesign(
         nominal_theta=reference,
         nominal_worst_theta=nominal_worst,
-        failures=stood.failures,
-        worst_theta=None if stood.failures else worst.value or 0.0,
-        worst_link=None if stood.failures else worst.failure.links[0],
+        failures=failures,
+        worst_theta=None if failures else worst.value or 0.0,
+        worst_link=None if failures else worst.failure.links[0],
         enumerated_theta=min(best.worst, worst.value or 0.0) if complete else None,
     )
     plan = replace(topology_plan(topology, routing.plan), robust=robust_design)
     others = [proof for proof in first.certificates if proof.argument is not Argument.ARC_LENGTHS]
     return Search(
         plan=plan,
-        certificates=(*routing.certificates, *others, *stood.certificates),
+        certificates=(*routing.certificates, *others, *proofs),
         bounds=first.bounds,
         stopped_by=effort.stop.reason() or (StopReason.CONVERGED if complete else StopReason.BUDGET),
         method="robust",
@@ -427,22 +416,14 @@ def _best_of(
     return best
 
 
-@dataclass(frozen=True, eq=False)
-class Stood:
-    """How a topology stands every single link failure: outcomes, and routings with the lengths of the worst one."""
-
-    outcomes: tuple[FailureOutcome, ...]
-    failures: tuple[Floats, ...] = ()
-    certificates: tuple[Certificate, ...] = ()
-
-    @property
-    def worst(self) -> FailureOutcome:
-        """The failure of largest theta."""
-        return max(self.outcomes, key=lambda outcome: outcome.value or 0.0)
+def _worst(outcomes: tuple[FailureOutcome, ...]) -> FailureOutcome:
+    return max(outcomes, key=lambda outcome: outcome.value or 0.0)
 
 
-def evaluated(topology: Topology, problem: TopologyProblem, effort: Effort) -> Stood:
-    """Every single link failure, its routing checked.
+def evaluated(
+    topology: Topology, problem: TopologyProblem, effort: Effort
+) -> tuple[tuple[FailureOutcome, ...], tuple[Floats, ...], tuple[Certificate, ...]]:
+    """Outcomes of all single link failures, and the checked routings with the lengths of the worst one.
 
     Raises:
         CheckError: a routing breaks a law (a bug of ours).
@@ -463,11 +444,11 @@ def evaluated(topology: Topology, problem: TopologyProblem, effort: Effort) -> S
             )
             if laws:
                 raise CheckError("\n".join(str(law) for law in laws))
-    stood = Stood(tuple(evaluator.outcome(failure) for failure in links))
+    outcomes = tuple(evaluator.outcome(failure) for failure in links)
     routed = [repair.routing for repair in repairs]
     if not kept or any(repair is None for repair in routed):
-        return stood
-    failures = []
+        return outcomes, (), ()
+    failures, worst = [], _worst(outcomes).failure
     proofs: tuple[Certificate, ...] = ()
     ids = topology.arc_ids()
     for failure, repair, routing in zip(links, repairs, routed, strict=True):
@@ -476,9 +457,9 @@ def evaluated(topology: Topology, problem: TopologyProblem, effort: Effort) -> S
         there = ids[repair.topology.arcs[:, 0], repair.topology.arcs[:, 1]]
         flow[:, there] = list(routing.flow.rows(repair.topology))
         failures.append(flow)
-        if failure == stood.worst.failure:
+        if failure == worst:
             lengths = np.zeros(len(topology.arcs))
             lengths[there] = routing.certificate.lengths
             link = np.array(failure.links[0], dtype=np.int64)
             proofs = (Certificate(Argument.ARC_LENGTHS, {"lengths": lengths, "link": link}),)
-    return Stood(stood.outcomes, tuple(failures), proofs)
+    return outcomes, tuple(failures), proofs

@@ -136,18 +136,8 @@ def tail_of(values: Floats) -> Tail:
     return Tail(float(np.mean(values)), at(50), at(90), at(95), at(99), float(ordered[-1]))
 
 
-@dataclass(frozen=True)
-class FinishedTimes:
-    """Of the jobs that ended, float64 each, in the order of the jobs; see `Metrics`."""
-
-    iteration_ms: Floats
-    waiting_s: Floats
-    completion_s: Floats
-    slowdown: Floats
-
-
-def finished_times(run: FabricRun, jobs: JobTable) -> FinishedTimes:
-    """How long the jobs that ended took."""
+def finished_times(run: FabricRun, jobs: JobTable) -> tuple[Floats, Floats, Floats, Floats]:
+    """Time of an iteration, ms, wait, s, completion time, s, and slowdown of the jobs that ended; see `Metrics`."""
     stays, done = run.stays, run.finished
     start, end = np.full(len(jobs), np.inf), np.full(len(jobs), -np.inf)
     np.minimum.at(start, stays.job, stays.held_from_s)
@@ -156,7 +146,7 @@ def finished_times(run: FabricRun, jobs: JobTable) -> FinishedTimes:
     arrival, iterations = jobs.arrival_s[done], jobs.iterations[done]
     completion = end[done] - arrival
     alone = iterations * jobs.iteration_ms[done] * MS
-    return FinishedTimes(worked[done] / iterations / MS, start[done] - arrival, completion, completion / alone)
+    return worked[done] / iterations / MS, start[done] - arrival, completion, completion / alone
 
 
 def load_statistics(
@@ -198,13 +188,13 @@ def metrics_of(
     whole = len(groups) * makespan
     waited = np.where(np.isfinite(start), start, last) - np.minimum(jobs.arrival_s, last)
     free, stranded, share = _fragmentation(jobs, size, start, stays, groups, last)
-    times = finished_times(run, jobs)
+    iteration_ms, waiting_s, completion_s, slowdown = map(tail_of, finished_times(run, jobs))
     return Metrics(
         finished=int(run.finished.sum()),
-        iteration_ms=tail_of(times.iteration_ms),
-        waiting_s=tail_of(times.waiting_s),
-        completion_s=tail_of(times.completion_s),
-        slowdown=tail_of(times.slowdown),
+        iteration_ms=iteration_ms,
+        waiting_s=waiting_s,
+        completion_s=completion_s,
+        slowdown=slowdown,
         makespan_s=makespan,
         utilisation=float((held * size).sum() / whole) if whole else 0.0,
         goodput=float((worked * size).sum() / whole) if whole else 0.0,
@@ -249,10 +239,10 @@ def _fragmentation(
 
 def objective_of(goal: Goal, run: FabricRun, jobs: JobTable) -> Objective:
     """Return the objective of a run in which a job has ended."""
-    times = finished_times(run, jobs)
+    iteration_ms, _, completion_s, _ = finished_times(run, jobs)
     if goal is Goal.ITERATION_TIME:
-        return Objective("mean_iteration_time", float(np.mean(times.iteration_ms)), "ms")
-    return Objective("mean_completion_time", float(np.mean(times.completion_s)), "s")
+        return Objective("mean_iteration_time", float(np.mean(iteration_ms)), "ms")
+    return Objective("mean_completion_time", float(np.mean(completion_s)), "s")
 
 
 def load_objective(statistics: Sequence[LoadStatistics]) -> Objective:
@@ -519,15 +509,14 @@ class FlowTimes:
     def run(self, draw: Draw, fabric: int) -> tuple[float, ...]:
         """Return the first iteration of each job of a draw on a fabric, ms."""
         problem, chosen = self.problem, self.problem.fabrics[fabric]
+        classes, servers_of_jobs, samples, routes_seed = draw
         if chosen.kind == PARTITIONED:
             return tuple(
                 sampled(problem.classes[index], sample) or self.alone_ms(index, fabric)
-                for index, sample in zip(draw.classes, draw.sample, strict=True)
+                for index, sample in zip(classes, samples, strict=True)
             )
-        placed = [
-            (self.graph(index, fabric), servers) for index, servers in zip(draw.classes, draw.servers, strict=True)
-        ]
-        options = fabric_options(chosen, draw.routes_seed)
+        placed = [(self.graph(index, fabric), servers) for index, servers in zip(classes, servers_of_jobs, strict=True)]
+        options = fabric_options(chosen, routes_seed)
         first = simulate_together(placed, problem.cluster, FABRICS[chosen.kind].build, options, problem.time_model)
         return tuple(float(time) for time in first)
 
@@ -555,18 +544,18 @@ class FormulaTimes:
     def shard_ms(self, draw: Draw) -> tuple[float, ...]:
         """Return the time of each job on a shard of its own."""
         return tuple(
-            sampled(self.classes[index], sample) or 0.0 for index, sample in zip(draw.classes, draw.sample, strict=True)
+            sampled(self.classes[index], sample) or 0.0 for index, sample in zip(draw[0], draw[2], strict=True)
         )
 
     def run(self, draw: Draw, fabric: int) -> tuple[float, ...]:
         """Return the iteration of each job of a draw on a fabric while all of them run, ms."""
         problem, chosen = self.problem, self.fabrics[fabric]
-        jobs = _single_iterations(list(draw.classes), self.shard_ms(draw))
+        jobs = _single_iterations(list(draw[0]), self.shard_ms(draw))
         if chosen.kind == PARTITIONED:
             return tuple(jobs.iteration_ms.tolist())
         links = shared_links(problem.servers, chosen, chosen.server_gbps or 0.0, problem.search.seed)
         work = WorkShared(jobs, self.classes, chosen, links, self.direct_gbps, problem.contention)
-        for job, servers in enumerate(draw.servers):
+        for job, servers in enumerate(draw[1]):
             work.start(job, np.array(sorted(servers), dtype=np.int64), 0.0)
         work.refresh()
         return tuple(work.iteration_ms(job) for job in range(len(jobs)))
@@ -605,7 +594,7 @@ def remember(problem: SharedCluster, plan: SharedClusterPlan, times: Times, draw
 
 @dataclass(frozen=True, eq=False)
 class SharedClusterFigures:
-    """The figures of a plan."""
+    """Times, metrics and statistics that follow from a problem and its plan."""
 
     problem: SharedCluster
     plan: SharedClusterPlan
@@ -633,7 +622,7 @@ class SharedClusterFigures:
 
     @cached_property
     def jobs(self) -> JobTable:
-        """The jobs that arrive."""
+        """The jobs that arrive, drawn or from the trace."""
         assert self.problem.at_once is None
         jobs: Any = self.problem.jobs
         return job_table(jobs, self.classes, self.problem.servers, self.problem.search.seed)
@@ -723,6 +712,7 @@ class SharedClusterFigures:
         jobs, runs = self.jobs, self.runs
         counts = [len(run.stays) for run in runs]
         stays = ("job", "held_from_s", "work_from_s", "work_to_s", "held_to_s")
+        ended = [(run.fabric, own) for run, own in zip(runs, self.metrics, strict=True) if own is not None]
         lists = [run.stays.servers_of(stay).tolist() for run in runs for stay in range(len(run.stays))]
         return classes | {
             "jobs": {
@@ -737,20 +727,12 @@ class SharedClusterFigures:
                 **{name: np.concatenate([getattr(run.stays, name) for run in runs]) for name in stays},
                 "servers": lists,
             },
-            "fabrics": listed(
-                [
-                    _FabricRow(run.fabric, metrics)
-                    for run, metrics in zip(runs, self.metrics, strict=True)
-                    if metrics is not None
-                ]
-            ),
+            "fabrics": {
+                f"{part}_{name}": column
+                for part, rows in (("fabric", [row[0] for row in ended]), ("metrics", [row[1] for row in ended]))
+                for name, column in listed(rows).items()
+            },
         }
-
-
-@dataclass(frozen=True)
-class _FabricRow:
-    fabric: Fabric
-    metrics: Metrics
 
 
 def drawn_run(
@@ -762,4 +744,5 @@ def drawn_run(
         if stopped():
             return None
         by_fabric.append(times.run(draw, fabric))
-    return DrawnRun(load, repetition, draw.classes, draw.servers, tuple(by_fabric), times.shard_ms(draw))
+    classes, servers, _, _ = draw
+    return DrawnRun(load, repetition, classes, servers, tuple(by_fabric), times.shard_ms(draw))

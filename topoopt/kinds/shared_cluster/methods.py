@@ -70,7 +70,7 @@ from topoopt.simulate.cluster_events import PLACERS, ClusterState, Placer, simul
 from topoopt.simulate.cluster_rates import RunningWork, WorkAlone, WorkShared, shared_links
 from topoopt.verify.job.bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import check_plan
-from topoopt.verify.shared_cluster.servers import PlacedJob, placing_bound, shard_violations
+from topoopt.verify.shared_cluster.servers import placing_bound, shard_violations
 from topoopt.verify.shared_cluster.times import bounds_of_plan, least_alone_ms, shared_bound
 from topoopt.workloads.cluster_draws import draw_jobs, job_table
 
@@ -98,12 +98,8 @@ Progress = Callable[[str, int, int], None]
 """Called with (what is begun, steps done, steps in all)."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ClusterSearch(SearchResult[SharedClusterPlan]):
-    """The result of a method: `notes` say what was not reached, or not placed with a proof."""
-
-    notes: tuple[str, ...] = ()
-
+ClusterSearch = SearchResult[SharedClusterPlan]
+"""The result of a method: its notes say what was not reached, or not placed with a proof."""
 
 # Ways of scheduling.
 
@@ -210,7 +206,7 @@ def place(
     """
     result = assign_shards(layer, free, shapes, values, limits)
     placed = [
-        PlacedJob(str(k), shape, shard)
+        (str(k), shape, shard)
         for k, (shape, shard) in enumerate(zip(shapes, result.shards, strict=True))
         if shard is not None
     ]
@@ -218,7 +214,7 @@ def place(
     if violations:
         raise CheckError("; ".join(map(str, violations)))
     gains = [float(shape.servers) for shape in shapes] if values is None else values
-    value = sum(gains[int(job.name)] for job in placed)
+    value = sum(gains[int(name)] for name, _, _ in placed)
     counted = placing_bound(layer, free, shapes, gains)
     if abs(value - result.value) > EXACT * max(1.0, value) or value > counted * (1 + EXACT):
         text = f"jobs of value {value} are placed, the solver has {result.value}, {counted} is possible by counting"
@@ -257,7 +253,7 @@ class ExactPlacer:
         self._shapes = [any_shape(job_class.servers, job_class.interfaces or planes) for job_class in self.classes]
 
     def together(self, free: Bools, classes: Sequence[int], values: Sequence[int]) -> tuple[Ints | None, ...]:
-        """See JointPlacer."""
+        """Return servers for each waiting job that may start, or None; see `JointPlacer`."""
         limits = ShardLimits(seed=self.seed, stop=self.stop, most_nodes=self.most_nodes)
         result = place(self.layer, free, [self._shapes[index] for index in classes], values, limits)
         if result.status is Status.OPTIMAL:
@@ -275,7 +271,7 @@ class ExactPlacer:
         return self.together(free, [job_class], [servers])[0]
 
     def fits(self, free: Bools, servers: int, job_class: int) -> bool:
-        """Return whether `place` has servers."""
+        """Return whether one job alone gets servers on what is free."""
         return self.place(free, servers, job_class) is not None
 
     def note(self, fabric: str) -> str:
@@ -289,68 +285,68 @@ class ExactPlacer:
 # Jobs that arrive.
 
 
-@dataclass(frozen=True, eq=False)
-class Arrivals:
-    """Jobs that arrive, and all that their simulation needs; the seed draws servers and paths."""
+def run_on_fabric(
+    problem: SharedCluster,
+    classes: tuple[JobClass, ...],
+    jobs: JobTable,
+    stop: Stop,
+    progress: Progress,
+    index: int,
+    scheduling: Scheduling,
+) -> tuple[FabricRun, str]:
+    """Simulate the jobs on a fabric; also a note on its placements, empty where none are proven.
 
-    problem: SharedCluster
-    classes: tuple[JobClass, ...]
-    jobs: JobTable
-    stop: Stop
-    progress: Progress
+    The seed of the problem draws servers and paths.
+    """
+    fabric, seed = rated(problem, problem.fabrics[index]), problem.search.seed
+    assert fabric.server_gbps is not None
+    partitioned = fabric.kind == PARTITIONED
+    group = server_groups(problem.layer) if partitioned else np.zeros(problem.servers, dtype=np.int64)
+    work: RunningWork
+    if partitioned:
+        work = WorkAlone(jobs)
+    else:
+        links = shared_links(problem.servers, fabric, fabric.server_gbps, seed)
+        direct = [problem.direct_gbps(job_class) for job_class in classes]
+        work = WorkShared(jobs, classes, fabric, links, direct, problem.contention)
+    if not partitioned or fabric.placement in ACROSS_GROUPS:
+        scheduling = replace(scheduling, defragment=False)
+    placer: Placer
+    if fabric.placement == "exact":
+        placer = ExactPlacer(problem.layer, classes, seed, stop)
+    elif fabric.placement == "spread":
+        placer = SpreadPlacer(problem.layer, classes, seed)
+    else:
+        placer = PLACERS[fabric.placement](group, seed)
+    free = np.ones(problem.servers, dtype=bool)
+    cluster = ClusterState(
+        jobs,
+        classes,
+        free,
+        placer,
+        work,
+        scheduling,
+        switching_s=problem.layer.switching_time_s if partitioned else 0.0,
+        look_ahead=partitioned and problem.look_ahead,
+    )
 
-    def run(self, index: int, scheduling: Scheduling) -> tuple[FabricRun, str]:
-        """Simulate the jobs on a fabric; also a note on its placements, empty where none are proven."""
-        problem, classes, jobs = self.problem, self.classes, self.jobs
-        fabric, seed = rated(problem, problem.fabrics[index]), problem.search.seed
-        assert fabric.server_gbps is not None
-        partitioned = fabric.kind == PARTITIONED
-        group = server_groups(problem.layer) if partitioned else np.zeros(problem.servers, dtype=np.int64)
-        work: RunningWork
-        if partitioned:
-            work = WorkAlone(jobs)
-        else:
-            links = shared_links(problem.servers, fabric, fabric.server_gbps, seed)
-            direct = [problem.direct_gbps(job_class) for job_class in classes]
-            work = WorkShared(jobs, classes, fabric, links, direct, problem.contention)
-        if not partitioned or fabric.placement in ACROSS_GROUPS:
-            scheduling = replace(scheduling, defragment=False)
-        placer: Placer
-        if fabric.placement == "exact":
-            placer = ExactPlacer(problem.layer, classes, seed, self.stop)
-        elif fabric.placement == "spread":
-            placer = SpreadPlacer(problem.layer, classes, seed)
-        else:
-            placer = PLACERS[fabric.placement](group, seed)
-        free = np.ones(problem.servers, dtype=bool)
-        cluster = ClusterState(
-            jobs,
-            classes,
-            free,
-            placer,
-            work,
-            scheduling,
-            switching_s=problem.layer.switching_time_s if partitioned else 0.0,
-            look_ahead=partitioned and problem.look_ahead,
-        )
+    def reason() -> StopReason | None:
+        progress(f"{fabric.name}: jobs started", len(cluster.record.job), len(jobs))
+        return stop.reason()
 
-        def reason() -> StopReason | None:
-            self.progress(f"{fabric.name}: jobs started", len(cluster.record.job), len(jobs))
-            return self.stop.reason()
+    stays, finished, _ = simulate(cluster, reason)
+    note = placer.note(fabric.name) if isinstance(placer, ExactPlacer) else ""
+    return FabricRun(fabric, finished, stays), note
 
-        stays, finished, _ = simulate(cluster, reason)
-        note = placer.note(fabric.name) if isinstance(placer, ExactPlacer) else ""
-        return FabricRun(fabric, finished, stays), note
 
-    def best(self, runs: Mapping[str, FabricRun]) -> str:
-        """Return the method of least objective among the whole runs, ties by completion time; else the first."""
-        complete = {name: run for name, run in runs.items() if run.whole}
+def best_of(goal: Goal, jobs: JobTable, runs: Mapping[str, FabricRun]) -> str:
+    """Return the method of least objective among the whole runs, ties by completion time; else the first."""
+    complete = {name: run for name, run in runs.items() if run.whole}
 
-        def rank(name: str) -> tuple[float, ...]:
-            goals = (self.problem.goal, Goal.COMPLETION_TIME)
-            return tuple(objective_of(goal, complete[name], self.jobs).value for goal in goals)
+    def rank(name: str) -> tuple[float, ...]:
+        return tuple(objective_of(ranked, complete[name], jobs).value for ranked in (goal, Goal.COMPLETION_TIME))
 
-        return min(complete, key=rank) if complete else next(iter(runs))
+    return min(complete, key=rank) if complete else next(iter(runs))
 
 
 Runs = Sequence[tuple[FabricRun, str]]
@@ -373,7 +369,7 @@ def solve_arrivals(
     if errors:
         raise InputError(errors)
     jobs = job_table(given, classes, problem.servers, problem.search.seed)
-    arrivals = Arrivals(problem, classes, jobs, stop, progress)
+    run_on = partial(run_on_fabric, problem, classes, jobs, stop, progress)
 
     def concluded(name: str, runs: Runs) -> ClusterSearch:
         complete = all(run.whole for run, _ in runs) and len(runs) == len(problem.fabrics)
@@ -389,15 +385,20 @@ def solve_arrivals(
             so_far = tuple(runs)
             keep(lambda: concluded(name, so_far))
 
-    name, runs = _runs(arrivals, on_incumbent)
+    name, runs = _runs(problem, stop, run_on, partial(best_of, problem.goal, jobs), on_incumbent)
     if not runs or not runs[0][0].finished.any():
         raise LimitError("the limit came before any job had ended on the first fabric")
     return concluded(name, runs)
 
 
-def _runs(arrivals: Arrivals, on_incumbent: Callable[[str, Runs], None]) -> tuple[str, Runs]:
+def _runs(
+    problem: SharedCluster,
+    stop: Stop,
+    run_on: Callable[[int, Scheduling], tuple[FabricRun, str]],
+    best: Callable[[Mapping[str, FabricRun]], str],
+    on_incumbent: Callable[[str, Runs], None],
+) -> tuple[str, Runs]:
     """Return the way of scheduling, and the runs of the first fabric and of all on which a job ended."""
-    problem, stop = arrivals.problem, arrivals.stop
     method = problem.search.method
     settings = {method: SCHEDULING_METHODS[method].applied(problem.scheduling)}
     first: dict[str, tuple[FabricRun, str]] = {}
@@ -405,8 +406,8 @@ def _runs(arrivals: Arrivals, on_incumbent: Callable[[str, Runs], None]) -> tupl
         names = [name for name in SCHEDULING_METHODS if name != BEST and outside(name, problem) is None]
         settings = {name: SCHEDULING_METHODS[name].applied(problem.scheduling) for name in names}
         for name, scheduling in settings.items():
-            first[name] = arrivals.run(0, scheduling)
-            method = arrivals.best({name: run for name, (run, _) in first.items()})
+            first[name] = run_on(0, scheduling)
+            method = best({name: run for name, (run, _) in first.items()})
             on_incumbent(method, [first[method]])
             if stop.reason() is not None:
                 break
@@ -414,7 +415,7 @@ def _runs(arrivals: Arrivals, on_incumbent: Callable[[str, Runs], None]) -> tupl
     for index in range(len(runs), len(problem.fabrics)):
         if stop.reason() is not None and runs:
             break
-        run = arrivals.run(index, settings[method])
+        run = run_on(index, settings[method])
         if runs and not run[0].finished.any():  # cut before it says anything
             break
         runs.append(run)
@@ -609,7 +610,7 @@ def _refuse_uneven(problem: SharedCluster, times: Times) -> None:
 
 def rounding_of(value: float, run: FabricRun, jobs: JobTable) -> float:
     """Return what may be rounding of a mean: every time is a difference of two moments, each rounded."""
-    mean_s = max(float(np.mean(finished_times(run, jobs).completion_s)), np.spacing(1.0))
+    mean_s = max(float(np.mean(finished_times(run, jobs)[2])), np.spacing(1.0))
     return float(4 * np.spacing(run.until_s) / mean_s * abs(value))
 
 

@@ -148,7 +148,7 @@ def _arrivals_cause(result: ClusterResult, figures: SharedClusterFigures) -> str
         if waiting < EVEN:
             return "Jobs hardly wait: nearly all of it is their own work."
         return f"{percent(waiting)} of it is waiting for servers."
-    times, index = finished_times(run, jobs).iteration_ms, jobs.class_index[run.finished]
+    times, index = finished_times(run, jobs)[0], jobs.class_index[run.finished]
     totals = np.bincount(index, times, len(figures.classes))
     largest = int(totals.argmax())
     share, count = quotient(float(totals[largest]), float(totals.sum())), float((index == largest).mean())
@@ -586,7 +586,6 @@ def _at_once_page(result: ClusterResult, figures: SharedClusterFigures) -> Page:
 
 
 def _described(figures: SharedClusterFigures, fabric: Fabric) -> str:
-    """What a fabric is."""
     cluster = figures.problem.cluster
     if fabric.kind == PARTITIONED:
         rate = f"{cluster.degree} interfaces of {cluster.link_gbps:g} Gbit/s a server"

@@ -306,16 +306,9 @@ def _layer(file: SharedClusterInstance) -> OpticalLayer:
 
 
 def _cluster(file: SharedServers) -> Cluster:
-    return Cluster(
-        servers=file.servers,
-        gpus_per_server=1,
-        degree=file.degree,
-        link_gbps=file.link_gbps,
-        links=LinkDirection(file.links),
-        hop_latency_us=file.hop_latency_us,
-        ring_round_latency_us=file.ring_round_latency_us,
-        link_sharing=LinkSharing(file.link_sharing),
-    )
+    values = {name: value for name, value in vars(file).items() if name != "rack_servers"}
+    enumerations = {"links": LinkDirection(file.links), "link_sharing": LinkSharing(file.link_sharing)}
+    return Cluster(**{**values, **enumerations}, gpus_per_server=1)
 
 
 def _classes(

@@ -7,7 +7,7 @@ import io
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
@@ -33,16 +33,8 @@ MAX_TRACE_BYTES = 64 * MIB
 LABEL = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}")
 
 
-class _Lines:
-    """Problems of one file."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.problems: list[Problem] = []
-
-    def add(self, line: int, column: str, message: str, value: str | None, allowed: str | None) -> None:
-        shown = None if value is None else value_text(value)
-        self.problems.append(Problem(message, self.file, line, column, shown, allowed))
+Report = Callable[[int, str, str, str | None, str | None], None]
+"""Notes a problem: line, column, message, value, what is allowed."""
 
 
 def _number(text: str) -> float:
@@ -53,18 +45,17 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _header(header: Sequence[str], lines: _Lines) -> bool:
+def _header(header: Sequence[str], report: Report) -> None:
     names = [name.strip() for name in header]
     allowed = ", ".join(REQUIRED) + "; also " + ", ".join(OPTIONAL)
     for name in REQUIRED:
         if name not in names:
-            lines.add(1, name, "no such column", None, allowed)
+            report(1, name, "no such column", None, allowed)
     for name in dict.fromkeys(names):
         if name not in (*REQUIRED, *OPTIONAL):
-            lines.add(1, "header", "unknown column", name, allowed)
+            report(1, "header", "unknown column", name, allowed)
         elif names.count(name) > 1:
-            lines.add(1, "header", "a column more than once", name, allowed)
-    return not lines.problems
+            report(1, "header", "a column more than once", name, allowed)
 
 
 def read_trace(path: str | os.PathLike[str], classes: Sequence[JobClass]) -> tuple[TracedJob, ...]:
@@ -75,7 +66,12 @@ def read_trace(path: str | os.PathLike[str], classes: Sequence[JobClass]) -> tup
     """
     file = os.fspath(path)
     text = read_text(file, MAX_TRACE_BYTES)
-    lines = _Lines(file)
+    problems: list[Problem] = []
+
+    def report(line: int, column: str, message: str, value: str | None, allowed: str | None) -> None:
+        shown = None if value is None else value_text(value)
+        problems.append(Problem(message, file, line, column, shown, allowed))
+
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     jobs: list[TracedJob] = []
     index = {row.name: number for number, row in enumerate(classes)}
@@ -84,28 +80,28 @@ def read_trace(path: str | os.PathLike[str], classes: Sequence[JobClass]) -> tup
     try:
         header = next(reader, [])
         names = [name.strip() for name in header]
-        if _header(header, lines):
-            for cells in reader:
-                if not cells:
-                    continue
-                if len(cells) != len(names):
-                    allowed = f"{len(names)}, as the header has"
-                    lines.add(reader.line_num, "line", "wrong number of cells", str(len(cells)), allowed)
-                    continue
-                row = {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
-                job = _job(row, reader.line_num, classes, index, last, seen, lines)
-                last = max(last, job.arrival_s)
-                jobs.append(job)
+        _header(header, report)
+        for cells in () if problems else reader:
+            if not cells:
+                continue
+            if len(cells) != len(names):
+                allowed = f"{len(names)}, as the header has"
+                report(reader.line_num, "line", "wrong number of cells", str(len(cells)), allowed)
+                continue
+            row = {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
+            job = _job(row, reader.line_num, classes, index, last, seen, report)
+            last = max(last, job.arrival_s)
+            jobs.append(job)
     except csv.Error as error:
-        lines.add(reader.line_num, "line", f"no CSV: {error}", None, None)
-    if not jobs and not lines.problems:
-        lines.add(1, "job", "no jobs", None, f"1 to {MAX_JOBS} jobs")
+        report(reader.line_num, "line", f"no CSV: {error}", None, None)
+    if not jobs and not problems:
+        report(1, "job", "no jobs", None, f"1 to {MAX_JOBS} jobs")
     if len(jobs) > MAX_JOBS:
-        lines.add(1, "job", "too many jobs", str(len(jobs)), f"1 to {MAX_JOBS} jobs")
-    if lines.problems:
-        more = len(lines.problems) - MAX_LISTED
+        report(1, "job", "too many jobs", str(len(jobs)), f"1 to {MAX_JOBS} jobs")
+    if problems:
+        more = len(problems) - MAX_LISTED
         rest = [Problem(f"{more} further problems are not listed", file=file)] if more > 0 else []
-        raise InputError(lines.problems[:MAX_LISTED] + rest)
+        raise InputError(problems[:MAX_LISTED] + rest)
     return tuple(jobs)
 
 
@@ -116,36 +112,36 @@ def _job(
     index: Mapping[str, int],
     last: float,
     seen: dict[str, int],
-    lines: _Lines,
+    report: Report,
 ) -> TracedJob:
     """One line; what is wrong with it is added."""
     name = row["job"]
     if not LABEL.fullmatch(name):
-        lines.add(line, "job", "no name", name, "1 to 200 characters on one line")
+        report(line, "job", "no name", name, "1 to 200 characters on one line")
     elif name in seen:
-        lines.add(line, "job", "a job more than once", name, f"another name than in line {seen[name]}")
+        report(line, "job", "a job more than once", name, f"another name than in line {seen[name]}")
     seen.setdefault(name, line)
     arrival = _number(row["arrival_s"])
     if not 0 <= arrival <= MAX_SECONDS:
-        lines.add(line, "arrival_s", "out of range", row["arrival_s"], f"a number of 0 to {MAX_SECONDS:g} seconds")
+        report(line, "arrival_s", "out of range", row["arrival_s"], f"a number of 0 to {MAX_SECONDS:g} seconds")
         arrival = last
     elif arrival < last:
-        lines.add(line, "arrival_s", "out of order", row["arrival_s"], f"at least {last!r}, as lines are sorted by it")
+        report(line, "arrival_s", "out of order", row["arrival_s"], f"at least {last!r}, as lines are sorted by it")
     number = index.get(row["class"])
     if number is None:
-        lines.add(line, "class", "unknown class", row["class"], nearest_text(row["class"], index))
+        report(line, "class", "unknown class", row["class"], nearest_text(row["class"], index))
     elif row.get("servers"):
         servers = classes[number].servers
         if _whole(row["servers"]) != servers:
-            lines.add(line, "servers", "not the servers of the class", row["servers"], f"{servers}, or nothing")
+            report(line, "servers", "not the servers of the class", row["servers"], f"{servers}, or nothing")
     iterations = None
     if row.get("iterations"):
         iterations = _whole(row["iterations"])
         if iterations is None or not 1 <= iterations <= MAX_ITERATIONS:
             allowed = f"a whole number of 1 to {MAX_ITERATIONS:g}"
-            lines.add(line, "iterations", "out of range", row["iterations"], allowed)
+            report(line, "iterations", "out of range", row["iterations"], allowed)
     elif number is not None and classes[number].iterations is None and classes[number].duration_s is None:
-        lines.add(line, "iterations", "missing", None, "a number here, or iterations or duration_s in the class")
+        report(line, "iterations", "missing", None, "a number here, or iterations or duration_s in the class")
     return TracedJob(name, arrival, number or 0, iterations)
 
 

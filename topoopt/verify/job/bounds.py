@@ -13,10 +13,8 @@ from topoopt.core.proofs import Argument, Bound
 from topoopt.core.workload import Workload
 from topoopt.verify.checker import ROUNDING_MARGIN
 from topoopt.verify.job.least_times import (
-    Between,
     Chains,
     Choices,
-    Costs,
     EarliestStarts,
     Rates,
     between_all,
@@ -82,17 +80,12 @@ def _bound(total: float, argument: Argument) -> Bound:
     return Bound(total * (1.0 - ROUNDING_MARGIN), argument)
 
 
-def best_bound(cluster: Cluster, workload: Workload) -> Bound:
-    """The largest of `instance_bounds`: no plan for this instance is faster."""
-    return max(instance_bounds(cluster, workload), key=lambda bound: bound.value)
-
-
 def _impossible(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...]) -> tuple[Bound, ...]:
     if not all(choice.splits for choice in choices):
         return (Bound(inf, Argument.NO_LEGAL_SPLIT),)
     if cluster.gpu_memory_bytes is not None:
-        room = cluster.gpu_memory_bytes * cluster.gpus_per_server * cluster.servers
-        if memory_need(workload, choices) > room:
+        capacity = cluster.gpu_memory_bytes * cluster.gpus_per_server * cluster.servers
+        if memory_need(workload, choices) > capacity:
             return (Bound(inf, Argument.TOO_LITTLE_MEMORY),)
     return ()
 
@@ -119,7 +112,7 @@ def _pinned(servers: int, workload: Workload, choices: tuple[Choices, ...]) -> f
         least = np.full(servers, np.inf)
         for split, own in zip(choice.splits, choice.forward_ms + choice.backward_ms, strict=True):
             load = np.zeros(servers)
-            count = split.sample_ways * split.channel_ways * split.reduce_ways
+            count = split.parts
             if offset is not None:
                 load[offset + np.arange(count) * (servers // count)] = own
             elif count == servers:
@@ -148,7 +141,8 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
         return 0.0
     capacity = n * cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
     between = between_all(cluster, workload, choices)
-    forest = spanning_forest(len(choices), between)
+    pairs, hops = tuple(between), [table[..., 0] for table in between.values()]
+    forest = spanning_forest(len(choices), pairs, hops)
     work = tuple(choice.work_ms / n for choice in choices)
     backward_end = [start + turn for start, turn in zip(chains.forward_start, chains.turn, strict=True)]
     released = [end + choice.least_local_ms for end, choice in zip(backward_end, choices, strict=True)]
@@ -162,18 +156,20 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
             choice.wire_bytes / capacity * float(released[o] >= opens and closes <= 0)
             for o, choice in enumerate(choices)
         )
-        moved = tuple(pair.byte_hops / capacity * float(_inside(pair, opens, closes)) for pair in between)
-        return largest_of_least(forest, between, Costs(work, reduced, moved), min(opens + closes, chains.longest))
+        moved = tuple(
+            byte_hops / capacity * float(_inside(*pair, opens, closes))
+            for pair, byte_hops in zip(pairs, hops, strict=True)
+        )
+        return largest_of_least(forest, pairs, (work, reduced, moved), min(opens + closes, chains.longest))
 
-    def _inside(pair: Between, opens: float, closes: float) -> int:
+    def _inside(u: int, v: int, opens: float, closes: float) -> int:
         """Directions (0, 1 or 2) of a pair's traffic that stay in the window."""
-        u, v = pair.producer, pair.consumer
         forth = forward_end[u] >= opens and chains.forward_tail[v] >= closes
         back = backward_end[v] >= opens and chains.backward_tail[u] >= closes
         return int(forth) + int(back)
 
     opens = _levels([0.0, *released, *forward_end])
-    closes = _levels([0.0, *(chains.forward_tail[p.consumer] for p in between)])
+    closes = _levels([0.0, *(chains.forward_tail[consumer] for _, consumer in pairs)])
     windows = [(t, 0.0) for t in opens] + [(t, q) for t in opens[:2] for q in closes[1:]]
     return max(bound(t, q) for t, q in windows)
 

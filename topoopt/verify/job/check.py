@@ -66,22 +66,6 @@ _SAFE = 1 - 1e-12
 """For sums of fewer than 1000 positive doubles."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Strategies:
-    """Choices of the first operators, a row each: int64[y, operators], what they are; float64[y, n] load of servers;
-    int64[y, n] memory; float64[y, k] S of the multipliers.
-    """
-
-    options: Ints
-    load: Floats
-    memory: Ints
-    carried: Floats
-
-    def part(self, which: Ints) -> _Strategies:
-        """Some of them."""
-        return _Strategies(self.options[which], self.load[which], self.memory[which], self.carried[which])
-
-
 def joint_bound(cluster: Cluster, workload: Workload, proof: LinkTree, claimed: float) -> float:
     """What a proof shows of the time of all plans by the bulk-synchronous model, ms, `claimed` or a little more.
 
@@ -99,8 +83,8 @@ def joint_bound(cluster: Cluster, workload: Workload, proof: LinkTree, claimed: 
     root = longest(rules, lengths, prices).astype(np.float64)
     proven, compute, carried = _left(cluster, workload, far, root, claimed)
     if len(compute):
-        room = np.maximum(claimed - compute * _SAFE, 0.0) + claimed * (1 - _SAFE)
-        limit = np.where(carried > 0, np.minimum(np.floor(carried * _SAFE / room[:, None]), 2.0**62), -1.0)
+        budget_ms = np.maximum(claimed - compute * _SAFE, 0.0) + claimed * (1 - _SAFE)
+        limit = np.where(carried > 0, np.minimum(np.floor(carried * _SAFE / budget_ms[:, None]), 2.0**62), -1.0)
         cases = LeafCases(limit.T.astype(np.int64), compute, carried.T)
         proven = min(proven, proven_by_leaves(rules, lengths, prices, cases))
     return max(claimed, proven)
@@ -114,23 +98,23 @@ def joint_proof(certificate: Certificate, servers: int) -> tuple[float, LinkTree
     ValueError
         An array is missing, or has another length.
     """
-    stated = float_array(certificate["bound_ms"], 1)
+    bound = float_array(certificate["bound_ms"], 1)
     order, multipliers = int_array(certificate["order"], 1), int_array(certificate["multipliers"], 1)
-    if stated is None or len(stated) != 1 or order is None or multipliers is None or len(multipliers) % servers**2:
+    if bound is None or len(bound) != 1 or order is None or multipliers is None or len(multipliers) % servers**2:
         raise ValueError("the proof of the bulk-synchronous model has arrays of other lengths")
-    return float(stated[0]), LinkTree(order, multipliers.reshape(-1, servers, servers))
+    return float(bound[0]), LinkTree(order, multipliers.reshape(-1, servers, servers))
 
 
 def check_joint(findings: ViolationLog, problem: CoOptimisation, certificate: Certificate) -> None:
     """A stated bound by the bulk-synchronous model is what its proof shows."""
     try:
-        stated, tree = joint_proof(certificate, problem.cluster.servers)
-        proven = joint_bound(problem.cluster, problem.workload, tree, stated)
+        declared, tree = joint_proof(certificate, problem.cluster.servers)
+        proven = joint_bound(problem.cluster, problem.workload, tree, declared)
     except (InputError, ValueError) as error:
         findings.add("joint", f"nothing is proven of the bulk-synchronous model: {error}")
         return
-    if differs(stated, proven, Tolerance.ROUNDING.relative):
-        text = f"no plan takes less than {proven!r} ms by the bulk-synchronous model, the solution states {stated!r}"
+    if differs(declared, proven, Tolerance.ROUNDING.relative):
+        text = f"no plan takes less than {proven!r} ms by the bulk-synchronous model, the solution states {declared!r}"
         findings.add("joint", text)
 
 
@@ -147,34 +131,30 @@ def _left(
     n, rate, proven = cluster.servers, cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS, np.inf
     memory = None if cluster.gpu_memory_bytes is None else cluster.gpu_memory_bytes * cluster.gpus_per_server
     options = [_options(cluster, workload, o) for o in range(len(workload.operators))]
-    known = _Strategies(
-        np.zeros((1, 0), dtype=np.int64),
-        np.zeros((1, n)),
-        np.zeros((1, n), dtype=np.int64),
-        np.zeros((1, len(far))),
-    )
+    # A row for each strategy of the first operators: their options, load and memory of servers, S of the multipliers.
+    chosen, load = np.zeros((1, 0), dtype=np.int64), np.zeros((1, n))
+    used, carried = np.zeros((1, n), dtype=np.int64), np.zeros((1, len(far)))
     for o, own in enumerate(options):
-        count = len(known.options) * len(own)
+        count = len(chosen) * len(own)
         if count * (len(far) + 3 * n) > MOST_NUMBERS:
             raise InputError("joint bound: more strategies than can be looked at")
         before, choice = np.divmod(np.arange(count), max(1, len(own)))
-        known = known.part(before)
-        load, used, reduced = _tables(cluster, workload, own, far)
-        chosen = np.column_stack((known.options, choice))
-        carried = known.carried + reduced[choice] / rate
+        of_load, of_memory, reduced = _tables(cluster, workload, own, far)
+        chosen = np.column_stack((chosen[before], choice))
+        load, used = load[before] + of_load[choice], used[before] + of_memory[choice]
+        carried = carried[before] + reduced[choice] / rate
         for edge in workload.operators[o].inputs:
             table = _between(workload, options[edge.producer], own, edge.fraction, far)
             carried = carried + table[chosen[:, edge.producer], choice] / rate
-        known = _Strategies(chosen, known.load + load[choice], known.memory + used[choice], carried)
-        if memory is not None:
-            known = known.part(np.flatnonzero(known.memory.max(axis=1, initial=0) <= memory))
-        low = known.load.max(axis=1, initial=0.0) + _theta(known.carried, root)
-        proven = min(proven, float(low[low * _SAFE >= claimed].min(initial=np.inf)))
-        known = known.part(np.flatnonzero(low * _SAFE < claimed))
-    compute = np.maximum(known.load.max(axis=1, initial=0.0), _chain(workload, options, known.options))
-    low = compute + _theta(known.carried, root)
+        fits = np.full(count, True) if memory is None else used.max(axis=1, initial=0) <= memory
+        low = load.max(axis=1, initial=0.0) + _theta(carried, root)
+        proven = min(proven, float(low[fits & (low * _SAFE >= claimed)].min(initial=np.inf)))
+        kept = fits & (low * _SAFE < claimed)
+        chosen, load, used, carried = chosen[kept], load[kept], used[kept], carried[kept]
+    compute = np.maximum(load.max(axis=1, initial=0.0), _chain(workload, options, chosen))
+    low = compute + _theta(carried, root)
     good = low * _SAFE < claimed
-    return min(proven, float(low[~good].min(initial=np.inf))), compute[good], known.carried[good]
+    return min(proven, float(low[~good].min(initial=np.inf))), compute[good], carried[good]
 
 
 def _theta(carried: Floats, root: Floats) -> Floats:
@@ -184,14 +164,14 @@ def _theta(carried: Floats, root: Floats) -> Floats:
 
 def _options(cluster: Cluster, workload: Workload, o: int) -> list[Parts]:
     """Every legal placement of an operator."""
-    operator, found = workload.operators[o], []
+    operator, placements = workload.operators[o], []
     for index, split in enumerate(operator.splits):
         if split_problems(cluster, workload, operator, split):
             continue
-        for offset in range(cluster.servers // (split.sample_ways * split.channel_ways * split.reduce_ways)):
+        for offset in range(cluster.servers // split.parts):
             if operator.pinned_offset in (None, offset):
-                found.append(place(o, operator, Placement(index, offset), cluster.servers))
-    return found
+                placements.append(place(o, operator, Placement(index, offset), cluster.servers))
+    return placements
 
 
 def _tables(cluster: Cluster, workload: Workload, own: list[Parts], far: Floats) -> tuple[Floats, Ints, Floats]:
@@ -201,9 +181,9 @@ def _tables(cluster: Cluster, workload: Workload, own: list[Parts], far: Floats)
     for at, parts in enumerate(own):
         load[at, parts.server] = parts.split.forward_ms + parts.split.backward_ms
         used[at, parts.server] = parts.split.server_memory_bytes
-        for each in reductions_of(cluster, workload, parts):
-            if len(each.members) > 1:
-                reduced[at] += each.wire_bytes * _shortest_ring(each.members, far)
+        for reduction in reductions_of(cluster, workload, parts):
+            if len(reduction.members) > 1:
+                reduced[at] += reduction.wire_bytes * _shortest_ring(reduction.members, far)
     return load, used, reduced
 
 
@@ -216,11 +196,11 @@ def _shortest_ring(members: tuple[int, ...], far: Floats) -> Floats:
 def _between(workload: Workload, first: list[Parts], second: list[Parts], fraction: float, far: Floats) -> Floats:
     """float64[options of the producer, of the consumer, k]: bytes both ways times length."""
     table = np.zeros((len(first), len(second), len(far)))
-    both_ways = far + far.transpose(0, 2, 1)
+    round_trip = far + far.transpose(0, 2, 1)
     for a, producer in enumerate(first):
         for c, consumer in enumerate(second):
             edge = edge_transfers(workload, producer, consumer, fraction)
-            table[a, c] = both_ways[:, edge.source, edge.target] @ edge.bytes.astype(np.float64)
+            table[a, c] = round_trip[:, edge.source, edge.target] @ edge.bytes.astype(np.float64)
     return table
 
 
@@ -262,14 +242,23 @@ def certified_bound(cluster: Cluster, workload: Workload, certificate: Certifica
     ValueError
         The certificate does not fit the instance, or its cuts are no tree.
     """
-    classes = int(_integers(certificate, "classes", 1)[0])
-    choices = choices_of(cluster, workload)
-    if cluster.servers < 2 or any(not choice.splits for choice in choices):
-        return 0.0
+    laws = _laws_to_weigh(cluster, workload, int(_integers(certificate, "classes", 1)[0]))
+    return 0.0 if laws is None else evaluate_certificate(laws, strategy_proof(certificate, laws))
+
+
+def _laws_to_weigh(cluster: Cluster, workload: Workload, classes: int) -> StrategyLaws | None:
+    """Return the laws that a certificate weighs; None where one server, or no legal split, leaves nothing to prove.
+
+    Raises
+    ------
+    ValueError
+        The servers are not divided into so many classes.
+    """
+    if cluster.servers < 2 or any(not choice.splits for choice in choices_of(cluster, workload)):
+        return None
     if classes not in CLASSES or cluster.servers % classes:
         raise ValueError(f"{cluster.servers} servers in {classes} classes")
-    laws = laws_of(cluster, workload, classes)
-    return evaluate_certificate(laws, strategy_proof(certificate, laws))
+    return laws_of(cluster, workload, classes)
 
 
 def strategy_proof(certificate: Certificate, laws: StrategyLaws) -> StrategyCertificate:
@@ -348,13 +337,8 @@ def strategy_bound(cluster: Cluster, workload: Workload, certificate: StrategyCe
     Raises:
         ValueError: the certificate does not fit the instance, or its cuts are no tree.
     """
-    choices = choices_of(cluster, workload)
-    if cluster.servers < 2 or any(not choice.splits for choice in choices):
-        return Bound(0.0, Argument.STRATEGY_PROGRAM)
-    if certificate.classes not in CLASSES or cluster.servers % certificate.classes:
-        raise ValueError(f"{cluster.servers} servers in {certificate.classes} classes")
-    laws = laws_of(cluster, workload, certificate.classes)
-    return Bound(evaluate_certificate(laws, certificate), Argument.STRATEGY_PROGRAM)
+    laws = _laws_to_weigh(cluster, workload, certificate.classes)
+    return Bound(0.0 if laws is None else evaluate_certificate(laws, certificate), Argument.STRATEGY_PROGRAM)
 
 
 def evaluate_certificate(laws: StrategyLaws, certificate: StrategyCertificate) -> float:
@@ -420,9 +404,9 @@ def _case_bound(laws: StrategyLaws, allowed: Allowed, case: StrategyCase) -> flo
     numbers = [*weights.values(), case.memory, *(p for ends in case.prices for end in ends for p in end)]
     if not all(math.isfinite(number) for number in numbers) or min(*weights.values(), case.memory, 0.0) < 0:
         raise ValueError("the certificate has weights that are not finite or below 0")
-    known = {law.name for law in laws.laws}
-    if not known.issuperset(weights):
-        raise ValueError(f"the certificate names a law {min(set(weights) - known)!r} that does not exist")
+    names = {law.name for law in laws.laws}
+    if not names.issuperset(weights):
+        raise ValueError(f"the certificate names a law {min(set(weights) - names)!r} that does not exist")
     flow = unit_flow(laws, weights)
     total = size = 0.0
     node = [np.zeros(count) for count in laws.counts]
@@ -438,10 +422,10 @@ def _case_bound(laws: StrategyLaws, allowed: Allowed, case: StrategyCase) -> flo
         for table, indices in law.pairs:
             for e in indices:
                 pair[e] += amount * laws.between[table][e]
-    if laws.room is not None and case.memory > 0:
+    if laws.memory is not None and case.memory > 0:
         total -= case.memory
-        for o, room in enumerate(laws.room):
-            node[o] += case.memory * room
+        for o, memory_share in enumerate(laws.memory):
+            node[o] += case.memory * memory_share
         size += case.memory
     for e, ((u, v), (first, second)) in enumerate(zip(laws.pairs, case.prices, strict=True)):
         at_u, at_v = np.array(first), np.array(second)

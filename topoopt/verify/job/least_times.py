@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.process import end_if_left
-from topoopt.core.workload import Operator, Split, Workload
+from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.verify.job.plan import (
     BYTES_PER_MS_OF_ONE_GBPS,
     Parts,
@@ -118,11 +119,11 @@ def _wire_ms(edge: PlanTransfers, rates: Rates, back: bool) -> tuple[Floats, Flo
     return edge.bytes / rates.send[sender], edge.bytes / rates.receive[receiver]
 
 
-def _merge(count: int, found: list[tuple[Ints, Floats, Floats, Floats]]) -> Floats:
+def _merge(count: int, inputs: list[tuple[Ints, Floats, Floats, Floats]]) -> Floats:
     """Latest over everything an owner waits for; items are (owner, level, work on the owner's wire, least time)."""
-    if not found:
+    if not inputs:
         return np.zeros(count, dtype=np.float64)
-    owner, level, work, alone = (np.concatenate(column) for column in zip(*found, strict=True))
+    owner, level, work, alone = (np.concatenate(column) for column in zip(*inputs, strict=True))
     latest = latest_by(owner, count, level, work)
     np.maximum.at(latest, owner, level + alone)
     return latest
@@ -231,7 +232,7 @@ def shared_wire_ms(reduction: Reduction, rates: Rates) -> float:
         return 0.0
     members = list(reduction.members)
     own = (rates.send[members], rates.receive[members])
-    together, slowest = (min(float(one.sum()) for one in own), min(float(one.min()) for one in own))
+    together, slowest = (min(float(rate.sum()) for rate in own), min(float(rate.min()) for rate in own))
     return max(len(members) * reduction.wire_bytes / together, reduction.payload_bytes / slowest)
 
 
@@ -259,15 +260,11 @@ class Choices:
     @property
     def whole_server_only(self) -> bool:
         """Every usable split keeps the operator in one part."""
-        return all(_parts(split) == 1 for split in self.splits)
+        return all(split.parts == 1 for split in self.splits)
 
     def all_servers_only(self, servers: int) -> bool:
         """Every usable split puts a part on every server."""
-        return all(_parts(split) == servers for split in self.splits)
-
-
-def _parts(split: Split) -> int:
-    return split.sample_ways * split.channel_ways * split.reduce_ways
+        return all(split.parts == servers for split in self.splits)
 
 
 def choices_of(cluster: Cluster, workload: Workload) -> tuple[Choices, ...]:
@@ -299,7 +296,7 @@ def _choices(cluster: Cluster, workload: Workload, operator: Operator) -> Choice
         splits=splits,
         forward_ms=forward,
         backward_ms=backward,
-        work_ms=(forward + backward) * np.array([_parts(split) for split in splits], dtype=np.float64),
+        work_ms=(forward + backward) * np.array([split.parts for split in splits], dtype=np.float64),
         reduction_ms=np.array(reduction_ms, dtype=np.float64),
         wire_bytes=np.array(wire_bytes, dtype=np.float64),
         least_local_ms=min(least_local, default=0.0),
@@ -309,7 +306,7 @@ def _choices(cluster: Cluster, workload: Workload, operator: Operator) -> Choice
 def memory_need(workload: Workload, choices: tuple[Choices, ...]) -> int:
     """Least memory all parts of the job take together, bytes."""
     return sum(
-        min(_parts(split) * split.server_memory_bytes for split in choice.splits) for choice in choices if choice.splits
+        min(split.parts * split.server_memory_bytes for split in choice.splits) for choice in choices if choice.splits
     )
 
 
@@ -333,7 +330,7 @@ class Chains:
 
     @property
     def longest(self) -> float:
-        """Longest chain of all."""
+        """No iteration is shorter than the longest chain, ms."""
         return max(self.critical, default=0.0)
 
 
@@ -345,9 +342,9 @@ def binds(workload: Workload, choices: tuple[Choices, ...], producer: int, consu
     """
     channels = workload.operators[producer].output_elements
     mixes = workload.operators[consumer].mixes_channels
-    ways = [split.channel_ways for split in choices[producer].splits]
-    ways += [split.reduce_ways if mixes else split.channel_ways for split in choices[consumer].splits]
-    return max(ways, default=1) <= channels
+    cuts = [split.channel_ways for split in choices[producer].splits]
+    cuts += [split.reduce_ways if mixes else split.channel_ways for split in choices[consumer].splits]
+    return max(cuts, default=1) <= channels
 
 
 def chains_of(workload: Workload, choices: tuple[Choices, ...], *, reductions: bool) -> Chains:
@@ -386,24 +383,19 @@ def chains_of(workload: Workload, choices: tuple[Choices, ...], *, reductions: b
     return Chains(tuple(start), tuple(turn), tuple(forward_tail), tuple(backward_tail), tuple(critical))
 
 
-@dataclass(frozen=True, eq=False)
-class Forest:
-    """Operators joined by a spanning forest of their edges.
+Pairs = tuple[tuple[int, int], ...]
+"""(producer, consumer) of operators joined by edges."""
 
-    Attributes:
-        parent: per operator its parent in the forest, itself for a root.
-        order: operators, children before parents.
-        edge: per operator the index of the edge to its parent, -1 for a root.
-        loose: indices of the edges outside the forest.
-    """
+Forest = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Spanning forest of the edges between operators: of each operator its parent (itself for a root); the operators,
+children before parents; of each operator the index of the edge to its parent (-1 for a root); the edges outside."""
 
-    parent: tuple[int, ...]
-    order: tuple[int, ...]
-    edge: tuple[int, ...]
-    loose: tuple[int, ...]
+Costs = tuple[tuple[Floats, ...], tuple[Floats, ...], tuple[Floats, ...]]
+"""Two costs of a labelling: arrays by split of each operator for the first and for the second cost, and
+float64[producer splits, consumer splits] of each edge, which add to the second."""
 
 
-def spanning_forest(count: int, edges: tuple[Between, ...]) -> Forest:
+def spanning_forest(count: int, edges: Pairs, costs: Sequence[Floats]) -> Forest:
     """Forest of the edges that can cost most (Kruskal); the others are left loose."""
     root = list(range(count))
 
@@ -415,15 +407,16 @@ def spanning_forest(count: int, edges: tuple[Between, ...]) -> Forest:
 
     near: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     loose = []
-    heaviest_first = sorted(range(len(edges)), key=lambda e: (-float(edges[e].byte_hops.max()), e))
+    heaviest_first = sorted(range(len(edges)), key=lambda e: (-float(costs[e].max()), e))
     for e in heaviest_first:
-        a, b = find(edges[e].producer), find(edges[e].consumer)
+        u, v = edges[e]
+        a, b = find(u), find(v)
         if a == b:
             loose.append(e)
             continue
         root[a] = b
-        near[edges[e].producer].append((edges[e].consumer, e))
-        near[edges[e].consumer].append((edges[e].producer, e))
+        near[u].append((v, e))
+        near[v].append((u, e))
     parent, edge, seen, order = list(range(count)), [-1] * count, [False] * count, []
     for start in range(count):
         if seen[start]:
@@ -438,42 +431,29 @@ def spanning_forest(count: int, edges: tuple[Between, ...]) -> Forest:
                     seen[there] = True
                     parent[there], edge[there] = here, e
                     stack.append(there)
-    return Forest(tuple(parent), tuple(order[::-1]), tuple(edge), tuple(sorted(loose)))
+    return tuple(parent), tuple(order[::-1]), tuple(edge), tuple(sorted(loose))
 
 
-@dataclass(frozen=True, eq=False)
-class Costs:
-    """Two costs of a labelling, each a sum over operators (by split) and over edges (by both splits).
-
-    `first` are float64 arrays per operator. `second` too; `edges` are float64[producer splits, consumer splits] of
-    the second cost, per edge.
-    """
-
-    first: tuple[Floats, ...]
-    second: tuple[Floats, ...]
-    edges: tuple[Floats, ...]
-
-
-def least_labelling(forest: Forest, between: tuple[Between, ...], costs: Costs, weight: float) -> tuple[float, float]:
+def least_labelling(forest: Forest, edges: Pairs, costs: Costs, weight: float) -> tuple[float, float]:
     """(first, second) of a labelling of least weight * first + (1 - weight) * second over the forest.
 
     Loose edges are charged to their consumer at the least over the producer's splits, so the least weighted sum is a
     lower bound on that of every labelling of the whole graph.
     """
-    first = [cost.copy() for cost in costs.first]
-    second = [cost.copy() for cost in costs.second]
-    for e in forest.loose:
-        second[between[e].consumer] += costs.edges[e].min(axis=0)
+    (parent, order, edge, loose), of_edges = forest, costs[2]
+    first, second = ([cost.copy() for cost in of_operators] for of_operators in costs[:2])
+    for e in loose:
+        second[edges[e][1]] += of_edges[e].min(axis=0)
     total_first = total_second = 0.0
-    for here in forest.order:
-        above = forest.parent[here]
+    for here in order:
+        above = parent[here]
         if above == here:
             best = int(np.argmin(weight * first[here] + (1 - weight) * second[here]))
             total_first += float(first[here][best])
             total_second += float(second[here][best])
             continue
-        e = forest.edge[here]
-        step = costs.edges[e] if between[e].producer == here else costs.edges[e].T  # [here, above]
+        e = edge[here]
+        step = of_edges[e] if edges[e][0] == here else of_edges[e].T  # [here, above]
         mixed = weight * first[here][:, None] + (1 - weight) * (second[here][:, None] + step)
         best_here = np.argmin(mixed, axis=0)
         first[above] += first[here][best_here]
@@ -481,9 +461,7 @@ def least_labelling(forest: Forest, between: tuple[Between, ...], costs: Costs, 
     return total_first, total_second
 
 
-def largest_of_least(
-    forest: Forest, between: tuple[Between, ...], costs: Costs, offset: float, *, steps: int = 30
-) -> float:
+def largest_of_least(forest: Forest, edges: Pairs, costs: Costs, offset: float, *, steps: int = 30) -> float:
     """max over w in [0, 1] of min over labellings of w * first + (1 - w) * (offset + second).
 
     The inner minimum is concave and piecewise linear in w, so cutting planes find its maximum: every labelling gives a
@@ -492,7 +470,7 @@ def largest_of_least(
     """
 
     def line(weight: float) -> tuple[float, float]:
-        a, b = least_labelling(forest, between, costs, weight)
+        a, b = least_labelling(forest, edges, costs, weight)
         return a, offset + b
 
     low, high = line(0.0), line(1.0)  # (value at w = 1, value at w = 0)
@@ -545,57 +523,63 @@ def least_byte_hops(matrices: Floats, cluster: Cluster) -> Floats:
     return least
 
 
-@dataclass(frozen=True, eq=False)
-class Between:
-    """Traffic between a producer and a consumer.
+PairTables = dict[tuple[int, int], Floats]
+"""By producer and consumer, in order of consumer and producer: float64[choices of the two, figures]."""
 
-    Attributes:
-        producer, consumer: operator indices, producer first.
-        byte_hops: float64[splits of producer, splits of consumer], least bytes times links crossed, forward; as much
-            again flows backward.
-        received: same shape, least bytes any part of the consumer has from other servers (and returns backward).
-        sent: same shape, least bytes any part of the producer sends to other servers (and has back backward).
+
+def summed_by_pair(
+    workload: Workload,
+    choices: tuple[Choices, ...],
+    figures: Callable[[int, int, OperatorInput], Floats],
+    *,
+    by_pins: bool = False,
+) -> PairTables:
+    """Figures of the traffic between operators that input edges join; several edges between the same two add up.
+
+    Each edge counts its largest transfer as the local one, so that the sum is no more than what the parts exchange.
+    Edges of the same tensors and splits have one table, and of the same pinned offsets with `by_pins`.
     """
-
-    producer: int
-    consumer: int
-    byte_hops: Floats
-    received: Floats
-    sent: Floats
-
-
-def between_all(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...]) -> tuple[Between, ...]:
-    """One entry per pair of operators joined by input edges, in order of consumer and producer.
-
-    Several edges between the same two add up: each counts its largest transfer as the local one, so that the sum is no
-    more than what the parts exchange.
-    """
-    hops = np.concatenate(([0], nearest_hops(cluster))).astype(np.float64)
-    known: dict[tuple[object, ...], Floats] = {}
-    found: dict[tuple[int, int], Floats] = {}
+    cached: dict[object, Floats] = {}
+    tables: PairTables = {}
     for v, consumer in enumerate(workload.operators):
         for edge in consumer.inputs:
             u, producer = edge.producer, workload.operators[edge.producer]
-            size = producer.element_bytes * edge.fraction
-            ways = tuple(tuple(_ways(split) for split in choices[o].splits) for o in (u, v))
-            key = (producer.output_elements, size, consumer.mixes_channels, ways)
-            if key not in known:
-                known[key] = np.array(
-                    [
-                        [
-                            _least(workload, producer, consumer, (first, second), edge.fraction, hops)
-                            for second in choices[v].splits
-                        ]
-                        for first in choices[u].splits
-                    ],
-                    dtype=np.float64,
-                )
-            found[u, v] = found[u, v] + known[key] if (u, v) in found else known[key]
-    in_order = sorted(found.items(), key=lambda item: item[0][::-1])
-    return tuple(Between(u, v, cost[..., 0], cost[..., 1], cost[..., 2]) for (u, v), cost in in_order)
+            shapes = tuple(tuple(shape_of(split) for split in choices[o].splits) for o in (u, v))
+            pins = (producer.pinned_offset, consumer.pinned_offset) if by_pins else None
+            tensor = (producer.output_elements, producer.element_bytes, edge.fraction, consumer.mixes_channels)
+            key = (tensor, shapes, pins)
+            if key not in cached:
+                cached[key] = figures(u, v, edge)
+            tables[u, v] = tables[u, v] + cached[key] if (u, v) in tables else cached[key]
+    return dict(sorted(tables.items(), key=lambda item: item[0][::-1]))
 
 
-def _ways(split: Split) -> tuple[int, int, int]:
+def between_all(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...]) -> PairTables:
+    """Traffic between operators by their splits, as three figures.
+
+    Least bytes times links crossed, forward (as much again flows backward); least bytes any part of the consumer has
+    from other servers (and returns backward); least bytes any part of the producer sends to others (and has back).
+    """
+    hops = np.concatenate(([0], nearest_hops(cluster))).astype(np.float64)
+
+    def figures(u: int, v: int, edge: OperatorInput) -> Floats:
+        producer, consumer = workload.operators[u], workload.operators[v]
+        return np.array(
+            [
+                [
+                    _least(workload, producer, consumer, (first, second), edge.fraction, hops)
+                    for second in choices[v].splits
+                ]
+                for first in choices[u].splits
+            ],
+            dtype=np.float64,
+        )
+
+    return summed_by_pair(workload, choices, figures)
+
+
+def shape_of(split: Split) -> tuple[int, int, int]:
+    """Parts along samples, output channels and input channels."""
     return split.sample_ways, split.channel_ways, split.reduce_ways
 
 
@@ -651,5 +635,5 @@ def _patterns(row: Ints, common: Ints, rows: int) -> tuple[Ints, Ints]:
     count = np.bincount(row, minlength=rows)
     met = np.zeros((rows, max(1, int(count.max(initial=0)))), dtype=np.int64)
     met[row, np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)] = common
-    found, times = np.unique(-np.sort(-met, axis=1), axis=0, return_counts=True)
-    return found, times
+    rows_met, times = np.unique(-np.sort(-met, axis=1), axis=0, return_counts=True)
+    return rows_met, times

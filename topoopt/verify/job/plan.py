@@ -40,14 +40,14 @@ class Parts:
 def place(index: int, operator: Operator, placement: Placement, servers: int) -> Parts:
     """Parts of a legal placement: part i of P on server offset + i n/P."""
     split = operator.splits[placement.split]
-    count = split.sample_ways * split.channel_ways * split.reduce_ways
+    count = split.parts
     return Parts(index, split, placement.offset + np.arange(count, dtype=np.int64) * (servers // count))
 
 
 def split_problems(cluster: Cluster, workload: Workload, operator: Operator, split: Split) -> list[tuple[str, str]]:
     """Why no placement of this split is legal: pairs of violation code and reason."""
     problems = []
-    count = split.sample_ways * split.channel_ways * split.reduce_ways
+    count = split.parts
     if min(split.sample_ways, split.channel_ways, split.reduce_ways) < 1:
         problems.append(("strategy-parts", "a split needs at least one way of each kind"))
     elif cluster.servers % count:
@@ -86,7 +86,7 @@ def check_strategy(
             findings.add(code, f"operator {operator.name!r}: {reason}")
         if problems:
             continue
-        stride = cluster.servers // (split.sample_ways * split.channel_ways * split.reduce_ways)
+        stride = cluster.servers // split.parts
         if offset is None or not 0 <= offset < stride:
             findings.add(
                 "strategy-offset", f"operator {operator.name!r}: offset {placement.offset!r} is outside 0..{stride - 1}"
@@ -108,15 +108,15 @@ def check_strategy(
 def _check_memory(findings: ViolationLog, cluster: Cluster, parts: tuple[Parts, ...]) -> None:
     if cluster.gpu_memory_bytes is None:
         return
-    room = cluster.gpu_memory_bytes * cluster.gpus_per_server
+    capacity = cluster.gpu_memory_bytes * cluster.gpus_per_server
     used = [0] * cluster.servers
     for part in parts:
         for server in part.server.tolist():
             used[server] += part.split.server_memory_bytes
     findings.add_each(
         "strategy-memory",
-        [server for server, total in enumerate(used) if total > room],
-        lambda server: f"server {server} needs {used[server]} bytes of memory and has {room}",
+        [server for server, total in enumerate(used) if total > capacity],
+        lambda server: f"server {server} needs {used[server]} bytes of memory and has {capacity}",
     )
 
 
@@ -186,9 +186,9 @@ class Traffic:
         return sum(2.0 * (len(members) - 1) * payload for members, payload in self.payload_bytes.items())
 
 
-def slices(total: int, ways: int) -> Ints:
-    """int64[ways + 1]: boundaries of `total` cut in `ways`, floor(i total / ways)."""
-    return np.array([i * total // ways for i in range(ways + 1)], dtype=np.int64)
+def slices(total: int, count: int) -> Ints:
+    """int64[ways + 1]: boundaries of `total` cut in `count`, floor(i total / ways)."""
+    return np.array([i * total // count for i in range(count + 1)], dtype=np.int64)
 
 
 def overlap(first: Ints, second: Ints) -> Ints:
@@ -275,7 +275,7 @@ def shard_bytes(weight_elements: int, blocks: int) -> int:
 
 def reductions_of(cluster: Cluster, workload: Workload, parts: Parts) -> list[Reduction]:
     operator = workload.operators[parts.operator]
-    found = []
+    reductions = []
     for weight in operator.weight_elements:
         payload = shard_bytes(weight, parts.blocks)
         local = local_allreduce_ms(cluster, payload) if operator.locally_reduced else 0.0
@@ -283,12 +283,12 @@ def reductions_of(cluster: Cluster, workload: Workload, parts: Parts) -> list[Re
             held = tuple(range(shard, len(parts.server), parts.blocks))
             members = tuple(int(server) for server in parts.server[shard :: parts.blocks])
             wire = 2.0 * (len(members) - 1) / len(members) * payload
-            found.append(Reduction(parts.operator, held, members, payload, wire, local))
-    return found
+            reductions.append(Reduction(parts.operator, held, members, payload, wire, local))
+    return reductions
 
 
 def recompute_traffic(cluster: Cluster, workload: Workload, parts: tuple[Parts, ...]) -> Traffic:
-    """Traffic of a legal strategy."""
+    """Transfers and AllReduces of a legal strategy, and what they add up to."""
     n = cluster.servers
     edges, reductions = [], []
     matrix = np.zeros(n * n, dtype=np.float64)
@@ -335,7 +335,7 @@ class Inspection:
 
     def schedule_of(self, members: tuple[int, ...], payload: int) -> ScheduleLoads | None:
         """The schedule of an AllReduce, whose members are in ascending order; None: it runs on rings."""
-        return next((one for one in self.schedules if one.covers(members, payload)), None)
+        return next((schedule for schedule in self.schedules if schedule.covers(members, payload)), None)
 
     def ring_payload(self) -> dict[tuple[int, ...], int] | None:
         """Sorted members -> payload of their AllReduces on rings; None where the traffic is not known."""

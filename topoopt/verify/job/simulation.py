@@ -104,7 +104,7 @@ class IterationTasks:
         duration_ms: float = 0.0,
         size: int = 0,
     ) -> int:
-        """A task more; its number."""
+        """Append a task, and return its number."""
         self.kind.append(kind)
         self.lane.append(lane)
         self.target.append(target)
@@ -120,7 +120,7 @@ class IterationTasks:
 
 
 def task_count(parts: tuple[Parts, ...], traffic: Traffic) -> int:
-    """How many tasks `tasks_of` makes."""
+    """Number of tasks of an iteration, counted before any is made."""
     computing = sum(len(own.server) for own in parts)
     sending = sum(int(np.count_nonzero(edge.bytes)) for edge in traffic.edges)
     return 2 * (computing + sending) + len(traffic.reductions)
@@ -187,21 +187,21 @@ class SimulatedLinks:
         self.rate, self.turn_bytes = rate, turn_bytes
         self.free_at = [0.0] * len(rate)
         self.batch = [(0.0, 0.0)] * len(rate)
-        self.under_way = [0] * len(rate)
+        self.in_flight = [0] * len(rate)
         self.gone_ahead = [0.0] * len(rate)
         self.before_batch = [0.0] * len(rate)
 
     def begin(self, links: Iterable[int]) -> None:
         """An AllReduce with chunks sets out over links; one link stands there as often as it is asked in a round."""
         for link in links:
-            if not self.under_way[link]:
+            if not self.in_flight[link]:
                 self.batch[link] = 0.0, self.free_at[link]
-            self.under_way[link] += 1
+            self.in_flight[link] += 1
 
     def end(self, links: Iterable[int]) -> None:
-        """It is done."""
+        """An AllReduce that set out with chunks has sent the last one."""
         for link in links:
-            self.under_way[link] -= 1
+            self.in_flight[link] -= 1
 
     def serve(self, link: int, size: float, now: float) -> tuple[float, float]:
         """From when to when a link serves something after all that came before."""
@@ -212,14 +212,14 @@ class SimulatedLinks:
     def serve_segment(self, link: int, size: float, now: float) -> tuple[float, float]:
         """From when to when a link serves a segment of a transfer."""
         latest, ended = self.serve(link, size, now)
-        if not self.under_way[link]:
+        if not self.in_flight[link]:
             return latest, ended
         first, last = self.batch[link]
         began = min(latest, max(now, last))
         if now >= first:
             if began < latest:
                 turn = max(size, self.turn_bytes) / self.rate[link] if self.turn_bytes else 0.0
-                began = min(latest, began + self.under_way[link] * turn)
+                began = min(latest, began + self.in_flight[link] * turn)
             first = began
             self.before_batch[link] = self.gone_ahead[link]
         if began < latest:
@@ -238,33 +238,17 @@ class SimulatedLinks:
 US_PER_MS = 1000.0
 
 
-@dataclass(frozen=True)
-class PathOfPair:
-    """A path of an ordered pair: the part of its bytes that goes there, and the links it crosses."""
+Path = tuple[float, tuple[int, ...]]
+"""Of an ordered pair: the part of its bytes that goes there, and the links it crosses."""
 
-    share: float
-    links: tuple[int, ...]
+GroupRing = tuple[float, tuple[tuple[int, ...], ...]]
+"""The part of the payload of a group that goes round a ring, and the links from each member to the next."""
 
+Loads = tuple[tuple[tuple[int, float], ...], ...]
+"""By hop the links that are asked, and what is sent over each."""
 
-@dataclass(frozen=True)
-class RingOfGroup:
-    """A ring: the part of the payload that goes round it, and the links from each member to the next."""
-
-    share: float
-    ways: tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True)
-class ScheduleOfGroup:
-    """A schedule: payloads it is for, and by step and hop the links that carry something and their parts of it."""
-
-    from_bytes: int
-    below_bytes: int | None
-    steps: tuple[tuple[tuple[tuple[int, float], ...], ...], ...]
-
-    def covers(self, payload: int) -> bool:
-        """Whether an AllReduce of so many bytes runs on it."""
-        return self.from_bytes <= payload and (self.below_bytes is None or payload < self.below_bytes)
+GroupSchedule = tuple[ScheduleLoads, tuple[Loads, ...]]
+"""A schedule, and by step and hop the links that carry something with their parts of the payload."""
 
 
 @dataclass(frozen=True)
@@ -277,28 +261,31 @@ class SimulatedNetwork:
         round_ms: fixed cost of a ring round.
         paths: of ordered pairs of servers.
         rings: of AllReduce groups, by their members in ascending order.
-        schedules: of those that do not run on rings, likewise.
+        schedules: of AllReduces that do not run on rings.
         sharing: how links are shared.
     """
 
     rate: Sequence[float]
     hop_ms: float
     round_ms: float
-    paths: Mapping[tuple[int, int], tuple[PathOfPair, ...]]
-    rings: Mapping[tuple[int, ...], tuple[RingOfGroup, ...]]
-    schedules: Mapping[tuple[int, ...], tuple[ScheduleOfGroup, ...]] = field(default_factory=dict)
+    paths: Mapping[tuple[int, int], tuple[Path, ...]]
+    rings: Mapping[tuple[int, ...], tuple[GroupRing, ...]]
+    schedules: tuple[GroupSchedule, ...] = ()
     sharing: LinkSharing = LinkSharing.FAIR
 
+    def schedule_of(self, members: tuple[int, ...], payload: int) -> tuple[Loads, ...] | None:
+        """Steps of the schedule that an AllReduce runs on; None: it runs on rings."""
+        return next((steps for loads, steps in self.schedules if loads.covers(members, payload)), None)
 
-def paths_of(routes: PathTable, link: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], tuple[PathOfPair, ...]]:
+
+def paths_of(routes: PathTable, link: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], tuple[Path, ...]]:
     """Paths of all pairs of a table; `link` has the number of each link by its ends."""
     node, share = np.asarray(routes.node).tolist(), np.asarray(routes.share).tolist()
     starts, pair_ptr = np.asarray(routes.path_ptr).tolist(), np.asarray(routes.pair_ptr).tolist()
     ends = zip(np.asarray(routes.source).tolist(), np.asarray(routes.target).tolist(), strict=True)
     return {
         pair: tuple(
-            PathOfPair(share[p], links_along(node[starts[p] : starts[p + 1]], link))
-            for p in range(pair_ptr[k], pair_ptr[k + 1])
+            (share[p], links_along(node[starts[p] : starts[p + 1]], link)) for p in range(pair_ptr[k], pair_ptr[k + 1])
         )
         for k, pair in enumerate(ends)
     }
@@ -306,11 +293,11 @@ def paths_of(routes: PathTable, link: Mapping[tuple[int, int], int]) -> dict[tup
 
 def rings_of(
     groups: Iterable[GroupRings], link: Mapping[tuple[int, int], int]
-) -> dict[tuple[int, ...], tuple[RingOfGroup, ...]]:
-    """Rings of all groups."""
+) -> dict[tuple[int, ...], tuple[GroupRing, ...]]:
+    """Rings of all groups by their sorted members; `link` has the number of each link."""
     return {
         tuple(sorted(group.members)): tuple(
-            RingOfGroup(ring.share, tuple(links_along(path, link) for path in ring.paths)) for ring in group.rings
+            (ring.share, tuple(links_along(path, link) for path in ring.paths)) for ring in group.rings
         )
         for group in groups
     }
@@ -321,30 +308,27 @@ def links_along(nodes: Sequence[int], link: Mapping[tuple[int, int], int]) -> tu
     return tuple(link[hop] for hop in pairwise(nodes))
 
 
-def schedules_of(
-    loads: Iterable[ScheduleLoads], link: Mapping[tuple[int, int], int]
-) -> dict[tuple[int, ...], tuple[ScheduleOfGroup, ...]]:
+def schedules_of(loads: Iterable[ScheduleLoads], link: Mapping[tuple[int, int], int]) -> tuple[GroupSchedule, ...]:
     """Schedules of all groups; hops at which a step carries nothing are left out."""
-    found: dict[tuple[int, ...], tuple[ScheduleOfGroup, ...]] = {}
-    for one in loads:
-        numbers = [link[tail, head] for tail, head in one.arcs.tolist()]
+    schedules = []
+    for load in loads:
+        numbers = [link[tail, head] for tail, head in load.arcs.tolist()]
         steps = tuple(
             tuple(
-                tuple((numbers[place], units[place] / one.total) for place in np.flatnonzero(units).tolist())
+                tuple((numbers[index], units[index] / load.total) for index in np.flatnonzero(units).tolist())
                 for units in step
                 if units.any()
             )
-            for step in one.units
+            for step in load.units
         )
-        known = found.get(one.members, ())
-        found[one.members] = (*known, ScheduleOfGroup(one.from_bytes, one.below_bytes, steps))
-    return found
+        schedules.append((load, steps))
+    return tuple(schedules)
 
 
 def plan_network(cluster: Cluster, plan: Plan, schedules: Iterable[ScheduleLoads] = ()) -> SimulatedNetwork:
     """The direct-connect network of a lawful plan: an arc of k parallel links is as fast as k interfaces."""
     arcs = [(tail, head) for tail, head in np.asarray(plan.topology.arcs).tolist()]
-    link = {ends: place for place, ends in enumerate(arcs)}
+    link = {ends: index for index, ends in enumerate(arcs)}
     unit = cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
     return SimulatedNetwork(
         rate=[float(count) * unit for count in np.asarray(plan.topology.multiplicity).tolist()],
@@ -361,84 +345,49 @@ SEGMENT_BYTES = 256.0 * 1024
 MOST_SEGMENTS = 65_535
 SMALL_BYTES_OF_A_MEMBER = 9000
 
-Loads = tuple[tuple[tuple[int, float], ...], ...]
-"""By hop the links that are asked, and the bytes on each."""
-
 
 @dataclass(frozen=True)
 class Flow:
-    """What a task sends over one path or ring.
+    """What a task sends over one path or ring, or on a schedule.
 
     Attributes:
         task: whose it is.
-        loads: of a segment or a round; of a ring, for all members that have so many hops, in the order of the ring.
+        loads: bytes of each segment, round or step; one of a path or ring stands for all but the last.
         last: of the last one.
-        steps: segments or rounds.
+        steps: segments, rounds or steps.
         gap_ms: fixed cost after each round; `tail_ms`: after the last one.
+        cut: links whose chunks are cut, as often as they are asked in a round, or in all steps; empty: none is.
     """
 
     task: int
-    loads: Loads
+    loads: tuple[Loads, ...]
     last: Loads
     steps: int
     gap_ms: float = 0.0
     tail_ms: float = 0.0
-    cut: bool = False
-
-    @property
-    def links(self) -> list[int]:
-        """Those that are asked in a segment or round, as often as they are."""
-        return [link for hop in self.loads for link, _ in hop]
+    cut: tuple[int, ...] = ()
 
     def at(self, step: int) -> Loads:
-        """Loads of one segment or round."""
-        return self.last if step == self.steps - 1 else self.loads
+        """Loads of one segment, round or step."""
+        return self.last if step == self.steps - 1 else self.loads[step if len(self.loads) > 1 else 0]
 
 
-@dataclass(frozen=True)
-class ScheduledFlow:
-    """What an AllReduce sends on a schedule: whose it is, loads by step, fixed cost after each; others as in `Flow`."""
-
-    task: int
-    by_step: tuple[Loads, ...]
-    gap_ms: float
-    tail_ms: float = 0.0
-    cut: bool = False
-
-    @property
-    def links(self) -> list[int]:
-        """Those that are asked in all steps, as often as they are."""
-        return [link for step in self.by_step for hop in step for link, _ in hop]
-
-    def at(self, step: int) -> Loads:
-        """Loads of one step."""
-        return self.by_step[step]
-
-    @property
-    def steps(self) -> int:
-        """Number of steps."""
-        return len(self.by_step)
-
-
-AnyFlow = Flow | ScheduledFlow
-
-
-def flows_of(tasks: IterationTasks, network: SimulatedNetwork) -> list[list[AnyFlow]]:
+def flows_of(tasks: IterationTasks, network: SimulatedNetwork) -> list[list[Flow]]:
     """The flows of each task.
 
     Raises:
         KeyError: a transfer without a path, a group without rings.
     """
-    found: list[list[AnyFlow]] = []
+    flows: list[list[Flow]] = []
     for task, kind in enumerate(tasks.kind):
         if kind == TRANSFER:
             pair = (tasks.lane[task], tasks.target[task])
-            found.append([_on_path(task, tasks.bytes[task], path.share, path.links) for path in network.paths[pair]])
+            flows.append([_on_path(task, tasks.bytes[task], *path) for path in network.paths[pair]])
         elif kind == ALLREDUCE and tasks.members[task]:
-            found.append(_reduced(task, tasks.members[task], tasks.bytes[task], network))
+            flows.append(_reduced(task, tasks.members[task], tasks.bytes[task], network))
         else:
-            found.append([])
-    return found
+            flows.append([])
+    return flows
 
 
 def _on_path(task: int, payload: int, share: float, links: tuple[int, ...]) -> Flow:
@@ -446,41 +395,43 @@ def _on_path(task: int, payload: int, share: float, links: tuple[int, ...]) -> F
     steps = _segments(amount)
     size = SEGMENT_BYTES if amount <= SEGMENT_BYTES * steps else amount / steps
     last = amount - size * (steps - 1)
-    return Flow(task, tuple(((link, size),) for link in links), tuple(((link, last),) for link in links), steps)
+    whole, final = (tuple(((link, own),) for link in links) for own in (size, last))
+    return Flow(task, (whole,), final, steps)
 
 
 def _segments(amount: float) -> int:
     return max(1, min(MOST_SEGMENTS, ceil(amount / SEGMENT_BYTES)))
 
 
-def _reduced(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[AnyFlow]:
-    for one in network.schedules.get(members, ()):
-        if one.covers(payload):
-            return [_on_schedule(task, payload, one, network)]
-    return _on_rings(task, members, payload, network)
-
-
-def _on_schedule(task: int, payload: int, own: ScheduleOfGroup, network: SimulatedNetwork) -> ScheduledFlow:
-    steps = tuple(tuple(tuple((link, payload * share) for link, share in hop) for hop in step) for step in own.steps)
-    most = max((size for step in steps for hop in step for _, size in hop), default=0.0)
-    return ScheduledFlow(
-        task, steps, network.round_ms, cut=network.sharing is not LinkSharing.FIFO and most > SEGMENT_BYTES
+def _reduced(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[Flow]:
+    steps = network.schedule_of(members, payload)
+    return (
+        _on_rings(task, members, payload, network) if steps is None else [_on_schedule(task, payload, steps, network)]
     )
 
 
-def _on_rings(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[AnyFlow]:
+def _on_schedule(task: int, payload: int, shares: tuple[Loads, ...], network: SimulatedNetwork) -> Flow:
+    steps = tuple(tuple(tuple((link, payload * share) for link, share in hop) for hop in step) for step in shares)
+    loads = [load for step in steps for hop in step for load in hop]
+    is_cut = network.sharing is not LinkSharing.FIFO and max((size for _, size in loads), default=0.0) > SEGMENT_BYTES
+    cut = tuple(link for link, _ in loads) if is_cut else ()
+    return Flow(task, steps, steps[-1], len(steps), network.round_ms, cut=cut)
+
+
+def _on_rings(task: int, members: tuple[int, ...], payload: int, network: SimulatedNetwork) -> list[Flow]:
     k = len(members)
     steps = _rounds(k, payload)
     small = payload < SMALL_BYTES_OF_A_MEMBER * k
-    flows: list[AnyFlow] = []
-    for ring in network.rings[members]:
-        hops = max(map(len, ring.ways))
-        size = 2.0 * (k - 1) / k * payload * ring.share / steps
-        together = tuple(tuple((way[hop], size) for way in ring.ways if hop < len(way)) for hop in range(hops))
+    flows: list[Flow] = []
+    for share, paths in network.rings[members]:
+        hops = max(map(len, paths))
+        size = 2.0 * (k - 1) / k * payload * share / steps
+        together = tuple(tuple((path[hop], size) for path in paths if hop < len(path)) for hop in range(hops))
         gap = 0.0 if small else network.round_ms
         tail = 2.0 * (k - 1) * network.round_ms if small else 0.0
-        cut = network.sharing is not LinkSharing.FIFO and not small and size > SEGMENT_BYTES
-        flows.append(Flow(task, together, together, steps, gap, tail, cut))
+        is_cut = network.sharing is not LinkSharing.FIFO and not small and size > SEGMENT_BYTES
+        cut = tuple(link for hop in together for link, _ in hop) if is_cut else ()
+        flows.append(Flow(task, (together,), together, steps, gap, tail, cut))
     return flows
 
 
@@ -500,21 +451,21 @@ def events_of(tasks: IterationTasks, network: SimulatedNetwork) -> int:
         payload, members = tasks.bytes[task], tasks.members[task]
         if kind == TRANSFER:
             paths = network.paths[tasks.lane[task], tasks.target[task]]
-            total += sum(_segments(payload * path.share) * len(path.links) for path in paths)
+            total += sum(_segments(payload * share) * len(links) for share, links in paths)
         elif kind == ALLREDUCE and members:
-            own = next((one for one in network.schedules.get(members, ()) if one.covers(payload)), None)
-            if own is None:
-                hops = sum(len(way) for ring in network.rings[members] for way in ring.ways)
+            steps = network.schedule_of(members, payload)
+            if steps is None:
+                hops = sum(len(links) for _, paths in network.rings[members] for links in paths)
                 total += _rounds(len(members), payload) * hops
             else:
-                total += sum(len(hop) for step in own.steps for hop in step)
+                total += sum(len(hop) for step in steps for hop in step)
     return total
 
 
 READY, SEGMENT, ROUND = range(3)
 SERVED = 1 << 20
 """In place of a hop, after all of them: the chunks of a round should have crossed their links."""
-TOLD_EVERY = 50_000
+REPORT_EVERY = 50_000
 """Events between two reports of progress."""
 
 
@@ -534,14 +485,14 @@ class Times:
 
     @property
     def total_ms(self) -> float:
-        """Time of the iteration."""
+        """The iteration ends with its last task."""
         return max(self.end, default=0.0)
 
 
 class _Iteration:
     """An iteration under way: what has happened, and the events to come."""
 
-    def __init__(self, tasks: IterationTasks, flows: list[list[AnyFlow]], network: SimulatedNetwork) -> None:
+    def __init__(self, tasks: IterationTasks, flows: list[list[Flow]], network: SimulatedNetwork) -> None:
         count = len(tasks)
         self.tasks, self.of_task, self.network = tasks, flows, network
         turn = 0.0 if network.sharing is LinkSharing.TRANSFERS_FIRST else TURN_BYTES
@@ -582,8 +533,8 @@ class _Iteration:
             self.finish(task, now + duration)
         else:
             what = SEGMENT if kind == TRANSFER else ROUND
-            for place in range(len(self.of_task[task])):
-                heappush(self.events, (now + duration, self.first_flow[task] + place, 0, 0, what))
+            for index in range(len(self.of_task[task])):
+                heappush(self.events, (now + duration, self.first_flow[task] + index, 0, 0, what))
 
     def finish(self, task: int, at: float) -> None:
         """A task is done, now or at a later time: those that waited for it alone are ready then."""
@@ -628,7 +579,7 @@ class _Iteration:
         if flow.cut and hop == 0:
             self.chunks[number] = []
             if step == 0:
-                links.begin(flow.links)
+                links.begin(flow.cut)
         last_start = last_end = now
         for link, size in loads[hop] if loads else ():
             began, ended = links.serve(link, size, now)
@@ -660,13 +611,13 @@ class _Iteration:
         elif step + 1 < flow.steps:
             self.round(number, step + 1, 0, now)
         else:
-            self.links.end(flow.links)
+            self.links.end(flow.cut)
             self.flow_done(number, now + flow.tail_ms)
 
 
 def simulate_rounds(
     tasks: IterationTasks,
-    flows: list[list[AnyFlow]],
+    flows: list[list[Flow]],
     network: SimulatedNetwork,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Times:
@@ -694,7 +645,7 @@ def simulate_rounds(
         else:
             run.begin(number, now)
         taken += 1
-        if not taken % TOLD_EVERY:
+        if not taken % REPORT_EVERY:
             tell(run.done)
     if run.done < len(tasks):
         raise ValueError(f"{len(tasks) - run.done} of {len(tasks)} tasks wait for each other in a circle")

@@ -16,7 +16,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.verify.job.least_times import Choices, between_all, binds, least_byte_hops
+from topoopt.verify.job.least_times import Choices, PairTables, between_all, binds, least_byte_hops, summed_by_pair
 from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS, channels_read, overlap, slices
 
 ANCHORS = 48
@@ -47,9 +47,8 @@ class EventGraph:
         return ("start", *names, "end")
 
     def at(self, kind: str, o: int) -> int:
-        """Number of an event."""
-        place = [name for name, _ in KINDS].index(kind)
-        return 1 + place * self.count + (o if KINDS[place][1] else self.count - 1 - o)
+        index = [name for name, _ in KINDS].index(kind)
+        return 1 + index * self.count + (o if KINDS[index][1] else self.count - 1 - o)
 
     @property
     def end(self) -> int:
@@ -68,7 +67,7 @@ class EventGraph:
 
         Only where at least two others lie between them.
         """
-        found = []
+        joins = []
         for o in range(self.count):
             producers = [u for (u, v), holds in zip(self.pairs, self.bound, strict=True) if v == o and holds]
             if len(producers) < 2:
@@ -79,8 +78,8 @@ class EventGraph:
             if common:
                 u = common.bit_length() - 1
                 if (self.after[u] & self.before[o]).bit_count() >= 4:
-                    found.append((u, o))
-        return found
+                    joins.append((u, o))
+        return joins
 
     def anchors(self, alike: tuple[object, ...]) -> list[int]:
         """Operators with laws on all they come before or after: the first of those that are alike, then some others.
@@ -157,7 +156,7 @@ def states_of(cluster: Cluster, workload: Workload, choices: tuple[Choices, ...]
 def _states(servers: int, operator: Operator, splits: tuple[Split, ...], classes: int) -> States:
     rows = []
     for index, split in enumerate(splits):
-        parts = split.sample_ways * split.channel_ways * split.reduce_ways
+        parts = split.parts
         period = math.gcd(servers // parts, classes)
         residues = range(period) if operator.pinned_offset is None else (operator.pinned_offset % period,)
         rows += [(index, residue, period, parts) for residue in residues]
@@ -165,127 +164,92 @@ def _states(servers: int, operator: Operator, splits: tuple[Split, ...], classes
     return States(table[:, 0], table[:, 1], table[:, 2], table[:, 3])
 
 
-@dataclass(frozen=True, eq=False)
-class ClassTraffic:
-    """Least traffic between a producer and a consumer, float64[states of producer, states of consumer] each, bytes.
-
-    Attributes:
-        byte_hops: bytes times links crossed.
-        received: what any part of the consumer has from other servers.
-        sent: what any part of the producer sends to other servers.
-        out: of each class, what its servers send together.
-        into: of each class, what its servers receive together.
-    """
-
-    byte_hops: Floats
-    received: Floats
-    sent: Floats
-    out: tuple[Floats, ...]
-    into: tuple[Floats, ...]
-
-
 def class_traffic(
     cluster: Cluster, workload: Workload, choices: tuple[Choices, ...], states: tuple[States, ...], classes: int
-) -> dict[tuple[int, int], ClassTraffic]:
-    """Of every pair of operators joined by input edges: each figure least over the offsets of the two states.
+) -> PairTables:
+    """Least traffic between operators by their states, each figure least over the offsets of the two, bytes.
 
-    Several edges between the same two add up.
+    Bytes times links crossed; what any part of the consumer has from other servers; what any part of the producer sends
+    to others; of each class what its servers send together, then what they receive together.
     """
-    known: dict[object, Floats] = {}
-    found: dict[tuple[int, int], Floats] = {}
-    for v, consumer in enumerate(workload.operators):
-        for edge in consumer.inputs:
-            u, producer = edge.producer, workload.operators[edge.producer]
-            ways = tuple(tuple(_ways(split) for split in choices[o].splits) for o in (u, v))
-            pins = (producer.pinned_offset, consumer.pinned_offset)
-            shape = (producer.output_elements, producer.element_bytes, edge.fraction, consumer.mixes_channels)
-            key = (shape, ways, pins)
-            if key not in known:
-                pair = _Pair(cluster, workload, (u, v), edge, classes)
-                known[key] = pair.table((choices[u], choices[v]), (states[u], states[v]))
-            found[u, v] = found[u, v] + known[key] if (u, v) in found else known[key]
-    return {
-        pair: ClassTraffic(
-            table[..., 0],
-            table[..., 1],
-            table[..., 2],
-            tuple(table[..., 3 + p] for p in range(classes)),
-            tuple(table[..., 3 + classes + p] for p in range(classes)),
+
+    def figures(u: int, v: int, edge: OperatorInput) -> Floats:
+        producer, consumer = workload.operators[u], workload.operators[v]
+        pins = (producer.pinned_offset, consumer.pinned_offset)
+        sizes = (
+            (_sizes(workload, producer, consumer, edge, first, second) for second in choices[v].splits)
+            for first in choices[u].splits
         )
-        for pair, table in found.items()
-    }
+        return _class_table(cluster, sizes, pins, (states[u], states[v]), classes)
+
+    return summed_by_pair(workload, choices, figures, by_pins=True)
 
 
-def _ways(split: Split) -> tuple[int, int, int]:
-    return split.sample_ways, split.channel_ways, split.reduce_ways
+def _class_table(
+    cluster: Cluster,
+    sizes: Iterable[Iterable[Floats]],
+    pins: tuple[int | None, int | None],
+    states: tuple[States, States],
+    classes: int,
+) -> Floats:
+    """float64[states of producer, states of consumer, 3 + 2 classes], of the sizes of transfers by splits."""
+    first, second = states
+    table = np.full((len(first.split), len(second.split), 3 + 2 * classes), np.inf)
+    for s, row in enumerate(sizes):
+        for t, moved in enumerate(row):
+            o, p = _offsets(cluster.servers, moved.shape, pins, classes)
+            figures = _figures(cluster, moved, o, p, classes)
+            for a in np.flatnonzero(first.split == s):
+                of_first = o % first.period[a] == first.residue[a]
+                for b in np.flatnonzero(second.split == t):
+                    both = of_first & (p % second.period[b] == second.residue[b])
+                    table[a, b] = figures[both].min(axis=0, initial=np.inf)
+    return table
 
 
-class _Pair:
-    """One edge: its transfers for every two offsets, which matter by their difference and the class of the first."""
+def _offsets(
+    servers: int, parts: tuple[int, ...], pins: tuple[int | None, int | None], classes: int
+) -> tuple[Ints, Ints]:
+    """int64[pairs] each: offsets of the two operators; they matter by their difference and the class of the first."""
+    own = [
+        np.arange(servers // count) if pin is None else np.array([pin]) for count, pin in zip(parts, pins, strict=True)
+    ]
+    o, p = (grid.ravel() for grid in np.meshgrid(*own, indexing="ij"))
+    _, kept = np.unique((p - o) * classes + o % classes, return_index=True)
+    return o[kept], p[kept]
 
-    def __init__(
-        self, cluster: Cluster, workload: Workload, pair: tuple[int, int], edge: OperatorInput, classes: int
-    ) -> None:
-        self.cluster, self.workload, self.edge, self.classes = cluster, workload, edge, classes
-        self.producer, self.consumer = (workload.operators[o] for o in pair)
 
-    def table(self, choices: tuple[Choices, Choices], states: tuple[States, States]) -> Floats:
-        """float64[states of producer, states of consumer, 3 + 2 classes]."""
-        first, second = states
-        table = np.full((len(first.split), len(second.split), 3 + 2 * self.classes), np.inf)
-        for s, one in enumerate(choices[0].splits):
-            for t, other in enumerate(choices[1].splits):
-                sizes = self._sizes(one, other)
-                o, p = self._offsets(sizes)
-                figures = self._figures(sizes, o, p)
-                for a in np.flatnonzero(first.split == s):
-                    of_first = o % first.period[a] == first.residue[a]
-                    for b in np.flatnonzero(second.split == t):
-                        both = of_first & (p % second.period[b] == second.residue[b])
-                        table[a, b] = figures[both].min(axis=0, initial=np.inf)
-        return table
+def _sizes(
+    workload: Workload, producer: Operator, consumer: Operator, edge: OperatorInput, first: Split, second: Split
+) -> Floats:
+    """float64[parts of producer, parts of consumer], bytes of each transfer, rounded down where edges are parts."""
+    rows = overlap(slices(workload.samples, first.sample_ways), slices(workload.samples, second.sample_ways))
+    columns = channels_read(
+        producer.output_elements,
+        consumer.mixes_channels,
+        (second.channel_ways, second.reduce_ways),
+        (first.channel_ways, first.reduce_ways),
+    ).T
+    sizes: Floats = np.kron(rows, columns).astype(np.float64) * float(producer.element_bytes)
+    if edge.fraction != 1.0:
+        sizes = np.floor(sizes * edge.fraction * (1 - 1e-12))  # never above the exact size rounded down
+    return sizes
 
-    def _offsets(self, sizes: Floats) -> tuple[Ints, Ints]:
-        """int64[pairs] each: offsets of the two, a pair for each difference and class of the first."""
-        pins = (self.producer.pinned_offset, self.consumer.pinned_offset)
-        own = [
-            np.arange(self.cluster.servers // parts) if pin is None else np.array([pin])
-            for parts, pin in zip(sizes.shape, pins, strict=True)
-        ]
-        o, p = (each.ravel() for each in np.meshgrid(*own, indexing="ij"))
-        _, kept = np.unique((p - o) * self.classes + o % self.classes, return_index=True)
-        return o[kept], p[kept]
 
-    def _sizes(self, one: Split, other: Split) -> Floats:
-        """float64[parts of producer, parts of consumer], bytes of each transfer, rounded down where edges are parts."""
-        samples = self.workload.samples
-        rows = overlap(slices(samples, one.sample_ways), slices(samples, other.sample_ways))
-        columns = channels_read(
-            self.producer.output_elements,
-            self.consumer.mixes_channels,
-            (other.channel_ways, other.reduce_ways),
-            (one.channel_ways, one.reduce_ways),
-        ).T
-        sizes: Floats = np.kron(rows, columns).astype(np.float64) * float(self.producer.element_bytes)
-        if self.edge.fraction != 1.0:
-            sizes = np.floor(sizes * self.edge.fraction * (1 - 1e-12))  # never above the exact size rounded down
-        return sizes
-
-    def _figures(self, sizes: Floats, o: Ints, p: Ints) -> Floats:
-        """float64[pairs, 3 + 2 classes] of pairs of offsets."""
-        n = self.cluster.servers
-        source, target = (
-            at[:, None] + n // parts * np.arange(parts) for at, parts in zip((o, p), sizes.shape, strict=True)
-        )
-        moved = np.where(source[:, :, None] == target[:, None, :], 0.0, sizes)
-        sent, received = moved.sum(axis=2), moved.sum(axis=1)
-        by_class = [
-            np.where(servers % self.classes == each, amount, 0.0).sum(axis=1)
-            for servers, amount in ((source, sent), (target, received))
-            for each in range(self.classes)
-        ]
-        hops = least_byte_hops(moved, self.cluster)
-        return np.stack((hops, received.min(axis=1), sent.min(axis=1), *by_class), axis=1)
+def _figures(cluster: Cluster, sizes: Floats, o: Ints, p: Ints, classes: int) -> Floats:
+    """float64[pairs, 3 + 2 classes] of pairs of offsets."""
+    n = cluster.servers
+    source, target = (
+        at[:, None] + n // parts * np.arange(parts) for at, parts in zip((o, p), sizes.shape, strict=True)
+    )
+    moved = np.where(source[:, :, None] == target[:, None, :], 0.0, sizes)
+    sent, received = moved.sum(axis=2), moved.sum(axis=1)
+    by_class = [
+        np.where(servers % classes == residue, amount, 0.0).sum(axis=1)
+        for servers, amount in ((source, sent), (target, received))
+        for residue in range(classes)
+    ]
+    return np.stack((least_byte_hops(moved, cluster), received.min(axis=1), sent.min(axis=1), *by_class), axis=1)
 
 
 Tables = Mapping[str, tuple[Floats, ...]]
@@ -300,14 +264,14 @@ class View:
         name: after the name of a law.
         load: of the tables of work and of AllReduces.
         works: whether it has laws on work.
-        ways: (name, table of forward bytes, table of backward bytes).
+        directions: (name, table of forward bytes, table of backward bytes).
     """
 
     servers: int | None
     name: str
     load: str
     works: bool
-    ways: tuple[tuple[str, str, str], ...]
+    directions: tuple[tuple[str, str, str], ...]
 
 
 def views_of(classes: int) -> tuple[View, ...]:
@@ -326,7 +290,7 @@ def operator_tables(
     cluster: Cluster, choices: tuple[Choices, ...], states: tuple[States, ...], views: tuple[View, ...]
 ) -> Tables:
     """Tables of float64[states], ms, by name, an array per operator."""
-    one = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
+    server_rate = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
     own = tuple(zip(choices, states, strict=True))
     tables = {
         "forward": tuple(c.forward_ms[s.split] for c, s in own),
@@ -336,9 +300,9 @@ def operator_tables(
     whole = tuple(_uncut(c)[s.split] for c, s in own)
     for view in views:
         held = tuple(s.on_a_server(cluster.servers, view.servers) for s in states)
-        sent = tuple(c.wire_bytes[s.split] / (s.parts * one) * h for (c, s), h in zip(own, held, strict=True))
-        for way in ("forward", "backward"):
-            tables[f"{way} work{view.load}"] = tuple(t * h for t, h in zip(tables[way], held, strict=True))
+        sent = tuple(c.wire_bytes[s.split] / (s.parts * server_rate) * h for (c, s), h in zip(own, held, strict=True))
+        for direction in ("forward", "backward"):
+            tables[f"{direction} work{view.load}"] = tuple(t * h for t, h in zip(tables[direction], held, strict=True))
         tables[f"allreduce{view.load}"] = sent
         tables[f"whole allreduce{view.load}"] = tuple(w * u for w, u in zip(sent, whole, strict=True))
     return tables
@@ -353,30 +317,27 @@ def pair_tables(
     cluster: Cluster, workload: Workload, choices: tuple[Choices, ...], states: tuple[States, ...], classes: int
 ) -> tuple[tuple[tuple[int, int], ...], Tables]:
     """Pairs of operators in order of consumer and producer; tables of float64[states, states], ms, an array each."""
-    one = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
-    everyone = cluster.servers * one
-    if classes == 1:
-        edges = between_all(cluster, workload, choices)
-        return tuple((e.producer, e.consumer) for e in edges), {
-            "bytes": tuple(e.byte_hops / everyone for e in edges),
-            "received": tuple(e.received / one for e in edges),
-            "sent": tuple(e.sent / one for e in edges),
-        }
-    known = class_traffic(cluster, workload, choices, states, classes)
-    pairs = tuple(sorted(known, key=lambda pair: pair[::-1]))
-    found = [known[pair] for pair in pairs]
+    server_rate = cluster.degree * cluster.link_gbps * BYTES_PER_MS_OF_ONE_GBPS
+    everyone = cluster.servers * server_rate
+    traffic = (
+        between_all(cluster, workload, choices)
+        if classes == 1
+        else class_traffic(cluster, workload, choices, states, classes)
+    )
+    units = {"bytes": everyone, "received": server_rate, "sent": server_rate}
     tables = {
-        "bytes": tuple(t.byte_hops / everyone for t in found),
-        "received": tuple(t.received / one for t in found),
-        "sent": tuple(t.sent / one for t in found),
+        name: tuple(table[..., column] / unit for table in traffic.values())
+        for column, (name, unit) in enumerate(units.items())
     }
-    for p in range(classes):
-        tables[f"out of class {p}"] = tuple(t.out[p] * classes / everyone for t in found)
-        tables[f"into class {p}"] = tuple(t.into[p] * classes / everyone for t in found)
-    return pairs, tables
+    for p in range(classes if classes > 1 else 0):
+        for column, name in ((3 + p, f"out of class {p}"), (3 + classes + p, f"into class {p}")):
+            tables[name] = tuple(table[..., column] * classes / everyone for table in traffic.values())
+    return tuple(traffic), tables
 
 
-def room_of(cluster: Cluster, choices: tuple[Choices, ...], states: tuple[States, ...]) -> tuple[Floats, ...] | None:
+def memory_shares(
+    cluster: Cluster, choices: tuple[Choices, ...], states: tuple[States, ...]
+) -> tuple[Floats, ...] | None:
     """float64[states] per operator, its share of the memory of all servers; None where memory is not limited."""
     if cluster.gpu_memory_bytes is None:
         return None
@@ -397,11 +358,11 @@ def mirrored(laws: StrategyLaws) -> bool:
     A table of one of the two classes ends in its number.
     """
     places = [_swapped(states) for states in laws.states]
-    if any(place is None for place in places):
+    if any(order is None for order in places):
         return False
-    known = [place for place in places if place is not None]
-    nodes = [(place,) for place in known]
-    grids = [(known[u], known[v]) for u, v in laws.pairs]
+    orders = [order for order in places if order is not None]
+    nodes = [(order,) for order in orders]
+    grids = [(orders[u], orders[v]) for u, v in laws.pairs]
     return _same(laws.operators, nodes) and _same(laws.between, grids)
 
 
@@ -417,9 +378,9 @@ def _swapped(states: States) -> Ints | None:
 def _same(tables: Tables, places: Iterable[tuple[Ints, ...]]) -> bool:
     listed = list(places)
     return all(
-        np.allclose(values[np.ix_(*place)], other, rtol=SAME, atol=0.0)
+        np.allclose(values[np.ix_(*index)], other, rtol=SAME, atol=0.0)
         for name, arrays in tables.items()
-        for values, other, place in zip(arrays, tables[_exchanged(name)], listed, strict=True)
+        for values, other, index in zip(arrays, tables[_exchanged(name)], listed, strict=True)
     )
 
 
@@ -453,7 +414,7 @@ class StrategyLaws:
         operators: tables of float64[states], ms, one array per operator.
         pairs: (producer, consumer) of every pair joined by edges.
         between: tables of float64[states of producer, states of consumer], ms, one array per pair.
-        room: float64[states] per operator, share of the memory of all servers that the operator takes; the shares of a
+        memory: float64[states] per operator, share of the memory of all servers that the operator takes; those of a
             strategy add up to 1 at most. None: memory is not limited.
     """
 
@@ -463,11 +424,10 @@ class StrategyLaws:
     operators: Tables
     pairs: tuple[tuple[int, int], ...]
     between: Tables
-    room: tuple[Floats, ...] | None
+    memory: tuple[Floats, ...] | None
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Number of states per operator."""
         return tuple(len(states.split) for states in self.states)
 
 
@@ -489,7 +449,7 @@ def strategy_laws(cluster: Cluster, workload: Workload, choices: tuple[Choices, 
         operators=operator_tables(cluster, choices, states, views),
         pairs=pairs,
         between=between,
-        room=room_of(cluster, choices, states),
+        memory=memory_shares(cluster, choices, states),
     )
 
 
@@ -525,9 +485,9 @@ def _laws(
         if view.works:
             both = ((f"forward work{view.load}", everyone), (f"backward work{view.load}", everyone))
             yield Law(f"all work{view.name}", 0, end, 0.0, both)
-        for way, forth, back in view.ways:
+        for suffix, forth, back in view.directions:
             moved = ((forth, all_pairs), (back, all_pairs))
-            yield Law(f"all bytes{way}", 0, end, early, ((f"allreduce{view.load}", everyone),), moved)
+            yield Law(f"all bytes{suffix}", 0, end, early, ((f"allreduce{view.load}", everyone),), moved)
         for o in anchors:
             yield from _wide(graph, choices, o, head_ms, view)
         for u, o in joins:
@@ -553,16 +513,16 @@ def _wide(graph: EventGraph, choices: tuple[Choices, ...], o: int, head_ms: floa
         local = min((choices[x].least_local_ms for x in before if (choices[x].reduction_ms > 0).any()), default=0.0)
         whole = (own, (f"whole {reduced}", before))
         yield Law(f"reductions after {o}{view.name}", at("turned", o), end, local, whole)
-    for way, forth, back in view.ways:
+    for suffix, forth, back in view.directions:
         if into_before:
-            yield Law(f"bytes before {o}{way}", 0, at("last", o), head_ms, (), ((forth, into_before),))
+            yield Law(f"bytes before {o}{suffix}", 0, at("last", o), head_ms, (), ((forth, into_before),))
         if into_around or out_of_after:
             moved = ((forth, into_around), (back, out_of_after))
-            yield Law(f"bytes until {o}{way}", 0, at("turned", o), head_ms, (), moved)
+            yield Law(f"bytes until {o}{suffix}", 0, at("turned", o), head_ms, (), moved)
         returned = (own, (reduced, before))
-        yield Law(f"bytes after {o}{way}", at("back", o), end, 0.0, returned, ((back, into_before),))
+        yield Law(f"bytes after {o}{suffix}", at("back", o), end, 0.0, returned, ((back, into_before),))
         yield Law(
-            f"bytes from {o}{way}",
+            f"bytes from {o}{suffix}",
             at("first", o),
             end,
             0.0,
@@ -579,8 +539,8 @@ def _around(graph: EventGraph, o: int, view: View) -> Iterable[Law]:
     if view.works and below:
         both = ((f"forward work{view.load}", below), (f"backward work{view.load}", below))
         yield Law(f"work around {o}{view.name}", *ends, 0.0, (own, *both))
-    for way, forth, back in view.ways if out_of else ():
-        yield Law(f"bytes around {o}{way}", *ends, 0.0, (own,), ((forth, out_of), (back, out_of)))
+    for suffix, forth, back in view.directions if out_of else ():
+        yield Law(f"bytes around {o}{suffix}", *ends, 0.0, (own,), ((forth, out_of), (back, out_of)))
 
 
 def _between(graph: EventGraph, u: int, o: int, view: View) -> Iterable[Law]:
@@ -596,6 +556,6 @@ def _between(graph: EventGraph, u: int, o: int, view: View) -> Iterable[Law]:
         yield Law(f"work between {name}{view.name}", *forth_ends, 0.0, (own, (f"forward work{view.load}", inner)))
         work_back = (returned, (f"backward work{view.load}", inner))
         yield Law(f"work back between {name}{view.name}", *back_ends, 0.0, work_back)
-    for way, forth, back in view.ways:
-        yield Law(f"bytes between {name}{way}", *forth_ends, 0.0, (own,), ((forth, moved),))
-        yield Law(f"bytes back between {name}{way}", *back_ends, 0.0, (returned,), ((back, moved),))
+    for suffix, forth, back in view.directions:
+        yield Law(f"bytes between {name}{suffix}", *forth_ends, 0.0, (own,), ((forth, moved),))
+        yield Law(f"bytes back between {name}{suffix}", *back_ends, 0.0, (returned,), ((back, moved),))

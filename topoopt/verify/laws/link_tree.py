@@ -77,19 +77,14 @@ class LeafCases:
         return float(best.min(initial=np.inf))
 
 
-@dataclass(frozen=True, eq=False)
-class _Nodes:
-    """Nodes of one depth: int64[c, n, n] links chosen, int64[c, n] interfaces used, int64[c] links given up,
-    int64[c, k] bounds on the left side."""
+Nodes = tuple[Ints, Ints, Ints, Ints]
+"""Nodes of one depth: int64[c, n, n] links chosen, int64[c, n] interfaces used, int64[c] links given up, int64[c, k]
+bounds on the left side."""
 
-    links: Ints
-    used: Ints
-    lost: Ints
-    most: Ints
 
-    def part(self, which: slice | Ints | Bools) -> _Nodes:
-        """Some of them."""
-        return _Nodes(self.links[which], self.used[which], self.lost[which], self.most[which])
+def _part(nodes: Nodes, which: slice | Ints | Bools) -> Nodes:
+    links, used, lost, most = nodes
+    return links[which], used[which], lost[which], most[which]
 
 
 def parts_of(proof: LinkTree, servers: int) -> tuple[tuple[Ints, ...], Ints, Ints]:
@@ -99,21 +94,21 @@ def parts_of(proof: LinkTree, servers: int) -> tuple[tuple[Ints, ...], Ints, Int
         InputError: the proof is malformed.
     """
     n, count = servers, len(proof.multipliers)
-    faults = {
+    issues = {
         f"{count} multipliers, 1 to {MOST_CASES} expected": not 1 <= count <= MOST_CASES,
         "multipliers of the wrong shape": proof.multipliers.shape != (count, n, n),
         "an order that does not have every server once": sorted(proof.order.tolist()) != list(range(n)),
     }
-    wrong = [text for text, here in faults.items() if here]
+    wrong = [text for text, here in issues.items() if here]
     if not wrong and ((proof.multipliers < 0) | (proof.multipliers > LARGEST_MULTIPLIER)).any():
         wrong = [f"multipliers below 0 or above {LARGEST_MULTIPLIER}"]
     if wrong:
         raise InputError(f"tree over the links: {'; '.join(wrong)}")
-    place = np.ix_(proof.order, proof.order)
-    lengths = proof.multipliers[:, place[0], place[1]]
+    by_order = np.ix_(proof.order, proof.order)
+    lengths = proof.multipliers[:, by_order[0], by_order[1]]
     prices = np.einsum("kii->ki", lengths).copy()
     np.einsum("kii->ki", lengths)[:] = 0
-    return place, lengths, prices
+    return by_order, lengths, prices
 
 
 def distances(lengths: Ints) -> Ints:
@@ -126,8 +121,8 @@ def distances(lengths: Ints) -> Ints:
 
 def longest(rules: LinkRules, lengths: Ints, prices: Ints) -> Ints:
     """int64[k]: length of the links of any topology at most."""
-    worth = _worth(rules, lengths, prices, _every_choice(rules, len(lengths)))
-    return np.asarray(rules.degree * prices.sum(axis=1) + sum(each.max(axis=0) for each in worth))
+    gains = _gains(rules, lengths, prices, _every_choice(rules, len(lengths)))
+    return np.asarray(rules.degree * prices.sum(axis=1) + sum(values.max(axis=0) for values in gains))
 
 
 def proven_by_leaves(rules: LinkRules, lengths: Ints, prices: Ints, cases: LeafCases) -> float:
@@ -137,10 +132,10 @@ def proven_by_leaves(rules: LinkRules, lengths: Ints, prices: Ints, cases: LeafC
         InputError: a topology is in no leaf, or there are too many choices or nodes.
     """
     choices = _every_choice(rules, len(lengths))
-    return _walk(rules, choices, _worth(rules, lengths, prices, choices), rules.degree * prices.sum(axis=1), cases)
+    return _walk(rules, choices, _gains(rules, lengths, prices, choices), rules.degree * prices.sum(axis=1), cases)
 
 
-def _worth(rules: LinkRules, lengths: Ints, prices: Ints, choices: list[Ints]) -> list[Ints]:
+def _gains(rules: LinkRules, lengths: Ints, prices: Ints, choices: list[Ints]) -> list[Ints]:
     """Of every server int64[o, k]: length of the links of a choice, less the prices of their interfaces."""
     value = lengths if not rules.both else lengths + lengths.transpose(0, 2, 1) - prices[:, :, None]
     value = value - prices[:, None, :]
@@ -149,7 +144,7 @@ def _worth(rules: LinkRules, lengths: Ints, prices: Ints, choices: list[Ints]) -
 
 def _every_choice(rules: LinkRules, multipliers: int) -> list[Ints]:
     choices = [_choices(rules, server) for server in range(len(rules.allowed))]
-    if sum(len(each) for each in choices) * multipliers > MOST_CHOICES:
+    if sum(len(rows) for rows in choices) * multipliers > MOST_CHOICES:
         raise InputError("tree over the links: too many choices of links")
     return choices
 
@@ -169,36 +164,38 @@ def _choices(rules: LinkRules, server: int) -> Ints:
     return rows
 
 
-def _walk(rules: LinkRules, choices: list[Ints], worth: list[Ints], constant: Ints, cases: LeafCases) -> float:
+def _walk(rules: LinkRules, choices: list[Ints], gains: list[Ints], constant: Ints, cases: LeafCases) -> float:
     """The least of all leaves; raises InputError where a topology is in none."""
     n, cells = len(choices), max(cases.limit.size, len(choices))
     most_at_once = max(1, _CELLS // cells)
-    best = np.array([each.max(axis=0) for each in worth])
+    best = np.array([values.max(axis=0) for values in gains])
     first = np.zeros((1, n, n), dtype=np.int64)
-    root = _Nodes(first, first[0, :1], first[0, 0, :1], (constant + best.sum(axis=0))[None])
-    if cases.closed(root.most).all():
-        return cases.proven(root.most)
+    at_root = (constant + best.sum(axis=0))[None]
+    if cases.closed(at_root).all():
+        return cases.proven(at_root)
+    root: Nodes = (first, first[0, :1], first[0, 0, :1], at_root)
     stack, work, proven = [(0, root)], 0, np.inf
     while stack:
         server, nodes = stack.pop()
         if server == n:
-            links = ", ".join(f"{i} -> {j}" for i, j in np.argwhere(nodes.links[0]).tolist())
+            links = ", ".join(f"{i} -> {j}" for i, j in np.argwhere(nodes[0][0]).tolist())
             raise InputError(f"tree over the links: no leaf for the topology {links} (servers by place in the order)")
-        rows, gain = choices[server], worth[server] - best[server]
+        rows, gain = choices[server], gains[server] - best[server]
         step = max(1, _CELLS // (len(rows) * cells))
-        for start in range(0, len(nodes.lost), step):
-            part = nodes.part(slice(start, start + step))
+        for start in range(0, len(nodes[0]), step):
+            part = _part(nodes, slice(start, start + step))
             at, row = np.nonzero(_fits(rules, server, part, rows))
             work += len(at) * cases.limit.size
             if work > MOST_WORK:
                 raise InputError("tree over the links: more nodes than can be looked at")
             for some in (slice(first, first + most_at_once) for first in range(0, len(at), most_at_once)):
-                most = part.most[at[some]] + gain[row[some]]
+                most = part[3][at[some]] + gain[row[some]]
                 closed = cases.closed(most)
                 proven = min(proven, cases.proven(most[closed]))
-                children = _chosen(rules, server, part.part(at[some][~closed]), rows[row[some][~closed]], most[~closed])
-                children = children.part(_possible(rules, server + 1, children))
-                if len(children.lost):
+                chosen = rows[row[some][~closed]]
+                children = _chosen(rules, server, _part(part, at[some][~closed]), chosen, most[~closed])
+                children = _part(children, _possible(rules, server + 1, children))
+                if len(children[0]):
                     stack.append((server + 1, children))
     return proven
 
@@ -209,41 +206,41 @@ def _lost(rules: LinkRules, server: int, rows: Ints) -> Ints:
     return np.asarray(lost[:, server + 1 if rules.both else 0 :].sum(axis=1))
 
 
-def _fits(rules: LinkRules, server: int, nodes: _Nodes, rows: Ints) -> Bools:
+def _fits(rules: LinkRules, server: int, nodes: Nodes, rows: Ints) -> Bools:
     """bool[c, o]: whether a choice fits the interfaces left at a node, and the links that must stay."""
-    after = nodes.used[:, None, :] + rows[None]
+    _, used, lost, _ = nodes
+    after = used[:, None, :] + rows[None]
     if rules.both:
         after[:, :, server] += rows.sum(axis=1)[None]
     fits = (after <= rules.degree).all(axis=2)
-    return np.asarray(fits & (nodes.lost[:, None] + _lost(rules, server, rows)[None] <= rules.may_lose))
+    return np.asarray(fits & (lost[:, None] + _lost(rules, server, rows)[None] <= rules.may_lose))
 
 
-def _chosen(rules: LinkRules, server: int, nodes: _Nodes, rows: Ints, most: Ints) -> _Nodes:
-    """Every node with its choice."""
-    links, used = nodes.links.copy(), nodes.used + rows
+def _chosen(rules: LinkRules, server: int, nodes: Nodes, rows: Ints, most: Ints) -> Nodes:
+    links, used = nodes[0].copy(), nodes[1] + rows
     links[:, server, :] += rows
     if rules.both:
         links[:, :, server] += rows
         used[:, server] += rows.sum(axis=1)
-    return _Nodes(links, used, nodes.lost + _lost(rules, server, rows), most)
+    return links, used, nodes[2] + _lost(rules, server, rows), most
 
 
-def _possible(rules: LinkRules, chosen: int, nodes: _Nodes) -> Bools:
+def _possible(rules: LinkRules, chosen: int, nodes: Nodes) -> Bools:
     """bool[c]: False where every topology of a node breaks the hop limit, or leaves room for an allowed link."""
-    n = len(rules.allowed)
+    n, (links, used, _, _) = len(rules.allowed), nodes
     done = np.zeros((n, n), dtype=np.bool_)
     done[:chosen] = True
     if rules.both:
         done[:, :chosen] = True
     open_pairs = rules.allowed & ~done
     # Interfaces that the first servers use are all known, those of others at most so many.
-    most = nodes.used + rules.most * open_pairs.sum(axis=0)[None]
-    sent = nodes.used if rules.both else nodes.links.sum(axis=2)
-    room = rules.allowed[None, :chosen] & (nodes.links[:, :chosen] < rules.most)
-    room &= (sent < rules.degree)[:, :chosen, None] & (most < rules.degree)[:, None, :]
-    possible = ~room.any(axis=(1, 2))
+    most = used + rules.most * open_pairs.sum(axis=0)[None]
+    sent = used if rules.both else links.sum(axis=2)
+    addable = rules.allowed[None, :chosen] & (links[:, :chosen] < rules.most)
+    addable &= (sent < rules.degree)[:, :chosen, None] & (most < rules.degree)[:, None, :]
+    possible = ~addable.any(axis=(1, 2))
     if rules.hops is not None:
-        near = (nodes.links > 0) | open_pairs[None] | np.eye(n, dtype=np.bool_)[None]
+        near = (links > 0) | open_pairs[None] | np.eye(n, dtype=np.bool_)[None]
         reach = near
         for _ in range(min(rules.hops, n - 1) - 1):
             reach = reach @ near

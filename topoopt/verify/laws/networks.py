@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -40,23 +40,23 @@ def hop_counts(linked: Bools) -> Ints:
 
 def _search(hops: Ints, begin: int, n: int, first: Ints, head: Ints) -> None:
     """Fill in the rows of some sources: a pair stands at (source - begin) * n + server; every arc is looked at once."""
-    found = np.arange(len(hops) // n) * (n + 1) + begin
-    hops[found] = 0
+    frontier = np.arange(len(hops) // n) * (n + 1) + begin
+    hops[frontier] = 0
     last = np.empty(len(hops), dtype=np.int64)
     distance = 0
-    while len(found):
+    while len(frontier):
         end_if_left()
         distance += 1
-        server = found % n
+        server = frontier % n
         degree = first[server + 1] - first[server]
         ends = np.cumsum(degree)
         arcs = np.arange(ends[-1]) + np.repeat(first[server] - (ends - degree), degree)
-        there = np.repeat(found - server, degree) + head[arcs]
+        there = np.repeat(frontier - server, degree) + head[arcs]
         there = there[hops[there] < 0]
         hops[there] = distance
         places = np.arange(len(there))
         last[there] = places
-        found = there[last[there] == places]  # each pair once
+        frontier = there[last[there] == places]  # each pair once
 
 
 def diameter_and_mean(hops: Ints) -> tuple[int, float]:
@@ -184,62 +184,24 @@ def _check_offsets(findings: ViolationLog, topology: Topology, links: Ints) -> N
         return
     n = len(links)
     server = np.arange(n)
-    due: list[int] = []
+    expected: list[int] = []
     for distance in range(1, n):
         count = links[server, (server + distance) % n]
         if count.any():
             if count.min() != count.max():
-                due = []
+                expected = []
                 break
-            due.append(distance)
-    if list(topology.offsets) != due or any(as_int(offset) is None for offset in topology.offsets):
-        findings.add("offsets", f"the offsets are {topology.offsets!r}, the links have {tuple(due)!r}")
-
-
-def same_topology(findings: ViolationLog, stated: Topology, given: Topology) -> None:
-    """The topology of a solution is that of its instance, in every field."""
-    fields = ("servers", "degree", "links", "origin", "offsets")
-    findings.hold("topology", *((name, getattr(stated, name), getattr(given, name)) for name in fields))
-    for name in ("arcs", "multiplicity", "switches"):
-        if not np.array_equal(getattr(stated, name), getattr(given, name)):
-            findings.add("topology", f"the solution has other {name} than the instance")
-    both = stated.rates, given.rates
-    if (both[0] is None) != (both[1] is None) or not np.array_equal(stated.capacity, given.capacity):
-        findings.add("topology", "the solution has other rates than the instance")
+            expected.append(distance)
+    if list(topology.offsets) != expected or any(as_int(offset) is None for offset in topology.offsets):
+        findings.add("offsets", f"the offsets are {topology.offsets!r}, the links have {tuple(expected)!r}")
 
 
 RELATIVE = Tolerance.ROUNDING.relative
 
 
-class FlatNetwork(Protocol):
-    """Directed links with rates (bytes/ms), paths of ordered pairs and rings of groups, as link numbers."""
-
-    @property
-    def servers(self) -> int: ...
-    @property
-    def link_ends(self) -> Int32s: ...
-    @property
-    def link_rate(self) -> Floats: ...
-    @property
-    def pair_ptr(self) -> Ints: ...
-    @property
-    def path_share(self) -> Floats: ...
-    @property
-    def path_ptr(self) -> Ints: ...
-    @property
-    def path_link(self) -> Int32s: ...
-    @property
-    def groups(self) -> tuple[tuple[int, ...], ...]: ...
-    @property
-    def group_ptr(self) -> Ints: ...
-    @property
-    def ring_share(self) -> Floats: ...
-    @property
-    def ring_ptr(self) -> Ints: ...
-    @property
-    def member_ptr(self) -> Ints: ...
-    @property
-    def member_link(self) -> Int32s: ...
+FlatNetwork = Any
+"""Directed links with rates (bytes/ms), paths of ordered pairs and rings of groups, as link numbers: the arrays of
+`topoopt.simulate.network.Network`, which is not imported here."""
 
 
 def check_network(
@@ -249,7 +211,7 @@ def check_network(
     groups: Sequence[tuple[int, ...]],
     server_bytes_per_ms: float,
     interface_bytes_per_ms: float | None = None,
-    both_ways: bool = True,
+    symmetric: bool = True,
 ) -> tuple[Violation, ...]:
     """What is wrong with a network.
 
@@ -259,7 +221,7 @@ def check_network(
         groups: member tuples that need rings.
         server_bytes_per_ms: rate that may leave, and that may enter, a server over all links.
         interface_bytes_per_ms: for direct links, the rate of one; every link is a whole number of them. None: switched.
-        both_ways: every link has one back of the same rate.
+        symmetric: every link has one back of the same rate.
     """
     findings = ViolationLog()
 
@@ -271,7 +233,7 @@ def check_network(
         if ends is None or ends.shape != (len(network.link_rate), 2):
             findings.add("network-links", "link ends and rates do not fit together")
             return
-        _check_links(findings, ends, network.link_rate, both_ways)
+        _check_links(findings, ends, network.link_rate, symmetric)
         _check_fabric_interfaces(
             findings, ends, network.link_rate, servers, server_bytes_per_ms, interface_bytes_per_ms
         )
@@ -282,7 +244,7 @@ def check_network(
     return findings.violations()
 
 
-def _check_links(findings: ViolationLog, ends: Ints, rate: Floats, both_ways: bool) -> None:
+def _check_links(findings: ViolationLog, ends: Ints, rate: Floats, symmetric: bool) -> None:
     tail, head = ends[:, 0], ends[:, 1]
     findings.add_each(
         "network-loop", np.flatnonzero(tail == head), lambda k: f"link {k} joins node {tail[k]} to itself"
@@ -292,7 +254,7 @@ def _check_links(findings: ViolationLog, ends: Ints, rate: Floats, both_ways: bo
     forward = {(int(a), int(b)): float(r) for a, b, r in zip(tail, head, rate, strict=True)}
     if len(forward) < len(rate):
         findings.add("network-repeated", "some pair of nodes has more than one entry; parallel links are one link")
-    if both_ways:
+    if symmetric:
         for (a, b), r in forward.items():
             back = forward.get((b, a))
             if back is None or abs(back - r) > RELATIVE * r:
@@ -371,8 +333,8 @@ def _check_rings(findings: ViolationLog, network: FlatNetwork, ends: Ints, group
     for members in set(groups) - set(network.groups):
         findings.add("network-no-ring", f"group {list(members)} has no ring")
     first, last, good = _walks(ends, network.member_ptr, network.member_link)
-    for place, members in enumerate(network.groups):
-        low, high = int(network.group_ptr[place]), int(network.group_ptr[place + 1])
+    for index, members in enumerate(network.groups):
+        low, high = int(network.group_ptr[index]), int(network.group_ptr[index + 1])
         total = float(network.ring_share[low:high].sum())
         if not abs(total - 1.0) <= RELATIVE:
             findings.add("network-ring-share", f"the rings of group {list(members)} carry {total!r}, not 1")
@@ -391,7 +353,7 @@ HASHED, SPREAD, SPRAYED = "hashed", "spread", "sprayed"
 
 
 @dataclass(frozen=True)
-class AskedFabric:
+class RequestedFabric:
     """A fabric and its settings.
 
     Attributes:
@@ -411,7 +373,7 @@ class AskedFabric:
     ecmp: str = HASHED
 
 
-def asked_fabric(choice: FabricChoice, settings: BaselineSettings) -> AskedFabric:
+def requested_fabric(choice: FabricChoice, settings: BaselineSettings) -> RequestedFabric:
     """The plain fat-tree takes what the choice leaves open from the settings; the oversubscribed one is 2:1."""
     nic, ratio = choice.nic_gbps, choice.oversubscription
     if choice.fabric == "fat-tree":
@@ -420,10 +382,10 @@ def asked_fabric(choice: FabricChoice, settings: BaselineSettings) -> AskedFabri
     elif choice.fabric == "oversubscribed-fat-tree":
         ratio = 2.0 if ratio is None else ratio
     full = 1.0 if ratio is None else ratio
-    return AskedFabric(choice.fabric, nic, full, choice.layer or RACK, choice.shape, choice.ecmp or HASHED)
+    return RequestedFabric(choice.fabric, nic, full, choice.layer or RACK, choice.shape, choice.ecmp or HASHED)
 
 
-Law = Callable[[Ints, FabricGraph, AskedFabric, Cluster], str]
+Law = Callable[[Ints, FabricGraph, RequestedFabric, Cluster], str]
 """What is wrong with the links int64[n, n] of a fabric; empty: nothing."""
 
 
@@ -438,82 +400,82 @@ def links_of(graph: FabricGraph, servers: int) -> Ints | None:
     return links if (links > 0).sum() == len(rows) and not links.diagonal().any() else None
 
 
-def fault_of(links: Ints, graph: FabricGraph, asked: AskedFabric, cluster: Cluster) -> str:
+def fabric_error(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     """Why these are not the links of a fabric of the cluster; empty if they are."""
-    one_way = asked.kind == "generalized-kautz"
-    return unlawful(links, cluster, one_way=one_way) or LAWS[asked.kind](links, graph, asked, cluster)
+    directed = requested.kind == "generalized-kautz"
+    return unlawful(links, cluster, directed=directed) or LAWS[requested.kind](links, graph, requested, cluster)
 
 
-def unlawful(links: Ints, cluster: Cluster, *, one_way: bool = False) -> str:
+def unlawful(links: Ints, cluster: Cluster, *, directed: bool = False) -> str:
     """Why servers cannot be joined so."""
     if max(links.sum(axis=0).max(), links.sum(axis=1).max()) > cluster.degree:
         return f"more than {cluster.degree} links at a server"
-    if not one_way and not np.array_equal(links, links.T):
+    if not directed and not np.array_equal(links, links.T):
         return "links that lead one way only"
     return "servers that cannot reach each other" if (hop_counts(links > 0) < 0).any() else ""
 
 
-def dark_fault(links: Ints, cluster: Cluster) -> str:
+def dark_interfaces(links: Ints, cluster: Cluster) -> str:
     """All interfaces are used; one is dark if their number is odd."""
     n, d = cluster.servers, cluster.degree
     return "dark interfaces" if n * d - links.sum() != n * d % 2 else ""
 
 
-def _same(links: Ints, due: Ints | None) -> str:
-    return "" if due is not None and np.array_equal(links, due) else "other links than the fabric has"
+def _same(links: Ints, expected: Ints | None) -> str:
+    return "" if expected is not None and np.array_equal(links, expected) else "other links than the fabric has"
 
 
-def _random_regular(links: Ints, graph: FabricGraph, asked: AskedFabric, cluster: Cluster) -> str:
+def _random_regular(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     """All interfaces are used, parallel links only where every pair has them."""
     n, d = cluster.servers, cluster.degree
     apart = links[~np.eye(n, dtype=bool)]
     parallel = "" if set(apart.tolist()) <= {d // (n - 1), d // (n - 1) + 1} else "parallel links"
-    return dark_fault(links, cluster) or parallel
+    return dark_interfaces(links, cluster) or parallel
 
 
-def _expander(links: Ints, graph: FabricGraph, asked: AskedFabric, cluster: Cluster) -> str:
+def _expander(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     """The rings of all servers are half the interfaces' cycles both ways; an odd interface joins pairs."""
     n, d = cluster.servers, cluster.degree
     # A cycle is gone round both ways, so each of its links is crossed by two rings; that of two servers by one alone.
-    ways = 2 if n > 2 else 1
+    directions = 2 if n > 2 else 1
     rest = 2 * links
     for ring in graph.rings:
         if len(ring) == n:
             for a, b in pairwise((*ring, ring[0])):
-                rest[a, b] -= 2 // ways
-                rest[b, a] -= 2 // ways
+                rest[a, b] -= 2 // directions
+                rest[b, a] -= 2 // directions
     rings = sum(len(ring) == n for ring in graph.rings)
-    due = d // 2 * ways
+    expected = d // 2 * directions
     matching = np.array_equal(np.sort(rest.sum(axis=1))[n % 2 :], np.full(n - n % 2, 2 * (d % 2)))
-    good = rings == max(due, 1) and (d < 2 or ((rest >= 0).all() and matching))
+    good = rings == max(expected, 1) and (d < 2 or ((rest >= 0).all() and matching))
     return "" if good else "links that are not the rings of all servers and pairs"
 
 
-def _torus(links: Ints, graph: FabricGraph, asked: AskedFabric, cluster: Cluster) -> str:
-    n, axes = cluster.servers, 2 if asked.kind.endswith("2d") else 3
-    twisted = asked.kind.startswith("twisted")
-    shapes = [asked.shape] if asked.shape is not None else list(_shapes(n, axes, 2))
+def _torus(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
+    n, axes = cluster.servers, 2 if requested.kind.endswith("2d") else 3
+    twisted = requested.kind.startswith("twisted")
+    shapes = [requested.shape] if requested.shape is not None else list(_shapes(n, axes, 2))
     fitting = [shape for shape in shapes if prod(shape) == n and (not twisted or min(shape) < max(shape))]
     if not fitting or cluster.degree < 2 * axes:
         return "no such torus"
     shape = min(fitting, key=lambda sides: (sum(sides), sides))
     copies, spare = divmod(cluster.degree // 2, axes)
     longest_first = sorted(range(axes), key=lambda axis: (-shape[axis], axis))
-    due = np.zeros((n, n), dtype=np.int64)
+    expected = np.zeros((n, n), dtype=np.int64)
     for here in range(n):
-        place = np.unravel_index(here, shape)
+        position = np.unravel_index(here, shape)
         for axis, side in enumerate(shape):
-            after = list(map(int, place))
+            after = list(map(int, position))
             after[axis] = (after[axis] + 1) % side
-            if twisted and side == min(shape) and place[axis] == side - 1:  # wraps, and goes half round the longest
+            if twisted and side == min(shape) and position[axis] == side - 1:  # wraps, and goes half round the longest
                 for other, length in enumerate(shape):
                     if length == max(shape):
                         after[other] = (after[other] + length // 2) % length
             there = int(np.ravel_multi_index(tuple(after), shape))
             count = copies + (longest_first.index(axis) < spare)
-            due[here, there] += count
-            due[there, here] += count
-    return _same(links, due)
+            expected[here, there] += count
+            expected[there, here] += count
+    return _same(links, expected)
 
 
 def _shapes(servers: int, axes: int, least: int) -> Iterator[tuple[int, ...]]:
@@ -526,20 +488,20 @@ def _shapes(servers: int, axes: int, least: int) -> Iterator[tuple[int, ...]]:
             yield from ((side, *rest) for rest in _shapes(servers // side, axes - 1, side))
 
 
-def _hypercube(links: Ints, graph: FabricGraph, asked: AskedFabric, cluster: Cluster) -> str:
+def _hypercube(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     """Servers whose numbers differ in one bit; interfaces that are left over are parallel links, low bits first."""
     n, d = cluster.servers, cluster.degree
     bits = n.bit_length() - 1
     if n != 1 << bits or d < bits:
         return "no such hypercube"
-    due = np.zeros((n, n), dtype=np.int64)
+    expected = np.zeros((n, n), dtype=np.int64)
     for here in range(n):
         for bit in range(bits):
-            due[here, here ^ 1 << bit] = d // bits + (bit < d % bits)
-    return _same(links, due)
+            expected[here, here ^ 1 << bit] = d // bits + (bit < d % bits)
+    return _same(links, expected)
 
 
-def _kautz(links: Ints, graph: FabricGraph, asked: AskedFabric, cluster: Cluster) -> str:
+def _kautz(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster: Cluster) -> str:
     """Arcs i -> -(d i + a) mod n, a = 1..d (Imase and Itoh 1981); those to itself lead round a ring of such servers.
 
     Is there but one of these, it is exchanged with the first arc that has neither end there.
@@ -556,11 +518,11 @@ def _kautz(links: Ints, graph: FabricGraph, asked: AskedFabric, cluster: Cluster
     if len(own) == 1:
         other = next(arc for arc in arcs if own[0][0] not in arc)
         own[0][1], other[1] = other[1], own[0][1]
-    due = np.full((n, n), everywhere, dtype=np.int64)
-    np.fill_diagonal(due, 0)
+    expected = np.full((n, n), everywhere, dtype=np.int64)
+    np.fill_diagonal(expected, 0)
     for tail, head in arcs:
-        due[tail, head] += 1
-    return _same(links, due)
+        expected[tail, head] += 1
+    return _same(links, expected)
 
 
 LAWS: dict[str, Law] = {
@@ -578,10 +540,6 @@ LAWS: dict[str, Law] = {
 
 Counts = Mapping[str, float]
 """Pieces by part."""
-
-TORI = ("torus-2d", "torus-3d", "twisted-torus-2d", "twisted-torus-3d")
-WIRED = ("random-regular", "expander", "generalized-kautz", "hypercube", *TORI)
-"""Fabrics of links between the servers themselves."""
 
 
 def price_at(counts: Counts, book: PriceBook, gbps: float) -> float:
@@ -619,34 +577,11 @@ def equal_cost_gbps(cluster: Cluster, ratio: float, book: PriceBook) -> float:
     budget = price_at(plan_parts(1, cluster.degree), book, cluster.link_gbps)
     tree, rates = tree_parts(1, ratio), book.rates_gbps
     usd = [price_at(tree, book, rate) for rate in rates]
-    found = rates[0] * budget / usd[0] if budget < usd[0] else 0.0
+    gbps = rates[0] * budget / usd[0] if budget < usd[0] else 0.0
     for low in range(len(rates) - 1):
         if usd[low] <= budget < usd[low + 1]:
             part = (budget - usd[low]) / (usd[low + 1] - usd[low])
-            found = rates[low] + part * (rates[low + 1] - rates[low])
+            gbps = rates[low] + part * (rates[low + 1] - rates[low])
     if budget >= usd[-1]:
-        found = rates[-1] * budget / usd[-1]
-    return min(found, cluster.degree * cluster.link_gbps)
-
-
-def price_of(asked: AskedFabric, cluster: Cluster, book: PriceBook) -> float | None:
-    """USD of a fabric for a cluster; None: not known how it is counted."""
-    n, d, total = cluster.servers, cluster.degree, cluster.degree * cluster.link_gbps
-    if asked.kind == "ideal-switch":
-        one = cluster.link_gbps if asked.nic_gbps is None else asked.nic_gbps / d
-        return d * price_at(tree_parts(n), book, one)
-    if asked.kind == "fat-tree":
-        tree = tree_parts(n, asked.ratio)
-        if asked.nic_gbps is not None:
-            return price_at(tree, book, asked.nic_gbps)
-        rate = equal_cost_gbps(cluster, asked.ratio, book)
-        return price_at(tree, book, rate) * min(rate / book.rates_gbps[0], 1.0)
-    if asked.kind == "full-fat-tree":
-        return price_at(tree_parts(n), book, total)
-    if asked.kind == "oversubscribed-fat-tree":
-        ratios = (asked.ratio, 1.0) if asked.layer == RACK else (1.0, asked.ratio)
-        return price_at(tree_parts(n, *ratios), book, total)
-    if asked.kind in WIRED:
-        ends = n * (d // 2 * 2 if asked.kind in TORI else d)
-        return price_at({NIC: ends, TRANSCEIVER: ends, FIBRE: ends // 2}, book, cluster.link_gbps)
-    return None
+        gbps = rates[-1] * budget / usd[-1]
+    return min(gbps, cluster.degree * cluster.link_gbps)

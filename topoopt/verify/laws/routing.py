@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,15 +54,15 @@ def _steps(arcs: Ints, n: int, dims: Dims) -> Ints:
     """int64[m]: where the steps of arcs [m, 2] lead from server 0."""
     if not dims:
         return np.asarray((arcs[:, 1] - arcs[:, 0]) % n)
-    place = np.indices(dims).reshape(len(dims), n)
-    away = place[:, arcs[:, 1]] - place[:, arcs[:, 0]]
+    position = np.indices(dims).reshape(len(dims), n)
+    away = position[:, arcs[:, 1]] - position[:, arcs[:, 0]]
     return np.asarray(np.ravel_multi_index(tuple(away % np.array(dims)[:, None]), dims))
 
 
 def steps_of(topology: Topology, classes: Ints, dims: Dims = ()) -> list[int]:
     """Where the arcs of each class lead from server 0."""
-    found: list[int] = _steps(topology.arcs[classes[:, 0]].astype(np.int64), topology.servers, dims).tolist()
-    return found
+    steps: list[int] = _steps(topology.arcs[classes[:, 0]].astype(np.int64), topology.servers, dims).tolist()
+    return steps
 
 
 def stepped(row: Floats, step: int, dims: Dims = ()) -> Floats:
@@ -94,11 +94,11 @@ def turned_distances(topology: Topology, lengths: Ints, far: int, dims: Dims = (
             np.minimum(distance, _moved(distance, step, dims) + length, out=distance)
         if np.array_equal(before, distance):
             break
-    found = np.empty((n, n), dtype=distance.dtype)
+    distances = np.empty((n, n), dtype=distance.dtype)
     for server in range(n):
         end_if_left()
-        found[server] = _moved(distance, server, dims)
-    return found
+        distances[server] = _moved(distance, server, dims)
+    return distances
 
 
 ROUNDING = Tolerance.ROUNDING.relative
@@ -116,7 +116,6 @@ class FlowCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
         return not self.violations
 
 
@@ -418,14 +417,8 @@ def _rounded_down(exact: Fraction) -> float:
 SHARE_TOLERANCE = Tolerance.ROUNDING.relative
 
 
-@dataclass(frozen=True)
-class RingHops:
-    """What one readable ring puts on the links: every member sends `share` of its bytes along its own path."""
-
-    members: tuple[int, ...]
-    share: float
-    tail: tuple[int, ...]
-    head: tuple[int, ...]
+RingHops = tuple[tuple[int, ...], float, list[tuple[int, int]]]
+"""What one readable ring puts on the links: its members send a share of their bytes along all its hops together."""
 
 
 def check_rings(
@@ -453,8 +446,8 @@ def check_rings(
 def _servers(values: Iterable[object], n: int) -> tuple[int, ...] | None:
     """Servers named by `values`, or None if one is not a server."""
     numbers = tuple(as_int(value) for value in values)
-    known = tuple(number for number in numbers if number is not None and 0 <= number < n)
-    return known if len(known) == len(numbers) else None
+    servers = tuple(number for number in numbers if number is not None and 0 <= number < n)
+    return servers if len(servers) == len(numbers) else None
 
 
 def _check_group(
@@ -484,8 +477,8 @@ def _check_group(
         if order is None or tuple(sorted(order)) != key:
             findings.add("ring-order", f"{where} visits {list(ring.order)}, not every member exactly once")
             continue
-        ways = _check_ring_paths(findings, where, ring, order, links)
-        hops.append(RingHops(key, share, tuple(a for a, _ in ways), tuple(b for _, b in ways)))
+        ring_hops = _check_ring_paths(findings, where, ring, order, links)
+        hops.append((key, share, ring_hops))
 
 
 def _check_ring_paths(
@@ -496,8 +489,8 @@ def _check_ring_paths(
         findings.add("ring-paths", f"{where} has {len(ring.paths)} paths for {len(order)} members")
         return []
     hops: list[tuple[int, int]] = []
-    for place, given in enumerate(ring.paths):
-        here, there = order[place], order[(place + 1) % len(order)]
+    for index, given in enumerate(ring.paths):
+        here, there = order[index], order[(index + 1) % len(order)]
         path = _servers(given, len(links))
         if path is None or len(path) < 2 or path[0] != here or path[-1] != there:
             findings.add("ring-ends", f"{where}: path {list(given)} does not lead from {here} to {there}")
@@ -543,16 +536,6 @@ class Hops:
             np.add.at(link, self.slot[begin : begin + AT_ONCE], amount * self.share[path] if shared else amount)
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    source: Ints
-    target: Ints
-    pair_ptr: Ints
-    share: Floats
-    path_ptr: Ints
-    node: Ints
-
-
 def _is_pointer(pointer: Ints, items: int, total: int) -> bool:
     """Whether `pointer` cuts 0..total into `items` runs."""
     return bool(
@@ -560,7 +543,8 @@ def _is_pointer(pointer: Ints, items: int, total: int) -> bool:
     )
 
 
-def _read(routes: PathTable) -> _Table | None:
+def _read(routes: PathTable) -> PathTable | None:
+    """The table with integers and numbers of 64 bits; None where its arrays do not fit together."""
     source, target = int_array(routes.source, 1), int_array(routes.target, 1)
     pair_ptr, path_ptr = int_array(routes.pair_ptr, 1), int_array(routes.path_ptr, 1)
     share, node = float_array(routes.share, 1), int_array(routes.node, 1)
@@ -570,7 +554,8 @@ def _read(routes: PathTable) -> _Table | None:
         return None
     if not _is_pointer(pair_ptr, len(source), len(share)) or not _is_pointer(path_ptr, len(share), len(node)):
         return None
-    return _Table(source, target, pair_ptr, share, path_ptr, node)
+    columns: dict[str, Any] = {"source": source, "target": target, "share": share, "node": node}
+    return replace(routes, pair_ptr=pair_ptr, path_ptr=path_ptr, **columns)
 
 
 def check_routes(findings: ViolationLog, routes: PathTable, links: Ints, demand: Floats | None) -> Hops | None:
@@ -600,7 +585,7 @@ def check_routes(findings: ViolationLog, routes: PathTable, links: Ints, demand:
     return _check_route_paths(findings, table, key, links)
 
 
-def _check_pairs(findings: ViolationLog, table: _Table, n: int) -> Ints:
+def _check_pairs(findings: ViolationLog, table: PathTable, n: int) -> Ints:
     """Report bad pairs and shares; int64[m], i * n + j of every pair, -1 for one out of range."""
     source, target, share = table.source, table.target, table.share
 
@@ -644,14 +629,14 @@ def _whole_paths(path_of_node: Int32s) -> Iterator[slice]:
         begin = end
 
 
-def _loops(nodes: Ints, paths: Int32s) -> Ints:
+def _loops(nodes: Ints | Int32s, paths: Int32s) -> Ints:
     """Paths that visit a server twice, ascending."""
     by_path = np.lexsort((nodes, paths))
     twice = (np.diff(nodes[by_path]) == 0) & (np.diff(paths[by_path]) == 0)
     return np.unique(paths[by_path[1:][twice]]).astype(np.int64)
 
 
-def _repeated(table: _Table) -> list[int]:
+def _repeated(table: PathTable) -> list[int]:
     """Paths that equal one before them: their ends are those of a pair, which is listed once."""
     node, start, stop = table.node.tolist(), table.path_ptr[:-1].tolist(), table.path_ptr[1:].tolist()
     seen: set[tuple[int, ...]] = set()
@@ -664,7 +649,7 @@ def _repeated(table: _Table) -> list[int]:
     return repeated
 
 
-def _check_route_paths(findings: ViolationLog, table: _Table, key: Ints, links: Ints) -> Hops:
+def _check_route_paths(findings: ViolationLog, table: PathTable, key: Ints, links: Ints) -> Hops:
     n = len(links)
     node, start, stop = table.node, table.path_ptr[:-1], table.path_ptr[1:]
     pair_of_path = np.repeat(np.arange(len(table.source)), np.diff(table.pair_ptr))

@@ -32,19 +32,9 @@ from topoopt.verify.checker import ViolationLog, as_int
 Law = Callable[[CollectiveProblem, CollectiveSchedule], Iterator[str]]
 
 
-@dataclass(frozen=True, eq=False)
-class StepTraffic:
-    """What the steps put on the links.
-
-    Attributes
-    ----------
-    units : int64[steps, m], units of the vector over each arc in each step.
-    latency_us : float64[steps], of the slowest message of each step, links alone.
-    """
-
-    units: Ints
-    latency_us: Floats
-
+StepTraffic = tuple[Ints, Floats]
+"""What the steps put on the links: int64[steps, m], units of the vector over each arc; float64[steps], latency of the
+slowest message of each step, links alone, us."""
 
 # Laws of a schedule: each may rely on those before it.
 
@@ -178,7 +168,6 @@ def _held_at_first(problem: CollectiveProblem, schedule: CollectiveSchedule) -> 
 
 
 def _groups(sorted_values: Ints) -> list[tuple[int, int]]:
-    """Ranges of equal values."""
     edges = np.flatnonzero(np.diff(sorted_values)) + 1
     ends = [0, *edges.tolist(), len(sorted_values)] if len(sorted_values) else [0]
     return list(itertools.pairwise(ends))
@@ -230,7 +219,7 @@ def step_traffic(
         once = np.unique(same, axis=0, return_index=True)[1]
         send, arc = send[once], arc[once]
     np.add.at(units, (sends.step[send], arc), schedule.blocks.units[sends.block[send]])
-    return StepTraffic(units, latency)
+    return units, latency
 
 
 def us_per_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floats:
@@ -241,13 +230,14 @@ def us_per_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Flo
 
 def step_time_us(problem: CollectiveProblem, schedule: CollectiveSchedule, traffic: StepTraffic) -> float:
     """All steps one after the other: of each the slowest message's latency and the bytes of its fullest link."""
-    fullest = (traffic.units * us_per_unit(problem, schedule)).max(axis=1, initial=0.0)
-    return float((fullest + traffic.latency_us + problem.message_us).sum())
+    units, latency_us = traffic
+    fullest = (units * us_per_unit(problem, schedule)).max(axis=1, initial=0.0)
+    return float((fullest + latency_us + problem.message_us).sum())
 
 
 def busy_us(problem: CollectiveProblem, schedule: CollectiveSchedule, traffic: StepTraffic) -> float:
     """Bytes of all steps over the rate, of the link where that is most."""
-    return float((traffic.units.sum(axis=0) * us_per_unit(problem, schedule)).max(initial=0.0))
+    return float((traffic[0].sum(axis=0) * us_per_unit(problem, schedule)).max(initial=0.0))
 
 
 MOST_VISITS = 30_000_000
@@ -315,35 +305,22 @@ def deadlock(program: ChunkProgram, order: Order) -> list[Defect]:
     return [Defect("deadlock", f"{len(stuck)} actions never run; these wait for each other: {shown}")]
 
 
-@dataclass(frozen=True)
-class Accesses:
-    """What the order leaves open.
-
-    Attributes:
-        races: pairs of accesses to a cell that are in no order, at least one of them a write.
-        through_others: pairs that are in order only because of messages from other ranks.
-    """
-
-    races: tuple[Defect, ...]
-    through_others: int
-
-
-def accesses(program: ChunkProgram, order: Order) -> Accesses:
-    """Whether all reads and writes of every cell are in order.
+def accesses(program: ChunkProgram, order: Order) -> tuple[tuple[Defect, ...], int]:
+    """Races: accesses to a cell, a write among them, in no order; and how many only messages of other ranks order.
 
     Raises:
         OrderLimitError: after 30 million actions looked at.
     """
     pairs, cells = _pairs(program, order)
     if len(pairs) == 0:
-        return Accesses((), 0)
-    walk = _Walk(program, order)
+        return (), 0
+    reaches = _walk(program, order)
     races: list[Defect] = []
     missed = others = 0
     for (early, late), cell in zip(pairs.tolist(), cells.tolist(), strict=True):
-        if walk.reaches(early, late, local=True):
+        if reaches(early, late, True):
             continue
-        if walk.reaches(early, late, local=False):
+        if reaches(early, late, False):
             others += 1
             continue
         missed += 1
@@ -354,7 +331,7 @@ def accesses(program: ChunkProgram, order: Order) -> Accesses:
             break
     if missed > MOST_RACES:
         races.append(Defect("race", f"{missed - MOST_RACES} more of the kind"))
-    return Accesses(tuple(races), others)
+    return tuple(races), others
 
 
 def _pairs(program: ChunkProgram, order: Order) -> tuple[Ints, Ints]:
@@ -404,35 +381,33 @@ def _among(wanted: Ints, given: Ints) -> Bools:
     return among
 
 
-class _Walk:
-    """Backward search along dependences, no farther than need be."""
+def _walk(program: ChunkProgram, order: Order) -> Callable[[int, int, bool], bool]:
+    """A backward search along dependences, no farther than need be, for many pairs of actions."""
+    position, earlier, first = order.position.tolist(), order.earlier.tolist(), order.first.tolist()
+    chain, home = program.chain.tolist(), program.home.tolist()
+    visits = 0
 
-    def __init__(self, program: ChunkProgram, order: Order) -> None:
-        self.position = order.position.tolist()
-        self.earlier = order.earlier.tolist()
-        self.first = order.first.tolist()
-        self.chain = program.chain.tolist()
-        self.home = program.home.tolist()
-        self.visits = 0
-
-    def reaches(self, early: int, late: int, *, local: bool) -> bool:
+    def reaches(early: int, late: int, local: bool) -> bool:
         """Whether `late` always comes after `early`; `local`: by dependences inside one rank alone."""
-        least, chain, home = self.position[early], self.chain[early], self.home[early]
-        if local and self.home[late] != home:
+        nonlocal visits
+        if local and home[late] != home[early]:
             return False
         stack, seen = [late], {late}
         while stack:
             action = stack.pop()
-            self.visits += 1
-            if self.visits > MOST_VISITS:
+            visits += 1
+            if visits > MOST_VISITS:
                 raise OrderLimitError(f"more than {MOST_VISITS} actions looked at")
-            for other in self.earlier[self.first[action] : self.first[action + 1]]:
-                if other == early or (self.chain[other] == chain and other > early):
+            for other in earlier[first[action] : first[action + 1]]:
+                if other == early or (chain[other] == chain[early] and other > early):
                     return True
-                if self.position[other] > least and other not in seen and not (local and self.home[other] != home):
+                foreign = local and home[other] != home[early]
+                if position[other] > position[early] and other not in seen and not foreign:
                     seen.add(other)
                     stack.append(other)
         return False
+
+    return reaches
 
 
 MOST_SHOWN = 5
@@ -469,8 +444,8 @@ def execute(program: ChunkProgram) -> Execution:
     if not program.exact:
         return Execution((*defects, *_knowledge(program, order)), order, 0)
     wrong = _run(program, order)
-    open_accesses = accesses(program, order)
-    return Execution((*defects, *open_accesses.races, *wrong), order, open_accesses.through_others)
+    races, through_others = accesses(program, order)
+    return Execution((*defects, *races, *wrong), order, through_others)
 
 
 class _Values:
@@ -495,7 +470,7 @@ class _Values:
         return 1 - len(self.wrong)
 
     def joined(self, value: int, added: int, where: Callable[[], str]) -> int:
-        """Sum of two values."""
+        """Number of the sum of two values; a negative one where they must not be added."""
         if value < 0 or added < 0:
             return value if value < 0 else added
         number = self.sums.get((value, added))
@@ -651,34 +626,36 @@ def check_schedules(
         schedules: of a plan.
         links: int64[n, n], parallel links i -> j.
     """
-    found: list[ScheduleLoads] = []
-    for position, one in enumerate(schedules):
-        check = partial(_check_one, findings, f"schedule {position}", one, links, found)
+    loads: list[ScheduleLoads] = []
+    for position, schedule in enumerate(schedules):
+        check = partial(_check_one, findings, f"schedule {position}", schedule, links, loads)
         findings.guard("schedule-shape", f"schedule {position}", check)
-    for first, second in combinations(found, 2):
+    for first, second in combinations(loads, 2):
         if first.members == second.members and _overlap(first, second):
             findings.add("schedule-sizes", f"two schedules of group {list(first.members)} for the same payloads")
-    return tuple(found)
+    return tuple(loads)
 
 
-def _overlap(one: ScheduleLoads, other: ScheduleLoads) -> bool:
-    low, high = (one, other) if one.from_bytes <= other.from_bytes else (other, one)
+def _overlap(first: ScheduleLoads, other: ScheduleLoads) -> bool:
+    low, high = (first, other) if first.from_bytes <= other.from_bytes else (other, first)
     return low.below_bytes is None or high.from_bytes < low.below_bytes
 
 
-def _check_one(findings: ViolationLog, where: str, one: GroupSchedule, links: Ints, found: list[ScheduleLoads]) -> None:
-    arcs = executed(findings, where, one, links)
+def _check_one(
+    findings: ViolationLog, where: str, schedule: GroupSchedule, links: Ints, loads: list[ScheduleLoads]
+) -> None:
+    arcs = executed(findings, where, schedule, links)
     if arcs is None:
         return
-    ends, pieces = joined(links), one.pieces
+    ends, pieces = joined(links), schedule.pieces
     count = len(ends)
-    size = (one.schedule.steps + pieces - 1) * max(map(len, arcs), default=0) * count
+    size = (schedule.schedule.steps + pieces - 1) * max(map(len, arcs), default=0) * count
     if size > MOST_LOADS:
         findings.add("schedule-size", f"{where} has {size} loads of links in its steps, at most {MOST_LOADS}")
         return
-    units = piece_units(one, arcs, count, pieces)
-    total = one.schedule.blocks.total * pieces
-    found.append(ScheduleLoads(one.members, one.from_bytes, one.below_bytes, ends, units, total))
+    units = piece_units(schedule, arcs, count, pieces)
+    total = schedule.schedule.blocks.total * pieces
+    loads.append(ScheduleLoads(schedule.members, schedule.from_bytes, schedule.below_bytes, ends, units, total))
 
 
 def joined(links: Ints) -> Ints:
@@ -688,32 +665,32 @@ def joined(links: Ints) -> Ints:
     return apart
 
 
-def executed(findings: ViolationLog, where: str, one: GroupSchedule, links: Ints) -> list[Ints] | None:
+def executed(findings: ViolationLog, where: str, schedule: GroupSchedule, links: Ints) -> list[Ints] | None:
     """Report what is wrong with a schedule, which is executed block by block.
 
     Args:
         findings: where to report.
         where: name of the schedule.
-        one: the schedule.
+        schedule: the schedule.
         links: int64[n, n], parallel links i -> j.
 
     Returns:
         of each of its routes the numbers of its links, as in `joined`; None: it is not sound.
     """
     n = len(links)
-    members = tuple(number for number in map(as_int, one.members) if number is not None and 0 <= number < n)
-    if len(members) < max(len(one.members), 2) or list(members) != sorted(set(members)):
-        findings.add("schedule-group", f"{where} is for {one.members!r}, two or more ascending servers expected")
+    members = tuple(number for number in map(as_int, schedule.members) if number is not None and 0 <= number < n)
+    if len(members) < max(len(schedule.members), 2) or list(members) != sorted(set(members)):
+        findings.add("schedule-group", f"{where} is for {schedule.members!r}, two or more ascending servers expected")
         return None
-    start, below, pieces = as_int(one.from_bytes), as_int(one.below_bytes), as_int(one.pieces)
-    if start is None or start < 0 or (one.below_bytes is not None and (below is None or below <= start)):
-        findings.add("schedule-sizes", f"{where} is for {one.from_bytes!r} to {one.below_bytes!r} bytes")
+    start, below, pieces = as_int(schedule.from_bytes), as_int(schedule.below_bytes), as_int(schedule.pieces)
+    if start is None or start < 0 or (schedule.below_bytes is not None and (below is None or below <= start)):
+        findings.add("schedule-sizes", f"{where} is for {schedule.from_bytes!r} to {schedule.below_bytes!r} bytes")
         return None
     if pieces is None or pieces < 1:
-        findings.add("schedule-pieces", f"{where} is in {one.pieces!r} pieces")
+        findings.add("schedule-pieces", f"{where} is in {schedule.pieces!r} pieces")
         return None
-    if one.method not in METHODS:
-        findings.add("schedule-method", f"{where} is said to be made by {one.method!r}")
+    if schedule.method not in METHODS:
+        findings.add("schedule-method", f"{where} is said to be made by {schedule.method!r}")
     # Rates do not matter here: what a schedule takes is simulated.
     network = RatedNetwork.of_links(
         [server not in members for server in range(n)],
@@ -721,29 +698,29 @@ def executed(findings: ViolationLog, where: str, one: GroupSchedule, links: Ints
     )
     problem = CollectiveProblem(where, network, CollectiveOp.ALLREDUCE, 1)
     for code, law in LAWS:
-        messages = list(law(problem, one.schedule))
+        messages = list(law(problem, schedule.schedule))
         for message in messages:
             findings.add(f"schedule-{code}", f"{where} of group {list(members)}: {message}")
         if messages:
             return None
-    return route_arcs(network, one.schedule.routes)
+    return route_arcs(network, schedule.schedule.routes)
 
 
-def piece_units(one: GroupSchedule, arcs: Sequence[Ints], count: int, pieces: int) -> Ints:
+def piece_units(schedule: GroupSchedule, arcs: Sequence[Ints], count: int, pieces: int) -> Ints:
     """int64[steps, hops, m]: every piece does what whole blocks would, a step behind the one before.
 
     Args:
-        one: the schedule.
+        schedule: the schedule.
         arcs: numbers of the links along each of its routes.
         count: m.
         pieces: of every block; a unit is one of a piece.
     """
-    sends = one.schedule.sends
-    whole = one.schedule.steps
+    sends = schedule.schedule.sends
+    whole = schedule.schedule.steps
     longest = max(map(len, arcs), default=0)
     units = np.zeros((whole + pieces - 1, longest, count), dtype=np.int64)
     alone = np.zeros((whole, longest, count), dtype=np.int64)
-    size = one.schedule.blocks.units[sends.block]
+    size = schedule.schedule.blocks.units[sends.block]
     for send, route in enumerate(np.asarray(sends.route).tolist()):
         alone[sends.step[send], np.arange(len(arcs[route])), arcs[route]] += size[send]
     for late in range(pieces):
@@ -754,8 +731,10 @@ def piece_units(one: GroupSchedule, arcs: Sequence[Ints], count: int, pieces: in
 def check_choice(findings: ViolationLog, choice: AllReduceChoice, plan: Plan) -> None:
     """AllReduces run on what the instance asks for: all on rings, none, or whichever is best."""
     allowed = METHODS_OF[choice]
-    for position, one in enumerate(plan.schedules):
-        if one.method not in allowed:
-            findings.add("allreduce", f"schedule {position} is by {one.method!r}, the instance asks for {choice.value}")
+    for position, schedule in enumerate(plan.schedules):
+        if schedule.method not in allowed:
+            findings.add(
+                "allreduce", f"schedule {position} is by {schedule.method!r}, the instance asks for {choice.value}"
+            )
     if choice not in (AllReduceChoice.RINGS, AllReduceChoice.BEST) and plan.rings:
         findings.add("allreduce", f"AllReduces on rings, the instance asks for {choice.value}")

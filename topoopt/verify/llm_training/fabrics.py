@@ -19,7 +19,7 @@ from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.verify.checker import ViolationLog, differs
-from topoopt.verify.laws.networks import RACK, AskedFabric, dark_fault, fault_of, links_of, unlawful
+from topoopt.verify.laws.networks import RACK, RequestedFabric, dark_interfaces, fabric_error, links_of, unlawful
 
 RAIL_TREE, RAIL_ONLY, DIRECT, CUBES, EXPANDER = "rail-fat-tree", "rail-only", "direct-connect", "torus-3d", "expander"
 
@@ -245,8 +245,8 @@ def _wired(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
         return "links of servers that there are not"
     rate = _rate_error(network, c.link_gbps)
     if network.fabric == EXPANDER:  # drawn: see check_drawn_links
-        return rate or unlawful(table, cluster) or dark_fault(table, cluster)
-    return rate or fault_of(table, graph, AskedFabric(network.fabric, None, 1.0, RACK, None), cluster)
+        return rate or unlawful(table, cluster) or dark_interfaces(table, cluster)
+    return rate or fabric_error(table, graph, RequestedFabric(network.fabric, None, 1.0, RACK, None), cluster)
 
 
 def _direct(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,21 +51,13 @@ def checked(n: int, d: int, demand: Floats, issues: Mapping[str, bool] | None = 
     return matrix
 
 
-@dataclass(frozen=True)
-class CutCertificate:
-    """The servers of S; the bound counts the demand from S to the rest."""
-
-    senders: tuple[int, ...]
-
-
-def evaluate_cut(n: int, d: int, demand: Floats, certificate: CutCertificate) -> float:
-    """Bound on theta by a set of servers.
+def evaluate_cut(n: int, d: int, demand: Floats, members: Collection[int]) -> float:
+    """Bound on theta by a set S of servers: it counts the demand from S to the rest.
 
     Raises:
         InputError: bad demand, or a set that is empty, full, or has servers that do not exist.
     """
     senders = np.zeros(n, dtype=np.bool_)
-    members = certificate.senders
     bad = [i for i in members if not 0 <= i < n]
     size = len(set(members))
     demand = checked(n, d, demand, {"cut names an unknown server": bool(bad), "cut is no cut": not 0 < size < n})
@@ -73,49 +65,20 @@ def evaluate_cut(n: int, d: int, demand: Floats, certificate: CutCertificate) ->
     return float(demand[np.ix_(senders, ~senders)].sum()) / (d * min(size, n - size))
 
 
-def node_cut_bound(n: int, d: int, demand: Floats) -> tuple[float, CutCertificate]:
+def node_cut_bound(n: int, d: int, demand: Floats) -> tuple[float, tuple[int, ...]]:
     """The busiest server: all it sends or receives crosses its d links."""
     demand = checked(n, d, demand)
     out, into = demand.sum(axis=1), demand.sum(axis=0)
     if out.max() >= into.max():
-        certificate = CutCertificate((int(out.argmax()),))
+        senders: tuple[int, ...] = (int(out.argmax()),)
     else:
         busiest = int(into.argmax())
-        certificate = CutCertificate(tuple(i for i in range(n) if i != busiest))
-    return evaluate_cut(n, d, demand, certificate), certificate
+        senders = tuple(i for i in range(n) if i != busiest)
+    return evaluate_cut(n, d, demand, senders), senders
 
 
-def group_cut_bound(n: int, d: int, demand: Floats, groups: Sequence[Sequence[int]]) -> tuple[float, CutCertificate]:
-    """The best of given groups of servers (racks, halves), what leaves them and what enters them.
-
-    No group beats the node cut: at most |S| busiest rows leave S, at most n - |S| busiest columns enter the rest.
-    So there is no search; the groups are for people who ask which part of the network is short of links.
-
-    Raises:
-        InputError: bad demand, no group, or a group that is empty, full, or has servers that do not exist.
-    """
-    checked(n, d, demand, {"no group of servers is given": not groups})
-    best: tuple[float, CutCertificate] | None = None
-    for group in groups:
-        members = set(group)
-        for senders in (members, set(range(n)) - members | {i for i in members if not 0 <= i < n}):
-            certificate = CutCertificate(tuple(sorted(senders)))
-            value = evaluate_cut(n, d, demand, certificate)
-            if best is None or value > best[0]:
-                best = (value, certificate)
-    assert best is not None
-    return best
-
-
-@dataclass(frozen=True, eq=False)
-class DualCut:
-    """float64[n, n]: lambda(X) <= sum coefficient_ab X_ab, X the number of links of each ordered pair."""
-
-    coefficient: Floats
-
-
-def dual_cut(topology: Topology, demand: Floats, certificate: LengthCertificate) -> DualCut:
-    """The cut of a topology's link lengths.
+def dual_cut(topology: Topology, demand: Floats, certificate: LengthCertificate) -> Floats:
+    """float64[n, n], the cut of a topology's link lengths: lambda(X) <= sum cut_ab X_ab, X the links of each pair.
 
     Raises:
         InputError: bad demand, lengths negative or not finite, servers no path joins, no demand at a distance.
@@ -137,15 +100,10 @@ def dual_cut(topology: Topology, demand: Floats, certificate: LengthCertificate)
     total = float((demand * distance).sum())
     if total <= 0:
         raise InputError([Problem("no demand has a positive distance, so the lengths prove nothing", path="lengths")])
-    return DualCut(distance / total)
+    return np.asarray(distance / total)
 
 
-def cut_value(topology: Topology, cut: DualCut) -> float:
-    """Upper bound on lambda of a topology."""
-    return float((cut.coefficient[topology.arcs[:, 0], topology.arcs[:, 1]] * topology.multiplicity).sum())
-
-
-def evaluate_cut_mixture(n: int, d: int, cuts: tuple[DualCut, ...], weights: Floats) -> float:
+def evaluate_cut_mixture(n: int, d: int, cuts: tuple[Floats, ...], weights: Floats) -> float:
     """Bound on theta over every topology: lambda <= max over degree-constrained link counts of a mixture of cuts.
 
     The largest value is at most d (sum alpha + sum beta) for prices with alpha_a + beta_b >= mixture_ab (parallel links
@@ -157,7 +115,7 @@ def evaluate_cut_mixture(n: int, d: int, cuts: tuple[DualCut, ...], weights: Flo
     total = float(weights.sum()) if len(weights) else 0.0
     if len(weights) != len(cuts) or (weights < 0).any() or not total > 0:
         raise InputError([Problem("one weight per cut, not negative, some positive", path="weights")])
-    mixture = sum((w / total * cut.coefficient for w, cut in zip(weights, cuts, strict=True)), np.zeros((n, n)))
+    mixture = sum((w / total * cut for w, cut in zip(weights, cuts, strict=True)), np.zeros((n, n)))
     # d y is a point of the polytope with pair limit d; prices of the unlimited one come from count 1 and pair limit 1
     alpha, beta = matching_prices(mixture, 1) if n > 2 else (np.zeros(n), np.zeros(n))
     short = mixture - alpha[:, None] - beta[None, :]
@@ -425,11 +383,6 @@ def topology_bounds(
     return tuple(bounds)
 
 
-def best_topology_bound(n: int, d: int, demand: Floats, links: LinkDirection = LinkDirection.UNIDIRECTIONAL) -> Bound:
-    """The largest of the bounds that need no multipliers."""
-    return max(topology_bounds(n, d, demand, links=links), key=lambda bound: bound.value)
-
-
 def failed_link_bounds(n: int, d: int, links: LinkDirection, demand: Floats, left: float = 1.0) -> tuple[Bound, ...]:
     """These bounds; infinite when the only link of a server with demand may fail.
 
@@ -449,7 +402,7 @@ def failed_link_bounds(n: int, d: int, links: LinkDirection, demand: Floats, lef
 
 
 def failed_link_bound(n: int, d: int, links: LinkDirection, demand: Floats, left: float = 1.0) -> Bound:
-    """The largest of them."""
+    """The largest of the bounds on theta after the worst failed link."""
     return max(failed_link_bounds(n, d, links, demand, left), key=lambda bound: bound.value)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations_with_replacement, permutations
 
@@ -81,13 +80,9 @@ MOST_SERVERS = 12
 _BATCH = 100
 
 
-@dataclass(frozen=True, eq=False)
-class _Nodes:
-    """Some nodes: bool[b, n, q] choices of links in and out left to each server, bool[b, n, n] links ruled out."""
-
-    ins: Bools
-    outs: Bools
-    absent: Bools
+Open = tuple[Bools, Bools, Bools]
+"""What some nodes leave open: bool[b, n, q] choices of links in, and out, of each server, bool[b, n, n] links ruled
+out."""
 
 
 def blocks_bound(problem: TopologyProblem, proof: BlockTree) -> float:
@@ -110,15 +105,15 @@ def blocks_bound(problem: TopologyProblem, proof: BlockTree) -> float:
     for start in range(0, len(rows), _BATCH):
         end_if_left()
         part = slice(start, start + _BATCH)
-        nodes = _left(rows[part], pairs)
-        closed, divided = _closed(demand / unit, proof.theta / unit, proof, part, nodes, pairs)
+        choices = _left(rows[part], pairs)
+        closed, divided = _closed(demand / unit, proof.theta / unit, proof, part, choices, pairs)
         for at, node in enumerate(range(len(rows))[part]):
             server = int(proof.server[node])
             if server < 0:
                 if not closed[at]:
                     raise InputError(f"tree of blocks: node {node} is not closed")
                 continue
-            open_choices = set(np.flatnonzero(nodes.outs[at, server] & ~divided[at]).tolist())
+            open_choices = set(np.flatnonzero(choices[1][at, server] & ~divided[at]).tolist())
             if not open_choices <= children[node]:
                 raise InputError(f"tree of blocks: node {node} has a choice of server {server} that is not closed")
     return proof.theta
@@ -183,7 +178,7 @@ def _number(pairs: Ints, heads: Ints) -> int:
     return int(np.flatnonzero((pairs == np.sort(heads)).all(axis=1))[0])
 
 
-def _left(rows: Ints, pairs: Ints) -> _Nodes:
+def _left(rows: Ints, pairs: Ints) -> Open:
     """What the nodes with these choices leave."""
     count, n = rows.shape[:2]
     chosen = rows[:, :, 0] >= 0
@@ -203,7 +198,7 @@ def _left(rows: Ints, pairs: Ints) -> _Nodes:
     outs = np.where(chosen[:, :, None], own, fits[:, None, :]) & apart
     full = received >= DEGREE
     absent = np.where(chosen[:, :, None], sent == 0, full[:, None, :]) | np.eye(n, dtype=np.bool_)
-    return _Nodes(ins, outs, absent)
+    return ins, outs, absent
 
 
 def _far(price: Floats) -> Floats:
@@ -231,12 +226,12 @@ def _far(price: Floats) -> Floats:
 
 
 def _closed(
-    demand: Floats, theta: float, proof: BlockTree, part: slice, nodes: _Nodes, pairs: Ints
+    demand: Floats, theta: float, proof: BlockTree, part: slice, choices: Open, pairs: Ints
 ) -> tuple[Bools, Bools]:
     """bool[b]: nodes that their prices close; bool[b, q]: choices of the dividing server that they close."""
-    n, (first, second) = len(demand), pairs.T
+    n, (first, second), (ins, outs, absent) = len(demand), pairs.T, choices
     price, relief, shift = (t[part].astype(np.float64) for t in (proof.price, proof.relief, proof.shift))
-    price = np.where(nodes.absent, proof.bar[part].astype(np.float64)[:, None, None], price)
+    price = np.where(absent, proof.bar[part].astype(np.float64)[:, None, None], price)
     server = np.maximum(proof.server[part], 0)
     far = _far(price)
     owed = (demand * (far - relief)).sum(axis=(1, 2))
@@ -261,7 +256,7 @@ def _closed(
         single = np.flatnonzero(double)
         corner = np.ix_(at, single, single)
         between[corner] = two[np.ix_(at, first[single], first[single])]
-        link_value = np.where(nodes.ins[:, k, :, None] & nodes.outs[:, k, None, :], 0.0, -np.inf)
+        link_value = np.where(ins[:, k, :, None] & outs[:, k, None, :], 0.0, -np.inf)
         link_value += tails[:, :, None] + heads[:, None, :] + between
         by_in, by_out = link_value.max(axis=2), link_value.max(axis=1)
         total += by_in.max(axis=1)

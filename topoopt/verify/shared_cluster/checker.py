@@ -51,7 +51,7 @@ from topoopt.verify.job.simulation import (
     task_count,
     tasks_of,
 )
-from topoopt.verify.laws.networks import asked_fabric, equal_cost_gbps
+from topoopt.verify.laws.networks import equal_cost_gbps, requested_fabric
 from topoopt.verify.laws.schedules import check_choice
 from topoopt.verify.shared_cluster import servers as schedules
 from topoopt.verify.shared_cluster.servers import (
@@ -105,11 +105,10 @@ class CheckedPlan:
 
     @cached_property
     def tasks(self) -> IterationTasks:
-        """An iteration as tasks."""
         return tasks_of(self.job.workload, self.parts, self.traffic)
 
     def busiest_ms(self) -> float:
-        """Compute of the busiest server."""
+        """Compute time of the server that computes longest, ms."""
         busy = np.zeros(self.job.cluster.servers)
         for part in self.parts:
             np.add.at(busy, part.server, part.split.forward_ms + part.split.backward_ms)
@@ -141,22 +140,18 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """Of the instance."""
         return self.problem.kind
 
     @property
     def name(self) -> str:
-        """Of the instance."""
         return self.problem.name
 
     @property
     def sha256(self) -> str:
-        """Of the instance."""
         return self.problem.sha256
 
     @property
     def seed(self) -> int:
-        """Of all draws."""
         return self.problem.search.seed
 
     @property
@@ -166,7 +161,6 @@ class Case:
 
     @property
     def flows(self) -> bool:
-        """Whether flows are simulated."""
         return self.problem.contention is Contention.FLOWS
 
     @cached_property
@@ -381,7 +375,7 @@ def complete(case: Case, plan: SharedClusterPlan) -> Iterator[str]:
 
 
 def tables(case: Case, plan: SharedClusterPlan) -> Iterator[str]:
-    """Tables of stays are sound."""
+    """Tables of stays have fitting lengths, indices in range, and ascending order."""
     jobs = case.problem.jobs
     if isinstance(jobs, JobsAtOnce):
         return
@@ -458,14 +452,9 @@ def _lengths(problem: SharedCluster, index: np.ndarray, times: np.ndarray) -> li
     ]
 
 
-@dataclass(frozen=True)
-class Draw:
-    """Jobs at once: classes, servers in rank order, which of the given times as a part of their list, routes."""
-
-    classes: tuple[int, ...]
-    servers: tuple[tuple[int, ...], ...]
-    sample: tuple[float, ...]
-    routes_seed: int
+Draw = tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[float, ...], int]
+"""Jobs at once: their classes; their servers, in rank order; which of the given times each takes, as a part of their
+list; the seed of routes on fabrics with a choice."""
 
 
 def drawn_together(problem: SharedCluster, load: int, repetition: int) -> Draw:
@@ -488,7 +477,7 @@ def drawn_together(problem: SharedCluster, load: int, repetition: int) -> Draw:
         size = problem.classes[number].servers
         own, order = order[:size], order[size:]
         servers.append(tuple(sorted(own) if jobs.rank_order is RankOrder.SORTED else own))
-    return Draw(classes, tuple(servers), sample, routes_seed)
+    return classes, tuple(servers), sample, routes_seed
 
 
 def given_ms(job_class: JobClass, sample: float) -> float:
@@ -540,20 +529,20 @@ def _mean_of_run(checked: CheckedRun) -> float:
 
 def _times_on_first(case: Case, draw: Draw) -> list[float] | None:
     """Return the iteration of each job of a draw on the first fabric; None where it is not simulated."""
-    problem = case.timed
+    problem, (classes, servers, sample, _) = case.timed, draw
     assert problem is not None
     fabric = problem.fabrics[0]
     if not case.flows:
-        given = [given_ms(problem.classes[k], part) for k, part in zip(draw.classes, draw.sample, strict=True)]
+        given = [given_ms(problem.classes[k], part) for k, part in zip(classes, sample, strict=True)]
         if fabric.kind == PARTITIONED:
             return given
-        jobs = single_iterations(draw.classes, given)
-        return [float(time) for time in times_together(problem, fabric, jobs, draw.servers, case.seed)]
+        jobs = single_iterations(classes, given)
+        return [float(time) for time in times_together(problem, fabric, jobs, servers, case.seed)]
     if fabric.kind == PARTITIONED:
         alone = _alone_on_first(case)
         if alone is None:
             return None
-        rows = zip(draw.classes, draw.sample, strict=True)
+        rows = zip(classes, sample, strict=True)
         return [alone[k] if k in alone else given_ms(problem.classes[k], part) for k, part in rows]
     return _flows_on_first(case, draw)
 
@@ -584,12 +573,13 @@ def _flows_on_first(case: Case, draw: Draw) -> list[float] | None:
         what = f"model {problem.time_model}" if problem.time_model != FLUID else f"fabric {fabric.kind}"
         case.log.leave_out(figures, f"the checker does not simulate several jobs by the {what}", Decides.VALUE)
         return None
-    placed = [(case.plans[index, 0].tasks, servers) for index, servers in zip(draw.classes, draw.servers, strict=True)]
-    network = _shared_network(case, fabric, draw, placed)
+    classes, servers_of_jobs, _, routes_seed = draw
+    placed = [(case.plans[index, 0].tasks, servers) for index, servers in zip(classes, servers_of_jobs, strict=True)]
+    network = _shared_network(case, fabric, routes_seed, placed)
     if network is None:
         case.log.leave_out(figures, "the rate of the first fabric is that of equal cost, without prices", Decides.VALUE)
         return None
-    busiest = [case.plans[index, 0].busiest_ms() for index in draw.classes]
+    busiest = [case.plans[index, 0].busiest_ms() for index in classes]
     rounds = math.ceil(max(busiest) / max(min(busiest), 1e-9))
     crossed = crossings_of(joined_tasks(placed)[0], network)
     if not case.budget.takes(case.log, figures, EVENTS_OF_A_CROSSING * rounds * crossed, Decides.VALUE):
@@ -598,7 +588,7 @@ def _flows_on_first(case: Case, draw: Draw) -> list[float] | None:
 
 
 def _shared_network(
-    case: Case, fabric: Fabric, draw: Draw, placed: Sequence[tuple[IterationTasks, Sequence[int]]]
+    case: Case, fabric: Fabric, routes_seed: int, placed: Sequence[tuple[IterationTasks, Sequence[int]]]
 ) -> SimulatedNetwork | None:
     """Return a fabric of switches, with paths and rings for all jobs of a draw."""
     choice = FabricChoice(
@@ -609,7 +599,7 @@ def _shared_network(
         shape=fabric.shape,
         ecmp=fabric.paths if fabric.paths in ("spread", "sprayed") else None,
     )
-    requested, cluster = asked_fabric(choice, BaselineSettings()), case.problem.cluster
+    requested, cluster = requested_fabric(choice, BaselineSettings()), case.problem.cluster
     gbps = nic_gbps(requested, cluster, case.book)
     if gbps is None:
         return None
@@ -623,7 +613,7 @@ def _shared_network(
                 groups[tuple(servers[member] for member in members)] = None
     if fabric.kind == "ideal-switch":
         return ideal_switch(cluster, gbps, pairs, groups)
-    return fat_tree(requested, cluster, gbps, draw.routes_seed, pairs, groups)
+    return fat_tree(requested, cluster, gbps, routes_seed, pairs, groups)
 
 
 # Bound and status.
@@ -644,7 +634,7 @@ def arguments(case: Case) -> Mapping[Argument, Derivation]:
 def _mean_of_bounds(case: Case, problem: SharedCluster) -> float:
     """Return the mean of what no plan of its class beats on the first fabric, over the jobs of the largest load."""
     largest = max(load for load, _ in case.draws)
-    rows = [drawn_together(problem, load, repetition).classes for load, repetition in case.draws if load == largest]
+    rows = [drawn_together(problem, load, repetition)[0] for load, repetition in case.draws if load == largest]
     least = {index: _least_ms(case, problem, index) for index in {index for row in rows for index in row}}
     values = [least[index] for row in rows for index in row]
     return math.fsum(values) / len(values)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, pairwise
 from math import ceil
 
@@ -20,8 +21,9 @@ from topoopt.core.shared_cluster import ACROSS_GROUPS, PARTITIONED, Fabric, JobT
 from topoopt.core.shared_plan import FabricRun, FabricSchedule, Stays
 from topoopt.verify.checker import Violation, ViolationLog, as_float, as_int, float_array, int_array
 from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS
-from topoopt.verify.job.simulation import US_PER_MS, PathOfPair, RingOfGroup, SimulatedNetwork
-from topoopt.verify.laws.networks import HASHED, RACK, SPREAD, AskedFabric, equal_cost_gbps
+from topoopt.verify.job.simulation import US_PER_MS, GroupRing, SimulatedNetwork
+from topoopt.verify.job.simulation import Path as SharedPath
+from topoopt.verify.laws.networks import HASHED, RACK, SPREAD, RequestedFabric, equal_cost_gbps, hop_counts
 
 SECONDS = Tolerance.EVENTS.relative
 """Difference of two times that is rounding, relative to the time simulated beyond a second."""
@@ -163,7 +165,7 @@ class CheckedRun:
 
     @property
     def slack_s(self) -> float:
-        """Rounding of times."""
+        """By how much two times may differ by rounding, s."""
         return SECONDS * max(1.0, self.run.until_s)
 
     @property
@@ -362,23 +364,11 @@ Fibre = tuple[int, int]
 """Plane and server of an interface."""
 
 
-@dataclass(frozen=True)
-class PlacedJob:
-    """A job with the shape it asked for and the shard it was given."""
+PlacedJob = tuple[str, ShardShape, Shard]
+"""Name of a job, the shape it asked for, and the shard it was given."""
 
-    name: str
-    shape: ShardShape
-    shard: Shard
-
-
-@dataclass
-class _Switches:
-    """What is patched and set so far: owner of each server, user of each transmit and receive fibre."""
-
-    table: list[list[int]]
-    owner: dict[int, str] = field(default_factory=dict)
-    sends: dict[Fibre, tuple[str, int]] = field(default_factory=dict)
-    receives: dict[Fibre, tuple[str, int]] = field(default_factory=dict)
+Circuits = dict[Fibre, tuple[str, int]]
+"""Job that uses a transmit (or receive) fibre, and the server at the other end."""
 
 
 def layer_violations(layer: OpticalLayer) -> tuple[Violation, ...]:
@@ -414,44 +404,52 @@ def shard_violations(layer: OpticalLayer, jobs: Iterable[PlacedJob]) -> tuple[Vi
         findings.add(violation.code, violation.message)
     if not findings.clean:
         return findings.violations()
-    switches = _Switches(layer.switch_of.tolist())
+    table, owner = layer.switch_of.tolist(), dict[int, str]()
+    circuits: tuple[Circuits, Circuits] = ({}, {})
     for job in jobs:
-        findings.guard("job", f"job {job.name}", lambda job=job: _lay(findings, switches, job))  # type: ignore[misc]
+        findings.guard("job", f"job {job[0]}", partial(_lay, findings, table, owner, circuits, job))
     if layer.paired:
-        for (plane, server), (name, there) in sorted(switches.sends.items()):
-            back = switches.sends.get((plane, there))
+        for (plane, server), (name, there) in sorted(circuits[0].items()):
+            back = circuits[0].get((plane, there))
             if back is None or back[1] != server:
                 findings.add("pair", f"job {name}: plane {plane}, circuit {server} to {there} has no way back")
     return findings.violations()
 
 
-def _lay(findings: ViolationLog, switches: _Switches, job: PlacedJob) -> None:
+def _lay(
+    findings: ViolationLog,
+    table: list[list[int]],
+    owner: dict[int, str],
+    circuits: tuple[Circuits, Circuits],
+    job: PlacedJob,
+) -> None:
     """Check a job by itself and set its circuits beside those of earlier jobs."""
-    arcs = int_array(job.shape.arcs, 2)
+    name, shape, shard = job
+    arcs = int_array(shape.arcs, 2)
     if arcs is None or not arcs.shape[1]:
-        findings.add("shape", f"job {job.name}: the arcs are no table of whole numbers with a rank at least")
+        findings.add("shape", f"job {name}: the arcs are no table of whole numbers with a rank at least")
         return
-    planes, n = len(switches.table), len(switches.table[0])
-    servers, chosen = [as_int(s) for s in job.shard.servers], [as_int(p) for p in job.shard.planes]
+    planes, n = len(table), len(table[0])
+    servers, chosen = [as_int(s) for s in shard.servers], [as_int(p) for p in shard.planes]
     if len(servers) != arcs.shape[1]:
-        findings.add("ranks", f"job {job.name}: {len(servers)} servers for {arcs.shape[1]} ranks")
+        findings.add("ranks", f"job {name}: {len(servers)} servers for {arcs.shape[1]} ranks")
     if len(chosen) != arcs.shape[0]:
-        findings.add("planes", f"job {job.name}: {len(chosen)} planes for {arcs.shape[0]} interfaces")
+        findings.add("planes", f"job {name}: {len(chosen)} planes for {arcs.shape[0]} interfaces")
     wrong_servers = [s for s in servers if s is None or not 0 <= s < n]
     wrong_planes = [p for p in chosen if p is None or not 0 <= p < planes]
     for server in wrong_servers:
-        findings.add("servers", f"job {job.name}: there is no server {server}")
+        findings.add("servers", f"job {name}: there is no server {server}")
     for plane in wrong_planes:
-        findings.add("planes", f"job {job.name}: there is no plane {plane}")
+        findings.add("planes", f"job {name}: there is no plane {plane}")
     for plane, count in Counter(chosen).items():
         if count > 1:
-            findings.add("planes", f"job {job.name}: plane {plane} is given to {count} interfaces")
+            findings.add("planes", f"job {name}: plane {plane} is given to {count} interfaces")
     for server in servers:
         if server is None:
             continue
-        if server in switches.owner:
-            findings.add("servers", f"server {server} belongs to job {switches.owner[server]} and to job {job.name}")
-        switches.owner.setdefault(server, job.name)
+        if server in owner:
+            findings.add("servers", f"server {server} belongs to job {owner[server]} and to job {name}")
+        owner.setdefault(server, name)
     if len(servers) != arcs.shape[1] or len(chosen) != arcs.shape[0] or wrong_servers or wrong_planes:
         return
     at = [s for s in servers if s is not None]
@@ -460,22 +458,30 @@ def _lay(findings: ViolationLog, switches: _Switches, job: PlacedJob) -> None:
             if target == -1:
                 continue
             if not 0 <= target < len(at):
-                findings.add("shape", f"job {job.name}: rank {rank} sends to rank {target}, which is none")
+                findings.add("shape", f"job {name}: rank {rank} sends to rank {target}, which is none")
                 continue
-            _set_circuit(findings, switches, job.name, plane, at[rank], at[target])
+            _set_circuit(findings, table, circuits, name, plane, at[rank], at[target])
 
 
-def _set_circuit(findings: ViolationLog, switches: _Switches, name: str, plane: int, tail: int, head: int) -> None:
+def _set_circuit(
+    findings: ViolationLog,
+    table: list[list[int]],
+    circuits: tuple[Circuits, Circuits],
+    name: str,
+    plane: int,
+    tail: int,
+    head: int,
+) -> None:
     if tail == head:
         findings.add("circuit", f"job {name}: plane {plane}, server {tail} sends to itself")
-    here, there = switches.table[plane][tail], switches.table[plane][head]
+    here, there = table[plane][tail], table[plane][head]
     if here != there:
         findings.add(
             "switch", f"job {name}: plane {plane}, server {tail} is at switch {here} and server {head} at {there}"
         )
     for fibres, end, other, word in (
-        (switches.sends, tail, head, "sends to"),
-        (switches.receives, head, tail, "receives from"),
+        (circuits[0], tail, head, "sends to"),
+        (circuits[1], head, tail, "receives from"),
     ):
         before = fibres.get((plane, end))
         if before is not None:
@@ -490,63 +496,55 @@ MOST_SETS = 5000
 """Sets of planes compared; with more of them the servers count as one piece."""
 
 
-def placing_bound(layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], worth: Sequence[float]) -> float:
+def placing_bound(layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], weights: Sequence[float]) -> float:
     """No shards side by side on free servers are worth more.
 
     Args:
         layer: the switches.
         free: bool[n].
         shapes: of the jobs.
-        worth: of placing each.
+        weights: of placing each.
     """
     whole = min((_joining_all(shape.arcs) for shape in shapes), default=0)
     pieces = _pieces(layer.switch_of, whole)
     rooms = np.bincount(pieces[free], minlength=1).tolist()
-    jobs = [(shape.servers, gain) for shape, gain in zip(shapes, worth, strict=True)]
-    values = {room: _most(jobs, room) for room in set(rooms)}
-    return float(sum(values[room] for room in rooms))
+    jobs = [(shape.servers, gain) for shape, gain in zip(shapes, weights, strict=True)]
+    values = {capacity: _most(jobs, capacity) for capacity in set(rooms)}
+    return float(sum(values[capacity] for capacity in rooms))
 
 
 def _joining_all(arcs: Int32s) -> int:
     """Interfaces along whose arcs every rank reaches every other, directions left aside."""
-    count = 0
-    for row in arcs.tolist():
-        near: list[list[int]] = [[] for _ in row]
-        for rank, target in enumerate(row):
-            if target >= 0:
-                near[rank].append(target)
-                near[target].append(rank)
-        seen, todo = {0}, [0]
-        while todo:
-            for rank in near[todo.pop()]:
-                if rank not in seen:
-                    seen.add(rank)
-                    todo.append(rank)
-        count += len(seen) == len(row) > 1
+    count, n = 0, arcs.shape[1]
+    for row in arcs:
+        linked = np.zeros((n, n), dtype=np.bool_)
+        ranks = np.flatnonzero(row >= 0)
+        linked[ranks, row[ranks]] = linked[row[ranks], ranks] = True
+        count += n > 1 and bool((hop_counts(linked)[0] >= 0).all())
     return count
 
 
 def _pieces(switch_of: Int32s, whole: int) -> Ints:
     """int64[n]: pieces that any `whole` planes cut the servers into; all 0 if they cut them differently."""
-    one = np.zeros(switch_of.shape[1], dtype=np.int64)
+    single = np.zeros(switch_of.shape[1], dtype=np.int64)
     first: Ints | None = None
     for number, planes in enumerate(combinations(range(len(switch_of)), whole) if whole else ()):
         names: dict[tuple[int, ...], int] = {}
         columns = map(tuple, switch_of[list(planes)].T.tolist())
         piece = np.array([names.setdefault(column, len(names)) for column in columns], dtype=np.int64)
         if number >= MOST_SETS or (first is not None and (piece != first).any()):
-            return one
+            return single
         first = piece
-    return one if first is None else first
+    return single if first is None else first
 
 
-def _most(jobs: Sequence[tuple[int, float]], room: int) -> float:
+def _most(jobs: Sequence[tuple[int, float]], capacity: int) -> float:
     """Largest worth of jobs that together take no more than so many servers."""
     best = {0: 0.0}
     for servers, gain in jobs:
         for taken, value in list(best.items()):
             more = taken + servers
-            if more <= room and best.get(more, -1.0) < value + gain:
+            if more <= capacity and best.get(more, -1.0) < value + gain:
                 best[more] = value + gain
     return max(best.values())
 
@@ -557,27 +555,27 @@ Group = tuple[int, ...]
 IDEAL_ROUND_HOPS, TREE_ROUND_HOPS = 4.9, 16.0
 
 
-def nic_gbps(asked: AskedFabric, cluster: Cluster, book: PriceBook | None) -> float | None:
+def nic_gbps(requested: RequestedFabric, cluster: Cluster, book: PriceBook | None) -> float | None:
     """Rate of the NIC of a server; None: it takes prices that are not at hand."""
-    if asked.kind == "fat-tree" and asked.nic_gbps is None:
-        return None if book is None else equal_cost_gbps(cluster, asked.ratio, book)
-    fixed = asked.kind in ("full-fat-tree", "oversubscribed-fat-tree") or asked.nic_gbps is None
-    return cluster.degree * cluster.link_gbps if fixed else asked.nic_gbps
+    if requested.kind == "fat-tree" and requested.nic_gbps is None:
+        return None if book is None else equal_cost_gbps(cluster, requested.ratio, book)
+    fixed = requested.kind in ("full-fat-tree", "oversubscribed-fat-tree") or requested.nic_gbps is None
+    return cluster.degree * cluster.link_gbps if fixed else requested.nic_gbps
 
 
 def ideal_switch(cluster: Cluster, gbps: float, pairs: Iterable[Pair], groups: Iterable[Group]) -> SimulatedNetwork:
     """Link i goes up from server i, link n + i down to it."""
     n = cluster.servers
 
-    def ways(source: int, target: int) -> list[tuple[int, ...]]:
+    def route(source: int, target: int) -> list[tuple[int, ...]]:
         return [(source, n + target)]
 
     rate = [gbps * BYTES_PER_MS_OF_ONE_GBPS] * (2 * n)
-    return _network(cluster, rate, IDEAL_ROUND_HOPS, ways, pairs, groups)
+    return _network(cluster, rate, IDEAL_ROUND_HOPS, route, pairs, groups)
 
 
 def fat_tree(
-    asked: AskedFabric, cluster: Cluster, gbps: float, seed: int, pairs: Iterable[Pair], groups: Iterable[Group]
+    requested: RequestedFabric, cluster: Cluster, gbps: float, seed: int, pairs: Iterable[Pair], groups: Iterable[Group]
 ) -> SimulatedNetwork:
     """Servers fill the racks in order; rack switches have k/2 servers, pods k/2 racks.
 
@@ -590,11 +588,11 @@ def fat_tree(
         k += 2
     half = k // 2
     up = {RACK: (half, 1.0), "aggregation": (half, 1.0)}
-    if asked.kind == "fat-tree":
-        up[RACK] = (half, 1.0 / asked.ratio)
-    elif asked.kind == "oversubscribed-fat-tree":
-        count = ceil(half / asked.ratio * (1 - 1e-12))
-        up[asked.layer] = (count, half / (asked.ratio * count))
+    if requested.kind == "fat-tree":
+        up[RACK] = (half, 1.0 / requested.ratio)
+    elif requested.kind == "oversubscribed-fat-tree":
+        count = ceil(half / requested.ratio * (1 - 1e-12))
+        up[requested.layer] = (count, half / (requested.ratio * count))
     (rack_links, rack_part), (core_links, core_part) = up[RACK], up["aggregation"]
     draws = Draws(seed)
     over, above = (draws.below(links, n * (n - 1)) for links in (rack_links, core_links))
@@ -607,17 +605,17 @@ def fat_tree(
             rate.append(gbps * BYTES_PER_MS_OF_ONE_GBPS * part)
         return number[tail, head]
 
-    def ways(source: int, target: int) -> list[tuple[int, ...]]:
+    def route(source: int, target: int) -> list[tuple[int, ...]]:
         racks = [server // half for server in (source, target)]
         pods = [rack // half for rack in racks]
-        if asked.ecmp == HASHED:
-            place = source * (n - 1) + target - (target > source)
-            return [over_switches(source, target, racks, pods, int(over[place]), int(above[place]))]
-        if asked.ecmp == SPREAD:
+        if requested.ecmp == HASHED:
+            pair = source * (n - 1) + target - (target > source)
+            return [over_switches(source, target, racks, pods, int(over[pair]), int(above[pair]))]
+        if requested.ecmp == SPREAD:
             up_first, up_second = target % half % rack_links, racks[1] % half % core_links
             return [over_switches(source, target, racks, pods, up_first, up_second)]
-        found = [over_switches(source, target, racks, pods, j, i) for j in range(rack_links) for i in range(core_links)]
-        return list(dict.fromkeys(found))
+        paths = [over_switches(source, target, racks, pods, j, i) for j in range(rack_links) for i in range(core_links)]
+        return list(dict.fromkeys(paths))
 
     def over_switches(source: int, target: int, racks: list[int], pods: list[int], j: int, i: int) -> tuple[int, ...]:
         nodes: list[tuple[object, ...]] = [("server", source), ("rack", racks[0])]
@@ -634,25 +632,25 @@ def fat_tree(
         parts.append(1.0)
         return tuple(link(a, b, part) for (a, b), part in zip(pairwise(nodes), parts, strict=True))
 
-    return _network(cluster, rate, TREE_ROUND_HOPS, ways, pairs, groups)
+    return _network(cluster, rate, TREE_ROUND_HOPS, route, pairs, groups)
 
 
 def _network(
     cluster: Cluster,
     rate: list[float],
     round_hops: float,
-    ways: Callable[[int, int], list[tuple[int, ...]]],
+    route: Callable[[int, int], list[tuple[int, ...]]],
     pairs: Iterable[Pair],
     groups: Iterable[Group],
 ) -> SimulatedNetwork:
-    def of_pair(pair: Pair) -> tuple[PathOfPair, ...]:
-        found = ways(*pair)
-        return tuple(PathOfPair(1.0 / len(found), links) for links in found)
+    def of_pair(pair: Pair) -> tuple[SharedPath, ...]:
+        paths = route(*pair)
+        return tuple((1.0 / len(paths), links) for links in paths)
 
-    def of_group(group: Group) -> tuple[RingOfGroup, ...]:
-        found = [ways(a, b) for a, b in pairwise((*group, group[0]))]
-        most = max(map(len, found))
-        return tuple(RingOfGroup(1.0 / most, tuple(each[r * len(each) // most] for each in found)) for r in range(most))
+    def of_group(group: Group) -> tuple[GroupRing, ...]:
+        hops = [route(a, b) for a, b in pairwise((*group, group[0]))]
+        most = max(map(len, hops))
+        return tuple((1.0 / most, tuple(paths[r * len(paths) // most] for paths in hops)) for r in range(most))
 
     paths = {pair: of_pair(pair) for pair in pairs}
     rings = {group: of_group(group) for group in groups}

@@ -91,14 +91,14 @@ def crossings_of(tasks: IterationTasks, network: SimulatedNetwork) -> int:
     total = len(tasks)
     for kind, lane, target, members in zip(tasks.kind, tasks.lane, tasks.target, tasks.members, strict=True):
         if kind == TRANSFER:
-            total += sum(len(path.links) for path in network.paths[lane, target])
+            total += sum(len(links) for _, links in network.paths[lane, target])
         elif kind == ALLREDUCE and members:
-            total += sum(len(path) for ring in network.rings[members] for path in ring.ways)
+            total += sum(len(path) for _, ring in network.rings[members] for path in ring)
     return total
 
 
 class _Fluid:
-    """A simulation under way."""
+    """A fluid simulation of jobs that begin again until each has done its first iteration."""
 
     def __init__(self, tasks: IterationTasks, starts: Sequence[int], network: SimulatedNetwork) -> None:
         self.tasks, self.starts, self.network = tasks, starts, network
@@ -111,7 +111,7 @@ class _Fluid:
             for then in followers:
                 self.indegree[then] += 1
         self.waiting, self.ready, self.end = [*self.indegree], [0.0] * count, [0.0] * count
-        self.under_way = [0] * count
+        self.in_flight = [0] * count
         self.server_free: dict[int, float] = {}
         self.job = [0] * count
         jobs = len(starts) - 1
@@ -131,19 +131,15 @@ class _Fluid:
         if kind == TRANSFER:
             pair = (tasks.lane[task], tasks.target[task])
             return [
-                (self._route((pair, index), path.links), size * path.share, len(path.links) * network.hop_ms)
-                for index, path in enumerate(network.paths[pair])
+                (self._route((pair, index), links), size * share, len(links) * network.hop_ms)
+                for index, (share, links) in enumerate(network.paths[pair])
             ]
         if kind == ALLREDUCE and members:
             k = len(members)
             amount, tail = 2.0 * (k - 1.0) / k * size, 2.0 * (k - 1.0) * network.round_ms
             return [
-                (
-                    self._route((members, index), [link for path in ring.ways for link in path]),
-                    amount * ring.share,
-                    tail,
-                )
-                for index, ring in enumerate(network.rings[members])
+                (self._route((members, index), [link for path in ring for link in path]), amount * share, tail)
+                for index, (share, ring) in enumerate(network.rings[members])
             ]
         return []
 
@@ -209,8 +205,8 @@ class _Fluid:
             _, _, task, tail = heappop(route.flows)
             self.changed = route.touched = True
             self.end[task] = max(self.end[task], self.now + tail)
-            self.under_way[task] -= 1
-            if not self.under_way[task]:
+            self.in_flight[task] -= 1
+            if not self.in_flight[task]:
                 self.announce(self.end[task], task, DONE)
 
     def handle(self, at: float, task: int, what: int) -> bool:
@@ -242,8 +238,8 @@ class _Fluid:
             self.order += 1
             heappush(route.flows, (route.clock + size, self.order, task, tail))
             self.changed = route.touched = True
-            self.under_way[task] += 1
-        if not self.under_way[task]:
+            self.in_flight[task] += 1
+        if not self.in_flight[task]:
             self.announce(self.end[task], task, DONE)
 
     def _done(self, task: int, at: float) -> bool:
@@ -541,40 +537,38 @@ WORK_RELATIVE = Tolerance.EVENTS.relative
 LEAST_PART = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class _Loads:
-    """Entries of a sparse table: job of row `row` sends `part` of its rate over link `link`."""
-
-    row: Ints
-    link: Ints
-    part: Floats
-
-    def among(self, kept: Bools) -> _Loads:
-        """Some of the entries."""
-        return _Loads(self.row[kept], self.link[kept], self.part[kept])
-
-    def on_links(self, rate: Floats, links: int) -> Floats:
-        """Load of every link when the rows have these rates."""
-        return np.bincount(self.link, self.part * rate[self.row], minlength=links).astype(np.float64)
+Loads = tuple[Ints, Ints, Floats]
+"""Entries of a sparse table: the job of a row sends a part of its rate over a link."""
 
 
-def _raised(loads: _Loads, capacity: Floats, limit: Floats) -> Floats:
+def _among(loads: Loads, kept: Bools) -> Loads:
+    row, link, part = loads
+    return row[kept], link[kept], part[kept]
+
+
+def _on_links(loads: Loads, rate: Floats, links: int) -> Floats:
+    """Load of every link when the rows have these rates."""
+    row, link, part = loads
+    return np.bincount(link, part * rate[row], minlength=links).astype(np.float64)
+
+
+def _raised(loads: Loads, capacity: Floats, limit: Floats) -> Floats:
     """Max-min rates of the jobs with a limit above 0; the others have no entries that count."""
     links = len(capacity)
-    tight = loads.on_links(limit, links) > capacity
+    tight = _on_links(loads, limit, links) > capacity
     if not tight.any():
         return limit
-    loads = loads.among(tight[loads.link] & (limit[loads.row] > 0))
+    row, link, _ = loads = _among(loads, tight[loads[1]] & (limit[loads[0]] > 0))
     rate, free = np.zeros(len(limit)), capacity.copy()
     rising = limit > 0
     while rising.any():
-        growth = loads.on_links(rising.astype(np.float64), links)
+        growth = _on_links(loads, rising.astype(np.float64), links)
         slack = np.where(growth > LEAST_PART, free / np.maximum(growth, LEAST_PART), np.inf)
         step = max(0.0, min(float(slack.min()), float((limit - rate)[rising].min())))
         rate[rising] += step
         free -= growth * step
         full = (growth > LEAST_PART) & (free <= LEAST_PART * capacity)
-        rising[loads.row[full[loads.link]]] = False
+        rising[row[full[link]]] = False
         rising &= rate < limit * (1 - LEAST_PART)
     return rate
 
@@ -613,7 +607,7 @@ class _Follower:
             return link_parts(self.tree, servers.tolist(), ring, pairs)
         return even_parts(self.tree, servers, ring, pairs)
 
-    def loads(self, stays: Iterable[int]) -> tuple[_Loads, Floats]:
+    def loads(self, stays: Iterable[int]) -> tuple[Loads, Floats]:
         """Loads of the jobs of some stays, a row each, and the capacity of the links they use."""
         tables = [self.parts(stay) for stay in stays]
         number = {link: index for index, link in enumerate(dict.fromkeys(link for table in tables for link in table))}
@@ -622,12 +616,12 @@ class _Follower:
         tree = self.tree
         capacity = np.array([capacity_gbps(tree, link) for link in number]) if tree is not None else np.zeros(0)
         of_rows, of_links = np.array(rows, dtype=np.int64), np.array(links, dtype=np.int64)
-        return _Loads(of_rows, of_links, np.array(parts, dtype=np.float64)), capacity
+        return (of_rows, of_links, np.array(parts, dtype=np.float64)), capacity
 
-    def iteration_ms(self, jobs: Ints, present: Bools, loads: _Loads, capacity: Floats) -> Floats:
+    def iteration_ms(self, jobs: Ints, present: Bools, loads: Loads, capacity: Floats) -> Floats:
         """Time of each of the jobs, if those that are present run together; of the others it means nothing."""
         limit = np.where(present, self.limit[jobs], 0.0)
-        rate = _raised(loads.among(present[loads.row]), capacity, limit)
+        rate = _raised(_among(loads, present[loads[0]]), capacity, limit)
         wire = np.divide(self.wire[jobs], rate, out=np.zeros(len(jobs)), where=rate > 0)
         if self.interleaved:
             longest: Floats = np.maximum(self.alone[jobs], wire)
