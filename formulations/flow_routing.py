@@ -471,7 +471,7 @@ def common_routing_pyomo(data: CommonRoutingProgram) -> Any:
     def theta(block: Any, k: int) -> Any:
         return block.theta if data.cap is None else block.theta[k]
 
-    def open_way(_: Any, s: int, t: int, i: int, j: int) -> tuple[float, float | None]:
+    def arc_bounds(_: Any, s: int, t: int, i: int, j: int) -> tuple[float, float | None]:
         return (0.0, 0.0) if j == s or i == t else (0.0, None)
 
     def balance(block: Any, s: int, t: int, v: int) -> Any:
@@ -488,7 +488,7 @@ def common_routing_pyomo(data: CommonRoutingProgram) -> Any:
         return load - float(data.capacity[arcs.index((i, j))]) * theta(block, k) <= 0.0
 
     model = pyo.ConcreteModel("common routing")
-    model.split = pyo.Var([(s, t, i, j) for s, t in pairs for i, j in arcs], bounds=open_way)
+    model.split = pyo.Var([(s, t, i, j) for s, t in pairs for i, j in arcs], bounds=arc_bounds)
     thetas = range(1 if data.cap is None else len(demands))
     model.theta = pyo.Var(bounds=(0.0, None)) if data.cap is None else pyo.Var(thetas, bounds=(0.0, data.cap))
     model.conserve = pyo.Constraint(pairs, range(n), rule=balance)

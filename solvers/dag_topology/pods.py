@@ -95,11 +95,11 @@ def least_bounds(problem: LlmTrainingProblem, most: int, stop: Stop) -> BoundedS
         fits = np.flatnonzero(np.ones(len(rows), dtype=bool) if usable is None else held <= usable)
         bounds = pod_bounds(problem, columns.rows(fits)) if len(fits) else np.zeros(0)
         own = [
-            (value, count + place, shapes[of_row[one]], rows[one])
-            for place, (value, one) in enumerate(zip(bounds.tolist(), fits.tolist(), strict=True))
+            (value, count + index, shapes[of_row[fitting]], rows[fitting])
+            for index, (value, fitting) in enumerate(zip(bounds.tolist(), fits.tolist(), strict=True))
         ]
         count += len(fits)
-        kept = heapq.nsmallest(most + 1, [*kept, *own], key=lambda one: one[:2])
+        kept = heapq.nsmallest(most + 1, [*kept, *own], key=lambda fitting: fitting[:2])
         if len(kept) > most:
             rest_s = min(rest_s, kept.pop()[0])
     least = tuple((value, strategy_of(problem, shape, row)) for value, _, shape, row in kept)
@@ -162,9 +162,9 @@ def _share(replicas: Column, holders: Column, of_stage: Column, gpus: int) -> Co
         holders: GPUs that hold one replica.
     """
     ring = np.where(holders > gpus, of_stage / np.maximum(holders, 1.0), of_stage / gpus)
-    each = (replicas - 1.0) / np.maximum(replicas, 1.0)
+    per_replica = (replicas - 1.0) / np.maximum(replicas, 1.0)
     together = np.maximum(1.0 - 1.0 / np.maximum(ring, 1.0), 0.0)
-    return np.where(ring > 1.0, each / np.where(ring > 1.0, together, 1.0) / np.minimum(holders, gpus), np.inf)
+    return np.where(ring > 1.0, per_replica / np.where(ring > 1.0, together, 1.0) / np.minimum(holders, gpus), np.inf)
 
 
 DEALT = ("volume", "proportional", "square-root", "equal")

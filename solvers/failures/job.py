@@ -92,8 +92,8 @@ def exchanges(topology: Topology, failure: Failure, done: Exchange) -> Iterator[
     senders -= Counter(a for a, _ in done.added)
     receivers -= Counter(b for _, b in done.added)
     if paired:
-        ends = Counter(end for each in (*failure.links, *done.removed) for end in each)
-        ends -= Counter(end for each in done.added for end in each)
+        ends = Counter(end for pair in (*failure.links, *done.removed) for end in pair)
+        ends -= Counter(end for pair in done.added for end in pair)
         senders = receivers = ends
     seen: set[Exchange] = set()
 
@@ -194,8 +194,8 @@ class JobEvaluator(RepairMemory[Repair]):
         else:
             for network in self._networks(surviving):
                 for name, time_ms, plan in self._tried(damage_of(self.traffic, network)):
-                    known = trials.get(name)
-                    trials[name] = time_ms if known is None else known if time_ms is None else min(known, time_ms)
+                    cached = trials.get(name)
+                    trials[name] = time_ms if cached is None else cached if time_ms is None else min(cached, time_ms)
                     if plan is not None and time_ms is not None and (best is None or time_ms < best[0]):
                         best = (time_ms, name, plan)
         outcome = FailureOutcome(
@@ -316,14 +316,14 @@ class ExchangeSearch(ABC, Generic[Plan]):
         """The exchange on top of `done` that gains most; None if none gains anything."""
         most = TRIED_SMALL if self.topology.servers <= SMALL_SERVERS else TRIED_LARGE
         within = [step for step in exchanges(self.topology, self.failure, done) if self.allowed(done.then(step))]
-        found: Exchange | None = None
+        best: Exchange | None = None
         for step in sorted(within, key=self._promise)[:most]:
             if self.stop.reason() is not None:
                 break
             total = done.then(step)
             if self._keep(self._repaired(total, "exchanges of link ends")):
-                found = total
-        return found
+                best = total
+        return best
 
     def allowed(self, exchange: Exchange) -> bool:
         """Whether no more is given up than may be."""
@@ -384,11 +384,11 @@ class JobRewiring(ExchangeSearch[Repaired]):
 
     def _best_exchange(self, done: Exchange) -> Exchange | None:
         """As of all plans; what is found is routed anew as well."""
-        found = super()._best_exchange(done)
-        if found is not None and self.topology.servers <= SMALL_SERVERS:
-            topology = rewired_topology(self.topology, self.failure, found)
+        exchange = super()._best_exchange(done)
+        if exchange is not None and self.topology.servers <= SMALL_SERVERS:
+            topology = rewired_topology(self.topology, self.failure, exchange)
             self._offer_anew(topology, "exchanges of link ends, routed anew")
-        return found
+        return exchange
 
     def _promise(self, step: Exchange) -> tuple[int, float, Exchange]:
         """Broken rings a link given up belongs to (they can be made whole), then what model-parallel traffic loses."""
@@ -461,14 +461,14 @@ class JobRewiring(ExchangeSearch[Repaired]):
         try:
             if n <= MILP_SERVERS:
                 limits = ExactLimits(seed=self.seed, stop=first_part(self.stop, 1.0, MILP_S))
-                found, method = solve_milp(problem, limits).plan.topology, "joint program with kept links"
+                rewired, method = solve_milp(problem, limits).plan.topology, "joint program with kept links"
             else:
                 budget = SearchBudget(proposals=2_000 * n, evaluations=10 * n, accuracy=1e-3)
-                found = search_topology(problem, seed=self.seed, budget=budget, stop=self.stop).topology
+                rewired = search_topology(problem, seed=self.seed, budget=budget, stop=self.stop).topology
                 method = "topology search with kept links"
         except (InfeasibleError, InputError, LimitError):
             return
-        self._offer_anew(found, method)
+        self._offer_anew(rewired, method)
 
 
 def _step_bytes(step: Ints, amount: Floats) -> list[float]:

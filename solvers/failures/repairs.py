@@ -390,7 +390,7 @@ def disjoint_detours(surviving: Surviving, source: int, target: int) -> list[tup
     graph = surviving.graph(target)
     ptr, head = graph.ptr, graph.head
     used = np.zeros(len(head), dtype=bool)
-    found: list[tuple[int, ...]] = []
+    detours: list[tuple[int, ...]] = []
     while True:
         via = {source: -1}
         layer = [source]
@@ -404,13 +404,13 @@ def disjoint_detours(surviving: Surviving, source: int, target: int) -> list[tup
                         following.append(v)
             layer = following
         if target not in via:
-            return found
-        way, v = [target], target
+            return detours
+        path, v = [target], target
         while v != source:
             used[via[v]] = True
             v = int(graph.tail[via[v]])
-            way.append(v)
-        found.append(tuple(reversed(way)))
+            path.append(v)
+        detours.append(tuple(reversed(path)))
 
 
 MOST_ORDERS = 6
@@ -436,7 +436,7 @@ def other_orders(ring: Ring, lost: Sequence[int], alive: Bools, load: Floats) ->
     whole = np.concatenate(([0], np.cumsum(~backward)))  # steps before a place that cannot be run backwards
     u, v = order[-1], order[0]
     places = range(1, size - 2) if len(lost) == 1 else [(lost[1] - turn - 1) % size]
-    found: list[tuple[float, int, Ring]] = []
+    orders: list[tuple[float, int, Ring]] = []
     for j in places:
         if not 1 <= j < size - 1 or whole[j] > 0:
             continue
@@ -446,9 +446,9 @@ def other_orders(ring: Ring, lost: Sequence[int], alive: Bools, load: Floats) ->
         turned = tuple(reversed(order[: j + 1]))
         inner = tuple(tuple(reversed(path)) for path in reversed(paths[:j]))
         new = replace(ring, order=(*turned, *order[j + 1 :]), paths=(*inner, (v, y), *paths[j + 1 : -1], (u, x)))
-        found.append((float(max(load[u, x], load[v, y])), j, new))
-    found.sort(key=lambda entry: entry[:2])
-    return [each for _, _, each in found[:MOST_ORDERS]]
+        orders.append((float(max(load[u, x], load[v, y])), j, new))
+    orders.sort(key=lambda entry: entry[:2])
+    return [candidate for _, _, candidate in orders[:MOST_ORDERS]]
 
 
 LEAST_SHARE = 0.005
@@ -485,8 +485,8 @@ def detoured_rings(damage: Damage) -> Rings | None:
     if paths is None:
         return None
     heads = damage.traffic.topology.arcs[:, 1].astype(np.int64)
-    ways = [paths.nodes(k, int(source[k]), heads) for k in range(len(source))]
-    return with_steps(damage.traffic.rings, damage.traffic.ring_hops.place[damage.steps], ways)
+    routes = [paths.nodes(k, int(source[k]), heads) for k in range(len(source))]
+    return with_steps(damage.traffic.rings, damage.traffic.ring_hops.place[damage.steps], routes)
 
 
 def detour(damage: Damage) -> Repaired | None:
@@ -508,7 +508,7 @@ def lend(damage: Damage) -> Repaired | None:
     source, target, _ = _ring_ends(damage)
     ids = traffic.topology.arc_ids()
     lent: set[int] = set()
-    ways = []
+    paths = []
     for s, t in zip(source.tolist(), target.tolist(), strict=True):
         graph = surviving.graph(t)
         alive = graph.head != graph.tail
@@ -518,15 +518,15 @@ def lend(damage: Damage) -> Repaired | None:
         _, before = dijkstra(matrix, indices=s, return_predecessors=True)
         if before[t] < 0:
             return None
-        way = [t]
-        while way[-1] != s:
-            way.append(int(before[way[-1]]))
-        way.reverse()
-        ways.append(tuple(way))
-        lent |= {int(ids[a, b]) for a, b in pairwise(way) if not ringed[ids[a, b]]}
+        path = [t]
+        while path[-1] != s:
+            path.append(int(before[path[-1]]))
+        path.reverse()
+        paths.append(tuple(path))
+        lent |= {int(ids[a, b]) for a, b in pairwise(path) if not ringed[ids[a, b]]}
     if not lent:
         return None
-    rings = with_steps(traffic.rings, hops.place[damage.steps], ways)
+    rings = with_steps(traffic.rings, hops.place[damage.steps], paths)
     return _finished(damage, rings, avoid=np.array(sorted(lent), dtype=np.int64))
 
 
@@ -554,7 +554,7 @@ def spread(damage: Damage) -> Repaired | None:
     steps: dict[tuple[int, int], list[int]] = {}
     for g, r, at in traffic.ring_hops.place[damage.steps].tolist():
         steps.setdefault((g, r), []).append(at)
-    known: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    cached: dict[tuple[int, int], list[tuple[int, ...]]] = {}
     alive, load = _tables(damage) if steps else (np.zeros((0, 0), dtype=np.bool_), np.zeros((0, 0)))
     candidates: dict[int, list[Ring]] = {}
     for g in damage.weakened:
@@ -565,7 +565,7 @@ def spread(damage: Damage) -> Repaired | None:
                 candidates[g].append(ring)
                 continue
             candidates[g] += other_orders(ring, places, alive, load)
-            candidates[g] += _on_detours(damage, ring, places, known)
+            candidates[g] += _on_detours(damage, ring, places, cached)
         if not candidates[g]:
             return None
     return _split(damage, traffic.rings, candidates)
@@ -584,24 +584,24 @@ def _tables(damage: Damage) -> tuple[Bools, Floats]:
 
 
 def _on_detours(
-    damage: Damage, ring: Ring, places: list[int], known: dict[tuple[int, int], list[tuple[int, ...]]]
+    damage: Damage, ring: Ring, places: list[int], cached: dict[tuple[int, int], list[tuple[int, ...]]]
 ) -> list[Ring]:
     """A broken ring over the first detours of its lost steps, over the second ones, and so on."""
-    ways = []
+    path_of = []
     for at in places:
         ends = ring.order[at], ring.order[(at + 1) % len(ring.order)]
-        if ends not in known:
-            known[ends] = disjoint_detours(damage.surviving, *ends)
-        ways.append(known[ends])
-    if not all(ways):
+        if ends not in cached:
+            cached[ends] = disjoint_detours(damage.surviving, *ends)
+        path_of.append(cached[ends])
+    if not all(path_of):
         return []
-    found = []
-    for k in range(max(len(each) for each in ways)):
+    steps = []
+    for k in range(max(len(path) for path in path_of)):
         paths = list(ring.paths)
-        for at, each in zip(places, ways, strict=True):
-            paths[at] = each[k % len(each)]
-        found.append(replace(ring, paths=tuple(paths)))
-    return found
+        for at, path in zip(places, path_of, strict=True):
+            paths[at] = path[k % len(path)]
+        steps.append(replace(ring, paths=tuple(paths)))
+    return steps
 
 
 def _split(damage: Damage, base: Rings, candidates: Mapping[int, list[Ring]]) -> Repaired | None:

@@ -38,9 +38,9 @@ def fewest_links(topology: Topology) -> tuple[LinkEnds, ...]:
     # Any cut separates server 0 from some other server, one way or the other.
     for other in range(1, topology.hosts):
         for source, sink in ((0, other),) if paired else ((0, other), (other, 0)):
-            found = maximum_flow(capacity, source, sink)
-            if best is None or found.flow_value < best[0]:
-                best = (int(found.flow_value), _senders(capacity, found.flow, source))
+            flow = maximum_flow(capacity, source, sink)
+            if best is None or flow.flow_value < best[0]:
+                best = (int(flow.flow_value), _senders(capacity, flow.flow, source))
     if best is None:
         return ()
     inside = best[1]
@@ -58,11 +58,11 @@ def _senders(capacity: csr_matrix, flow: csr_matrix, source: int) -> Bools:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
-    room = csr_array(capacity - flow)
-    room.data = np.where(room.data > 0, room.data, 0)
-    room.eliminate_zeros()
+    residual = csr_array(capacity - flow)
+    residual.data = np.where(residual.data > 0, residual.data, 0)
+    residual.eliminate_zeros()
     inside = np.zeros(capacity.shape[0], dtype=np.bool_)
-    inside[breadth_first_order(room, source, return_predecessors=False)] = True
+    inside[breadth_first_order(residual, source, return_predecessors=False)] = True
     return inside
 
 
@@ -96,7 +96,7 @@ class RepairMemory(ABC, Generic[R]):
     """Evaluates failures, each once."""
 
     def __init__(self) -> None:
-        self._known: dict[Failure, R] = {}
+        self._cached: dict[Failure, R] = {}
 
     def outcome(self, failure: Failure) -> FailureOutcome:
         """What a failure does, after the best repair."""
@@ -105,9 +105,9 @@ class RepairMemory(ABC, Generic[R]):
     def repair(self, failure: Failure) -> R:
         """The best repair of a failure, or of one that is just like it."""
         key = self._representative(failure)
-        if key not in self._known:
-            self._known[key] = self._repaired(key)
-        return self._known[key]
+        if key not in self._cached:
+            self._cached[key] = self._repaired(key)
+        return self._cached[key]
 
     def _representative(self, failure: Failure) -> Failure:
         """The failure that stands for all that are alike."""
@@ -226,11 +226,11 @@ class _WorstSearch:
         gained = True
         while gained and self._within(evaluations, len(parts)):
             gained = False
-            for place in range(self.count):
+            for position in range(self.count):
                 for part in pool:
                     if part in chosen or not self._within(evaluations, len(parts)):
                         continue
-                    other = [*chosen[:place], part, *chosen[place + 1 :]]
+                    other = [*chosen[:position], part, *chosen[position + 1 :]]
                     before = self.best
                     self.look(joined(other))
                     if self.best is not before:
@@ -275,21 +275,21 @@ def sample_failures(
         if stop.reason() is not None:
             break
     slow = [outcome.slowdown(evaluator.nominal) for outcome in outcomes]
-    found = np.array([value for value in slow if value is not None], dtype=np.float64)
-    low, high = _share_interval(len(found), len(outcomes))
-    mean_low, mean_high = _mean_interval(found)
+    times = np.array([value for value in slow if value is not None], dtype=np.float64)
+    low, high = _share_interval(len(times), len(outcomes))
+    mean_low, mean_high = _mean_interval(times)
     return SampledFailures(
         part=part,
         count=count,
         samples=len(outcomes),
         seed=seed,
-        delivered=len(found),
+        delivered=len(times),
         delivered_low=low,
         delivered_high=high,
-        mean_slowdown=float(found.mean()) if len(found) else None,
+        mean_slowdown=float(times.mean()) if len(times) else None,
         mean_low=mean_low,
         mean_high=mean_high,
-        p95_slowdown=float(np.quantile(found, 0.95)) if len(found) else None,
+        p95_slowdown=float(np.quantile(times, 0.95)) if len(times) else None,
         worst=max(outcomes, key=badness),
     )
 

@@ -301,11 +301,11 @@ def match_demand(demand: Floats, free: Ints, rounds: int) -> list[tuple[int, int
         end_if_left()
         if np.count_nonzero(free) < 2:
             break
-        worth = weights
+        weight = weights
         if waiting.any():  # more than any matching can weigh, so that whoever waits is served
             bonus = (float(weights.sum()) + 1.0) * waiting
-            worth = weights + bonus[:, None] + bonus[None, :]
-        pairs = best_matching(worth, free > 0)
+            weight = weights + bonus[:, None] + bonus[None, :]
+        pairs = best_matching(weight, free > 0)
         waiting = free > 0
         for i, j in pairs:
             links[i, j] = links[j, i] = links[i, j] + 1

@@ -76,8 +76,10 @@ class Written:
 
     def add(self, node: BlockNode, server: int, bar: int, state: Ints) -> int:
         """The number of a node."""
-        for one, value in zip((self.nodes, self.server, self.bar, self.state), (node, server, bar, state), strict=True):
-            one.append(value)  # type: ignore[attr-defined]
+        for column, value in zip(
+            (self.nodes, self.server, self.bar, self.state), (node, server, bar, state), strict=True
+        ):
+            column.append(value)  # type: ignore[attr-defined]
         return len(self.nodes) - 1
 
     def proof(self, theta: float) -> BlockTree:
@@ -169,11 +171,11 @@ def search_blocks(
 
 
 def _improved(
-    space: Space, best: tuple[float, Counts | None], found: Counts, seed: int, stop: Stop
+    space: Space, best: tuple[float, Counts | None], candidate: Counts, seed: int, stop: Stop
 ) -> tuple[float, Counts | None]:
     """The best of what is known, a network found, and what exchanges make of it."""
-    exchanged = local_search(space, seed, stop, found)
-    for counts in (found, *(() if exchanged is None else (exchanged[0],))):
+    exchanged = local_search(space, seed, stop, candidate)
+    for counts in (candidate, *(() if exchanged is None else (exchanged[0],))):
         routed = route(space.demand, counts)
         if routed is not None and routed.theta < best[0]:
             best = routed.theta, counts
@@ -309,9 +311,9 @@ def solve_branching(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
         LimitError: the limit came before any topology was found.
     """
     space = open_space(problem)
-    faults = too_many_choices(space)
-    if faults:
-        raise InputError(faults)
+    errors = too_many_choices(space)
+    if errors:
+        raise InputError(errors)
     first = first_network(space, limits)
     if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
         return finish(space, *first, space.bound, StopReason.CONVERGED, NAME, 0)
@@ -373,17 +375,17 @@ def proof_of(outcome: TreeOutcome | BlockOutcome) -> ProofParts:
 
 def first_network(space: Space, limits: ExactLimits) -> tuple[Counts, Routed] | None:
     """The best network known or met by a short search, routed; None if there is none."""
-    known = None if limits.incumbent is None else limits.incumbent.adjacency()
-    found = local_search(space, limits.seed, first_part(limits.stop, LOCAL_SHARE, LOCAL_MOST_S), known)
-    if found is None:
+    incumbent = None if limits.incumbent is None else limits.incumbent.adjacency()
+    result = local_search(space, limits.seed, first_part(limits.stop, LOCAL_SHARE, LOCAL_MOST_S), incumbent)
+    if result is None:
         return None
-    first = found[0], routed(space, found[0])
+    first = result[0], routed(space, result[0])
     limits.keep(finish(space, *first, space.bound, StopReason.TIME, "local search", 0))
     return first
 
 
 def routed(space: Space, counts: Counts) -> Routed:
     """A network that carries every demand, routed."""
-    found = route(space.demand, counts)
-    assert found is not None
-    return found
+    routing = route(space.demand, counts)
+    assert routing is not None
+    return routing

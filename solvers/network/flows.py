@@ -100,12 +100,12 @@ def _demand_problems(n: int, demand: Floats) -> list[Problem]:
     if demand.shape != (n, n):
         return [Problem("demand has the wrong shape", path="demand", value=str(demand.shape), allowed=f"({n}, {n})")]
     problems = []
-    faults = (
+    checks = (
         ("demand is not a finite number", ~np.isfinite(demand)),
         ("demand is negative", np.isfinite(demand) & (demand < 0)),
         ("a server has demand to itself", np.diag(np.nan_to_num(np.diag(demand)) > 0)),
     )
-    for message, wrong in faults:
+    for message, wrong in checks:
         where = np.argwhere(wrong)
         if len(where):
             i, j = (int(v) for v in where[0])
@@ -297,12 +297,12 @@ class RoutingProof:
         """Objective of a flow (float64[n, m], or by hop) that conserves but for rounding; kept if it is the best."""
         return self._keep(self._measured(flow, delivers=False))
 
-    def _keep(self, found: BestFlow) -> float:
-        if found.value < self.value:
-            self._best = found
+    def _keep(self, candidate: BestFlow) -> float:
+        if candidate.value < self.value:
+            self._best = candidate
             if self.offered is not None:
                 self.offered()
-        return found.value
+        return candidate.value
 
     def _measured(self, flow: Floats, *, delivers: bool) -> BestFlow:
         net = self.network

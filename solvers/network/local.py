@@ -47,7 +47,7 @@ def refuse_large(space: Space) -> None:
         raise InputError([Problem(text, path="servers", value=str(n), allowed=f"<= {most}, or method portfolio")])
 
 
-def local_search(space: Space, seed: int, stop: Stop, known: Counts | None = None) -> tuple[Counts, float] | None:
+def local_search(space: Space, seed: int, stop: Stop, incumbent: Counts | None = None) -> tuple[Counts, float] | None:
     """Best network found and the solver's theta of it; None if no allowed network was found.
 
     Ends early at the bound of the space. Deterministic by seed unless `stop` ends it, which it does
@@ -57,12 +57,12 @@ def local_search(space: Space, seed: int, stop: Stop, known: Counts | None = Non
     best: tuple[Counts, float] | None = None
     cuts: list[Floats] = []
     routings = 0
-    if known is None and _uniform(space):
-        best = known_by_lifts(space, rng, stop)
+    if incumbent is None and _uniform(space):
+        best = best_lift(space, rng, stop)
         if best is not None and best[1] <= space.bound.value * (1 + 1e-9):
             return best
-        known = None if best is None else best[0]
-    for start in _starts(space, rng, known):
+        incumbent = None if best is None else best[0]
+    for start in _starts(space, rng, incumbent):
         current: tuple[Counts, float] | None = None
         moves = _Moves([start], cuts)
         while routings < _ROUTINGS and (best is None or stop.reason() is None):
@@ -120,7 +120,7 @@ class _Moves:
         return self.networks[k]
 
 
-def known_by_lifts(space: Space, rng: np.random.Generator, stop: Stop) -> tuple[Counts, float] | None:
+def best_lift(space: Space, rng: np.random.Generator, stop: Stop) -> tuple[Counts, float] | None:
     """Best of many random cyclic lifts: m copies of a small graph, permuted cyclically along its links.
 
     Uniform demand likes networks that look alike from many servers; these do, from every copy of a server.
@@ -205,11 +205,11 @@ def neighbours(space: Space, counts: Counts) -> list[Counts]:
     return result
 
 
-def _starts(space: Space, rng: np.random.Generator, known: Counts | None) -> Iterator[Counts]:
+def _starts(space: Space, rng: np.random.Generator, incumbent: Counts | None) -> Iterator[Counts]:
     """The network known, the one that stands, one shaped like a Kautz network, then random ones."""
     n, degree = space.problem.servers, space.problem.degree
-    if known is not None:
-        yield known
+    if incumbent is not None:
+        yield incumbent
     if space.kept is not None:
         yield filled(space, np.minimum(space.kept, np.where(space.allowed, space.most_links, 0)), rng)
     if not space.bidirectional:

@@ -187,13 +187,13 @@ def polish(
         if best.theta <= goal * (1.0 + GAIN):
             break
         target = current.theta * (1.0 - GAIN)
-        place = int(bounds.argmax())
-        if bounds.flat[place] * target <= 1.0:
+        index = int(bounds.argmax())
+        if bounds.flat[index] * target <= 1.0:
             optima += 1
             current = _kicked(work, best, rng, far=optima % FAR == 0)
             bounds = work.screened(current.out)
             continue
-        first, second = divmod(place, bounds.shape[1])
+        first, second = divmod(index, bounds.shape[1])
         bounds[first, second] = -np.inf
         trial = work.price(work.swapped(current.out, first, second), current, target)
         if trial.theta < target:

@@ -306,9 +306,9 @@ def cycles_inside(
         limit: most links of a member inside the group.
         seed: of the search for cycles.
     """
-    place = np.full(topology.servers, -1)
-    place[list(members)] = range(len(members))
-    ends = place[topology.arcs]
+    position = np.full(topology.servers, -1)
+    position[list(members)] = range(len(members))
+    ends = position[topology.arcs]
     within = (ends >= 0).all(axis=1)
     counts = np.zeros((len(members),) * 2, dtype=np.int64)
     counts[ends[within, 0], ends[within, 1]] = topology.multiplicity[within]
@@ -319,20 +319,20 @@ def cycles_inside(
         orders = graph.hamiltonian_cycles(counts, seed % 2**64).tolist()
         return tuple(tuple(members[member] for member in order) for order in orders)
     rows = topology.switches[:, list(members)]
-    matched = topology.switches[(place[rows] >= 0).all(axis=1) & (rows >= 0).all(axis=1)]
+    matched = topology.switches[(position[rows] >= 0).all(axis=1) & (rows >= 0).all(axis=1)]
     if len(matched) != inside[0]:
         return ()
     cycles = tuple(
-        _cycle(members[0], one, other) for one, other in zip(matched, np.roll(matched, -1, axis=0), strict=True)
+        _cycle(members[0], first, other) for first, other in zip(matched, np.roll(matched, -1, axis=0), strict=True)
     )
     return cycles if all(len(cycle) == len(members) for cycle in cycles) else ()
 
 
-def _cycle(start: int, one: Int32s, other: Int32s) -> tuple[int, ...]:
+def _cycle(start: int, first: Int32s, other: Int32s) -> tuple[int, ...]:
     """Servers in the order of two matchings in turn, back to the start."""
     order = [start]
     while True:
-        order.append(int(one[order[-1]]))
+        order.append(int(first[order[-1]]))
         there = int(other[order[-1]])
         if there == start:
             return tuple(order)
@@ -373,13 +373,13 @@ def coset_candidates(
     """
     step = n // size
     inside = {c: m for c, m in coins.items() if c % step == 0}
-    found: list[RingCandidate] = []
+    candidates: list[RingCandidate] = []
     one_hop = [c for c in inside if gcd(c // step, size) == 1]
     covered = set(one_hop)
     if bidirectional and len(one_hop) < len(inside):
         bundle = _bundle(n, step, size, inside)
         if bundle is not None:
-            found.append(bundle)
+            candidates.append(bundle)
             covered = set(bundle_coins(bundle))
     q = np.arange(1, size, dtype=np.int64)
     jumps = step * q[np.gcd(q, size) == 1]
@@ -390,8 +390,8 @@ def coset_candidates(
         if length == 2 and len(covered) == len(coins):
             break
         rings = _constant(n, step, size, coins, hops, jumps[reach <= length], length)
-        found += islice(rings, MOST_CANDIDATES - len(found))
-    return tuple(found)
+        candidates += islice(rings, MOST_CANDIDATES - len(candidates))
+    return tuple(candidates)
 
 
 def bundle_coins(candidate: RingCandidate) -> tuple[int, ...]:
@@ -404,7 +404,7 @@ def _constant(
 ) -> Iterator[RingCandidate]:
     """Rings of these jumps over `length` hops each; one order of every jump first, then the next ones."""
     choices = [_sequences(n, tuple(coins), int(g), hops, length) for g in jumps[:MOST_CANDIDATES]]
-    for rank in range(max((len(each) for each in choices), default=0)):
+    for rank in range(max((len(choice) for choice in choices), default=0)):
         for sequences in choices:
             if rank < len(sequences):
                 yield _ring(n, step, size, sequences[rank])

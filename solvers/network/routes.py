@@ -474,9 +474,9 @@ def split_routes_lp(
     paths: list[list[int]] = []
     owner: list[int] = []
     for index, (s, t) in enumerate(pairs):
-        found = shortest_arc_paths(graph, s, t, k if amount[s, t] > 0 else 1, slack, rng)
-        paths += found
-        owner += [index] * len(found)
+        shortest = shortest_arc_paths(graph, s, t, k if amount[s, t] > 0 else 1, slack, rng)
+        paths += shortest
+        owner += [index] * len(shortest)
     demand = np.array(owner, dtype=np.int64)
     hops = np.array([len(path) for path in paths], dtype=np.int64)
     arcs = np.array([a for path in paths for a in path], dtype=np.int64)
@@ -513,18 +513,18 @@ def shortest_arc_paths(graph: ArcGraph, source: int, target: int, k: int, slack:
             if after not in visited and int(to_target[after]) < left:
                 yield from walk(after, left - 1, visited | {after}, [*prefix, arc])
 
-    found: list[list[int]] = []
+    paths: list[list[int]] = []
     shortest = int(to_target[source])
     for length in range(shortest, shortest + slack + 1):
         level = list(islice(walk(source, length, {source}, []), MOST_ENUMERATED))
-        room = k - len(found)
-        if len(level) <= room:
-            found += level
+        missing = k - len(paths)
+        if len(level) <= missing:
+            paths += level
             continue
         # Drawn, since the first ones in arc order share their first arcs.
-        found += rng.sample(level, room)
+        paths += rng.sample(level, missing)
         break
-    return found
+    return paths
 
 
 def _path_table(

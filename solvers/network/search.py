@@ -149,19 +149,19 @@ class Rules:
                 return False
         if problem.max_hops is None:
             return True
-        found = diameter(out)
-        self.nearest = min(self.nearest, found)
-        return found <= problem.max_hops
+        hops = diameter(out)
+        self.nearest = min(self.nearest, hops)
+        return hops <= problem.max_hops
 
     def nothing(self) -> str:
         """What to say when no topology met satisfies the constraints."""
         problem = self.problem
         if problem.max_hops is None:
             return "no topology was found that satisfies the constraints (not proven that there is none)"
-        known = f", the smallest limit known to be feasible {self.nearest}" if self.nearest < problem.servers else ""
+        nearest = f", the smallest limit known to be feasible {self.nearest}" if self.nearest < problem.servers else ""
         return (
             f"no topology within {problem.max_hops} hops was found (not proven that there is none); the Moore bound is "
-            f"{moore_hops(problem.servers, problem.degree, problem.links)} hops{known}"
+            f"{moore_hops(problem.servers, problem.degree, problem.links)} hops{nearest}"
         )
 
 
@@ -207,12 +207,12 @@ def filled(counts: Ints, loads: Floats, degree: int, links: LinkDirection) -> Ar
 
     n = len(counts)
     counts = counts.copy()
-    worth = loads / max(float(loads.max()), 1e-300)
+    weight = loads / max(float(loads.max()), 1e-300)
     if links is LinkDirection.BIDIRECTIONAL:
-        worth = worth + worth.T
+        weight = weight + weight.T
         while True:
             free = degree - counts.sum(axis=1)
-            gain = np.where(np.minimum(free[:, None], free[None, :]) > 0, worth + 1.0 / (1.0 + counts), -1.0)
+            gain = np.where(np.minimum(free[:, None], free[None, :]) > 0, weight + 1.0 / (1.0 + counts), -1.0)
             np.fill_diagonal(gain, -1.0)
             i, j = np.unravel_index(int(gain.argmax()), gain.shape)
             if gain[i, j] < 0:
@@ -222,7 +222,7 @@ def filled(counts: Ints, loads: Floats, degree: int, links: LinkDirection) -> Ar
     else:
         tails = np.repeat(np.arange(n), np.maximum(degree - counts.sum(axis=1), 0))
         heads = np.repeat(np.arange(n), np.maximum(degree - counts.sum(axis=0), 0))
-        gain = worth[np.ix_(tails, heads)] + 1.0 / (1.0 + counts[np.ix_(tails, heads)])
+        gain = weight[np.ix_(tails, heads)] + 1.0 / (1.0 + counts[np.ix_(tails, heads)])
         gain[tails[:, None] == heads[None, :]] = -1e6
         for a, b in zip(*linear_sum_assignment(-gain), strict=True):
             if tails[a] != heads[b]:
@@ -240,12 +240,12 @@ def loads_of(topology: Topology, routing: RoutingResult) -> Floats:
 
 def one_hop_topology(demand: Floats, degree: int, links: LinkDirection) -> tuple[float, Topology] | None:
     """Best theta when every demand has links of its own, with that topology; None when that does not fit or connect."""
-    found = best_link_counts(demand, degree, links)
-    if found is None:
+    counts = best_link_counts(demand, degree, links)
+    if counts is None:
         return None
     try:
-        arcs = filled(found[1], demand, degree, links)
-        return found[0], assemble(len(demand), degree, links, [arcs], "one link per demand")
+        arcs = filled(counts[1], demand, degree, links)
+        return counts[0], assemble(len(demand), degree, links, [arcs], "one link per demand")
     except InfeasibleError:
         return None
 
@@ -256,10 +256,10 @@ def alternate(
     """Link counts and routing in turn while theta falls; never worse than what it is given."""
     for _ in range(rounds):
         loads = loads_of(topology, routing)
-        found = best_link_counts(loads, topology.degree, topology.links)
-        if found is None:
+        counts = best_link_counts(loads, topology.degree, topology.links)
+        if counts is None:
             break
-        arcs = filled(found[1], loads, topology.degree, topology.links)
+        arcs = filled(counts[1], loads, topology.degree, topology.links)
         try:
             new = assemble(topology.servers, topology.degree, topology.links, [arcs], f"{topology.origin}, recounted")
         except InfeasibleError:
@@ -423,9 +423,9 @@ class _Search:
         """Exchanges on the true theta, priced by linear programs: few servers, where one of them binds."""
         problem = self.problem if self.problem.max_changed is not None else replace(self.problem, kept=())
         space = open_space(problem)
-        found = local_search(space, self.seed, self.stop)
-        if found is not None:
-            self._offer("exchanged", as_topology(space, found[0], "exchanges of link ends"))
+        result = local_search(space, self.seed, self.stop)
+        if result is not None:
+            self._offer("exchanged", as_topology(space, result[0], "exchanges of link ends"))
 
     def _anneal(self, tables: dict[str, LinkTable]) -> None:
         """From the seed of least hop total; with a hop limit again, more and more of the weight on all pairs alike."""

@@ -72,7 +72,7 @@ def mixed_walks(walk: Walk, servers: int, width: Floats, accuracy: float, time_l
     deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
     lengths = np.ones(len(width)) / width.sum()
     best_lengths, bound, theta = lengths, 0.0, np.inf
-    asked: list[Floats] = []
+    evaluated: list[Floats] = []
     loads: list[Floats] = []
     share = np.ones(1)
     rounding = 1 - 2.0 * servers * 2.0**-52  # sums of n terms, distances of n - 1 hops at most
@@ -80,7 +80,7 @@ def mixed_walks(walk: Walk, servers: int, width: Floats, accuracy: float, time_l
     while True:
         cost, load = walk(lengths)
         proven = cost / float(width @ lengths) * rounding
-        asked.append(lengths)
+        evaluated.append(lengths)
         loads.append(load)
         if proven > bound:
             bound, best_lengths = proven, lengths
@@ -92,7 +92,7 @@ def mixed_walks(walk: Walk, servers: int, width: Floats, accuracy: float, time_l
         duals = np.maximum(duals, 0.0)
         duals = duals / float(duals @ width)
         following = trust * best_lengths + (1 - trust) * duals
-        if theta - bound < 1e-4 * theta or any(np.array_equal(following, known) for known in asked):
+        if theta - bound < 1e-4 * theta or any(np.array_equal(following, previous) for previous in evaluated):
             following = duals
         lengths = following
     used = share > 0
@@ -101,7 +101,7 @@ def mixed_walks(walk: Walk, servers: int, width: Floats, accuracy: float, time_l
         bound=min(bound, theta),
         lengths=best_lengths,
         share=share[used],
-        routing_lengths=np.array(asked)[used],
+        routing_lengths=np.array(evaluated)[used],
         load=np.array(loads).T @ share,
         routings=len(loads),
         on_time=not late,
@@ -261,24 +261,24 @@ def translations_of(network: RoutingNetwork) -> Translations | None:
     if (np.diff(network.first) != network.first[1]).any():
         return None
     for box in boxes_of(n, network.tail, network.head):
-        found = _translations(network, box)
-        if found is not None:
-            return found
+        translations = _translations(network, box)
+        if translations is not None:
+            return translations
     base = network.head[: network.first[1]]
     for group in semidirect_groups(n):
         # the neighbours of 0 tell those of all others: most groups fail at the first of these
         if any(not _moves(network, group, x, base) for x in base.tolist()):
             continue
-        found = _translations(network, group)
-        if found is not None:
-            return found
+        translations = _translations(network, group)
+        if translations is not None:
+            return translations
     return None
 
 
 def box_of(network: RoutingNetwork) -> RingBox | None:
     """The box whose translations keep links and demand, if one does."""
-    found = translations_of(network)
-    return found.group if found is not None and isinstance(found.group, RingBox) else None
+    translations = translations_of(network)
+    return translations.group if translations is not None and isinstance(translations.group, RingBox) else None
 
 
 def _translations(network: RoutingNetwork, group: RingBox | SemidirectGroup) -> Translations | None:
@@ -305,9 +305,9 @@ def _keeps(group: RingBox | SemidirectGroup, demand: Floats) -> bool:
 def by_translation(proof: RoutingProof) -> int:
     """Column generation over loads of generators, then the flow of source 0 moved to all; returns the columns."""
     net = proof.network
-    found = translations_of(net)
-    assert found is not None
-    group, kind, width = found
+    translations = translations_of(net)
+    assert translations is not None
+    group, kind, width = translations
     start = proof.router.copy(1)
 
     def flow_of(lengths: Floats) -> Floats:

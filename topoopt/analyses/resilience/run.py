@@ -234,7 +234,7 @@ class TrainingSubject(Subject):
             return check_training_repair(evaluator.topology, repair.outcome, {}, ())
         rings = evaluator.reordered(repair)
         spine = isinstance(evaluator, RailEvaluator) and evaluator.spine
-        return check_training_repair(evaluator.topology, repair.outcome, evaluator.ways(repair), rings, spine=spine)
+        return check_training_repair(evaluator.topology, repair.outcome, evaluator.routes(repair), rings, spine=spine)
 
 
 def training_subject(
@@ -358,7 +358,7 @@ def _training(subject: TrainingSubject, failure: Failure, most: int, stop: Stop)
     exchange = found.exchange
     result = Rewiring(failure, exchange.removed, exchange.added, most, before, found.time_ms, found.method)
     whole = _whole(found.topology, found.time_ms)
-    laws = check_training_repair(found.topology, whole, evaluator.ways(found.plan), evaluator.reordered(found.plan))
+    laws = check_training_repair(found.topology, whole, evaluator.routes(found.plan), evaluator.reordered(found.plan))
     return _with(result, [*check_rewiring(evaluator.topology, result, found.topology), *laws])
 
 
