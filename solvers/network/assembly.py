@@ -336,18 +336,10 @@ def fill_free(demand: Floats, free: Ints, movable: list[tuple[int, int]]) -> lis
     return links
 
 
-@dataclass(frozen=True)
-class DegreeSplit:
-    """Interfaces of each server for rings and for matchings; they sum to the degree."""
-
-    rings: int
-    matchings: int
-
-
 def split_degree(
     servers: int, degree: int, links: LinkDirection, demand: Demand, model_parallel_degree: int | None = None
-) -> DegreeSplit:
-    """Interfaces for AllReduce and for model-parallel traffic.
+) -> tuple[int, int]:
+    """Interfaces of each server for AllReduce rings, and for matchings of model-parallel traffic.
 
     A bidirectional ring takes two interfaces, so d_A is rounded up to an even number. `model_parallel_degree` forces
     d_MP, as far as one ring over all servers still fits.
@@ -367,7 +359,7 @@ def split_degree(
     else:
         rings = degree - model_parallel_degree
     rings = min(max(rings, least), degree)
-    return DegreeSplit(rings=rings, matchings=degree - rings)
+    return rings, degree - rings
 
 
 def coset_size(n: int, members: tuple[int, ...]) -> int | None:

@@ -5,7 +5,7 @@ method fits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -28,7 +28,6 @@ from solvers.network.branching import (
     branch_and_bound,
     concluded,
     first_network,
-    proof_of,
     routed,
     solve_branching,
 )
@@ -51,7 +50,7 @@ from solvers.network.space import (
     source_distances,
     total_distance,
 )
-from solvers.network.tree import too_many_choices
+from solvers.network.tree import TreeOutcome, too_many_choices
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
@@ -64,15 +63,6 @@ NEGLIGIBLE = 1e-8
 
 GUARDED = 300
 """Columns from which on a program may take longer than seconds (7 servers)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Branched:
-    """Outcome of branch and bound: link counts, and a lower bound on theta (infinite: infeasible)."""
-
-    counts: Counts | None
-    bound: float
-    stopped_by: StopReason
 
 
 def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
@@ -98,7 +88,7 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
         return result
     counts = incumbent if tree.counts is None else tree.counts
     best = counts, routed(space, counts)
-    return finish(space, *best, bound_of(tree), StopReason.CONVERGED, "milp", 1 + tree.work, **proof_of(tree))
+    return finish(space, *best, bound_of(tree), StopReason.CONVERGED, "milp", 1 + tree.work, proof=tree.proof)
 
 
 def by_program(space: Space, first: tuple[Counts, Routed] | None, limits: ExactLimits) -> TopologyResult:
@@ -146,13 +136,13 @@ def joint_data(space: Space, scale: float = 1.0, *, symmetry: bool = True) -> Jo
     )
 
 
-def branch(space: Space, incumbent: tuple[Counts, Routed] | None, stop: Stop, seed: int) -> Branched:
+def branch(space: Space, incumbent: tuple[Counts, Routed] | None, stop: Stop, seed: int) -> TreeOutcome:
     """HiGHS on the array program; demand is scaled so that lambda is at most 1.
 
     Programs that may take long run in a process that can be stopped.
     """
     if (reason := stop.reason()) is not None:
-        return Branched(None, space.bound.value, reason)
+        return TreeOutcome(None, space.bound.value, None, reason, 0)
     scale = space.bound.value
     data = joint_data(replace(space, demand=without_negligible(space.demand, NEGLIGIBLE * scale)), scale)
     program = joint_topology_arrays(data)
@@ -168,7 +158,7 @@ def branch(space: Space, incumbent: tuple[Counts, Routed] | None, stop: Stop, se
         else:
             result = solve_guarded("highs", program, limits, OPTIONS, start, stop=stop)
         if result.status is Status.INFEASIBLE:
-            return Branched(None, np.inf, StopReason.CONVERGED)
+            return TreeOutcome(None, np.inf, None, StopReason.CONVERGED, 1)
         counts = None if result.x is None else link_counts(data, result.x)
         apart = None if counts is None else cut_off(space, counts)
         if apart is None or result.stopped_by is not StopReason.CONVERGED:
@@ -176,7 +166,8 @@ def branch(space: Space, incumbent: tuple[Counts, Routed] | None, stop: Stop, se
         program = joined(program, data, apart)
     best = data.upper if result.bound is None else max(-result.bound, 1e-300)
     early = result.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED, StopReason.ERROR)
-    return Branched(counts, scale / best, result.stopped_by if early else StopReason.CONVERGED)
+    reason = result.stopped_by if early else StopReason.CONVERGED
+    return TreeOutcome(counts, scale / best, None, reason, 1)
 
 
 def without_negligible(demand: Floats, total: float) -> Floats:
@@ -234,14 +225,6 @@ def _why_infeasible(space: Space, limits: ExactLimits) -> str:
     return "no allowed topology carries every demand (proven by HiGHS, not certified)"
 
 
-@dataclass(frozen=True)
-class ExactTopologyMethod:
-    """A line of the table: what it does, for people, and how it is run."""
-
-    summary: str
-    run: ExactMethod
-
-
 TREE_SHARE = 0.5
 """Of the time left, what branch and bound with a proof has before HiGHS is asked."""
 
@@ -282,14 +265,10 @@ def _uniform(space: Space, limits: ExactLimits) -> TopologyResult:
     return solve_enumerate(space.problem, limits)
 
 
-METHODS: Mapping[str, ExactTopologyMethod] = {
-    "exact": ExactTopologyMethod("bounds, then the exact method that suits the problem", solve_exact),
-    "milp": ExactTopologyMethod("joint topology and routing program by HiGHS", solve_milp),
-    "enumerate": ExactTopologyMethod(
-        "all regular networks up to renaming; uniform demand, directed links", solve_enumerate
-    ),
-    "branch-and-bound": ExactTopologyMethod(
-        "all topologies of at most 10 servers, with a proof that the checker evaluates", solve_branching
-    ),
-    "circulant": ExactTopologyMethod("best circulant; exact among circulants only", solve_circulant),
+METHODS: Mapping[str, ExactMethod] = {
+    "exact": solve_exact,
+    "milp": solve_milp,
+    "enumerate": solve_enumerate,
+    "branch-and-bound": solve_branching,
+    "circulant": solve_circulant,
 }

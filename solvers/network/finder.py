@@ -89,8 +89,8 @@ def find_topology(cluster: Cluster, demand: Demand, settings: FinderSettings | N
         raise InputError([Problem("demand is for another cluster", value=f"{demand.servers} servers", allowed=str(n))])
     if n == 1:
         return assemble(1, degree, links, [], "one server")
-    split = split_degree(n, degree, links, demand, settings.model_parallel_degree)
-    distances = ring_distances(n, split.rings, links, demand, settings)
+    rings, _ = split_degree(n, degree, links, demand, settings.model_parallel_degree)
+    distances = ring_distances(n, rings, links, demand, settings)
     return build_topology(cluster, demand, distances, f"totient {settings.selection} {distances_text(distances)}")
 
 
@@ -291,7 +291,7 @@ def _interleaved(many: Iterator[Topology], few: Iterator[Topology], ratio: int) 
 
 def _finder_variants(cluster: Cluster, demand: Demand, seed: int) -> Iterator[Topology]:
     """TopologyFinder over degree splits, the paper's first, with each selection, with subgroup rings or without."""
-    default = split_degree(cluster.servers, cluster.degree, cluster.links, demand).matchings
+    default = split_degree(cluster.servers, cluster.degree, cluster.links, demand)[1]
     busy = float(demand.model_parallel_bytes.sum()) > 0
     most = cluster.degree if busy else 0
     for matchings in sorted(range(most + 1), key=lambda value: (abs(value - default), value)):

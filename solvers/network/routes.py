@@ -12,7 +12,6 @@ are used equally: transfers that start together do not queue on the same first a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from random import Random
 
@@ -104,23 +103,6 @@ MOST_DECOMPOSITIONS = 48
 MOVES = 60_000
 
 
-@dataclass(frozen=True, eq=False)
-class CoinTable:
-    """Coin sequences of every displacement.
-
-    Attributes:
-        path_of: int64[n+1]; the paths of displacement j are path_of[j]..path_of[j+1] (none for 0).
-        share: float64[P], fraction of the displacement's traffic on each path.
-        ptr: int64[P+1]; the jumps of path p are jump[ptr[p]:ptr[p+1]].
-        jump: int64[...].
-    """
-
-    path_of: Ints
-    share: Floats
-    ptr: Ints
-    jump: Ints
-
-
 def circulant_routes(
     n: int,
     offsets: Sequence[int],
@@ -145,7 +127,7 @@ def circulant_routes(
     Raises:
         InfeasibleError: the offsets do not connect all servers.
     """
-    table = coin_table(n, offsets, weights, capacities, paths_per_pair=paths_per_pair, seed=seed)
+    path_of, share, ptr, jump = coin_table(n, offsets, weights, capacities, paths_per_pair=paths_per_pair, seed=seed)
     if pairs is None:
         source = np.repeat(np.arange(n, dtype=np.int32), n - 1)
         slot = np.tile(np.arange(n - 1, dtype=np.int32), n)
@@ -153,11 +135,11 @@ def circulant_routes(
     else:
         source, target = (ends.astype(np.int32) for ends in np.nonzero(pairs & ~np.eye(n, dtype=np.bool_)))
     displacement = (target.astype(np.int64) - source) % n
-    pair_ptr = np.concatenate(([0], np.cumsum(np.diff(table.path_of)[displacement]))).astype(np.int64)
+    pair_ptr = np.concatenate(([0], np.cumsum(np.diff(path_of)[displacement]))).astype(np.int64)
     pair_of_path = np.repeat(np.arange(len(source)), np.diff(pair_ptr))
-    path = table.path_of[displacement][pair_of_path] + np.arange(len(pair_of_path)) - pair_ptr[pair_of_path]
-    path_ptr, node = graph.circulant_paths(n, source[pair_of_path], path, table.ptr, table.jump)
-    return PathTable(n, source, target, pair_ptr, table.share[path], path_ptr, node)
+    path = path_of[displacement][pair_of_path] + np.arange(len(pair_of_path)) - pair_ptr[pair_of_path]
+    path_ptr, node = graph.circulant_paths(n, source[pair_of_path], path, ptr, jump)
+    return PathTable(n, source, target, pair_ptr, share[path], path_ptr, node)
 
 
 def coin_table(
@@ -168,8 +150,13 @@ def coin_table(
     *,
     paths_per_pair: int = 1,
     seed: int = 0,
-) -> CoinTable:
-    """Balanced coin sequences of all displacements; arguments and errors as for `circulant_routes`."""
+) -> tuple[Ints, Floats, Ints, Ints]:
+    """Balanced coin sequences of all displacements; arguments and errors as for `circulant_routes`.
+
+    Returns:
+        int64[n+1], first path of each displacement (none for 0); float64[P], part of the displacement's traffic on each
+        path; int64[P+1], first jump of each path; int64[...], the jumps.
+    """
     coins = np.array(offsets, dtype=np.int64)
     hops = hop_table(n, offsets).astype(np.int64)
     if (hops < 0).any():
@@ -189,7 +176,7 @@ def coin_table(
     order = _heaviest_first(n, parcel_of, load * hops[parcel_of])
     ptr, jump = graph.order_coins(coins, load, inverse, order, counts)
     path_of = np.searchsorted(parcel_of, np.arange(n + 1)).astype(np.int64)
-    return CoinTable(path_of, shares, ptr, jump)
+    return path_of, shares, ptr, jump
 
 
 def _heaviest_first(n: int, parcel_of: Ints, work: Floats) -> Ints:

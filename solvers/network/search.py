@@ -52,29 +52,20 @@ from topoopt.core.proofs import StopReason
 from topoopt.core.topology import Topology
 
 
-@dataclass(frozen=True)
-class SearchStep:
-    """One topology that was routed on the way: its name, hop total / number of links, and theta."""
-
-    name: str
-    mean_load: float
-    theta: float
-
-
 @dataclass(frozen=True, eq=False)
 class TopologySearchResult:
     """Best topology found.
 
     Attributes:
         topology, routing: with the checked theta.
-        steps: what was tried, in order.
+        steps: names of the topologies routed, in order, with hop total / number of links, and theta.
         evaluations: topologies priced by the polish.
         stopped_by: GAP when `goal` was reached, BUDGET at the end of the work, TIME or INTERRUPTED before.
     """
 
     topology: Topology
     routing: RoutingResult
-    steps: tuple[SearchStep, ...]
+    steps: tuple[tuple[str, float, float], ...]
     evaluations: int
     stopped_by: StopReason
 
@@ -352,7 +343,7 @@ class _Search:
         self.rough = max(budget.accuracy, 1e-3 if n > 64 else 1e-4)
         self.rules = Rules(problem)
         self.links_total = n * d
-        self.steps: list[SearchStep] = []
+        self.steps: list[tuple[str, float, float]] = []
         self.best: tuple[Topology, RoutingResult] | None = None
         self.priced = 0
 
@@ -455,7 +446,7 @@ class _Search:
         ratio = self.best[1].theta * self.links_total / hops_of(table.out, self.demand)
         if self.problem.servers > POLISH_SERVERS and ratio < POLISH_RATIO:
             return
-        result = polish(
+        heads, self.priced, _ = polish(
             table,
             self.demand,
             self.rules.allowed,
@@ -465,8 +456,7 @@ class _Search:
             seed=self.seed,
             stop=self.stop,
         )
-        self.priced = result.evaluations
-        self._offer("polished", self._topology(result.out, f"{self.best[0].origin}, polished"))
+        self._offer("polished", self._topology(heads, f"{self.best[0].origin}, polished"))
 
     def _recount(self) -> None:
         assert self.best is not None
@@ -514,7 +504,7 @@ class _Search:
 
     def _note(self, name: str, topology: Topology, routing: RoutingResult) -> None:
         load = hops_of(table_of(topology).out, self.demand) / self.links_total
-        self.steps.append(SearchStep(name, load, routing.theta))
+        self.steps.append((name, load, routing.theta))
         if self.best is None or routing.theta < self.best[1].theta:
             self.best = (topology, routing)
             if self.keep is not None:

@@ -14,7 +14,6 @@ cycle with the next one (a perfectly Hamiltonian colouring, Kotzig 1964).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -150,20 +149,6 @@ MATCHINGS_DRAWN = 5_000
 """For one set of them; of 512 servers some 300 are drawn before one is a cycle with two others."""
 
 
-class GroupedLinks(NamedTuple):
-    """Links of n servers, those of group i mod g first.
-
-    Attributes:
-        matched: int32[links, n], the servers that those inside lead to, where they are an odd number of matchings;
-            no rows where they are cycles.
-        inside: int64[m, 2], arcs inside groups; across: the others.
-    """
-
-    matched: Int32s
-    inside: ArcList
-    across: ArcList
-
-
 def fits(n: int, size: int, across: int, degree: int) -> bool:
     """Whether there are such graphs: an odd number of links of each of an odd number of servers cannot be paired."""
     inside = degree - across
@@ -176,13 +161,19 @@ _CARRIED = 0.5
 _TIES = 1e-6
 
 
-def grouped_links(demand: Floats, size: int, inside: int, across: int, rng: np.random.Generator) -> GroupedLinks:
+def grouped_links(
+    demand: Floats, size: int, inside: int, across: int, rng: np.random.Generator
+) -> tuple[Int32s, ArcList, ArcList]:
     """Links of the groups i mod (n / size): random graphs, and matchings of two groups at a time.
 
     Args:
         demand: float64[n, n], bytes between servers.
         size: of a group, with the links as `fits` says.
         inside, across: links of each server to its own group and to others.
+
+    Returns:
+        int32[links, n], the servers that the links inside groups lead to, where they are an odd number of matchings (no
+        rows where they are cycles); int64[m, 2], arcs inside groups; and the arcs across.
 
     Raises:
         InfeasibleError: no such matchings were drawn.
@@ -197,7 +188,7 @@ def grouped_links(demand: Floats, size: int, inside: int, across: int, rng: np.r
         for turn, pairs in enumerate(group + groups * _matchings(size, inside, rng) if inside % 2 else ()):
             matched[turn, pairs[:, 0]], matched[turn, pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
             within.append(link_arcs(zip(*pairs.T.tolist(), strict=True)))
-    return GroupedLinks(matched, np.vstack(within), np.vstack(list(_across(size, across, demand, rng))))
+    return matched, np.vstack(within), np.vstack(list(_across(size, across, demand, rng)))
 
 
 def _matchings(size: int, links: int, rng: np.random.Generator) -> Ints:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -86,19 +85,12 @@ class TopologyResult(SearchResult[TopologyPlan]):
         return self.theta - self.bound.value <= OPTIMALITY * self.theta
 
 
-class ExactMethod(Protocol):
-    """A method of the table."""
+ExactMethod = Callable[[TopologyProblem, ExactLimits], TopologyResult]
+"""A method of the table.
 
-    def __call__(self, problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
-        """Solve.
-
-        Raises:
-            InputError: bad problem, or one outside what the method covers.
-            InfeasibleError: no topology satisfies the constraints.
-            LimitError: the limit came before any topology was found.
-        """
-        ...
-
+It raises InputError for a bad problem, or one outside what it covers; InfeasibleError where no topology satisfies the
+constraints; LimitError where the limit came before any topology was found.
+"""
 
 LARGEST_PROGRAM = 100_000
 """Entries of a demand up to which b-matchings are solved, in seconds; beyond, rows or columns alone count."""
@@ -519,8 +511,7 @@ def finish(
     method: str,
     work: int,
     restriction: str = "",
-    tree: LinkTree | None = None,
-    blocks: BlockTree | None = None,
+    proof: LinkTree | BlockTree | None = None,
 ) -> TopologyResult:
     """Result with `proven` and the cheap bound; with a restriction, `proven` holds in the family only."""
     proven_bounds = (space.bound,) if restriction else (space.bound, proven)
@@ -528,10 +519,10 @@ def finish(
     bound = max(entry.value for entry in bounds)
     optimal = routed.theta - bound <= OPTIMALITY * routed.theta
     proofs = [LengthCertificate(routed.lengths).certificate(), space.layer_prices.certificate()]
-    if tree is not None:
-        proofs.append(tree.certificate(min(proven.value, routed.theta)))
-    if blocks is not None:
-        proofs.append(blocks.certificate())
+    if isinstance(proof, LinkTree):
+        proofs.append(proof.certificate(min(proven.value, routed.theta)))
+    elif proof is not None:
+        proofs.append(proof.certificate())
     return TopologyResult(
         plan=topology_plan(as_topology(space, counts, method), RoutingPlan(flows=(SourceFlow(routed.flow),))),
         certificates=tuple(proofs),

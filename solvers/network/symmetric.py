@@ -16,7 +16,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -247,12 +246,8 @@ def by_rotation(proof: RoutingProof) -> int:
 _EXACT = 1e-8
 
 
-class Translations(NamedTuple):
-    """A group that keeps links and demand; int64[m] class of each arc, and float64[d] capacity of an arc of each."""
-
-    group: RingBox | SemidirectGroup
-    kind: Ints
-    width: Floats
+Translations = tuple[RingBox | SemidirectGroup, Ints, Floats]
+"""A group that keeps links and demand; int64[m] class of each arc, and float64[d] capacity of an arc of each."""
 
 
 def translations_of(network: RoutingNetwork) -> Translations | None:
@@ -278,7 +273,7 @@ def translations_of(network: RoutingNetwork) -> Translations | None:
 def box_of(network: RoutingNetwork) -> RingBox | None:
     """The box whose translations keep links and demand, if one does."""
     translations = translations_of(network)
-    return translations.group if translations is not None and isinstance(translations.group, RingBox) else None
+    return translations[0] if translations is not None and isinstance(translations[0], RingBox) else None
 
 
 def _translations(network: RoutingNetwork, group: RingBox | SemidirectGroup) -> Translations | None:
@@ -287,7 +282,7 @@ def _translations(network: RoutingNetwork, group: RingBox | SemidirectGroup) -> 
     classes = equal_classes(network.servers, label, network.capacity)
     if classes is None or not _keeps(group, network.demand):
         return None
-    return Translations(group, np.searchsorted(classes[0], label), classes[1])
+    return group, np.searchsorted(classes[0], label), classes[1]
 
 
 def _moves(network: RoutingNetwork, group: SemidirectGroup, x: int, base: Ints) -> bool:

@@ -30,7 +30,7 @@ from solvers.network.space import Counts, Space, distances, hop_distances, route
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import Problem
-from topoopt.core.network import LARGEST_MULTIPLIER, MOST_CASES, MOST_CHOICES, MOST_WORK, LinkTree
+from topoopt.core.network import LARGEST_MULTIPLIER, MOST_CASES, MOST_CHOICES, MOST_WORK, BlockTree, LinkTree
 from topoopt.core.proofs import StopReason
 
 MOST_SERVERS = 10
@@ -359,19 +359,14 @@ class TreeOutcome:
         bound: on theta over all networks allowed, infinite if there are none; 0 if the search ended early.
         proof: of that bound; None if there is none, or it is larger than a checker takes.
         stopped_by: why it ended.
-        programs: solved.
+        work: programs solved, or nodes looked at.
     """
 
     counts: Counts | None
     bound: float
-    proof: LinkTree | None
+    proof: LinkTree | BlockTree | None
     stopped_by: StopReason
-    programs: int
-
-    @property
-    def work(self) -> int:
-        """What was done, as a count."""
-        return self.programs
+    work: int
 
 
 def search_tree(space: Space, theta: float, stop: Stop, *, most_programs: int = MOST_PROGRAMS) -> TreeOutcome:

@@ -248,13 +248,8 @@ def search_budget(servers: int) -> SearchBudget:
     return SearchBudget(proposals=8_000 * servers, evaluations=60 * servers, accuracy=1e-3)
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A topology, the order in which to look at the matrices, and its worst theta (routing adapted)."""
-
-    topology: Topology
-    order: tuple[int, ...]
-    worst: float
+Judged = tuple[float, Topology, tuple[int, ...]]
+"""Worst theta (routing adapted) of a topology, the topology, and the order in which to look at the matrices."""
 
 
 def exchanges_for(servers: int) -> int:
@@ -273,18 +268,16 @@ def worst_topologies(problem: TopologyProblem, *, seed: int, goal: float, keep: 
     pool: list[Judged] = []
 
     def add(topology: Topology) -> None:
-        if any(_same(topology, member.topology) for member in pool):
+        if any(_same(topology, member[1]) for member in pool):
             return
-        entry = _judged(
-            topology, demands, pool[0].order if pool else None, pool[-1].worst if len(pool) >= keep else None
-        )
+        entry = _judged(topology, demands, pool[0][2] if pool else None, pool[-1][0] if len(pool) >= keep else None)
         if entry is not None:
             pool.append(entry)
-            pool.sort(key=lambda member: member.worst)
+            pool.sort(key=lambda member: member[0])
             del pool[keep:]
 
     def enough() -> bool:
-        reached = keep == 1 and bool(pool) and pool[0].worst <= goal * (1 + ACCURACY)
+        reached = keep == 1 and bool(pool) and pool[0][0] <= goal * (1 + ACCURACY)
         return reached or (bool(pool) and stop.reason() is not None)
 
     for topology in _candidates(problem, seed, stop):
@@ -297,7 +290,7 @@ def worst_topologies(problem: TopologyProblem, *, seed: int, goal: float, keep: 
     for _ in range(exchanges_for(problem.servers)):
         if enough():
             break
-        changed = _exchanged(pool[0].topology, dice)
+        changed = _exchanged(pool[0][1], dice)
         if changed is not None:
             add(changed)
     return tuple(pool)
@@ -350,7 +343,7 @@ def _judged(topology: Topology, demands: Demands, order: tuple[int, ...] | None,
     worst = max(theta.values())
     if limit is not None and worst >= limit * (1 - 1e-9):
         return None
-    return Judged(topology, tuple(sorted(order, key=lambda k: (-theta[k], k))), worst)
+    return worst, topology, tuple(sorted(order, key=lambda k: (-theta[k], k)))
 
 
 def _exchanged(topology: Topology, dice: np.random.Generator) -> Topology | None:
@@ -412,7 +405,7 @@ def worst_case(problem: NetworkProblem, goal: float, *, seed: int, stop: Stop) -
         topologies: Sequence[Topology] = [problem.topology]
     else:
         pool = worst_topologies(problem, seed=seed, goal=goal, keep=POOL if common else 1, stop=stop)
-        topologies = [candidate.topology for candidate in pool]
+        topologies = [topology for _, topology, _ in pool]
     if not common:
         topology = topologies[0]
         results = [route(topology, demand) for demand in problem.demands]

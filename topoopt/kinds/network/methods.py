@@ -120,7 +120,7 @@ def exactly(problem: TopologyProblem, effort: Effort, method: str) -> Search:
     def keep(best: Search) -> None:
         effort.keep(lambda: best)
 
-    result = EXACT[method].run(problem, ExactLimits(seed=effort.search.seed, stop=effort.stop, keep=keep))
+    result = EXACT[method](problem, ExactLimits(seed=effort.search.seed, stop=effort.stop, keep=keep))
     if not any(proof.argument is Argument.LISTED_NETWORKS for proof in result.certificates):
         return result
     bound = effort.optional("listing of all networks", lambda: _listed_bound(problem, result))
