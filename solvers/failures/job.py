@@ -27,13 +27,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic
 
 import numpy as np
 
 from solvers.failures.repairs import RING_REPAIRS, Damage, PlanTraffic, Repaired, damage_of
 from solvers.failures.surviving import Surviving, after, links_of, not_forwarding, reach
-from solvers.failures.worst import RepairMemory
+from solvers.failures.worst import FailureEvaluator, Plan, Repair
 from solvers.job.realise import realise
 from solvers.network.assembly import assemble, link_arcs
 from solvers.network.exact import solve_milp
@@ -127,15 +127,7 @@ REBALANCE = "rebalance"
 IMPOSSIBLE = "impossible"
 
 
-@dataclass(frozen=True, eq=False)
-class Repair:
-    """A failure, what became of it, and the plan that runs then; None where none delivers everything."""
-
-    outcome: FailureOutcome
-    plan: Repaired | None
-
-
-class JobEvaluator(RepairMemory[Repair]):
+class JobEvaluator(FailureEvaluator[Repaired]):
     """Evaluates failures of one plan.
 
     Args:
@@ -183,8 +175,8 @@ class JobEvaluator(RepairMemory[Repair]):
             self._arrays = graph_arrays(self._graph, network)
         return float(jobs.simulate(self._arrays, network_arrays(network), True)[0])
 
-    def _repaired(self, failure: Failure) -> Repair:
-        far = reach(after(self.topology, failure), failure.servers)
+    def _repaired(self, failure: Failure) -> Repair[Repaired]:
+        disconnected, diameter, mean_hops = reach(after(self.topology, failure), failure.servers)
         surviving = not_forwarding(self.topology, failure)
         damage = damage_of(self.traffic, surviving)
         trials: dict[str, float | None] = {}
@@ -200,9 +192,9 @@ class JobEvaluator(RepairMemory[Repair]):
                         best = (time_ms, name, plan)
         outcome = FailureOutcome(
             failure=failure,
-            disconnected_pairs=far.disconnected_pairs,
-            diameter=far.diameter,
-            mean_hops=far.mean_hops,
+            disconnected_pairs=disconnected,
+            diameter=diameter,
+            mean_hops=mean_hops,
             broken_rings=len(damage.broken_rings),
             rings=sum(len(group.rings) for group in self.traffic.rings),
             rerouted_pairs=len(np.unique(self.traffic.route_hops.pair_of_path[damage.paths])),
@@ -272,9 +264,6 @@ MILP_SERVERS = 6
 """Up to here these come from the joint program with kept links (`max_changed`), beyond from the portfolio's search."""
 
 MILP_S = 20.0
-
-
-Plan = TypeVar("Plan")
 
 
 @dataclass(frozen=True, eq=False)

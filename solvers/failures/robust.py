@@ -33,7 +33,7 @@ import numpy as np
 from solvers.failures.job import JobEvaluator
 from solvers.failures.repairs import PlanTraffic, Repaired
 from solvers.failures.surviving import after, reach, single_links
-from solvers.failures.worst import RepairMemory
+from solvers.failures.worst import FailureEvaluator, Repair
 from solvers.job.loop import LoopResult
 from solvers.job.realise import Realisation, demand_routed, realise
 from solvers.network.annealing import LinkTable, arcs_of, table_of, table_of_arcs, topology_of
@@ -65,17 +65,7 @@ ROUTED = "routed anew"
 IMPOSSIBLE = "impossible"
 
 
-@dataclass(frozen=True, eq=False)
-class RoutedFailure:
-    """A failure, what became of it, and the routing on what survives; None where some demand has no path."""
-
-    outcome: FailureOutcome
-    topology: Topology
-    demand: Floats
-    routing: RoutingResult | None
-
-
-class NetworkEvaluator(RepairMemory[RoutedFailure]):
+class NetworkEvaluator(FailureEvaluator[tuple[Topology, RoutingResult]]):
     """Evaluates failures of one topology for one demand.
 
     Args:
@@ -124,9 +114,9 @@ class NetworkEvaluator(RepairMemory[RoutedFailure]):
 
         return min(turned(by) for by in range(n))
 
-    def _repaired(self, failure: Failure) -> RoutedFailure:
+    def _repaired(self, failure: Failure) -> Repair[tuple[Topology, RoutingResult]]:
         surviving = after(self.topology, failure)
-        far = reach(surviving, failure.servers)
+        disconnected, diameter, mean_hops = reach(surviving, failure.servers)
         left = surviving.left > 0
         topology = replace(
             self.topology,
@@ -142,9 +132,9 @@ class NetworkEvaluator(RepairMemory[RoutedFailure]):
         demand[:, list(failure.servers)] = 0.0
         outcome = FailureOutcome(
             failure=failure,
-            disconnected_pairs=far.disconnected_pairs,
-            diameter=far.diameter,
-            mean_hops=far.mean_hops,
+            disconnected_pairs=disconnected,
+            diameter=diameter,
+            mean_hops=mean_hops,
             broken_rings=0,
             rings=0,
             rerouted_pairs=0,
@@ -152,16 +142,16 @@ class NetworkEvaluator(RepairMemory[RoutedFailure]):
             repair=ROUTED,
         )
         if not demand.any():
-            return RoutedFailure(outcome, topology, demand, None)
+            return Repair(outcome, None)
         try:
             routing = route(topology, demand, accuracy=self.accuracy, stop=self.stop)
         except InfeasibleError:
             nothing = replace(outcome, value=None, repair=IMPOSSIBLE, trials=(RepairTrial(ROUTED, None),))
-            return RoutedFailure(nothing, topology, demand, None)
+            return Repair(nothing, None)
         solved = replace(
             outcome, value=routing.theta, bound=routing.bound, trials=(RepairTrial(ROUTED, routing.theta),)
         )
-        return RoutedFailure(solved, topology, demand, routing)
+        return Repair(solved, (topology, routing))
 
 
 SLACK = 1e-7

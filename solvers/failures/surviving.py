@@ -246,28 +246,14 @@ def not_forwarding(topology: Topology, failure: Failure) -> Surviving:
     return Surviving(topology, links_left(topology, links_only), failure.servers)
 
 
-@dataclass(frozen=True)
-class Reach:
-    """Distances over the servers that work.
-
-    Attributes:
-        disconnected_pairs: ordered pairs without a path.
-        diameter, mean_hops: None if there are any.
-    """
-
-    disconnected_pairs: int
-    diameter: int | None
-    mean_hops: float | None
-
-
-def reach(surviving: Surviving, failed_servers: tuple[int, ...] = ()) -> Reach:
-    """Distances of a damaged topology over all servers but the failed ones."""
+def reach(surviving: Surviving, failed_servers: tuple[int, ...] = ()) -> tuple[int, int | None, float | None]:
+    """Ordered pairs without a path, diameter, and mean hops (None if there are such pairs) of the servers that work."""
     works = np.arange(surviving.topology.servers) < surviving.topology.hosts
     works[list(failed_servers)] = False
     hops = surviving.hops()[np.ix_(works, works)]
     count = len(hops)
     lost = int((hops < 0).sum())
     if lost:
-        return Reach(lost, None, None)
+        return lost, None, None
     pairs = count * (count - 1)
-    return Reach(0, int(hops.max(initial=0)), float(hops.sum() / pairs) if pairs else 0.0)
+    return 0, int(hops.max(initial=0)), float(hops.sum() / pairs) if pairs else 0.0

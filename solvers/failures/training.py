@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from solvers.failures.job import Exchange, ExchangeSearch, Rewired, given_up, standing_links, unit_arcs, with_links
 from solvers.failures.surviving import after, links_left, not_forwarding, reach
-from solvers.failures.worst import RepairMemory
+from solvers.failures.worst import FailureEvaluator, Repair
 from solvers.llm_training.direct_connect import both_ways, orders_of
 from solvers.llm_training.evaluation import evaluated, family_bytes, sending_pairs
 from solvers.stop import Stop
@@ -68,15 +68,7 @@ def paths_by_pair(table: PathTable) -> PathsByPair:
     }
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingRepair:
-    """An outcome with the network that it is of; None: nothing carries all."""
-
-    outcome: FailureOutcome
-    network: PlacedNetwork | None
-
-
-class TrainingFailures(RepairMemory[TrainingRepair]):
+class TrainingFailures(FailureEvaluator[PlacedNetwork]):
     """Evaluates failures of the network of a plan; values are milliseconds of an iteration.
 
     Args:
@@ -111,13 +103,13 @@ class TrainingFailures(RepairMemory[TrainingRepair]):
         """Of all families together."""
         return sum(part.shape[0] * part.shape[1] for classes in self.orders.values() for part in classes)
 
-    def routes(self, repair: TrainingRepair) -> PathsByPair:
+    def routes(self, repair: Repair[PlacedNetwork]) -> PathsByPair:
         """Paths of all pairs that send after a failure."""
-        return {} if repair.network is None else paths_by_pair(repair.network.routes)
+        return {} if repair.plan is None else paths_by_pair(repair.plan.routes)
 
-    def reordered(self, repair: TrainingRepair) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def reordered(self, repair: Repair[PlacedNetwork]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Of every ring that runs after a failure one that the plan has in its group, and its order now."""
-        orders = {} if repair.network is None else repair.network.orders
+        orders = {} if repair.plan is None else repair.plan.orders
         return [
             (tuple(before[0]), tuple(ring))
             for family, classes in orders.items()
@@ -193,10 +185,10 @@ class TrainingEvaluator(TrainingFailures):
     def _unbroken(self) -> PlacedNetwork:
         return self._placed(self._topology.multiplicity.astype(np.int64), self.orders, ())[0]
 
-    def _repaired(self, failure: Failure) -> TrainingRepair:
+    def _repaired(self, failure: Failure) -> Repair[PlacedNetwork]:
         left = links_left(self._topology, replace(failure, servers=())).astype(np.int64)
         surviving = not_forwarding(self._topology, failure)
-        far = reach(after(self._topology, failure), failure.servers)
+        disconnected, diameter, mean_hops = reach(after(self._topology, failure), failure.servers)
         hosts = self._topology.hosts
         tries: tuple[tuple[str, Callable[[], Orders]], ...] = (
             (REROUTED, lambda: self.orders),
@@ -219,9 +211,9 @@ class TrainingEvaluator(TrainingFailures):
             repair = NONE_NEEDED
         outcome = FailureOutcome(
             failure=failure,
-            disconnected_pairs=far.disconnected_pairs,
-            diameter=far.diameter,
-            mean_hops=far.mean_hops,
+            disconnected_pairs=disconnected,
+            diameter=diameter,
+            mean_hops=mean_hops,
             broken_rings=self._broken(left > 0),
             rings=self.rings,
             rerouted_pairs=moved,
@@ -230,7 +222,7 @@ class TrainingEvaluator(TrainingFailures):
             trials=tuple(trials),
             spare_circuits=self._circuits(failure),
         )
-        return TrainingRepair(outcome, best)
+        return Repair(outcome, best)
 
     def _circuits(self, failure: Failure) -> int:
         """To be set for spares; behind packet switches they have links of their own."""
@@ -363,11 +355,11 @@ class RailEvaluator(TrainingFailures):
         """What leaves on one rail may come in on another."""
         return self._rails is Rails.SPINE
 
-    def routes(self, repair: TrainingRepair) -> PathsByPair:
+    def routes(self, repair: Repair[PlacedNetwork]) -> PathsByPair:
         """Over the rails by their numbers, a spine between two of them left out."""
-        if repair.network is None:
+        if repair.plan is None:
             return {}
-        links, table = self._links(repair.outcome.failure), repair.network.routes
+        links, table = self._links(repair.outcome.failure), repair.plan.routes
         return {
             pair: self._over_rails(links, *pair)
             for pair in zip(table.source.tolist(), table.target.tolist(), strict=True)
@@ -382,9 +374,9 @@ class RailEvaluator(TrainingFailures):
         table[tail[out], head[out] - self._topology.hosts] = left[out]
         return table
 
-    def _repaired(self, failure: Failure) -> TrainingRepair:
+    def _repaired(self, failure: Failure) -> Repair[PlacedNetwork]:
         links = self._links(failure)
-        far = reach(after(self._topology, failure), failure.servers)
+        disconnected, diameter, mean_hops = reach(after(self._topology, failure), failure.servers)
         hurt: Bools = np.any(links < self._whole, axis=1)
         network: PlacedNetwork | None
         try:
@@ -396,9 +388,9 @@ class RailEvaluator(TrainingFailures):
         source, target = sending_pairs(self.groups, self.places, self.orders)
         outcome = FailureOutcome(
             failure=failure,
-            disconnected_pairs=far.disconnected_pairs,
-            diameter=far.diameter,
-            mean_hops=far.mean_hops,
+            disconnected_pairs=disconnected,
+            diameter=diameter,
+            mean_hops=mean_hops,
             broken_rings=sum(int(hurt[ring].any()) for ring in self._each_ring()),
             rings=self.rings,
             rerouted_pairs=int((hurt[source] | hurt[target]).sum()),
@@ -406,7 +398,7 @@ class RailEvaluator(TrainingFailures):
             repair=IMPOSSIBLE if network is None else NONE_NEEDED if untouched else REROUTED,
             trials=() if untouched else (RepairTrial(REROUTED, None if network is None else value),),
         )
-        return TrainingRepair(outcome, network)
+        return Repair(outcome, network)
 
     def _each_ring(self) -> Iterator[Ints]:
         for classes in self.orders.values():
@@ -462,7 +454,7 @@ class RailEvaluator(TrainingFailures):
         return routes
 
 
-class TrainingRewiring(ExchangeSearch[TrainingRepair]):
+class TrainingRewiring(ExchangeSearch[Repair[PlacedNetwork]]):
     """Re-wiring of one plan after one failure of links.
 
     Exchanges that give up links with little on them are tried first.
@@ -480,10 +472,10 @@ class TrainingRewiring(ExchangeSearch[TrainingRepair]):
     def _promise(self, step: Exchange) -> tuple[int, float, Exchange]:
         return -len(step.added), float(sum(self._load[a, b] + self._load[b, a] for a, b in step.removed)), step
 
-    def _repaired(self, exchange: Exchange, method: str) -> Rewired[TrainingRepair] | None:
+    def _repaired(self, exchange: Exchange, method: str) -> Rewired[Repair[PlacedNetwork]] | None:
         evaluator = self.evaluator.on(with_links(self.topology, exchange.added))
         repair = evaluator.repair(given_up(self.failure, exchange))
-        if repair.network is None or repair.outcome.value is None:
+        if repair.plan is None or repair.outcome.value is None:
             return None
         topology = self._standing(exchange)
         return Rewired(exchange, topology, repair, repair.outcome.value, method)

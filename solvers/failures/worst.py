@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -66,43 +66,38 @@ def _senders(capacity: csr_matrix, flow: csr_matrix, source: int) -> Bools:
     return inside
 
 
-class Evaluator(Protocol):
-    """A solution whose failures can be evaluated; the same failure gives the same outcome."""
+Plan = TypeVar("Plan")
+
+
+@dataclass(frozen=True, eq=False)
+class Repair(Generic[Plan]):
+    """A failure, what became of it, and the plan that runs then; None where none delivers everything."""
+
+    outcome: FailureOutcome
+    plan: Plan | None
+
+
+class FailureEvaluator(ABC, Generic[Plan]):
+    """A solution whose failures are evaluated, each once."""
+
+    def __init__(self) -> None:
+        self._cached: dict[Failure, Repair[Plan]] = {}
 
     @property
+    @abstractmethod
     def topology(self) -> Topology:
         """Whose parts fail."""
 
     @property
+    @abstractmethod
     def nominal(self) -> float:
         """Value without any failure."""
-
-    def outcome(self, failure: Failure) -> FailureOutcome:
-        """What a failure does, after the best repair known."""
-
-
-class RepairedFailure(Protocol):
-    """What became of a failure, with the plan that runs then."""
-
-    @property
-    def outcome(self) -> FailureOutcome:
-        """In plain figures."""
-
-
-R = TypeVar("R", bound=RepairedFailure)
-
-
-class RepairMemory(ABC, Generic[R]):
-    """Evaluates failures, each once."""
-
-    def __init__(self) -> None:
-        self._cached: dict[Failure, R] = {}
 
     def outcome(self, failure: Failure) -> FailureOutcome:
         """What a failure does, after the best repair."""
         return replace(self.repair(failure).outcome, failure=failure)
 
-    def repair(self, failure: Failure) -> R:
+    def repair(self, failure: Failure) -> Repair[Plan]:
         """The best repair of a failure, or of one that is just like it."""
         key = self._representative(failure)
         if key not in self._cached:
@@ -114,7 +109,7 @@ class RepairMemory(ABC, Generic[R]):
         return failure
 
     @abstractmethod
-    def _repaired(self, failure: Failure) -> R:
+    def _repaired(self, failure: Failure) -> Repair[Plan]:
         """The best repair."""
 
 
@@ -127,25 +122,13 @@ POOL = 24
 """Parts, the worst alone first, that are tried at each step of the search."""
 
 
-@dataclass(frozen=True)
-class WorstEffort:
-    """How far to go.
-
-    Attributes:
-        enumerated: failures up to which all are evaluated.
-        evaluations: of the search beyond.
-    """
-
-    enumerated: int = 3000
-    evaluations: int = 400
-
-
 def worst_failure(
-    evaluator: Evaluator,
+    evaluator: FailureEvaluator[Any],
     part: str,
     count: int,
     *,
-    effort: WorstEffort | None = None,
+    enumerated: int = 3000,
+    evaluations: int = 400,
     seed: int = 0,
     stop: Stop | None = None,
     step: Callable[[], None] = lambda: None,
@@ -153,25 +136,29 @@ def worst_failure(
     """The worst failure of `count` parts (`links` or `servers`).
 
     Args:
+        enumerated: failures up to which all are evaluated.
+        evaluations: of the search beyond.
         step: called after every failure evaluated.
 
     Raises:
         InputError: there are fewer parts.
     """
-    effort, stop = effort or WorstEffort(), stop or Stop()
+    stop = stop or Stop()
     check_count(evaluator.topology, part, count)
     search = _WorstSearch(evaluator, part, count, stop, step)
     if part == "links":
         cut = search.by_cut()
         if cut is not None:
             return cut
-    if number_of(len(parts_of(evaluator.topology, part)), count) <= effort.enumerated:
+    if number_of(len(parts_of(evaluator.topology, part)), count) <= enumerated:
         return search.by_enumeration()
-    return search.by_exchange(effort.evaluations, np.random.default_rng(seed))
+    return search.by_exchange(evaluations, np.random.default_rng(seed))
 
 
 class _WorstSearch:
-    def __init__(self, evaluator: Evaluator, part: str, count: int, stop: Stop, step: Callable[[], None]) -> None:
+    def __init__(
+        self, evaluator: FailureEvaluator[Any], part: str, count: int, stop: Stop, step: Callable[[], None]
+    ) -> None:
         self.evaluator, self.part, self.count, self.stop, self.step = evaluator, part, count, stop, step
         self.best: FailureOutcome | None = None
         self.seen: set[Failure] = set()
@@ -252,7 +239,7 @@ CONFIDENCE = 0.95
 
 
 def sample_failures(
-    evaluator: Evaluator,
+    evaluator: FailureEvaluator[Any],
     part: str,
     count: int,
     samples: int,
