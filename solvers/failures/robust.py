@@ -42,8 +42,7 @@ from solvers.network.finder import candidate_topologies
 from solvers.network.flows import RoutingResult
 from solvers.network.local import neighbours, price_cut
 from solvers.network.routing import route
-from solvers.network.space import Counts, Space, relaxed_theta
-from solvers.network.symmetric import shift_invariant
+from solvers.network.space import Counts, Space, relaxed_theta, shift_invariant
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection

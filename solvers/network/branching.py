@@ -20,7 +20,7 @@ from math import exp, inf
 
 import numpy as np
 
-from solvers.network.local import local_search
+from solvers.network.local import first_network, local_search
 from solvers.network.search import search_topology
 from solvers.network.space import (
     OPTIMALITY,
@@ -35,9 +35,10 @@ from solvers.network.space import (
     open_space,
     relaxed_theta,
     route,
+    routed,
 )
 from solvers.network.tree import TreeOutcome, search_tree, too_many_choices
-from solvers.stop import Stop, first_part
+from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.network import DEGREE, LARGEST_PRICE, BlockTree, TopologyProblem
@@ -267,8 +268,6 @@ def _absent(node: BlockNode) -> Bools:
     return np.asarray(absent | (servers[:, None] == servers), dtype=np.bool_)
 
 
-LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible
-
 NAME = "branch-and-bound"
 
 
@@ -325,21 +324,3 @@ def bound_of(outcome: TreeOutcome) -> Bound:
         return Bound(outcome.bound, Argument.TOPOLOGY_BRANCHING)
     blocks = isinstance(outcome.proof, BlockTree)
     return Bound(outcome.bound, Argument.LINK_BLOCKS if blocks else Argument.LINK_TREE)
-
-
-def first_network(space: Space, limits: ExactLimits) -> tuple[Counts, Routed] | None:
-    """The best network known or met by a short search, routed; None if there is none."""
-    incumbent = None if limits.incumbent is None else limits.incumbent.adjacency()
-    result = local_search(space, limits.seed, first_part(limits.stop, LOCAL_SHARE, LOCAL_MOST_S), incumbent)
-    if result is None:
-        return None
-    first = result[0], routed(space, result[0])
-    limits.keep(finish(space, *first, space.bound, StopReason.TIME, "local search", 0))
-    return first
-
-
-def routed(space: Space, counts: Counts) -> Routed:
-    """A network that carries every demand, routed."""
-    routing = route(space.demand, counts)
-    assert routing is not None
-    return routing

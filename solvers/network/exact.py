@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,19 +21,8 @@ from formulations.joint_topology import (
 )
 from formulations.programs import Families, LpArrays
 from solvers.backends.backend import SolverLimits
-from solvers.backends.table import solve_guarded, solver_named
-from solvers.network.branching import (
-    LOCAL_MOST_S,
-    LOCAL_SHARE,
-    bound_of,
-    branch_and_bound,
-    concluded,
-    first_network,
-    routed,
-    solve_branching,
-)
 from solvers.network.enumeration import covers, solve_circulant, solve_enumerate
-from solvers.network.local import best_lift, local_search, refuse_large
+from solvers.network.local import LOCAL_MOST_S, LOCAL_SHARE, best_lift, first_network, local_search, refuse_large
 from solvers.network.space import (
     OPTIMALITY,
     Counts,
@@ -47,15 +37,19 @@ from solvers.network.space import (
     infeasible_hops,
     layer_sizes,
     open_space,
+    routed,
     source_distances,
     total_distance,
 )
-from solvers.network.tree import TreeOutcome, too_many_choices
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats
+from topoopt.core.data import called_later
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
+
+if TYPE_CHECKING:
+    from solvers.network.tree import TreeOutcome
 
 OPTIONS = {"mip_rel_gap": 1e-7, "mip_abs_gap": 1e-8, "mip_feasibility_tolerance": 1e-9}
 NEGLIGIBLE = 1e-8
@@ -74,6 +68,9 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
     Raises:
         InputError, InfeasibleError, LimitError: see `ExactMethod`; InputError for more servers than fit into memory.
     """
+    from solvers.network.branching import bound_of, branch_and_bound
+    from solvers.network.tree import too_many_choices
+
     space = open_space(problem)
     refuse_large(space)
     first = first_network(space, limits)
@@ -141,6 +138,9 @@ def branch(space: Space, incumbent: tuple[Counts, Routed] | None, stop: Stop, se
 
     Programs that may take long run in a process that can be stopped.
     """
+    from solvers.backends.table import solve_guarded, solver_named
+    from solvers.network.tree import TreeOutcome
+
     if (reason := stop.reason()) is not None:
         return TreeOutcome(None, space.bound.value, None, reason, 0)
     scale = space.bound.value
@@ -242,6 +242,9 @@ def solve_exact(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult
     first = first_network(space, limits)
     if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
         return finish(space, *first, space.bound, StopReason.CONVERGED, "bounds", 0)
+    from solvers.network.branching import branch_and_bound, concluded
+    from solvers.network.tree import too_many_choices
+
     if not too_many_choices(space):
         outcome = branch_and_bound(space, first, first_part(limits.stop, TREE_SHARE, inf), limits.seed)
         if outcome.bound > 0 or limits.stop.reason() is not None:
@@ -269,6 +272,6 @@ METHODS: Mapping[str, ExactMethod] = {
     "exact": solve_exact,
     "milp": solve_milp,
     "enumerate": solve_enumerate,
-    "branch-and-bound": solve_branching,
+    "branch-and-bound": called_later("solvers.network.branching", "solve_branching"),
     "circulant": solve_circulant,
 }

@@ -12,10 +12,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from solvers.network.space import Counts, Space, distances, hop_distances, relaxed_theta
-from solvers.stop import Stop
+from solvers.network.space import (
+    Counts,
+    ExactLimits,
+    Routed,
+    Space,
+    distances,
+    finish,
+    hop_distances,
+    relaxed_theta,
+    routed,
+)
+from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.proofs import StopReason
 
 
 def price_cut(demand: Floats, counts: Counts, lengths: Floats) -> Floats | None:
@@ -45,6 +56,20 @@ def refuse_large(space: Space) -> None:
         most = int((MOST_BYTES / 8) ** 0.25 / degree**0.5)
         text = "too many servers for the exact methods"
         raise InputError([Problem(text, path="servers", value=str(n), allowed=f"<= {most}, or method portfolio")])
+
+
+LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible
+
+
+def first_network(space: Space, limits: ExactLimits) -> tuple[Counts, Routed] | None:
+    """The best network known or met by a short search, routed; None if there is none."""
+    incumbent = None if limits.incumbent is None else limits.incumbent.adjacency()
+    result = local_search(space, limits.seed, first_part(limits.stop, LOCAL_SHARE, LOCAL_MOST_S), incumbent)
+    if result is None:
+        return None
+    first = result[0], routed(space, result[0])
+    limits.keep(finish(space, *first, space.bound, StopReason.TIME, "local search", 0))
+    return first
 
 
 def local_search(space: Space, seed: int, stop: Stop, incumbent: Counts | None = None) -> tuple[Counts, float] | None:

@@ -18,7 +18,6 @@ from formulations.joint_topology import allowed_arcs, kept_counts
 from formulations.programs import Families
 from solvers.backends.highs import highs_model
 from solvers.network.assembly import switched, topology_plan
-from solvers.network.symmetric import shift_invariant
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
@@ -91,6 +90,14 @@ ExactMethod = Callable[[TopologyProblem, ExactLimits], TopologyResult]
 It raises InputError for a bad problem, or one outside what it covers; InfeasibleError where no topology satisfies the
 constraints; LimitError where the limit came before any topology was found.
 """
+
+
+def shift_invariant(demand: Floats) -> bool:
+    """Whether demand depends, to the last bit, on the displacement alone."""
+    n = len(demand)
+    return all(np.array_equal(demand[i, i:], demand[0, : n - i]) and
+               np.array_equal(demand[i, :i], demand[0, n - i :]) for i in range(1, n))  # fmt: skip
+
 
 LARGEST_PROGRAM = 100_000
 """Entries of a demand up to which b-matchings are solved, in seconds; beyond, rows or columns alone count."""
@@ -534,6 +541,13 @@ def finish(
         restricted_bound=max(bound, min(proven.value, routed.theta)),
         work=work,
     )
+
+
+def routed(space: Space, counts: Counts) -> Routed:
+    """A network that carries every demand, routed."""
+    routing = route(space.demand, counts)
+    assert routing is not None
+    return routing
 
 
 def _errors(problem: TopologyProblem) -> list[Problem]:

@@ -22,6 +22,7 @@ import numpy as np
 from formulations.mixtures import circulant_flow_arrays
 from solvers.backends.highs import highs_model
 from solvers.network.flows import RoutingNetwork, RoutingProof
+from solvers.network.space import shift_invariant
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.graphs import RingBox, SemidirectGroup, boxes_of, semidirect_groups
@@ -193,13 +194,6 @@ def circulant_classes(topology: Topology) -> tuple[Ints, Floats] | None:
 def classes_of(n: int, tail: Ints, head: Ints, capacity: Floats) -> tuple[Ints, Floats] | None:
     """The same from arrays of distinct arcs."""
     return equal_classes(n, (head - tail) % n, capacity)
-
-
-def shift_invariant(demand: Floats) -> bool:
-    """Whether demand depends, to the last bit, on the displacement alone."""
-    n = len(demand)
-    return all(np.array_equal(demand[i, i:], demand[0, : n - i]) and
-               np.array_equal(demand[i, :i], demand[0, n - i :]) for i in range(1, n))  # fmt: skip
 
 
 def _refuse(ring: Ints, weight: Floats, width: Floats) -> None:

@@ -27,7 +27,7 @@ from solvers.backends.table import solve_guarded, solver_named
 from solvers.network.annealing import arcs_of, table_of, topology_of
 from solvers.network.assembly import topology_plan
 from solvers.network.polish import SearchBudget
-from solvers.network.routing import route
+from solvers.network.routing import WORST, route
 from solvers.network.search import search_topology
 from solvers.network.seeds import SEEDS
 from solvers.stop import Stop, first_part
@@ -375,7 +375,6 @@ def _exchanged(topology: Topology, dice: np.random.Generator) -> Topology | None
         return None
 
 
-NAME = "worst-demand"
 """Of the method."""
 
 POOL = 6
@@ -419,7 +418,7 @@ def worst_case(problem: NetworkProblem, goal: float, *, seed: int, stop: Stop) -
         bound = Bound(value, Argument.ARC_PRICES)
     plan = routing if isinstance(problem, RoutingProblem) else topology_plan(topology, routing)
     reason = stop.reason() or StopReason.CONVERGED
-    return SearchResult(plan=plan, certificates=proofs, bounds=(bound,), stopped_by=reason, method=NAME)
+    return SearchResult(plan=plan, certificates=proofs, bounds=(bound,), stopped_by=reason, method=WORST)
 
 
 def _in_common(topologies: Sequence[Topology], demands: Floats, stop: Stop) -> tuple[Topology, CommonRouting]:

@@ -28,8 +28,7 @@ from solvers.network.relays import TwoLayerDuals, cases_of, relay_cases, relay_p
 from solvers.network.routing import route
 from solvers.network.search import TopologySearchResult, search_topology
 from solvers.network.seeds import SEEDS, seed_topologies
-from solvers.network.space import Space, as_topology, open_space
-from solvers.network.symmetric import shift_invariant
+from solvers.network.space import Space, as_topology, open_space, shift_invariant
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, TopooptError
