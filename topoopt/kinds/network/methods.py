@@ -64,7 +64,7 @@ Search = SearchResult[TopologyPlan]
 SEARCHES = "topoopt.kinds.network.search"
 """Loaded by what searches beyond the exact methods."""
 
-worst_case: Callable[..., Search] = called_later("solvers.network.worst_case", "worst_case")
+worst_case: Callable[..., Routing] = called_later("solvers.network.worst_case", "worst_case")
 portfolio: Callable[..., Search] = called_later(SEARCHES, "portfolio")
 seed_topology: Callable[..., Search] = called_later(SEARCHES, "seed_topology")
 routed_topology: Callable[..., Search] = called_later(SEARCHES, "routed_topology")

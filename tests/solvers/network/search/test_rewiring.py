@@ -45,9 +45,9 @@ def test_changes_stay_within_the_limit_and_pay(links: LinkDirection, changes: in
     )
     found = search_topology(problem, budget=SearchBudget(proposals=20_000))
     assert lost(found.topology, kept) <= changes * (1 if links is ONE_WAY else 2)
-    stands = found.steps[0]
-    assert stands.name == "as it stands"
-    assert found.routing.theta == pytest.approx(stands.theta) if changes == 0 else found.routing.theta < stands.theta
+    name, _, theta = found.steps[0]
+    assert name == "as it stands"
+    assert found.routing.theta == pytest.approx(theta) if changes == 0 else found.routing.theta < theta
     assert route(found.topology, problem.demand).theta == pytest.approx(found.routing.theta, rel=2e-4)
 
 
