@@ -344,14 +344,14 @@ def all_to_all_rate(
         LimitError: stopped before a rate was found.
     """
     unit = float(network.units.max())
-    program = all_to_all_rate_arrays(network, network.units / unit, relaying=relaying, source=source)
-    result = SOLVERS["highs"](program.arrays, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
+    program, columns = all_to_all_rate_arrays(network, network.units / unit, relaying=relaying, source=source)
+    result = SOLVERS["highs"](program, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
     if result.raw_x is None or result.row_dual is None:
         raise LimitError("no rate of All-to-All was found in time")
     if result.raw_x[-1] <= 0.0 and result.stopped_by is not StopReason.CONVERGED:  # it stands where it began
         raise LimitError("no rate of All-to-All above 0 was found in time")
-    used = program.flow >= 0
-    flow = np.where(used, result.raw_x[np.where(used, program.flow, 0)], 0.0).clip(min=0.0)
+    used = columns >= 0
+    flow = np.where(used, result.raw_x[np.where(used, columns, 0)], 0.0).clip(min=0.0)
     lengths = whole_lengths(result.row_dual[: len(network.arcs)])
     return AllToAllRate(float(result.raw_x[-1]) * unit, flow * unit, lengths, result.stopped_by)
 

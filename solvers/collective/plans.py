@@ -348,11 +348,11 @@ def stepped_schedule(
         exists in so many steps and chunks, by its word.
     """
     rate = network.units / float(network.units.max())
-    program = step_schedule_arrays(network, np.array(owners), rate, steps, multicast=multicast)
-    result = SOLVERS["highs"](program.arrays, SolverLimits(time_s=stop.remaining_s(), seed=seed))
+    program, sent_columns, _ = step_schedule_arrays(network, np.array(owners), rate, steps, multicast=multicast)
+    result = SOLVERS["highs"](program, SolverLimits(time_s=stop.remaining_s(), seed=seed))
     if result.raw_x is None:
         return None, result.stopped_by
-    sent = np.round(result.raw_x[program.sent]).astype(np.int64)
+    sent = np.round(result.raw_x[sent_columns]).astype(np.int64)
     rows: list[Row] = []
     routes: dict[Path, int] = {}
     for chunk, owner in enumerate(owners):

@@ -40,16 +40,8 @@ DUST = 1e-6
 """Bytes of a demand without traffic, against the largest one: it is spread, too, but never decides."""
 
 
-@dataclass(frozen=True, eq=False)
-class ArcPaths:
-    """Paths as arcs: path k is arc[ptr[k]:ptr[k + 1]]."""
-
-    ptr: Ints
-    arc: Ints
-
-    def nodes(self, k: int, source: int, heads: Ints) -> tuple[int, ...]:
-        """Servers of a path, its source first."""
-        return (source, *heads[self.arc[self.ptr[k] : self.ptr[k + 1]]].tolist())
+ArcPaths = tuple[Ints, Ints]
+"""Paths as arcs, offsets first: path k is arc[ptr[k]:ptr[k + 1]]."""
 
 
 def least_loaded(surviving: Surviving, source: Ints, target: Ints, amount: Floats, load: Floats) -> ArcPaths | None:
@@ -75,7 +67,7 @@ def least_loaded(surviving: Surviving, source: Ints, target: Ints, amount: Float
             chosen, source, target, heavy, graph.ptr, graph.head, graph.hops_to, graph.inverse_capacity, load, ptr,
             arcs, False,
         )  # fmt: skip
-    return ArcPaths(ptr, arcs)
+    return ptr, arcs
 
 
 def without_paths(routes: PathTable, dead: Ints, paths: ArcPaths, heads: Ints) -> PathTable:
@@ -83,7 +75,7 @@ def without_paths(routes: PathTable, dead: Ints, paths: ArcPaths, heads: Ints) -
     if len(dead) == 0:
         return routes
     length = np.diff(routes.path_ptr)
-    length[dead] = np.diff(paths.ptr) + 1
+    length[dead] = np.diff(paths[0]) + 1
     path_ptr = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
     node = np.empty(int(path_ptr[-1]), dtype=np.int32)
     stays = np.ones(len(length), dtype=bool)
@@ -95,7 +87,7 @@ def without_paths(routes: PathTable, dead: Ints, paths: ArcPaths, heads: Ints) -
     node[first] = routes.node[routes.path_ptr[dead]]
     inner = ~new
     inner[first] = False
-    node[inner] = heads[paths.arc]
+    node[inner] = heads[paths[1]]
     return PathTable(
         nodes_total=routes.nodes_total,
         source=routes.source,
@@ -485,7 +477,8 @@ def detoured_rings(damage: Damage) -> Rings | None:
     if paths is None:
         return None
     heads = damage.traffic.topology.arcs[:, 1].astype(np.int64)
-    routes = [paths.nodes(k, int(source[k]), heads) for k in range(len(source))]
+    ptr, arc = paths
+    routes = [(int(source[k]), *heads[arc[ptr[k] : ptr[k + 1]]].tolist()) for k in range(len(source))]
     return with_steps(damage.traffic.rings, damage.traffic.ring_hops.place[damage.steps], routes)
 
 

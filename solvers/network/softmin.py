@@ -20,7 +20,7 @@ import numpy as np
 from formulations import mixtures
 from solvers.backends.highs import highs_model
 from solvers.network.flows import RoutingProof
-from solvers.network.linear import NearPaths, Potential
+from solvers.network.linear import NearPaths, frank_wolfe
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
 
@@ -435,5 +435,5 @@ def softmin(proof: RoutingProof) -> int:
     if not proof.proven:
         search.give()
     if not (proof.proven or proof.late) and proof.flow is not None:
-        Potential(proof, proof.flow.copy()).improve(_SWEEPS)
+        frank_wolfe(proof, proof.flow.copy(), _SWEEPS)
     return search.passes
