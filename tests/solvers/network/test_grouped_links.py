@@ -185,7 +185,7 @@ def test_links_across_are_as_many_at_every_server() -> None:
     rng = np.random.default_rng(5)
     for n, size, inside, across in [(24, 8, 3, 1), (24, 8, 3, 3), (40, 8, 3, 1), (36, 4, 2, 2), (36, 4, 3, 1)]:
         groups, demand = n // size, rng.random((n, n))
-        links = grouped_links(demand, size, inside, across, rng).across
+        links = grouped_links(demand, size, inside, across, rng)[2]
         assert (np.bincount(links[:, 0], minlength=n) == across).all()
         assert (np.bincount(links[:, 1], minlength=n) == across).all()
         pairs = {(int(i) % groups, int(k) % groups) for i, k in links}
