@@ -64,7 +64,7 @@ def least_loaded(surviving: Surviving, source: Ints, target: Ints, amount: Float
             continue
         graph = surviving.graph(int(target[chosen[0]]))
         routing.route_demands(
-            chosen, source, target, heavy, graph.ptr, graph.head, graph.hops_to, graph.inverse_capacity, load, ptr,
+            chosen, source, target, heavy, graph.first, graph.head, graph.hops_to, graph.inverse_capacity, load, ptr,
             arcs, False,
         )  # fmt: skip
     return ptr, arcs
@@ -380,7 +380,7 @@ def disjoint_detours(surviving: Surviving, source: int, target: int) -> list[tup
     Parallel links count as one arc. Empty if no path is left.
     """
     graph = surviving.graph(target)
-    ptr, head = graph.ptr, graph.head
+    ptr, head = graph.first, graph.head
     used = np.zeros(len(head), dtype=bool)
     detours: list[tuple[int, ...]] = []
     while True:

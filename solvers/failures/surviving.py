@@ -17,8 +17,7 @@ from math import comb
 
 import numpy as np
 
-from solvers.network.assembly import ArcGraph, row_ptr
-from topoopt import native
+from solvers.network.assembly import Digraph, row_ptr
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
@@ -193,9 +192,9 @@ class Surviving:
     topology: Topology
     left: Int32s
     relays: tuple[int, ...] = ()
-    _graphs: dict[int, ArcGraph] = field(default_factory=dict)
+    _graphs: dict[int, Digraph] = field(default_factory=dict)
 
-    def graph(self, target: int) -> ArcGraph:
+    def graph(self, target: int) -> Digraph:
         """Arcs that may lead to a target; hops of -1 where nothing does."""
         key = target if target in self.relays else -1
         if key not in self._graphs:
@@ -224,15 +223,10 @@ def _usable(surviving: Surviving, target: int) -> Bools:
     return alive
 
 
-def _graph(topology: Topology, left: Int32s) -> ArcGraph:
-    n = topology.servers
+def _graph(topology: Topology, left: Int32s) -> Digraph:
     tail = topology.arcs[:, 0].astype(np.int64)
     head = np.where(left > 0, topology.arcs[:, 1], topology.arcs[:, 0]).astype(np.int64)
-    by_head = np.argsort(head, kind="stable")
-    hops_to = native.graph.hop_distances(row_ptr(head, n), np.ascontiguousarray(tail[by_head]), n).astype(np.int32)
-    capacity = left.astype(np.float64)
-    inverse = np.divide(1.0, capacity, out=np.zeros_like(capacity), where=capacity > 0)
-    return ArcGraph(row_ptr(tail, n), tail, head, inverse, hops_to)
+    return Digraph(row_ptr(tail, topology.servers), tail, head, left.astype(np.float64))
 
 
 def after(topology: Topology, failure: Failure) -> Surviving:

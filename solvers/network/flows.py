@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.network.assembly import Digraph
 from solvers.stop import Stop
 from topoopt import native
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.graphs import RingBox, Turns, turns_of
 from topoopt.core.network import LengthCertificate, RoutingPlan, SourceFlow
@@ -26,28 +27,10 @@ from topoopt.native import routing
 
 
 @dataclass(frozen=True, eq=False)
-class RoutingNetwork:
-    """Arcs sorted by tail, capacities and demand.
+class RoutingNetwork(Digraph):
+    """A digraph with a demand, float64[n, n], as given."""
 
-    Attributes:
-        servers: n.
-        tail, head: int64[m].
-        first: int64[n+1]; arcs of tail v are first[v]..first[v+1].
-        capacity: float64[m], parallel links of each arc.
-        demand: float64[n, n], as given.
-    """
-
-    servers: int
-    tail: Ints
-    head: Ints
-    first: Ints
-    capacity: Floats
     demand: Floats
-
-    @property
-    def columns(self) -> int:
-        """Sources times arcs."""
-        return self.servers * len(self.head)
 
 
 def network_of(topology: Topology, demand: Floats) -> RoutingNetwork:
@@ -66,7 +49,6 @@ def network_of(topology: Topology, demand: Floats) -> RoutingNetwork:
     if len(arcs) and (np.diff(arcs[:, 0] * n + arcs[:, 1]) <= 0).any():
         raise InputError([Problem("arcs must be sorted and distinct", path="topology.arcs")])
     network = RoutingNetwork(
-        servers=n,
         tail=np.ascontiguousarray(arcs[:, 0]),
         head=np.ascontiguousarray(arcs[:, 1]),
         first=np.searchsorted(arcs[:, 0], np.arange(n + 1)).astype(np.int64),

@@ -32,7 +32,7 @@ import numpy as np
 
 from formulations.mixtures import PathSplit, path_split_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
-from solvers.network.assembly import ArcGraph, arc_graph, common_offsets, coset_size
+from solvers.network.assembly import Digraph, arc_graph, common_offsets, coset_size
 from solvers.network.distances import hop_table
 from solvers.network.routes import decompositions
 from topoopt.core.arrays import Floats, Int32s, Ints
@@ -70,7 +70,7 @@ def group_rings(
     hops = hop_table(n, tuple(coins))
     connected = gcd(n, *coins) == 1
     solved: dict[int, tuple[Ring, ...]] = {}
-    graph: ArcGraph | None = None
+    graph: Digraph | None = None
     out = []
     for members in groups:
         size = coset_size(n, members)
@@ -189,7 +189,7 @@ Routed = tuple[tuple[int, ...], Ints, Ints]
 """A member order, and its paths: arcs of the path from member i are arcs[ptr[i]:ptr[i+1]]."""
 
 
-def general_group_rings(graph: ArcGraph, members: tuple[int, ...], limit: int, *, seed: int = 0) -> tuple[Ring, ...]:
+def general_group_rings(graph: Digraph, members: tuple[int, ...], limit: int, *, seed: int = 0) -> tuple[Ring, ...]:
     """At most `limit` rings of a group; each next one is the order and paths that raise the largest load least."""
     orders = _orders(graph, sorted(members), seed)
     load = np.zeros(len(graph.head))
@@ -215,25 +215,25 @@ def general_group_rings(graph: ArcGraph, members: tuple[int, ...], limit: int, *
     )
 
 
-def _route(graph: ArcGraph, order: tuple[int, ...], load: Floats) -> tuple[Ints, Ints]:
+def _route(graph: Digraph, order: tuple[int, ...], load: Floats) -> tuple[Ints, Ints]:
     """Paths from each member to the next, as arc ids in rows; `load` grows by one per arc used."""
     source = np.array(order, dtype=np.int64)
     target = np.roll(source, -1)
     ptr = np.concatenate(([0], np.cumsum(graph.hops_to[target, source], dtype=np.int64)))
     arcs = np.empty(int(ptr[-1]), dtype=np.int64)
     routing.route_demands(
-        np.arange(len(order), dtype=np.int64), source, target, np.ones(len(order)), graph.ptr, graph.head,
+        np.arange(len(order), dtype=np.int64), source, target, np.ones(len(order)), graph.first, graph.head,
         graph.hops_to, graph.inverse_capacity, load, ptr, arcs, False,
     )  # fmt: skip
     return ptr, arcs
 
 
-def _paths(graph: ArcGraph, order: tuple[int, ...], ptr: Ints, arcs: Ints) -> tuple[tuple[int, ...], ...]:
+def _paths(graph: Digraph, order: tuple[int, ...], ptr: Ints, arcs: Ints) -> tuple[tuple[int, ...], ...]:
     heads = graph.head[arcs].tolist()
     return tuple((server, *heads[ptr[i] : ptr[i + 1]]) for i, server in enumerate(order))
 
 
-def _shares(graph: ArcGraph, rings: list[Ints]) -> Floats:
+def _shares(graph: Digraph, rings: list[Ints]) -> Floats:
     if len(rings) == 1:
         return np.ones(1)
     used, row = np.unique(np.concatenate(rings), return_inverse=True)
@@ -250,7 +250,7 @@ def _shares(graph: ArcGraph, rings: list[Ints]) -> Floats:
     return np.full(len(rings), 1.0 / len(rings)) if result.x is None else shares_of(data, result.x)
 
 
-def _orders(graph: ArcGraph, members: list[int], seed: int) -> list[tuple[int, ...]]:
+def _orders(graph: Digraph, members: list[int], seed: int) -> list[tuple[int, ...]]:
     """Different member orders of few hops, both ways round: ascending, arithmetic, and a two-opted tour."""
     size = len(members)
     hops = graph.hops_to[np.ix_(members, members)].T.astype(np.int64)  # hops[i, j] from member i to member j

@@ -19,7 +19,7 @@ import numpy as np
 
 from formulations.mixtures import PathSplit, path_split_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
-from solvers.network.assembly import ArcGraph, arc_graph, assemble, common_offsets, ring_arcs
+from solvers.network.assembly import Digraph, arc_graph, assemble, common_offsets, ring_arcs
 from solvers.network.distances import coins_of, generates, hop_table, interfaces_of
 from topoopt import native
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, stable_order
@@ -290,7 +290,7 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
                 paths.route(source[part], target[part], bytes_each[part], path_ptr[part], load, arcs, turn > 0)
             else:
                 routing.route_demands(
-                    order, source, target, bytes_each, graph.ptr, graph.head, graph.hops_to, graph.inverse_capacity,
+                    order, source, target, bytes_each, graph.first, graph.head, graph.hops_to, graph.inverse_capacity,
                     load, path_ptr, arcs, turn > 0,
                 )  # fmt: skip
             value = peak()
@@ -299,7 +299,7 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
 
     improve(range(passes))
     if plain_peak(graph, amount) < best_value * (1.0 - ROUNDING):
-        _, via = native.graph.breadth_first_trees(graph.ptr, graph.head, graph.servers)
+        _, via = native.graph.breadth_first_trees(graph.first, graph.head, graph.servers)
         _fill_tree_paths(arcs, path_ptr, source, target, graph, via)
         load[:] = _loads_of(arcs, path_ptr, bytes_each, graph) / graph.inverse_capacity
         best_value, best_arcs = peak(), arcs.copy()
@@ -307,13 +307,13 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
     return _table(n, pair, paths_per_pair, path_ptr, best_arcs, graph.head)
 
 
-def _loads_of(arcs: Ints, path_ptr: Ints, amounts: Floats, graph: ArcGraph) -> Floats:
+def _loads_of(arcs: Ints, path_ptr: Ints, amounts: Floats, graph: Digraph) -> Floats:
     """float64[m]: load per parallel link of parcels over given paths."""
     load = np.bincount(arcs, weights=np.repeat(amounts, np.diff(path_ptr)), minlength=len(graph.head))
     return np.asarray(load * graph.inverse_capacity, dtype=np.float64)
 
 
-def _fill_tree_paths(arcs: Ints, path_ptr: Ints, source: Ints, target: Ints, graph: ArcGraph, via: Ints) -> None:
+def _fill_tree_paths(arcs: Ints, path_ptr: Ints, source: Ints, target: Ints, graph: Digraph, via: Ints) -> None:
     """Set the arcs of all parcels to those of breadth-first trees, last hops first."""
     start, index, server = path_ptr[:-1], path_ptr[1:] - 1, target
     while len(source):
@@ -323,9 +323,9 @@ def _fill_tree_paths(arcs: Ints, path_ptr: Ints, source: Ints, target: Ints, gra
         source, start, index = source[further], start[further], index[further] - 1
 
 
-def plain_peak(graph: ArcGraph, amount: Floats) -> float:
+def plain_peak(graph: Digraph, amount: Floats) -> float:
     """Largest load per link when every pair takes its first shortest path in breadth-first order."""
-    order, via = native.graph.breadth_first_trees(graph.ptr, graph.head, graph.servers)
+    order, via = native.graph.breadth_first_trees(graph.first, graph.head, graph.servers)
     load = routing.tree_loads(graph.tail, order, via, amount)
     return float((load * graph.inverse_capacity).max(initial=0.0))
 
@@ -486,7 +486,7 @@ def split_routes_lp(
     return _path_table(n, pairs, paths, demand, share, graph)
 
 
-def shortest_arc_paths(graph: ArcGraph, source: int, target: int, k: int, slack: int, rng: Random) -> list[list[int]]:
+def shortest_arc_paths(graph: Digraph, source: int, target: int, k: int, slack: int, rng: Random) -> list[list[int]]:
     """Up to k different simple paths (arc ids), fewest hops first, of at most `slack` hops over the shortest."""
     to_target = graph.hops_to[target]
 
@@ -495,7 +495,7 @@ def shortest_arc_paths(graph: ArcGraph, source: int, target: int, k: int, slack:
             if left == 0:
                 yield prefix
             return
-        for arc in range(int(graph.ptr[node]), int(graph.ptr[node + 1])):
+        for arc in range(int(graph.first[node]), int(graph.first[node + 1])):
             after = int(graph.head[arc])
             if after not in visited and int(to_target[after]) < left:
                 yield from walk(after, left - 1, visited | {after}, [*prefix, arc])
@@ -515,7 +515,7 @@ def shortest_arc_paths(graph: ArcGraph, source: int, target: int, k: int, slack:
 
 
 def _path_table(
-    n: int, pairs: list[tuple[int, int]], paths: list[list[int]], demand: Ints, share: Floats, graph: ArcGraph
+    n: int, pairs: list[tuple[int, int]], paths: list[list[int]], demand: Ints, share: Floats, graph: Digraph
 ) -> PathTable:
     used = [p for p in range(len(paths)) if share[p] > 0]
     nodes = [[pairs[demand[p]][0], *(int(graph.head[a]) for a in paths[p])] for p in used]
