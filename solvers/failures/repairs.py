@@ -36,7 +36,7 @@ from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.native import routing
 
-DUST = 1e-6
+TRACE = 1e-6
 """Bytes of a demand without traffic, against the largest one: it is spread, too, but never decides."""
 
 
@@ -55,7 +55,7 @@ def least_loaded(surviving: Surviving, source: Ints, target: Ints, amount: Float
         return None
     ptr = np.concatenate(([0], np.cumsum(hops, dtype=np.int64))).astype(np.int64)
     arcs = np.empty(int(ptr[-1]), dtype=np.int64)
-    heavy = np.maximum(amount, DUST * max(float(amount.max(initial=0.0)), 1e-300))
+    heavy = np.maximum(amount, TRACE * max(float(amount.max(initial=0.0)), 1e-300))
     special = np.isin(target, surviving.relays)
     order = np.argsort(-heavy, kind="stable").astype(np.int64)
     rounds = [order[~special[order]], *(order[target[order] == relay] for relay in surviving.relays)]
