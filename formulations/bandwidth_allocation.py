@@ -8,17 +8,17 @@ Flow and Capacity Design, chapter 8).
 Sets        TRANSFERS t; ROUTES k, each of one transfer t(k); SHARED r: links, egress and ingress of servers.
 Parameters  use[r, k] >= 0: part of route k's traffic that uses r;  capacity[r] > 0, Gbit/s;
             floor[t] >= 0: rate that is kept (guaranteed, or reached before), Gbit/s;  ceiling[t], Gbit/s, or infinite;
-            gain[t] >= 0: how fast t rises with the level (0: does not rise);  worth[t] >= 0: of a unit of its rate.
+            gain[t] >= 0: how fast t rises with the level (0: does not rise);  value[t] >= 0: of a unit of its rate.
 Variables   rate[k] >= 0, Gbit/s;  level >= 0 (only if some gain is above 0).
 
-    maximise    level + sum_t worth[t] sum_{k of t} rate[k]
+    maximise    level + sum_t value[t] sum_{k of t} rate[k]
     (1) fit         sum_k use[r, k] rate[k] <= capacity[r]                              for every r in use
     (2) keep        sum_{k of t} rate[k] - gain[t] level >= floor[t]                    for every t
     (3) limit       sum_{k of t} rate[k] <= ceiling[t]                                  where finite
 
 Uses: max-min fair rates, gain = weight; above guarantees, floor = guarantee; least completion time of transfers that
 start together, gain = size, where time = 1 / level; largest weighted total above guarantees, gain = 0 and
-worth = weight. Dual: prices of (1) and (3) prove that nothing above is possible, see `PriceCertificate`.
+value = weight. Dual: prices of (1) and (3) prove that nothing above is possible, see `PriceCertificate`.
 
 Size: |ROUTES| + 1 columns, |SHARED| + 2 |TRANSFERS| rows at most. Against `path_split` (least largest load of given
 demands) the rates are free here; with gain = demand and no limits level = 1 / theta.
@@ -45,7 +45,7 @@ class BandwidthAllocation:
         owner: int64[K], transfer of each route, 0..T-1; every transfer has one route at least.
         shared, route, use: the non-zero use[r, k], equally long arrays, each pair once.
         capacity: float64[R], finite.
-        floor, ceiling, gain, worth: float64[T].
+        floor, ceiling, gain, value: float64[T].
         transfer_names, shared_names: for people; None: numbers.
     """
 
@@ -57,7 +57,7 @@ class BandwidthAllocation:
     floor: Floats
     ceiling: Floats
     gain: Floats
-    worth: Floats
+    value: Floats
     transfer_names: tuple[str, ...] | None = None
     shared_names: tuple[str, ...] | None = None
 
@@ -79,7 +79,7 @@ def build_arrays(data: BandwidthAllocation) -> LpArrays:
     """The linear program (minimising the negative); columns rate[k], then level; rows (1), (2), (3)."""
     limited, rising = data.limited(), np.flatnonzero(data.gain > 0)
     made = Families()
-    rate = made.columns(len(data.owner), cost=-data.worth[data.owner], names=_rate_names(data))
+    rate = made.columns(len(data.owner), cost=-data.value[data.owner], names=_rate_names(data))
     level = made.columns(int(data.rises()), cost=-1.0, names=["level"] * data.rises())
     names = _names(data.transfer_names, data.transfers)
     shared = _names(data.shared_names, len(data.capacity))
@@ -141,7 +141,7 @@ def build_pyomo(data: BandwidthAllocation) -> Any:
     model.fit = pyo.Constraint(model.shared, rule=fits)
     model.keep = pyo.Constraint(model.transfers, rule=kept)
     model.limit = pyo.Constraint(model.limited, rule=within)
-    value = sum(float(data.worth[t]) * model.rate[k] for t in of for k in of[t])
+    value = sum(float(data.value[t]) * model.rate[k] for t in of for k in of[t])
     model.most = pyo.Objective(expr=model.level + value, sense=pyo.maximize)
     return model
 
@@ -199,14 +199,14 @@ def network_of(problem: AllocationProblem) -> SharedCapacities:
             use.append(np.concatenate((part.fraction, np.ones(2))))
             route.append(np.full(len(part.arcs) + 2, len(owner), dtype=np.int64))
             owner.append(t)
-    numbers, place = np.unique(np.concatenate(shared), return_inverse=True)
+    numbers, position = np.unique(np.concatenate(shared), return_inverse=True)
     capacity = problem.shared_gbps()[numbers]
     finite = np.isfinite(capacity)
     renumbered = np.cumsum(finite) - 1
-    kept = finite[place]
+    kept = finite[position]
     return SharedCapacities(
         owner=np.array(owner, dtype=np.int64),
-        shared=renumbered[place][kept],
+        shared=renumbered[position][kept],
         route=np.concatenate(route)[kept],
         use=np.concatenate(use)[kept],
         capacity=capacity[finite],
@@ -240,9 +240,9 @@ def program_of(
     *,
     floor: Floats | None = None,
     gain: Floats | None = None,
-    worth: Floats | None = None,
+    weight: Floats | None = None,
 ) -> BandwidthAllocation:
-    """Data of the linear program; left out: floor = base, nothing rises, nothing has a worth."""
+    """Data of the linear program; left out: floor = base, nothing rises, nothing has a value."""
     nothing = np.zeros(len(shares.base))
     return BandwidthAllocation(
         owner=network.owner,
@@ -253,7 +253,7 @@ def program_of(
         floor=shares.base if floor is None else floor,
         ceiling=shares.ceiling,
         gain=nothing if gain is None else gain,
-        worth=nothing if worth is None else worth,
+        value=nothing if weight is None else weight,
         transfer_names=shares.names,
         shared_names=network.names,
     )
@@ -263,7 +263,7 @@ def from_allocation(problem: AllocationProblem, options: Mapping[str, float]) ->
     """The first program of an allocation: all transfers rise together, or the largest total where that is the goal."""
     network, shares = network_of(problem), shares_of(problem)
     if problem.goal is AllocationGoal.MIN_GUARANTEE and problem.surplus is Surplus.SUM:
-        return build_arrays(program_of(network, shares, worth=shares.gain))
+        return build_arrays(program_of(network, shares, weight=shares.gain))
     return build_arrays(program_of(network, shares, gain=shares.gain))
 
 

@@ -53,7 +53,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,19 +80,6 @@ def balance(flow: Mapping[Arc, Any], node: int) -> Any:
     return into - sum(amount for (tail, _), amount in flow.items() if tail == node)
 
 
-@dataclass(frozen=True, eq=False)
-class AllToAllProgram:
-    """The program, minimising -lambda; the last column is lambda, the first rows are the links.
-
-    Attributes:
-        arrays: of the program.
-        flow: int64[sources, m], column of what each source (row) sends over each arc; -1 where it may not.
-    """
-
-    arrays: LpArrays
-    flow: Ints
-
-
 def allowed_arcs(network: RatedNetwork, rank: int, *, relaying: bool) -> Ints:
     """int64, arcs that what a rank sends may use: none back to it, and none out of other ranks that do not relay."""
     tails, heads = network.arcs[:, 0], network.arcs[:, 1]
@@ -105,14 +91,18 @@ def allowed_arcs(network: RatedNetwork, rank: int, *, relaying: bool) -> Ints:
 
 def all_to_all_rate_arrays(
     network: RatedNetwork, capacity: Floats, *, relaying: bool = True, source: int | None = None
-) -> AllToAllProgram:
-    """Build the program.
+) -> tuple[LpArrays, Ints]:
+    """The program, minimising -lambda; the last column is lambda, the first rows are the links.
 
     Args:
         network: whose arcs and switches count.
         capacity: float64[m], in any unit.
         relaying: whether ranks pass on what others send.
         source: the only rank that sends; None: all do.
+
+    Returns:
+        The program, and int64[sources, m], the column of what each source (row) sends over each arc; -1 where it
+        may not.
     """
     program = Families()
     links = program.rows(len(network.arcs), -np.inf, capacity)
@@ -121,7 +111,7 @@ def all_to_all_rate_arrays(
     rate = program.columns(1, cost=-1.0)
     for rank, (_, arrival) in zip(sources, sent, strict=True):
         program.terms(arrival[np.setdiff1d(network.ranks, [rank])], rate[0], -1.0)
-    return AllToAllProgram(program.arrays(), np.array([columns for columns, _ in sent]))
+    return program.arrays(), np.array([columns for columns, _ in sent])
 
 
 def all_to_all_rate_names(network: RatedNetwork, *, relaying: bool = True) -> tuple[list[str], list[str]]:
@@ -136,8 +126,8 @@ def all_to_all_rate_names(network: RatedNetwork, *, relaying: bool = True) -> tu
 
 def all_to_all_rate_from_collective(problem: CollectiveProblem, options: Mapping[str, float]) -> LpArrays:
     """The named program of the network of an instance, capacities in GB/s, whatever its collective."""
-    program = all_to_all_rate_arrays(problem.network, problem.network.gbytes_per_s, relaying=problem.relaying)
-    return with_names(program.arrays, *all_to_all_rate_names(problem.network, relaying=problem.relaying))
+    program, _ = all_to_all_rate_arrays(problem.network, problem.network.gbytes_per_s, relaying=problem.relaying)
+    return with_names(program, *all_to_all_rate_names(problem.network, relaying=problem.relaying))
 
 
 def all_to_all_rate_pyomo(network: RatedNetwork, capacity: Floats, *, relaying: bool = True) -> Any:
@@ -324,25 +314,10 @@ def allreduce_roots_pyomo(network: RatedNetwork, capacity: Floats) -> Any:
     return model
 
 
-@dataclass(frozen=True, eq=False)
-class StepProgram:
-    """The program.
-
-    Attributes:
-        arrays: of it.
-        sent: int64[chunks, m, steps], columns F.
-        load: int64[steps], columns U.
-    """
-
-    arrays: LpArrays
-    sent: Ints
-    load: Ints
-
-
 def step_schedule_arrays(
     network: RatedNetwork, owners: Ints, rate: Floats, steps: int, *, multicast: bool = False
-) -> StepProgram:
-    """Build the program.
+) -> tuple[LpArrays, Ints, Ints]:
+    """The program, its columns F, int64[chunks, m, steps], and its columns U, int64[steps].
 
     Args:
         owners: int64[chunks], the rank that has each chunk at the beginning.
@@ -385,7 +360,7 @@ def step_schedule_arrays(
     program.terms(rows, has[:, :, 1:], 1.0)
     program.terms(rows, has[:, :, :-1], -1.0)
     program.terms(rows[:, heads], sent, -1.0)
-    return StepProgram(program.arrays(), sent, load)
+    return program.arrays(), sent, load
 
 
 def step_schedule_names(
@@ -414,10 +389,8 @@ def step_schedule_names(
 def step_schedule_from_collective(problem: CollectiveProblem, options: Mapping[str, float]) -> LpArrays:
     """The named program of an AllGather of one chunk a rank on the network of an instance, rates in GB/s."""
     network, steps = problem.network, int(options["steps"])
-    program = step_schedule_arrays(network, network.ranks, network.gbytes_per_s, steps, multicast=problem.multicast)
-    return with_names(
-        program.arrays, *step_schedule_names(network, len(network.ranks), steps, multicast=problem.multicast)
-    )
+    program, *_ = step_schedule_arrays(network, network.ranks, network.gbytes_per_s, steps, multicast=problem.multicast)
+    return with_names(program, *step_schedule_names(network, len(network.ranks), steps, multicast=problem.multicast))
 
 
 def step_schedule_pyomo(

@@ -229,17 +229,8 @@ def lengths_of(data: ConcurrentFlow, row_dual: Floats) -> Floats:
     return np.maximum(-row_dual[-len(data.tail) :], 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class HopColumns:
-    """Which flow variable each column is: source, hop (1..H) and arc, int64[columns - 1]; theta comes last."""
-
-    source: Ints
-    hop: Ints
-    arc: Ints
-
-
-def hop_columns(data: ConcurrentFlow, max_hops: int) -> HopColumns:
-    """The flow variables that can be used, by source, hop and arc; traffic never comes back to its source."""
+def hop_columns(data: ConcurrentFlow, max_hops: int) -> tuple[Ints, Ints, Ints]:
+    """Source, hop (1..H) and arc of each flow variable that can be used, int64; no traffic comes back to its source."""
     n = len(data.demand)
     at = np.eye(n, dtype=bool)
     sources, hops, arcs = [], [], []
@@ -252,17 +243,16 @@ def hop_columns(data: ConcurrentFlow, max_hops: int) -> HopColumns:
         at[s, data.head[a]] = True
     source, hop, arc = (np.concatenate(part).astype(np.int64) for part in (sources, hops, arcs))
     order = np.lexsort((arc, hop, source))
-    return HopColumns(source[order], hop[order], arc[order])
+    return source[order], hop[order], arc[order]
 
 
 def concurrent_flow_hops_arrays(data: ConcurrentFlow, max_hops: int) -> LpArrays:
     """The linear program; columns as `hop_columns`, then theta; rows are (1) by s, v; (2) by k, s, v; (3)."""
     n, m = len(data.demand), len(data.tail)
-    columns = hop_columns(data, max_hops)
-    source, hop = columns.source, columns.hop
+    source, hop, arc = hop_columns(data, max_hops)
     apart = ~np.eye(n, dtype=np.bool_)
     pair = np.cumsum(apart).reshape(n, n) - 1
-    head, tail = pair[source, data.head[columns.arc]], pair[source, data.tail[columns.arc]]
+    head, tail = pair[source, data.head[arc]], pair[source, data.tail[arc]]
     later, going_on = hop > 1, hop < max_hops
     made = Families()
     flow = made.columns(len(source), cost=data.hop_price / data.demand.sum() if data.hop_price else 0.0)
@@ -274,7 +264,7 @@ def concurrent_flow_hops_arrays(data: ConcurrentFlow, max_hops: int) -> LpArrays
     made.terms(arrive[tail[later]], flow[later], -1.0)
     made.terms(onward[hop[later] - 2, tail[later]], flow[later], 1.0)
     made.terms(onward[hop[going_on] - 1, head[going_on]], flow[going_on], -1.0)
-    made.terms(fit[columns.arc], flow, 1.0)
+    made.terms(fit[arc], flow, 1.0)
     made.terms(fit, theta, -data.capacity)
     return made.arrays()
 
@@ -283,8 +273,7 @@ def concurrent_flow_hops_names(data: ConcurrentFlow, max_hops: int) -> tuple[lis
     """Names: columns `flow_s_k_i_j`, `theta`; rows `arrive_s_v`, `onward_k_s_v`, `fit_i_j`."""
     n = len(data.demand)
     arcs = [f"{i}_{j}" for i, j in zip(data.tail.tolist(), data.head.tolist(), strict=True)]
-    flows = hop_columns(data, max_hops)
-    keys = zip(flows.source.tolist(), flows.hop.tolist(), flows.arc.tolist(), strict=True)
+    keys = zip(*(part.tolist() for part in hop_columns(data, max_hops)), strict=True)
     pairs = [f"{s}_{v}" for s in range(n) for v in range(n) if v != s]
     onward = [f"onward_{k}_{pair}" for k in range(1, max_hops) for pair in pairs]
     rows = [f"arrive_{pair}" for pair in pairs] + onward + [f"fit_{arc}" for arc in arcs]
@@ -346,43 +335,32 @@ def concurrent_flow_hops_pyomo(data: ConcurrentFlow, max_hops: int) -> Any:
 
 def concurrent_flow_hops_flow(data: ConcurrentFlow, max_hops: int, x: Floats) -> Floats:
     """float64[H, n, m]: the flows of a solution vector by hop, clipped at 0 (they need a repair before they count)."""
-    columns = hop_columns(data, max_hops)
+    source, hop, arc = hop_columns(data, max_hops)
     flow = np.zeros((max_hops, len(data.demand), len(data.tail)))
-    flow[columns.hop - 1, columns.source, columns.arc] = np.maximum(x[:-1], 0.0)
+    flow[hop - 1, source, arc] = np.maximum(x[:-1], 0.0)
     return flow
 
 
-@dataclass(frozen=True, eq=False)
-class NarrowedFlow:
-    """Data of the problem.
+def narrowed_flow_arrays(
+    need: Floats, into: Ints, start: Ints, entry: Ints, arc: Ints, load: Floats, capacity: Floats
+) -> LpArrays:
+    """The program; columns are x, then theta; rows (1), then (2).
 
-    Attributes:
+    Args:
         need: float64[R].
         into, start: int64[E], the choice that an entry enters, and that at the start of its chain; -1: its source.
         entry, arc: int64[k] each, the pairs of an entry and an arc of its chain or itself.
         load, capacity: float64[m].
     """
-
-    need: Floats
-    into: Ints
-    start: Ints
-    entry: Ints
-    arc: Ints
-    load: Floats
-    capacity: Floats
-
-
-def narrowed_flow_arrays(data: NarrowedFlow) -> LpArrays:
-    """The program; columns are x, then theta; rows (1), then (2)."""
     made = Families()
-    x = made.columns(len(data.into))
+    x = made.columns(len(into))
     theta = made.columns((1, 1), cost=1.0)
-    balance = made.rows(len(data.need), data.need, data.need)
-    fit = made.rows(len(data.capacity), -np.inf, -data.load / data.capacity)
-    made.terms(balance[data.into], x, 1.0)
-    drawn = np.flatnonzero(data.start >= 0)
-    made.terms(balance[data.start[drawn]], x[drawn], -1.0)
-    made.terms(fit[data.arc], x[data.entry], 1.0 / data.capacity[data.arc])
+    balance = made.rows(len(need), need, need)
+    fit = made.rows(len(capacity), -np.inf, -load / capacity)
+    made.terms(balance[into], x, 1.0)
+    drawn = np.flatnonzero(start >= 0)
+    made.terms(balance[start[drawn]], x[drawn], -1.0)
+    made.terms(fit[arc], x[entry], 1.0 / capacity[arc])
     made.terms(fit, theta, -1.0)
     return made.arrays()
 
@@ -471,7 +449,7 @@ def common_routing_pyomo(data: CommonRoutingProgram) -> Any:
     def theta(block: Any, k: int) -> Any:
         return block.theta if data.cap is None else block.theta[k]
 
-    def open_way(_: Any, s: int, t: int, i: int, j: int) -> tuple[float, float | None]:
+    def arc_bounds(_: Any, s: int, t: int, i: int, j: int) -> tuple[float, float | None]:
         return (0.0, 0.0) if j == s or i == t else (0.0, None)
 
     def balance(block: Any, s: int, t: int, v: int) -> Any:
@@ -488,7 +466,7 @@ def common_routing_pyomo(data: CommonRoutingProgram) -> Any:
         return load - float(data.capacity[arcs.index((i, j))]) * theta(block, k) <= 0.0
 
     model = pyo.ConcreteModel("common routing")
-    model.split = pyo.Var([(s, t, i, j) for s, t in pairs for i, j in arcs], bounds=open_way)
+    model.split = pyo.Var([(s, t, i, j) for s, t in pairs for i, j in arcs], bounds=arc_bounds)
     thetas = range(1 if data.cap is None else len(demands))
     model.theta = pyo.Var(bounds=(0.0, None)) if data.cap is None else pyo.Var(thetas, bounds=(0.0, data.cap))
     model.conserve = pyo.Constraint(pairs, range(n), rule=balance)

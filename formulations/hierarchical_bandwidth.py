@@ -127,7 +127,7 @@ def build_arrays(
     The time of one byte of a group is scaled by the bytes of the job's first path in it, so that it is near 1 as well.
     """
     columns, jobs = len(data.names), len(data.timelines)
-    group_start = np.cumsum([0, *(len(one.groups) for one in data.timelines)])
+    group_start = np.cumsum([0, *(len(timeline.groups) for timeline in data.timelines)])
     bulk = np.concatenate([_bulk(own) for own in paths]) if group_start[-1] else np.zeros(0)
     made = Families()
     x = _add_columns(made, data, scale)
@@ -247,12 +247,12 @@ def with_catalogue(program: LpArrays, blocks: Blocks, data: BandwidthProgram, sc
     made = Families.extending(program)
     choose = made.columns(len(flat), upper=1.0, integer=True, names=[f"choose{label}" for label in flat])
     part = made.columns(len(flat) * data.ratio, names=[f"part{label}" for label in flat * data.ratio])
-    place = np.cumsum([0, *(len(own) for own in labels)])
+    offset = np.cumsum([0, *(len(own) for own in labels)])
     tau = float(scale.columns[0])
     for j, speeds in enumerate(data.speeds):
         if not speeds:
             continue
-        mine, b = slice(place[j], place[j + 1]), np.array(speeds)
+        mine, b = slice(offset[j], offset[j + 1]), np.array(speeds)
         column = j + data.shift
         unit, name = float(scale.columns[column]), data.names[column]
         made.terms(made.rows(1, 1.0, 1.0, [f"one[{name}]"]), choose[mine], 1.0)
@@ -282,12 +282,12 @@ def _largest_tau(data: BandwidthProgram) -> float:
 
 def chosen_speeds(data: BandwidthProgram, choose: Floats) -> dict[int, float]:
     """Speed of each dimension with a catalogue, from the values of the binaries."""
-    found, place = {}, 0
+    resulting, offset = {}, 0
     for j, speeds in enumerate(data.speeds):
         if speeds:
-            found[j] = speeds[int(np.argmax(choose[place : place + len(speeds)]))]
-            place += len(speeds)
-    return found
+            resulting[j] = speeds[int(np.argmax(choose[offset : offset + len(speeds)]))]
+            offset += len(speeds)
+    return resulting
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,14 +316,14 @@ def multipliers_of(
     prices = row_dual[limits:worst] * scale.objective / blocks.row_scale
     prices = np.where((prices > 0) & np.isinf(data.row_lower), 0.0, prices)
     prices = np.where((prices < 0) & np.isinf(data.row_upper), 0.0, prices)
-    found = Multipliers(by_job, tuple(tuple(own) for own in paths), shares, prices)
-    return _tight(data, blocks, found)
+    multipliers = Multipliers(by_job, tuple(tuple(own) for own in paths), shares, prices)
+    return _tight(data, blocks, multipliers)
 
 
-def _tight(data: BandwidthProgram, blocks: Blocks, found: Multipliers) -> Multipliers:
+def _tight(data: BandwidthProgram, blocks: Blocks, multipliers: Multipliers) -> Multipliers:
     """The same with path weights that add up to what they may, and shares to the bytes on the paths."""
-    sums = np.array([weights.sum() for weights in found.path_weights])
-    weights = found.path_weights
+    sums = np.array([weights.sum() for weights in multipliers.path_weights])
+    weights = multipliers.path_weights
     if data.time_limit_ns is None:
         if data.worst_case:
             total = float((sums / data.weights).sum())
@@ -331,39 +331,43 @@ def _tight(data: BandwidthProgram, blocks: Blocks, found: Multipliers) -> Multip
         else:
             factors = np.divide(data.weights, sums, out=np.zeros_like(sums), where=sums > 0)
         weights = tuple(own * factor for own, factor in zip(weights, factors, strict=True))
-    shares = found.shares.copy()
-    for job, (own, paths) in enumerate(zip(weights, found.paths, strict=True)):
-        due = sum((weight * path.sizes for weight, path in zip(own, paths, strict=True)), start=0.0)
+    shares = multipliers.shares.copy()
+    for job, (own, paths) in enumerate(zip(weights, multipliers.paths, strict=True)):
+        expected = sum((weight * path.sizes for weight, path in zip(own, paths, strict=True)), start=0.0)
         mine = slice(blocks.group_start[job], blocks.group_start[job + 1])
         given = shares[mine].sum(axis=1)
-        ratio = np.divide(due, given, out=np.zeros_like(given), where=given > 0)
+        ratio = np.divide(expected, given, out=np.zeros_like(given), where=given > 0)
         shares[mine] *= ratio[:, None]
-    return replace(found, path_weights=weights, shares=shares)
+    return replace(multipliers, path_weights=weights, shares=shares)
 
 
-def lower_bound(data: BandwidthProgram, found: Multipliers, group_start: Ints, best: float) -> tuple[float, Floats]:
+def lower_bound(
+    data: BandwidthProgram, multipliers: Multipliers, group_start: Ints, best: float
+) -> tuple[float, Floats]:
     """What the multipliers prove, and float64[J] the columns where the minima are (the next tangents).
 
     `best` is the objective of a point that is allowed (or infinite).
     """
     weights = np.zeros(len(data.names))
     constant, eta = 0.0, 0.0
-    for job, (own, paths) in enumerate(zip(found.path_weights, found.paths, strict=True)):
+    for job, (own, paths) in enumerate(zip(multipliers.path_weights, multipliers.paths, strict=True)):
         constant += float(sum(weight * path.compute_ns for weight, path in zip(own, paths, strict=True)))
         part = float(own.sum()) / float(data.weights[job])
         eta = eta + part if data.worst_case else max(eta, part)
         volumes = data.timelines[job].volumes
-        shares = found.shares[group_start[job] : group_start[job + 1], data.shift :]
+        shares = multipliers.shares[group_start[job] : group_start[job + 1], data.shift :]
         weights[data.shift :] += (shares * volumes).sum(axis=0)
-    reduced = -found.prices @ data.rows if len(found.prices) else np.zeros(len(data.names))
+    reduced = -multipliers.prices @ data.rows if len(multipliers.prices) else np.zeros(len(data.names))
     if data.ratio:
         weights[0], constant = constant, 0.0
     if data.time_limit_ns is not None:
         reduced = reduced + data.price
         constant += data.fixed_cost - eta * data.time_limit_ns
     with np.errstate(invalid="ignore"):
-        sides = np.where(found.prices > 0, found.prices * data.row_lower, found.prices * data.row_upper)
-    total = constant + float(np.where(found.prices == 0, 0.0, sides).sum())
+        sides = np.where(
+            multipliers.prices > 0, multipliers.prices * data.row_lower, multipliers.prices * data.row_upper
+        )
+    total = constant + float(np.where(multipliers.prices == 0, 0.0, sides).sum())
     minima = list(map(_least, weights, reduced, data.lower, implied_upper(data, best)))
     return total + sum(value for value, _ in minima), np.array([point for _, point in minima])
 
@@ -420,7 +424,7 @@ def widest_arrays(data: BandwidthProgram, upper: Floats, loaded: Bools) -> LpArr
 def endless_arrays(data: BandwidthProgram, loaded: Bools) -> LpArrays:
     """Columns d."""
     made = Families()
-    closed = np.isfinite(data.upper) | np.array([bool(one) for one in data.speeds])
+    closed = np.isfinite(data.upper) | np.array([bool(speed) for speed in data.speeds])
     names = [f"growth of {name}" for name in data.names]
     growth = made.columns(len(names), upper=np.where(closed, 0.0, 1.0), cost=-loaded.astype(np.float64), names=names)
     low, high = np.where(np.isfinite((data.row_lower, data.row_upper)), 0.0, [[-np.inf], [np.inf]])

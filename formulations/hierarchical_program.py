@@ -63,20 +63,20 @@ def unit_volumes(collective: Collective, ranks: Sequence[int]) -> Floats:
     volumes = np.zeros(len(ranks))
     mass = 1.0
     places = range(len(ranks))
-    for place in reversed(places) if collective is Collective.ALL_GATHER else places:
-        p = ranks[place]
+    for level in reversed(places) if collective is Collective.ALL_GATHER else places:
+        p = ranks[level]
         if p == 1:
             continue
         if collective is Collective.ALL_TO_ALL:
-            volumes[place] = (p - 1) / p
+            volumes[level] = (p - 1) / p
         elif collective is Collective.POINT_TO_POINT:
-            volumes[place] = 1.0
+            volumes[level] = 1.0
         elif collective is Collective.ALL_GATHER:
-            volumes[place] = mass * (p - 1)
+            volumes[level] = mass * (p - 1)
             mass *= p
         else:
             twice = 2.0 if collective is Collective.ALL_REDUCE else 1.0
-            volumes[place] = twice * mass * (p - 1) / p
+            volumes[level] = twice * mass * (p - 1) / p
             mass /= p
     return volumes
 
@@ -117,7 +117,7 @@ class JobTimeline:
         """float64[G]: bytes of each group on all paths together."""
         if self.tasks is not None:
             return np.asarray(self.tasks[1].sum(axis=0))
-        return sum((one.sizes + two.sizes for _, one, two in self.branches), start=self.base.sizes)
+        return sum((communication.sizes + two.sizes for _, communication, two in self.branches), start=self.base.sizes)
 
     def group_times(self, bandwidth: Floats) -> Floats:
         """float64[G], t at float64[D] bandwidths; infinite where a dimension with traffic has none."""
@@ -177,19 +177,21 @@ def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> JobTimeline:
     for layer in workload.layers:
         phases += (layer.forward, layer.input_gradient, layer.weight_gradient)
     for phase in phases:
-        for one in phase.communications:
-            key = (one.communicator, one.collective)
+        for communication in phase.communications:
+            key = (communication.communicator, communication.collective)
             if key not in units:
-                units[key] = unit_volumes(one.collective, workload.communicators[one.communicator].ranks)
-    moving = {key: place for place, key in enumerate(key for key, unit in units.items() if unit.any())}
+                units[key] = unit_volumes(
+                    communication.collective, workload.communicators[communication.communicator].ranks
+                )
+    moving = {key: position for position, key in enumerate(key for key, unit in units.items() if unit.any())}
     volumes = np.array([units[key] for key in moving]).reshape(len(moving), dimensions)
 
     def sizes_of(phase: LayerPhase) -> Floats:
         sizes = np.zeros(len(moving))
-        for one in phase.communications:
-            place = moving.get((one.communicator, one.collective))
-            if place is not None:
-                sizes[place] += one.size_bytes
+        for communication in phase.communications:
+            index = moving.get((communication.communicator, communication.collective))
+            if index is not None:
+                sizes[index] += communication.size_bytes
         return sizes
 
     groups, nothing = tuple(moving), Path(0.0, np.zeros(len(moving)), ())
@@ -215,7 +217,8 @@ def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> JobTimeline:
         key3 = (weights[0], inputs[1].tobytes(), weights[1].tobytes())
         alike.setdefault(key3, ([], Path(0.0, inputs[1], ()), Path(*weights, ())))[0].append(index)
     branches = tuple(
-        (tuple(layers), _times(one, len(layers)), _times(two, len(layers))) for layers, one, two in alike.values()
+        (tuple(layers), _times(communication, len(layers)), _times(two, len(layers)))
+        for layers, communication, two in alike.values()
     )
     return JobTimeline(groups, volumes, Path(compute_ns, total, ()), branches)
 
@@ -320,12 +323,15 @@ def plain_program(design: Design, problem: HierarchicalProblem) -> BandwidthProg
     """The same without tau: least time, or least cost under a limit on time; prices that are unknown count as 0."""
     network = design.network
     d = len(network.dimensions)
-    price = network.npus * np.array([one.usd_per_gbytes_per_s or 0.0 for one in network.dimensions])
-    rows = [(one.name, one.coefficients, one.at_least, one.at_most) for one in network.constraints]
+    price = network.npus * np.array([dimension.usd_per_gbytes_per_s or 0.0 for dimension in network.dimensions])
+    rows = [
+        (dimension.name, dimension.coefficients, dimension.at_least, dimension.at_most)
+        for dimension in network.constraints
+    ]
     if problem.cost_cap_usd is not None:
         rows.append((COST_CAP, tuple(price.tolist()), -np.inf, problem.cost_cap_usd - network.fixed_cost_usd))
     return BandwidthProgram(
-        names=tuple(one.name for one in network.dimensions),
+        names=tuple(dimension.name for dimension in network.dimensions),
         timelines=tuple(timeline_of(workload, d) for workload in design.workloads),
         weights=np.array([workload.weight for workload in design.workloads]),
         worst_case=problem.fleet is Fleet.WORST_CASE,
@@ -333,13 +339,13 @@ def plain_program(design: Design, problem: HierarchicalProblem) -> BandwidthProg
         row_lower=np.array([row[2] for row in rows], dtype=np.float64),
         row_upper=np.array([row[3] for row in rows], dtype=np.float64),
         row_names=tuple(row[0] for row in rows),
-        lower=np.array([one.min_gbytes_per_s for one in network.dimensions]),
-        upper=np.array([one.max_gbytes_per_s for one in network.dimensions]),
+        lower=np.array([dimension.min_gbytes_per_s for dimension in network.dimensions]),
+        upper=np.array([dimension.max_gbytes_per_s for dimension in network.dimensions]),
         price=price,
         fixed_cost=network.fixed_cost_usd,
         time_limit_ns=problem.time_limit_ns,
         ratio=False,
-        speeds=tuple(one.speeds_gbytes_per_s for one in network.dimensions),
+        speeds=tuple(dimension.speeds_gbytes_per_s for dimension in network.dimensions),
     )
 
 
@@ -390,7 +396,7 @@ def formula_bound(plain: BandwidthProgram, *, ratio: bool) -> float:
         spread = path.sizes @ (timeline.volumes**2 / whole) if timeline.tasks is None else np.zeros(len(plain.names))
         parts.append((float(weight) * path.compute_ns, weight * spread))
     if not plain.worst_case:
-        parts = [(sum(one for one, _ in parts), np.sum([own for _, own in parts], axis=0))]
+        parts = [(sum(constant for constant, _ in parts), np.sum([own for _, own in parts], axis=0))]
     return max(_bound(plain, ratio, compute, spread) for compute, spread in parts)
 
 

@@ -171,10 +171,10 @@ def _shortest_paths(graph: Any, source: int, target: int, most: int, max_hops: i
     import networkx as nx
 
     try:
-        found = list(islice(nx.shortest_simple_paths(graph, source, target), most))
+        paths = list(islice(nx.shortest_simple_paths(graph, source, target), most))
     except (nx.NetworkXNoPath, nx.NodeNotFound):
-        found = []
-    within = [path for path in found if max_hops is None or len(path) - 1 <= max_hops]
+        paths = []
+    within = [path for path in paths if max_hops is None or len(path) - 1 <= max_hops]
     if not within:
         limit = "" if max_hops is None else f" within {max_hops} hops"
         raise InfeasibleError(f"no path from server {source} to server {target}{limit}, which have demand")
@@ -247,18 +247,18 @@ def circulant_flow_from_routing(problem: RoutingProblem, options: Mapping[str, f
     n, arcs = problem.topology.servers, problem.topology.arcs
     links = np.zeros((n, n))
     links[arcs[:, 0], arcs[:, 1]] = problem.topology.capacity
-    faults = []
+    errors = []
     for path, table in (("topology", links), ("demand", problem.demand)):
         if not np.array_equal(table, np.roll(table, (1, 1), axis=(0, 1))):
-            faults.append(Problem("does not look the same from every server", path=path, allowed="a circulant"))
+            errors.append(Problem("does not look the same from every server", path=path, allowed="a circulant"))
     if problem.max_hops is not None:
-        faults.append(Problem("this formulation knows no hop limit", path="max_hops", value=str(problem.max_hops)))
+        errors.append(Problem("this formulation knows no hop limit", path="max_hops", value=str(problem.max_hops)))
     offsets, grid = np.flatnonzero(links[0]), int(options["grid"])
     routings = comb(grid + len(offsets) - 1, grid)
     if routings > MOST_ROUTINGS:
-        faults.append(Problem(f"{routings} routings", path="grid", value=str(grid), allowed=f"at most {MOST_ROUTINGS}"))
-    if faults:
-        raise InputError(faults)
+        errors.append(Problem(f"{routings} routings", path="grid", value=str(grid), allowed=f"at most {MOST_ROUTINGS}"))
+    if errors:
+        raise InputError(errors)
     lengths = _compositions(grid, len(offsets))
     load = np.unique([_load(problem.demand[0], offsets, 1.0 + np.array(g)) for g in lengths], axis=0).T
     return with_names(

@@ -96,18 +96,18 @@ def with_names(program: LpArrays, columns: Iterable[str], rows: Iterable[str]) -
         ValueError: not one name for each column and row.
     """
     named = replace(program, column_names=tuple(columns), row_names=tuple(rows))
-    faults = shape_faults(named)
-    if faults:
-        raise ValueError("; ".join(faults))
+    errors = shape_errors(named)
+    if errors:
+        raise ValueError("; ".join(errors))
     return named
 
 
-def shape_faults(program: LpArrays) -> list[str]:
+def shape_errors(program: LpArrays) -> list[str]:
     """What makes the arrays no program at all (sizes, order, not-a-number); empty when they are sound.
 
     Crossed bounds are no fault here: such a program is infeasible, and a backend says so.
     """
-    faults = []
+    errors = []
     columns, rows = program.columns, program.rows
     sizes = {
         "lower": (len(program.lower), columns),
@@ -122,21 +122,23 @@ def shape_faults(program: LpArrays) -> list[str]:
         sizes["column_names"] = (len(program.column_names), columns)
     if program.row_names is not None:
         sizes["row_names"] = (len(program.row_names), rows)
-    faults += [f"{name} has {got} entries, not {due}" for name, (got, due) in sizes.items() if got != due]
-    if faults:
-        return faults
+    errors += [
+        f"{name} has {got} entries, not {expected}" for name, (got, expected) in sizes.items() if got != expected
+    ]
+    if errors:
+        return errors
     if program.start[0] != 0 or program.start[-1] != len(program.index) or (np.diff(program.start) < 0).any():
-        faults.append("start does not run from 0 up to the number of coefficients")
+        errors.append("start does not run from 0 up to the number of coefficients")
     if len(program.index) and (program.index.min() < 0 or program.index.max() >= rows):
-        faults.append("index names a row that does not exist")
+        errors.append("index names a row that does not exist")
     if not np.isfinite(program.cost).all() or not np.isfinite(program.value).all():
-        faults.append("cost or value is not finite")
+        errors.append("cost or value is not finite")
     bounds = (program.lower, program.upper, program.row_lower, program.row_upper)
     if any(np.isnan(bound).any() for bound in bounds):
-        faults.append("a bound is not a number")
-    if not faults and _repeats(program):
-        faults.append("a coefficient stands twice")
-    return faults
+        errors.append("a bound is not a number")
+    if not errors and _repeats(program):
+        errors.append("a coefficient stands twice")
+    return errors
 
 
 def _repeats(program: LpArrays) -> bool:
@@ -325,7 +327,7 @@ def _looser(first: Row, second: Row) -> bool:
 
 def _rows_of(program: LpArrays) -> dict[str, Row]:
     matrix = program.matrix().tocsr()
-    found = {}
+    ranges = {}
     for i in range(program.rows):
         at = slice(matrix.indptr[i], matrix.indptr[i + 1])
         terms = sorted(
@@ -333,8 +335,8 @@ def _rows_of(program: LpArrays) -> dict[str, Row]:
             for j, v in zip(matrix.indices[at], matrix.data[at], strict=True)
             if v != 0.0
         )
-        found[program.row_name(i)] = (tuple(terms), float(program.row_lower[i]), float(program.row_upper[i]))
-    return found
+        ranges[program.row_name(i)] = (tuple(terms), float(program.row_lower[i]), float(program.row_upper[i]))
+    return ranges
 
 
 def _bounds_of(program: LpArrays) -> dict[str, tuple[float, float]]:
@@ -362,7 +364,7 @@ def model_text(program: LpArrays, form: Literal["lp", "mps"], *, title: str = ""
     """The program in a file format; integers and infinite bounds included (rows without any bound are left out of LP).
 
     Args:
-        program: sound arrays (see `shape_faults`).
+        program: sound arrays (see `shape_errors`).
         form: `lp` (CPLEX LP) or `mps` (free MPS).
         title: a comment line in LP, the problem's name in MPS.
 

@@ -148,18 +148,18 @@ def hop_lp_pyomo(data: HopLp) -> Any:
     pairs = [(i, j) for i in servers for j in servers if i != j]
     walks = [(i, k, j) for i, j in pairs for k in servers if k not in (i, j)]
     demand = {(i, j): float(data.demand[i, j]) for i, j in pairs}
-    asked = {pair: guess * demand[pair] for pair in pairs}
-    once = {pair: min(1.0, asked[pair]) for pair in pairs}
-    again = {pair: min(1.0, max(asked[pair] - 1.0, 0.0)) for pair in pairs}
+    demanded = {pair: guess * demand[pair] for pair in pairs}
+    once = {pair: min(1.0, demanded[pair]) for pair in pairs}
+    again = {pair: min(1.0, max(demanded[pair] - 1.0, 0.0)) for pair in pairs}
 
     model = pyo.ConcreteModel("hop_lp")
     model.throughput = pyo.Var(bounds=(0.0, guess))
     model.x = pyo.Var(pairs, bounds=(0.0, d))
     model.y = pyo.Var(pairs, bounds=(0.0, 1.0))
     model.p = pyo.Var(walks, bounds=(0.0, 1.0))
-    model.f1 = pyo.Var(pairs, bounds=lambda m, i, j: (0.0, min(asked[i, j], d)))
-    model.f2 = pyo.Var(walks, bounds=lambda m, i, k, j: (0.0, asked[i, j]))
-    model.f3 = pyo.Var(pairs, bounds=lambda m, i, j: (0.0, asked[i, j]))
+    model.f1 = pyo.Var(pairs, bounds=lambda m, i, j: (0.0, min(demanded[i, j], d)))
+    model.f2 = pyo.Var(walks, bounds=lambda m, i, k, j: (0.0, demanded[i, j]))
+    model.f3 = pyo.Var(pairs, bounds=lambda m, i, j: (0.0, demanded[i, j]))
     model.g = pyo.Var(pairs, bounds=(0.0, d))
     model.most = pyo.Objective(expr=model.throughput, sense=pyo.maximize)
     _add_links(model, n, d, pairs, walks)
@@ -171,7 +171,7 @@ def hop_lp_pyomo(data: HopLp) -> Any:
 
     @model.Constraint(walks)  # type: ignore[untyped-decorator]
     def two_hop(m: Any, i: int, k: int, j: int) -> Any:
-        return m.f2[i, k, j] - asked[i, j] * m.p[i, k, j] <= 0
+        return m.f2[i, k, j] - demanded[i, j] * m.p[i, k, j] <= 0
 
     @model.Constraint(pairs)  # type: ignore[untyped-decorator]
     def deliver(m: Any, i: int, j: int) -> Any:
@@ -502,7 +502,7 @@ def shard_assignment_pyomo(data: ShardAssignment) -> Any:
     size = {(k, q): int(n) for k in every for q, n in enumerate(jobs[k].parts.sizes)}
     lines = {(k, g): len(group.interfaces) for k in every for g, group in enumerate(jobs[k].parts.groups)}
     inside = {(k, g, e): atoms.tolist() for k in every for g, e, atoms in data.arcs_of(k)}
-    room = {(p, s): int(free) for p in planes for s, free in enumerate(data.free_servers(p))}
+    capacity = {(p, s): int(free) for p in planes for s, free in enumerate(data.free_servers(p))}
 
     model = pyo.ConcreteModel("shard assignment")
     model.place = pyo.Var(every, domain=pyo.Integers, bounds=(0, 1))
@@ -518,9 +518,9 @@ def shard_assignment_pyomo(data: ShardAssignment) -> Any:
     )
     model.open = pyo.Var([(k, g, p) for k, g in lines for p in planes], domain=pyo.Binary)
     model.at = pyo.Var(
-        [(*component, *switch) for component in inside for switch in room],
+        [(*component, *switch) for component in inside for switch in capacity],
         domain=pyo.Integers,
-        bounds=lambda _, k, g, e, p, s: (0, int(room[p, s] >= sum(size[k, q] for q in inside[k, g, e]))),
+        bounds=lambda _, k, g, e, p, s: (0, int(capacity[p, s] >= sum(size[k, q] for q in inside[k, g, e]))),
     )
 
     @model.Constraint(list(size))  # type: ignore[untyped-decorator]
@@ -548,7 +548,7 @@ def shard_assignment_pyomo(data: ShardAssignment) -> Any:
     def locate(block: Any, k: int, g: int, e: int, p: int) -> Any:  # (6)
         return sum(block.at[k, g, e, p, s] for s in range(layer.switches[p])) - block.open[k, g, p] == 0
 
-    @model.Constraint([(*part, *switch, q) for part, atoms in inside.items() for switch in room for q in atoms])  # type: ignore[untyped-decorator]
+    @model.Constraint([(*part, *switch, q) for part, atoms in inside.items() for switch in capacity for q in atoms])  # type: ignore[untyped-decorator]
     def gather(block: Any, k: int, g: int, e: int, p: int, s: int, q: int) -> Any:  # (7)
         under = sum(block.ranks[k, q, c] for c in classes if layer.switch[p, c] == s)
         return under - size[k, q] * block.at[k, g, e, p, s] >= 0

@@ -205,26 +205,26 @@ def build_named(name: str, problem: Any, options: Mapping[str, float]) -> LpArra
     if line is None:
         allowed = ", ".join(FORMULATIONS)
         raise InputError([Problem("no such formulation", path="--formulation", value=name, allowed=allowed)])
-    faults = []
+    errors = []
     if problem.kind not in line.kinds:
         fitting = ", ".join(key for key, entry in FORMULATIONS.items() if problem.kind in entry.kinds)
         text = f"formulation {name} takes instances of kind {', '.join(line.kinds)}"
         allowed = f"for this kind: {fitting or 'none'}"
-        faults.append(Problem(text, path="kind", value=problem.kind, allowed=allowed))
+        errors.append(Problem(text, path="kind", value=problem.kind, allowed=allowed))
     if getattr(problem, "several", False) and not line.several_demands:
         text = "this formulation takes one demand"
         fitting = ", ".join(key for key, entry in FORMULATIONS.items() if entry.several_demands)
-        faults.append(Problem(text, path="demands", value=str(len(problem.demands)), allowed=fitting))
+        errors.append(Problem(text, path="demands", value=str(len(problem.demands)), allowed=fitting))
     for key, value in options.items():
         option = line.options.get(key)
         if option is None:
-            known = ", ".join(line.options) or f"{name} has no options"
-            faults.append(Problem("no such option", path="--option", value=key, allowed=known))
+            names = ", ".join(line.options) or f"{name} has no options"
+            errors.append(Problem("no such option", path="--option", value=key, allowed=names))
         elif not option.least <= value <= option.most or (option.whole and value != int(value)):
             form = "whole numbers" if option.whole else "numbers"
             upto = "" if math.isinf(option.most) else f" to {option.most:g}"
             allowed = f"{form} from {option.least:g}{upto}"
-            faults.append(Problem("out of range", path=f"--option {key}", value=f"{value:g}", allowed=allowed))
-    if faults:
-        raise InputError(faults)
+            errors.append(Problem("out of range", path=f"--option {key}", value=f"{value:g}", allowed=allowed))
+    if errors:
+        raise InputError(errors)
     return line.build(problem, {key: option.default for key, option in line.options.items()} | dict(options))

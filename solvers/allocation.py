@@ -91,7 +91,7 @@ def water_fill(
     limit = np.concatenate((network.capacity, shares.ceiling[capped]))
     free = np.maximum(limit - use @ shares.base, 0.0)
     rising = use @ shares.gain
-    known = rising.copy()
+    current = rising.copy()
     open_users = np.diff(use.indptr).astype(np.int64)
     reached = np.full(transfers, -1.0)
     certificates: list[Certificate] = []
@@ -128,30 +128,30 @@ def water_fill(
             rising[places] -= parts * shares.gain[t]
             open_users[places] -= 1
         # What is left after subtracting nearly everything is rounding: sum it up afresh.
-        stale = np.flatnonzero((rising < STALE * known) & (open_users > 0))
+        stale = np.flatnonzero((rising < STALE * current) & (open_users > 0))
         for r in stale:
             on = slice(use.indptr[r], use.indptr[r + 1])
             users, parts = use.indices[on], use.data[on]
             waiting = reached[users] < 0
             rates = shares.base[users] + shares.gain[users] * np.maximum(reached[users], 0.0)
             free[r] = limit[r] - float(parts @ rates)
-            rising[r] = known[r] = float(parts[waiting] @ shares.gain[users[waiting]])
+            rising[r] = current[r] = float(parts[waiting] @ shares.gain[users[waiting]])
         heights = np.where(reached < 0, level, reached)
         keep(partial(result, heights, len(certificates), None))
     return result(reached, len(certificates), StopReason.CONVERGED)
 
 
 def _certificate(
-    network: SharedCapacities, use: csr_array, place: int, shareds: int, capped: Ints, frozen: Ints
+    network: SharedCapacities, use: csr_array, index: int, shareds: int, capped: Ints, frozen: Ints
 ) -> Certificate:
     """A price of 1 on what is full, where every transfer pays for its part; at a ceiling the transfer pays itself."""
-    if place >= shareds:
-        own = capped[place - shareds : place - shareds + 1]
+    if index >= shareds:
+        own = capped[index - shareds : index - shareds + 1]
         return price_certificate(own, empty_integers(), np.zeros(0), own, np.ones(1))
-    on = slice(use.indptr[place], use.indptr[place + 1])
+    on = slice(use.indptr[index], use.indptr[index + 1])
     users, parts = use.indices[on].astype(np.int64), use.data[on]
     return price_certificate(
-        np.intersect1d(users, frozen), network.numbers[place : place + 1], np.ones(1), users, np.asarray(parts)
+        np.intersect1d(users, frozen), network.numbers[index : index + 1], np.ones(1), users, np.asarray(parts)
     )
 
 
@@ -165,26 +165,28 @@ def first_rates(network: SharedCapacities, shares: Shares, stop: Stop) -> Search
     """
     firsts: Ints = np.flatnonzero(np.diff(network.owner, prepend=-1))
     on = np.isin(network.route, firsts)
-    place = np.searchsorted(firsts, network.route[on])
-    alone = replace(network, owner=network.owner[firsts], shared=network.shared[on], route=place, use=network.use[on])
-    guaranteed = np.bincount(alone.shared, alone.use * shares.base[place], len(network.capacity))
+    position = np.searchsorted(firsts, network.route[on])
+    alone = replace(
+        network, owner=network.owner[firsts], shared=network.shared[on], route=position, use=network.use[on]
+    )
+    guaranteed = np.bincount(alone.shared, alone.use * shares.base[position], len(network.capacity))
     if (guaranteed > network.capacity).any():
         return None
-    found = water_fill(alone, shares, stop)
+    fill = water_fill(alone, shares, stop)
     rates = np.zeros(len(network.owner))
-    rates[firsts] = found.plan.route_gbps
+    rates[firsts] = fill.plan.route_gbps
     every = np.arange(len(shares.base), dtype=np.int64)
     proof = price_certificate(every, empty_integers(), np.zeros(0), every, shares.gain)
-    return replace(found, plan=AllocationPlan(rates), certificates=(proof,), method=f"{found.method} of first routes")
+    return replace(fill, plan=AllocationPlan(rates), certificates=(proof,), method=f"{fill.method} of first routes")
 
 
 CLEAR = 1e-3
 """Part of the largest dual value from which a transfer counts as held; the others have their turn later."""
 
-ROOMS = (0.0, 1e-9, 1e-8, 1e-7)
+SLACKS = (0.0, 1e-9, 1e-8, 1e-7)
 """Parts by which held rates are lowered, one after the other; the checker asks for 1e-6."""
 
-PRICE_DUST = 1e-11
+PRICE_TOLERANCE = 1e-11
 """Prices below this part of the largest are left out of a certificate."""
 
 
@@ -237,9 +239,9 @@ def raise_levels(
         keep(_result(so_far, certificates, StopReason.TIME))
     if rates is None:
         raise LimitError(f"stopped by {reason} before the first level was known")
-    found = fitted(network, rates * unit)
+    fit = fitted(network, rates * unit)
     converged = StopReason.CONVERGED if reason is None else reason
-    return _result(found, certificates, converged)
+    return _result(fit, certificates, converged)
 
 
 def _result(
@@ -259,8 +261,8 @@ def _next_level(network: SharedCapacities, shares: Shares, floor: Floats, gain: 
     The rates of the level before are a solution, but for their rounding: where a tiny part of a transfer makes a solver
     see more than that, held rates are lowered by a little.
     """
-    for room in ROOMS:
-        result = _solved(program_of(network, shares, floor=floor * (1.0 - room), gain=gain), stop)
+    for scale in SLACKS:
+        result = _solved(program_of(network, shares, floor=floor * (1.0 - scale), gain=gain), stop)
         if result.status is not Status.INFEASIBLE:
             break
     return result
@@ -273,8 +275,8 @@ def _solved(program: BandwidthAllocation, stop: Stop) -> LpResult:
 def _level_certificate(network: SharedCapacities, row_dual: Floats, duals: Floats, held: Ints) -> Certificate:
     price = np.maximum(-row_dual[: len(network.capacity)], 0.0)
     scale = max(float(price.max(initial=0.0)), float(duals.max(initial=0.0)))
-    priced = np.flatnonzero(price > PRICE_DUST * scale)
-    valued = np.flatnonzero(duals > PRICE_DUST * scale)
+    priced = np.flatnonzero(price > PRICE_TOLERANCE * scale)
+    valued = np.flatnonzero(duals > PRICE_TOLERANCE * scale)
     return price_certificate(
         held, network.numbers[priced], price[priced] / scale, valued.astype(np.int64), duals[valued] / scale
     )
@@ -290,10 +292,10 @@ def largest_total(network: SharedCapacities, shares: Shares, stop: Stop) -> Sear
     if reason is not None:
         raise LimitError(f"stopped by {reason} before any rates were found")
     unit = unit_of(network)
-    worth = shares.gain / shares.gain.max()
+    weight = shares.gain / shares.gain.max()
     small = replace(network, capacity=network.capacity / unit)
     own = replace(shares, base=shares.base / unit, ceiling=shares.ceiling / unit)
-    program = build_arrays(program_of(small, own, worth=worth))
+    program = build_arrays(program_of(small, own, weight=weight))
     result = SOLVERS["highs-simplex"](program, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
     if result.x is None or result.row_dual is None or result.status is not Status.OPTIMAL:
         if result.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED):
@@ -337,11 +339,11 @@ def clashing_guarantees(network: SharedCapacities, shares: Shares, stop: Stop) -
             return None
     program = build_arrays(program_of(network, shares))
     if not network.single_route:
-        found = SOLVERS["highs"](program, SolverLimits(time_s=stop.remaining_s()))
-        if found.x is not None:
+        result = SOLVERS["highs"](program, SolverLimits(time_s=stop.remaining_s()))
+        if result.x is not None:
             return None
-        if found.status is not Status.INFEASIBLE:
-            raise LimitError(f"it is not known whether the guarantees can be met: {found.message}")
+        if result.status is not Status.INFEASIBLE:
+            raise LimitError(f"it is not known whether the guarantees can be met: {result.message}")
     subset = infeasible_subset(program, SolverLimits(time_s=stop.remaining_s()))
     if not subset.infeasible:
         raise LimitError("the guarantees cannot all be met; the limit came before it was known which")

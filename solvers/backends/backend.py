@@ -18,7 +18,7 @@ from difflib import get_close_matches
 import numpy as np
 from numpy.typing import ArrayLike
 
-from formulations.programs import LpArrays, shape_faults
+from formulations.programs import LpArrays, shape_errors
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import Status, StopReason
@@ -488,7 +488,7 @@ class Backend:
 
 def refuse(backend: Backend, program: LpArrays, options: Options, start: Floats | None) -> None:
     """Raise InputError, with all problems, for what the backend cannot take at all."""
-    problems = [Problem(issue, path="program") for issue in shape_faults(program)]
+    problems = [Problem(issue, path="program") for issue in shape_errors(program)]
     if not problems and (missing := backend.covers(program)) is not None:
         problems.append(Problem(f"{backend.name} cannot solve programs with {missing}", path="program"))
     if not problems and start is not None and len(start) != program.columns:

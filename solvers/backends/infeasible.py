@@ -47,7 +47,7 @@ def infeasible_subset(program: LpArrays, limits: SolverLimits | None = None) -> 
     """An irreducible infeasible subset of a program, re-verified; `infeasible` is False if it has a solution.
 
     Args:
-        program: sound arrays (see `shape_faults`); crossed bounds are fine, they are a subset of two.
+        program: sound arrays (see `shape_errors`); crossed bounds are fine, they are a subset of two.
         limits: time for everything; what is not proved by then is flagged.
     """
     limits = limits or SolverLimits()

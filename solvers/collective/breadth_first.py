@@ -146,10 +146,10 @@ def _by_cuts(near: np.ndarray, units: Ints) -> Fraction:
         sent = counts * load.denominator
         through = np.full(len(group), int(sent.sum()))
         flow.set_capacities(np.concatenate((sent, through, units * load.numerator)))
-        cut = flow.cut(source, sink)
-        if cut.value >= int(sent.sum()):
+        value, side = flow.cut(source, sink)
+        if value >= int(sent.sum()):
             return load
-        load = Fraction(int(counts[cut.side[:groups]].sum()), int(units[cut.side[groups : groups + k]].sum()))
+        load = Fraction(int(counts[side[:groups]].sum()), int(units[side[groups : groups + k]].sum()))
 
 
 MOST_PARTS = 1 << 16
@@ -239,27 +239,32 @@ MOST_AT_ONCE = 50_000_000
 
 
 @dataclass(frozen=True)
-class CayleyDigraph:
-    """What a search finds for one number of steps.
+class GroupGraph:
+    """A graph whose links generators of a group make, and how near its servers are.
 
     Attributes:
-        group: whose elements are the servers.
+        group: whose elements are the servers, or those of either side.
         generators: of the links out of each.
         steps: diameter, T_L.
-        bandwidth: factor T_B of breadth-first broadcasts.
-        distances: sum of the distances from a server to all others.
+        distances: sum of the distances from a server (of either side) to all others.
+        bandwidth: factor T_B of breadth-first broadcasts; 0 where it was not computed.
     """
 
     group: SemidirectGroup
     generators: tuple[int, ...]
     steps: int
-    bandwidth: Fraction
     distances: int
+    bandwidth: Fraction = Fraction(0)
+
+    @property
+    def rank(self) -> tuple[int, int, int, int, int, tuple[int, ...]]:
+        """Order of graphs, the best least."""
+        return self.steps, self.distances, self.group.modulus, self.group.order, self.group.twist, self.generators
 
 
 def search_cayley(
     servers: int, degree: int, links: LinkDirection, stop: Stop, *, visits: int, most_steps: int, seed: int
-) -> list[CayleyDigraph]:
+) -> list[GroupGraph]:
     """The best found of every number of steps.
 
     All groups Z_m x| Z_k of the size are tried; again and again the half with the larger distances is left out, and the
@@ -298,12 +303,12 @@ def search_cayley(
             break
         groups = [groups[index] for _, index in sorted(met)[: (len(met) + 1) // 2]]
     return [
-        CayleyDigraph(
+        GroupGraph(
             owner[steps],
             tuple(search.generators[steps].tolist()),
             steps,
-            Fraction(degree * int(search.load[steps]), parts * servers),
             int(search.far[steps]),
+            Fraction(degree * int(search.load[steps]), parts * servers),
         )
         for steps in sorted(owner)
     ]
@@ -315,17 +320,7 @@ KEPT = 3
 MOST_DRAWS = 300
 
 
-@dataclass(frozen=True, order=True)
-class HaarGraph:
-    """What a draw gives: its diameter, the sum of the distances from a server of either side, and how it is made."""
-
-    steps: int
-    distances: int
-    group: tuple[int, int, int]
-    generators: tuple[int, ...]
-
-
-def search_haar(servers: int, degree: int, stop: Stop, *, visits: int, seed: int) -> list[HaarGraph]:
+def search_haar(servers: int, degree: int, stop: Stop, *, visits: int, seed: int) -> list[GroupGraph]:
     """The best of so many draws; same arguments, same result, unless stopped.
 
     The group moves each side onto itself, so two searches tell the distances of all.
@@ -344,7 +339,7 @@ def search_haar(servers: int, degree: int, stop: Stop, *, visits: int, seed: int
         return []
     draws = min(visits // (2 * servers * degree), MOST_DRAWS)
     rng = np.random.default_rng(seed)
-    candidates: set[HaarGraph] = set()
+    candidates: set[GroupGraph] = set()
     for draw in range(draws):
         if stop.reason() is not None:
             break
@@ -353,10 +348,10 @@ def search_haar(servers: int, degree: int, stop: Stop, *, visits: int, seed: int
         made = _measured(group, (0, *sorted(others.tolist())))
         if made is not None:
             candidates.add(made)
-    return sorted(candidates)[:KEPT]
+    return sorted(candidates, key=lambda candidate: candidate.rank)[:KEPT]
 
 
-def _measured(group: SemidirectGroup, generators: tuple[int, ...]) -> HaarGraph | None:
+def _measured(group: SemidirectGroup, generators: tuple[int, ...]) -> GroupGraph | None:
     """Diameter and distances; None where it is not connected."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import shortest_path
@@ -367,4 +362,4 @@ def _measured(group: SemidirectGroup, generators: tuple[int, ...]) -> HaarGraph 
     far = shortest_path(links, unweighted=True, indices=[0, group.elements])
     if not np.isfinite(far).all():
         return None
-    return HaarGraph(int(far.max()), int(far.sum()), (group.modulus, group.order, group.twist), generators)
+    return GroupGraph(group, generators, int(far.max()), int(far.sum()))

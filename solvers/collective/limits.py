@@ -67,14 +67,6 @@ class TreesDoNotFitError(Exception):
     """Whole capacities that do not carry so many trees, or not through their switches."""
 
 
-@dataclass(frozen=True)
-class MinimumCut:
-    """Value of a maximum flow, and the nodes on the side of its source."""
-
-    value: int
-    side: Bools
-
-
 class FlowNetwork:
     """A network whose flows are asked for again and again.
 
@@ -102,19 +94,19 @@ class FlowNetwork:
             raise OverflowError(f"maximum flow {source} -> {sink}: {status}")
         return int(self.solver.optimal_flow())
 
-    def cut(self, source: int, sink: int) -> MinimumCut:
-        """The same with the smallest set of nodes around the source that cuts it."""
+    def cut(self, source: int, sink: int) -> tuple[int, Bools]:
+        """The same with the smallest set of nodes around the source that cuts it, bool[nodes]."""
         value = self.value(source, sink)
         side = np.zeros(self.nodes, dtype=np.bool_)
         side[self.solver.get_source_side_min_cut()] = True
-        return MinimumCut(value, side)
+        return value, side
 
-    def cut_around_sink(self, source: int, sink: int) -> MinimumCut:
-        """The same with the smallest set of nodes around the sink; `side` is still that of the source."""
-        value = self.value(source, sink)
+    def cut_around_sink(self, source: int, sink: int) -> Bools:
+        """bool[nodes], the side of the source where the smallest set around the sink is cut off."""
+        self.value(source, sink)
         side = np.ones(self.nodes, dtype=np.bool_)
         side[self.solver.get_sink_side_min_cut()] = False
-        return MinimumCut(value, side)
+        return side
 
     def flows(self) -> Ints:
         """int64[m], of the last question."""
@@ -172,7 +164,7 @@ def ratio_cut(network: RatedNetwork) -> RatioCut:
         for rank in ranks:
             if flow.value(source, int(rank)) >= len(ranks) * out:
                 continue
-            side = flow.cut_around_sink(source, int(rank)).side[:-1]
+            side = flow.cut_around_sink(source, int(rank))[:-1]
             cut = RatioCut(cut_ratio(network, side), side)
             larger = max(larger, cut, key=lambda candidate: candidate.ratio)
         if larger is best:
@@ -204,30 +196,20 @@ MOST_STEPS = 200
 """Of the descent at one beta."""
 
 
-@dataclass(frozen=True, eq=False)
-class PairLengths:
-    """What descent finds.
+def descended_lengths(network: RatedNetwork, stop: Stop) -> tuple[float, float, Floats]:
+    """Lengths of links that bound the rate of an All-to-All closely; those found so far where it is stopped.
 
-    Attributes:
-        bound: lambda is at most that, in units of the network.
-        reached: rate of every ordered pair that flows found on the way reach, in units of the network.
-        lengths: float64[m], that prove the bound.
+    Returns:
+        The bound on the rate of every ordered pair, in units of the network; the rate that flows on the way reach; and
+        float64[m], the lengths that prove the bound.
     """
-
-    bound: float
-    reached: float
-    lengths: Floats
-
-
-def descended_lengths(network: RatedNetwork, stop: Stop) -> PairLengths:
-    """Lengths of links that bound the rate of an All-to-All closely; those found so far where it is stopped."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):  # threads of matrix products only wait for each other on a busy machine
         return _descended(_Descent(network), stop)
 
 
-def _descended(descent: _Descent, stop: Stop) -> PairLengths:
+def _descended(descent: _Descent, stop: Stop) -> tuple[float, float, Floats]:
     beta, earlier = descent.first_beta(), None
     while True:
         descent.least_at(beta, stop)
@@ -235,8 +217,8 @@ def _descended(descent: _Descent, stop: Stop) -> PairLengths:
         descent.offer(now)
         if earlier is not None:
             descent.offer(np.maximum(2 * now - earlier, 0.0))
-        best = descent.best
-        if stop.reason() is not None or best.bound <= best.reached * (1 + CLOSE):
+        best = descent.bound, descent.reached, descent.best
+        if stop.reason() is not None or descent.bound <= descent.reached * (1 + CLOSE):
             return best
         earlier, beta = now, 2 * beta
         if beta * descent.farthest(now) > LARGEST_EXPONENT:
@@ -258,8 +240,8 @@ class _Descent:
         self.most_out = int(np.bincount(self.tails).max())
         self.chance = STAY / np.bincount(self.tails, minlength=n)[self.tails]
         self.parts = np.full(len(self.capacity), 1.0 / len(self.capacity))
-        self.best = PairLengths(np.inf, 0.0, self.lengths())
-        self.offer(self.best.lengths)
+        self.bound, self.reached, self.best = np.inf, 0.0, self.lengths()
+        self.offer(self.best)
 
     def lengths(self) -> Floats:
         """float64[m], such that capacities times lengths sum to 1."""
@@ -284,8 +266,8 @@ class _Descent:
     def offer(self, lengths: Floats) -> None:
         """Keep lengths if they prove more than those before."""
         bound = float(self.capacity @ lengths / self.distances(lengths).sum()) * self.unit
-        if bound < self.best.bound:
-            self.best = PairLengths(bound, self.best.reached, lengths)
+        if bound < self.bound:
+            self.bound, self.best = bound, lengths
 
     def least_at(self, beta: float, stop: Stop) -> None:
         """Descend until the smoothed bound is least."""
@@ -320,9 +302,7 @@ class _Descent:
         over = np.where(self.pairs, 1.0 / np.where(self.pairs, visits, 1.0), 0.0)
         passes = visits.T @ (over @ visits.T) - visits.T @ ((self.sources / own)[:, None] * visits.T)
         load = passes[self.tails, self.heads] * weight
-        reached = float(self.unit / (load / self.capacity).max())
-        if reached > self.best.reached:
-            self.best = PairLengths(self.best.bound, reached, self.best.lengths)
+        self.reached = max(self.reached, float(self.unit / (load / self.capacity).max()))
         slope = -load / self.capacity / total
         return -float(np.log(total)), (slope - slope @ parts / whole) / whole
 
@@ -364,39 +344,30 @@ def all_to_all_rate(
         LimitError: stopped before a rate was found.
     """
     unit = float(network.units.max())
-    program = all_to_all_rate_arrays(network, network.units / unit, relaying=relaying, source=source)
-    result = SOLVERS["highs"](program.arrays, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
+    program, columns = all_to_all_rate_arrays(network, network.units / unit, relaying=relaying, source=source)
+    result = SOLVERS["highs"](program, SolverLimits(time_s=stop.remaining_s(), feasibility=1e-9))
     if result.raw_x is None or result.row_dual is None:
         raise LimitError("no rate of All-to-All was found in time")
     if result.raw_x[-1] <= 0.0 and result.stopped_by is not StopReason.CONVERGED:  # it stands where it began
         raise LimitError("no rate of All-to-All above 0 was found in time")
-    used = program.flow >= 0
-    flow = np.where(used, result.raw_x[np.where(used, program.flow, 0)], 0.0).clip(min=0.0)
+    used = columns >= 0
+    flow = np.where(used, result.raw_x[np.where(used, columns, 0)], 0.0).clip(min=0.0)
     lengths = whole_lengths(result.row_dual[: len(network.arcs)])
     return AllToAllRate(float(result.raw_x[-1]) * unit, flow * unit, lengths, result.stopped_by)
 
 
-@dataclass(frozen=True, eq=False)
-class AllToAllBound:
-    """What no All-to-All exceeds, and what one reaches.
+def all_to_all_bound(network: RatedNetwork, stop: Stop) -> tuple[Ints, float]:
+    """The best bound: by linear programming, of large networks by descent, which comes close; stopped, a weaker one.
 
-    Attributes:
-        lengths: int64[m], of links, that prove the bound.
-        reached: rate of every ordered pair, in units of the network.
+    Returns:
+        int64[m], lengths of links that prove the bound; and a rate of every ordered pair that is reached, in units.
     """
-
-    lengths: Ints
-    reached: float
-
-
-def all_to_all_bound(network: RatedNetwork, stop: Stop) -> AllToAllBound:
-    """The best bound: by linear programming, of large networks by descent, which comes close; stopped, a weaker one."""
     if len(network.ranks) * len(network.arcs) <= MOST_PROGRAM:
         with contextlib.suppress(LimitError):  # lengths of any descent prove a bound as well
             rate = all_to_all_rate(network, stop)
-            return AllToAllBound(rate.lengths, rate.units)
-    descended = descended_lengths(network, stop)
-    return AllToAllBound(whole_lengths(-descended.lengths), descended.reached)
+            return rate.lengths, rate.units
+    _, reached, lengths = descended_lengths(network, stop)
+    return whole_lengths(-lengths), reached
 
 
 def straight_allreduce_lengths(network: RatedNetwork, stop: Stop) -> Ints:
@@ -604,7 +575,7 @@ class _Separation:
         total, sides = int(sent.sum()), {}
         for rank in network.ranks.tolist():
             if self.flow.value(network.nodes, rank) < total * (1 - VIOLATION):
-                side = self.flow.cut_around_sink(network.nodes, rank).side[:-1]
+                side = self.flow.cut_around_sink(network.nodes, rank)[:-1]
                 sides[side.tobytes()] = side
         return list(sides.values())
 
@@ -643,7 +614,7 @@ def pair_lengths(problem: CollectiveProblem, stop: Stop) -> Ints:
     if wanted is CollectiveOp.ALLREDUCE:
         return straight_allreduce_lengths(network, stop)
     if problem.relaying and not single:
-        return all_to_all_bound(network, stop).lengths
+        return all_to_all_bound(network, stop)[0]
     if wanted is not CollectiveOp.REDUCE:
         return all_to_all_rate(network, stop, relaying=problem.relaying, source=root).lengths
     turned = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
@@ -656,7 +627,7 @@ def root_cut(network: RatedNetwork, root: int) -> Bools:
     """The set around a root that least leaves."""
     flow = FlowNetwork(network.nodes, network.arcs[:, 0], network.arcs[:, 1], network.units)
     others = [rank for rank in network.ranks.tolist() if rank != root]
-    return flow.cut(root, min(others, key=lambda rank: flow.value(root, rank))).side
+    return flow.cut(root, min(others, key=lambda rank: flow.value(root, rank)))[1]
 
 
 def least_cut(network: RatedNetwork) -> Bools:

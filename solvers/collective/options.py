@@ -42,14 +42,6 @@ LARGEST_BYTES = 1 << 50
 """Vector up to which the best schedule is told."""
 
 
-@dataclass(frozen=True)
-class Division:
-    """A number of pieces, and what is minimised: whether there are too many steps; time, us, or steps."""
-
-    pieces: int
-    value: tuple[bool, float]
-
-
 def most_pieces(problem: CollectiveProblem, planned: PlannedSchedule) -> int:
     """Pieces up to which a division is tried."""
     whole = planned.schedule
@@ -61,15 +53,19 @@ def most_pieces(problem: CollectiveProblem, planned: PlannedSchedule) -> int:
     return most if problem.steps is None else min(most, max(problem.steps - whole.steps + 1, 1))
 
 
-def best_division(problem: CollectiveProblem, planned: PlannedSchedule) -> Division:
-    """Into how many pieces the blocks of a schedule are best divided."""
+def best_division(problem: CollectiveProblem, planned: PlannedSchedule) -> tuple[tuple[bool, float], int]:
+    """Into how many pieces the blocks of a schedule are best divided.
+
+    Returns:
+        What is minimised (whether there are too many steps; time, us, or steps), and the number of pieces.
+    """
     whole = planned.schedule
     too_long = problem.steps is not None and whole.steps > problem.steps
     if problem.objective is CollectiveObjective.LATENCY:
-        return Division(1, (too_long, float(whole.steps)))
+        return (too_long, float(whole.steps)), 1
     loads, latency = step_loads_us(problem, whole)
     pieces = best_pieces(lambda count: pipelined_us(loads, latency, count), most_pieces(problem, planned))
-    return Division(pieces, (too_long, pipelined_us(loads, latency, pieces)))
+    return (too_long, pipelined_us(loads, latency, pieces)), pieces
 
 
 def lines(problem: CollectiveProblem, planned: PlannedSchedule, method: str, pieces: int) -> list[TimeLine]:

@@ -270,8 +270,8 @@ def tree_schedules(problem: CollectiveProblem, stop: Stop) -> Callable[[int], Co
         rate = allreduce_rate(network, cut, stop)
         if rate.units > float(equal) * (1 + 1e-9):
             trees = rooted_trees(network, rate)
-            if trees is not None and trees.units > equal:
-                return lambda pieces: of_two_forests(trees.reductions, trees.broadcasts, pieces)
+            if trees is not None and trees[2] > equal:
+                return lambda pieces: of_two_forests(trees[0], trees[1], pieces)
     if wanted is CollectiveOp.ALLGATHER:
         down = gather_forest(network, problem.trees_per_root)
         return lambda pieces: of_forest(down, pieces)
@@ -332,19 +332,6 @@ MOST_COLUMNS = 40_000
 """Variables up to which a program is solved."""
 
 
-@dataclass(frozen=True)
-class SteppedSchedule:
-    """What was found.
-
-    Attributes:
-        schedule: an AllGather, or a broadcast; None if none was found.
-        stopped_by: CONVERGED where nothing better exists in so many steps and chunks, by the word of the solver.
-    """
-
-    schedule: CollectiveSchedule | None
-    stopped_by: StopReason
-
-
 def columns(network: RatedNetwork, owners: int, steps: int) -> int:
     """Variables of the program."""
     return owners * (len(network.arcs) * steps + network.nodes * (steps + 1)) + steps
@@ -352,14 +339,19 @@ def columns(network: RatedNetwork, owners: int, steps: int) -> int:
 
 def stepped_schedule(
     network: RatedNetwork, owners: list[int], steps: int, stop: Stop, seed: int, *, multicast: bool = False
-) -> SteppedSchedule:
-    """Solve for so many steps; one chunk an entry of `owners`; with `multicast` switches copy."""
+) -> tuple[CollectiveSchedule | None, StopReason]:
+    """Solve for so many steps; one chunk an entry of `owners`; with `multicast` switches copy.
+
+    Returns:
+        An AllGather or a broadcast, None if none was found; and why the solver stopped: CONVERGED where nothing better
+        exists in so many steps and chunks, by its word.
+    """
     rate = network.units / float(network.units.max())
-    program = step_schedule_arrays(network, np.array(owners), rate, steps, multicast=multicast)
-    result = SOLVERS["highs"](program.arrays, SolverLimits(time_s=stop.remaining_s(), seed=seed))
+    program, sent_columns, _ = step_schedule_arrays(network, np.array(owners), rate, steps, multicast=multicast)
+    result = SOLVERS["highs"](program, SolverLimits(time_s=stop.remaining_s(), seed=seed))
     if result.raw_x is None:
-        return SteppedSchedule(None, result.stopped_by)
-    sent = np.round(result.raw_x[program.sent]).astype(np.int64)
+        return None, result.stopped_by
+    sent = np.round(result.raw_x[sent_columns]).astype(np.int64)
     rows: list[Row] = []
     routes: dict[Path, int] = {}
     for chunk, owner in enumerate(owners):
@@ -371,7 +363,7 @@ def stepped_schedule(
                     new.add(path[-1])
                     rows.append((chunk, path[0], path[-1], step, routes.setdefault(path, len(routes)), False))
             there |= new
-    return SteppedSchedule(of_rows([1] * len(owners), owners, rows, tuple(routes)), result.stopped_by)
+    return of_rows([1] * len(owners), owners, rows, tuple(routes)), result.stopped_by
 
 
 def messages(network: RatedNetwork, copies: Ints) -> list[Path]:
@@ -519,9 +511,10 @@ def by_program(problem: CollectiveProblem, stop: Stop) -> Plans:
 
         def make(own: RatedNetwork, count: int = steps, reasons: list[StopReason] = ended) -> CollectiveSchedule | None:
             copies = problem.multicast and own is network  # what is summed goes the other way: nothing to copy
-            stepped = stepped_schedule(own, sorted(owners * chunks), count, stop, problem.search.seed, multicast=copies)
-            reasons.append(stepped.stopped_by)
-            return stepped.schedule
+            owned, seed = sorted(owners * chunks), problem.search.seed
+            stepped, reason = stepped_schedule(own, owned, count, stop, seed, multicast=copies)
+            reasons.append(reason)
+            return stepped
 
         schedule = gathered(single(problem), make)
         if schedule is None:

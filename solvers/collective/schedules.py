@@ -369,26 +369,14 @@ def us_of_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floa
     return np.asarray(moved / (network.gbytes_per_s * 1e3), dtype=np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class LinkUses:
+def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[Ints, Ints, Ints, Floats]:
     """The links that every message passes, one entry a link, message by message.
 
-    Attributes:
-        start: int64[k + 1], entries of message j are start[j] to start[j + 1] - 1.
-        arc: int64[u], the link.
-        once: int64[u], the first entry that stands for the same bytes of the same sender in the same step over the
-            same link, which switches copy; where they do not, the entry itself.
-        slow: float64[k], latency of each message besides its bytes, us.
+    Returns:
+        int64[k + 1], entries of message j are start[j] to start[j + 1] - 1; int64[u], the link; int64[u], the first
+        entry that stands for the same bytes of the same sender in the same step over the same link, which switches copy
+        (where they do not, the entry itself); float64[k], latency of each message besides its bytes, us.
     """
-
-    start: Ints
-    arc: Ints
-    once: Ints
-    slow: Floats
-
-
-def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> LinkUses:
-    """Links of all messages."""
     network, sends = problem.network, schedule.sends
     number = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
     hops = [[number[hop] for hop in itertools.pairwise(route)] for route in schedule.routes]
@@ -407,27 +395,27 @@ def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> LinkU
         _, first, which = np.unique(same, return_index=True, return_inverse=True)
         once = first[which]
     slow = np.array([float(network.latency_us[own].sum()) for own in hops]) + problem.message_us
-    return LinkUses(start, arc, once, slow[sends.route])
+    return start, arc, once, slow[sends.route]
 
 
 def timing(problem: CollectiveProblem, schedule: CollectiveSchedule) -> ScheduleTimes:
     """Times of a schedule for this problem."""
-    sends, uses = schedule.sends, link_uses(problem, schedule)
+    sends, (start, arc, once, slow) = schedule.sends, link_uses(problem, schedule)
     return ScheduleTimes(*graph.schedule_times(
         sends.block, sends.tail, sends.head, sends.step, sends.reduce, schedule.blocks.units, schedule.blocks.owner,
-        uses.start, uses.arc, uses.once, us_of_unit(problem, schedule), uses.slow, problem.network.nodes,
+        start, arc, once, us_of_unit(problem, schedule), slow, problem.network.nodes,
     ))  # fmt: skip
 
 
 def step_loads_us(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[Floats, Floats]:
     """float64[steps, m], us that the bytes of each step take on each arc; float64[steps], latency of each step."""
-    sends, uses = schedule.sends, link_uses(problem, schedule)
+    sends, (start, arc, once, slow) = schedule.sends, link_uses(problem, schedule)
     loads, latency = np.zeros((schedule.steps, len(problem.network.arcs))), np.zeros(schedule.steps)
-    message = np.repeat(np.arange(len(sends)), np.diff(uses.start))
-    counted = uses.once == np.arange(len(uses.once))
-    message, arc = message[counted], uses.arc[counted]
+    message = np.repeat(np.arange(len(sends)), np.diff(start))
+    counted = once == np.arange(len(once))
+    message, arc = message[counted], arc[counted]
     np.add.at(loads, (sends.step[message], arc), schedule.blocks.units[sends.block[message]].astype(np.float64))
-    np.maximum.at(latency, sends.step, uses.slow)
+    np.maximum.at(latency, sends.step, slow)
     return loads * us_of_unit(problem, schedule), latency
 
 

@@ -36,22 +36,9 @@ Arc = tuple[int, int]
 Path = tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class DirectNetwork:
-    """Ranks alone, joined by paths through switches.
-
-    Attributes:
-        capacity: of each arc between ranks.
-        paths: of each such arc, its paths (nodes, both ends included) and how many units each stands for.
-    """
-
-    capacity: dict[Arc, int]
-    paths: dict[Arc, dict[Path, int]]
-
-
 def without_switches(
     nodes: int, switches: Ints, capacity: Mapping[Arc, int], roots: Mapping[int, int]
-) -> DirectNetwork:
+) -> tuple[dict[Arc, int], dict[Arc, dict[Path, int]]]:
     """Take all switches out.
 
     Args:
@@ -59,6 +46,10 @@ def without_switches(
         switches: int64, which of them.
         capacity: of every arc, whole numbers, in balance at switches.
         roots: how much every rank must be able to send to each other at once (trees rooted there).
+
+    Returns:
+        The capacity of each arc between ranks; and its paths (nodes, both ends included) with how many units each
+        stands for.
 
     Raises:
         TreesDoNotFitError: not in balance, or roots that the capacities do not carry.
@@ -69,7 +60,7 @@ def without_switches(
     for switch in sorted(near, key=lambda node: (near[node] > 0, -near[node], node)):
         split.remove(switch)
     left = {arc: units for arc, units in split.capacity.items() if units > 0}
-    return DirectNetwork(left, {arc: split.paths[arc] for arc in left})
+    return left, {arc: split.paths[arc] for arc in left}
 
 
 class _Splitting:
@@ -155,8 +146,8 @@ class _Splitting:
         ends = np.concatenate((self.ends[used], np.array(wide, dtype=np.int32).reshape(-1, 2)))
         residual = np.concatenate((self.residual[used], np.full(len(wide), self.large)))
         network = FlowNetwork(self.nodes + 1, ends[:, 0], ends[:, 1], residual)
-        cut = network.cut(source, sink)
-        return cut.value, ~cut.side
+        value, side = network.cut(source, sink)
+        return value, ~side
 
     def join(self, tail: int, switch: int, head: int, units: int) -> None:
         """Replace units of both links by a link past the switch."""
@@ -207,29 +198,6 @@ def take(paths: dict[Path, int], units: int) -> list[tuple[Path, int]]:
     return taken
 
 
-@dataclass(frozen=True)
-class TreeBatch:
-    """Equal trees.
-
-    Attributes:
-        root: where they begin.
-        count: how many.
-        arcs: in the order in which they were added, each from a node that is reached to one that is not.
-    """
-
-    root: int
-    count: int
-    arcs: tuple[Arc, ...]
-
-    @property
-    def height(self) -> int:
-        """Arcs of the longest path from the root."""
-        depth = {self.root: 0}
-        for tail, head in self.arcs:
-            depth[head] = depth[tail] + 1
-        return max(depth.values())
-
-
 def pack_trees(nodes: int, capacity: Mapping[Arc, int], roots: Mapping[int, int]) -> tuple[TreeBatch, ...]:
     """Pack trees that reach all ranks.
 
@@ -245,14 +213,27 @@ def pack_trees(nodes: int, capacity: Mapping[Arc, int], roots: Mapping[int, int]
 
 
 @dataclass(eq=False)
-class _Batch:
-    """Equal trees that grow: depth of every node, -1 where it is not reached, and arcs that cannot join any more."""
+class TreeBatch:
+    """Equal trees.
+
+    Attributes:
+        root: where they begin.
+        count: how many.
+        depth: int64[nodes], of every node; -1 where it is not reached.
+        refused: bool[m], arcs that cannot join any more.
+        arcs: in the order in which they were added, each from a node that is reached to one that is not.
+    """
 
     root: int
     count: int
     depth: Ints
     refused: Bools
     arcs: tuple[Arc, ...] = ()
+
+    @property
+    def height(self) -> int:
+        """Arcs of the longest path from the root."""
+        return int(self.depth.max())
 
 
 class _Packing:
@@ -264,15 +245,15 @@ class _Packing:
         self.tails, self.heads = np.array(ends, dtype=np.int64).reshape(-1, 2).T
         self.residual = np.array([capacity[arc] for arc in ends], dtype=np.int64)
         self.large = int(self.residual.sum()) + sum(roots.values()) + 1
-        self.growing: list[tuple[int, int, int, _Batch]] = []
+        self.growing: list[tuple[int, int, int, TreeBatch]] = []
         self.number = itertools.count()
         for root, count in sorted(roots.items()):
             if count:
                 depth = np.full(nodes, -1, dtype=np.int64)
                 depth[root] = 0
-                self._wait(0, _Batch(root, count, depth, np.zeros(len(ends), dtype=np.bool_)))
+                self._wait(0, TreeBatch(root, count, depth, np.zeros(len(ends), dtype=np.bool_)))
 
-    def _wait(self, level: int, batch: _Batch) -> None:
+    def _wait(self, level: int, batch: TreeBatch) -> None:
         """Those whose next arc is least deep come first, and of those the ones that reach least."""
         heapq.heappush(self.growing, (level, len(batch.arcs), next(self.number), batch))
 
@@ -282,7 +263,7 @@ class _Packing:
         while self.growing:
             level, _, _, batch = heapq.heappop(self.growing)
             if len(batch.arcs) == self.ranks - 1:
-                done.append(TreeBatch(batch.root, batch.count, batch.arcs))
+                done.append(batch)
                 continue
             arc, depth = self._next(batch)
             if depth > level:
@@ -302,7 +283,7 @@ class _Packing:
                 self._wait(level, batch)
         return tuple(sorted(done, key=lambda tree: tree.root))
 
-    def _next(self, batch: _Batch) -> tuple[int, int]:
+    def _next(self, batch: TreeBatch) -> tuple[int, int]:
         """The arc out of what is reached, from the shallowest nodes and with most room; and the depth of its tail."""
         depth = batch.depth[self.tails]
         open_ = np.flatnonzero((depth >= 0) & (batch.depth[self.heads] < 0) & (self.residual > 0) & ~batch.refused)
@@ -311,7 +292,7 @@ class _Packing:
         arc = int(open_[np.argmin(depth[open_] * self.large - self.residual[open_])])
         return arc, int(depth[arc])
 
-    def _spare(self, batch: _Batch, arc: int) -> int:
+    def _spare(self, batch: TreeBatch, arc: int) -> int:
         """How many trees of the batch may take an arc, so that all others can still be grown.
 
         Every other batch is a node that the tail feeds and that feeds what the batch reaches. Those that reach the head
@@ -424,14 +405,14 @@ def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> T
         TreesDoNotFitError: also for switches whose links in and out differ.
     """
     units = {(tail, head): own for (tail, head), own in zip(network.arcs.tolist(), capacity.tolist(), strict=True)}
-    direct = without_switches(network.nodes, np.flatnonzero(network.is_switch), units, trees)
-    batches = pack_trees(network.nodes, direct.capacity, trees)
-    return TreePacking(dict(trees), tuple(routed(direct, batch) for batch in batches))
+    between, paths = without_switches(network.nodes, np.flatnonzero(network.is_switch), units, trees)
+    batches = pack_trees(network.nodes, between, trees)
+    return TreePacking(dict(trees), tuple(routed(paths, batch) for batch in batches))
 
 
-def routed(direct: DirectNetwork, batch: TreeBatch) -> RoutedTrees:
+def routed(paths: Mapping[Arc, dict[Path, int]], batch: TreeBatch) -> RoutedTrees:
     """Give every arc of a batch its paths, which are used up."""
-    arcs = tuple(RoutedArc(tail, head, tuple(take(direct.paths[tail, head], batch.count))) for tail, head in batch.arcs)
+    arcs = tuple(RoutedArc(tail, head, tuple(take(paths[tail, head], batch.count))) for tail, head in batch.arcs)
     return RoutedTrees(batch.root, batch.count, batch.height, arcs)
 
 
@@ -442,21 +423,13 @@ MOST_PER_UNIT = 64
 """Trees for a unit of the network that are tried."""
 
 
-@dataclass(frozen=True)
-class RootedTrees:
-    """Trees up (on the transposed network) and down, as many of both from every rank.
+def rooted_trees(network: RatedNetwork, rate: AllReduceRate) -> tuple[TreePacking, TreePacking, Fraction] | None:
+    """Whole trees that come closest to the shares; None where none fit, or switches would lose their balance.
 
-    Attributes:
-        units: rate of the vector that they reach, in units of the network, where both are in use at once.
+    Returns:
+        Trees up (on the transposed network) and down, as many of both from every rank; and the rate of the vector that
+        they reach, in units of the network, where both are in use at once.
     """
-
-    reductions: TreePacking
-    broadcasts: TreePacking
-    units: Fraction
-
-
-def rooted_trees(network: RatedNetwork, rate: AllReduceRate) -> RootedTrees | None:
-    """Whole trees that come closest to the shares; None where none fit, or switches would lose their balance."""
     if network.is_switch.any():
         return None
     turned = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
@@ -477,7 +450,7 @@ def rooted_trees(network: RatedNetwork, rate: AllReduceRate) -> RootedTrees | No
         return None
     reached, per_unit, trees = best
     down, up = _floor(rate.broadcast * per_unit), _floor(rate.reduce * per_unit)[turned]
-    return RootedTrees(forest(reverse, up, trees), forest(network, down, trees), reached)
+    return forest(reverse, up, trees), forest(network, down, trees), reached
 
 
 def _floor(values: Floats) -> Ints:

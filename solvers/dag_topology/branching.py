@@ -417,21 +417,6 @@ class PathPool:
         self.moved.append(moved)
 
 
-@dataclass(frozen=True, eq=False)
-class BoxRelaxation:
-    """What the program says of a box.
-
-    Attributes:
-        bound: evaluated from the mean, not the word of the solver.
-        mean: that gives it.
-        circuits: float64[pairs], its choice.
-    """
-
-    bound: float
-    mean: PathMean
-    circuits: Floats
-
-
 class PathProgram:
     """Least makespan of a box, or, with a limit of time, fewest circuits."""
 
@@ -455,8 +440,13 @@ class PathProgram:
         self._chords: set[tuple[int, int]] = set()
         self._handed = 0
 
-    def relaxed(self, least: Ints, most: Ints, stop: Stop) -> BoxRelaxation:
-        """Of a box; rows that it needs are added. Left in the middle it says less, and no less true."""
+    def relaxed(self, least: Ints, most: Ints, stop: Stop) -> tuple[float, PathMean, Floats]:
+        """Of a box; rows that it needs are added. Left in the middle it says less, and no less true.
+
+        Returns:
+            The bound, evaluated from the mean, not the word of the solver; the mean that gives it; float64[pairs], the
+            circuits that the program chooses.
+        """
         solver, pairs = self._solver, self.pairs
         for p in range(pairs):
             solver.changeColBounds(1 + p, float(least[p]), float(most[p]))
@@ -467,7 +457,7 @@ class PathProgram:
             x = np.array(solver.getSolution().col_value)
             if not self._extended(x, least, most) or stop.reason() is not None:
                 break
-        return self._said(x, least, most)
+        return self._relaxation(x, least, most)
 
     def _hand_over(self) -> None:
         shift = 0.0 if self.limit is None else self.limit
@@ -502,7 +492,7 @@ class PathProgram:
             added = True
         return added
 
-    def _said(self, x: Floats, least: Ints, most: Ints) -> BoxRelaxation:
+    def _relaxation(self, x: Floats, least: Ints, most: Ints) -> tuple[float, PathMean, Floats]:
         dual = np.array(self._solver.getSolution().row_dual)
         pods = len(self.laws.ports)
         weights = tuple(
@@ -511,7 +501,7 @@ class PathProgram:
         scale = 1.0 if self.limit is None else 1.0 / self.unit
         prices = np.maximum(-dual[:pods], 0.0) * (self.unit if self.limit is None else 1.0)
         mean = PathMean(tuple((path, value * scale) for path, value in weights), tuple(prices.tolist()))
-        return BoxRelaxation(self.value(mean, least, most), mean, x[1 : 1 + self.pairs])
+        return self.value(mean, least, most), mean, x[1 : 1 + self.pairs]
 
     def weights(self, mean: PathMean) -> Floats:
         """float64[pairs]: time over one circuit in the mean."""
@@ -533,8 +523,8 @@ class PathProgram:
         low = np.clip(np.floor(np.minimum(best, 1e9)), least, most)
         high = np.minimum(low + 1, most)
         per_pair = np.minimum(moved / low + price * low, moved / high + price * high)
-        said = float(per_pair.sum() + fixed - prices @ self.laws.ports)
-        return said / total if self.limit is None else said - total * self.limit
+        bound = float(per_pair.sum() + fixed - prices @ self.laws.ports)
+        return bound / total if self.limit is None else bound - total * self.limit
 
 
 SAME = 1e-8
@@ -678,10 +668,10 @@ def earliest(laws: BoxLaws, program: PathProgram, best: Reached, stop: Stop, cut
         least, most = narrowed
         if (least == most).all():
             return offer(least), None, None
-        said = program.relaxed(least, most, stop)
-        low = np.clip(np.floor(said.circuits + 1e-6), least, most).astype(np.int64)
+        bound, mean, circuits = program.relaxed(least, most, stop)
+        low = np.clip(np.floor(circuits + 1e-6), least, most).astype(np.int64)
         offer(dealt(laws, low, most, laws.pair_volume))
-        return said.bound, said.mean, split_of(least, most, said.circuits, program.weights(said.mean))
+        return bound, mean, split_of(least, most, circuits, program.weights(mean))
 
     return BoxTree(laws, judge)
 
@@ -705,12 +695,12 @@ def fewest(laws: BoxLaws, program: PathProgram, limit: float, best: Reached, sto
             return float(least.sum()), None, None
         if (least == most).all():
             return math.inf, None, None
-        said = program.relaxed(least, most, stop)
-        rounded = np.clip(np.ceil(said.circuits - 1e-6), least, most).astype(np.int64)
+        bound, mean, circuits = program.relaxed(least, most, stop)
+        rounded = np.clip(np.ceil(circuits - 1e-6), least, most).astype(np.int64)
         if laws.within(rounded):
             in_time(rounded)
-        bound, by_windows = math.ceil(said.bound - WHOLE), float(least.sum())
-        split = split_of(least, most, said.circuits, program.weights(said.mean))
-        return (by_windows, None, split) if by_windows >= bound else (float(bound), said.mean, split)
+        whole, by_windows = math.ceil(bound - WHOLE), float(least.sum())
+        split = split_of(least, most, circuits, program.weights(mean))
+        return (by_windows, None, split) if by_windows >= whole else (float(whole), mean, split)
 
     return BoxTree(laws, judge)

@@ -62,19 +62,12 @@ ALL_SHARED = 3
 """ZeRO of weights that are gathered in every pass."""
 
 
-@dataclass(frozen=True)
-class BoundedStrategies:
-    """Strategies that fit into memory, by what circuits cannot better.
+BoundedStrategies = tuple[tuple[tuple[float, ParallelStrategy], ...], float, int]
+"""Strategies that fit into memory, by what circuits cannot better.
 
-    Attributes:
-        least: (seconds, strategy) of those with the least bounds, ascending.
-        rest_s: bound of all others; infinite: there are none.
-        count: of all that fit.
-    """
-
-    least: tuple[tuple[float, ParallelStrategy], ...]
-    rest_s: float
-    count: int
+(seconds, strategy) of those with the least bounds, ascending; bound of all others, infinite where there are none; count
+of all that fit.
+"""
 
 
 def least_bounds(problem: LlmTrainingProblem, most: int, stop: Stop) -> BoundedStrategies | None:
@@ -95,15 +88,15 @@ def least_bounds(problem: LlmTrainingProblem, most: int, stop: Stop) -> BoundedS
         fits = np.flatnonzero(np.ones(len(rows), dtype=bool) if usable is None else held <= usable)
         bounds = pod_bounds(problem, columns.rows(fits)) if len(fits) else np.zeros(0)
         own = [
-            (value, count + place, shapes[of_row[one]], rows[one])
-            for place, (value, one) in enumerate(zip(bounds.tolist(), fits.tolist(), strict=True))
+            (value, count + index, shapes[of_row[fitting]], rows[fitting])
+            for index, (value, fitting) in enumerate(zip(bounds.tolist(), fits.tolist(), strict=True))
         ]
         count += len(fits)
-        kept = heapq.nsmallest(most + 1, [*kept, *own], key=lambda one: one[:2])
+        kept = heapq.nsmallest(most + 1, [*kept, *own], key=lambda fitting: fitting[:2])
         if len(kept) > most:
             rest_s = min(rest_s, kept.pop()[0])
     least = tuple((value, strategy_of(problem, shape, row)) for value, _, shape, row in kept)
-    return BoundedStrategies(least, rest_s if count > most else np.inf, count)
+    return least, rest_s if count > most else np.inf, count
 
 
 def _blocks(problem: LlmTrainingProblem) -> Iterator[tuple[list[StrategyShape], np.ndarray, Column]]:
@@ -162,9 +155,9 @@ def _share(replicas: Column, holders: Column, of_stage: Column, gpus: int) -> Co
         holders: GPUs that hold one replica.
     """
     ring = np.where(holders > gpus, of_stage / np.maximum(holders, 1.0), of_stage / gpus)
-    each = (replicas - 1.0) / np.maximum(replicas, 1.0)
+    per_replica = (replicas - 1.0) / np.maximum(replicas, 1.0)
     together = np.maximum(1.0 - 1.0 / np.maximum(ring, 1.0), 0.0)
-    return np.where(ring > 1.0, each / np.where(ring > 1.0, together, 1.0) / np.minimum(holders, gpus), np.inf)
+    return np.where(ring > 1.0, per_replica / np.where(ring > 1.0, together, 1.0) / np.minimum(holders, gpus), np.inf)
 
 
 DEALT = ("volume", "proportional", "square-root", "equal")
@@ -178,6 +171,10 @@ MOST_STEPS = 200_000
 
 STEPS_OF_PASS = 6
 """More steps than a pass of a pod comes with, but for exchanges of tokens."""
+
+
+RatedCandidate = tuple[PodCandidate, PodVerdict, float, CircuitProof | None]
+"""A candidate with its verdict, its bound in seconds, and the proof; None where the bound is that of all strategies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,28 +216,18 @@ class PodRow:
         """
         bare = PodCandidate(self.strategy)
         if self.crowded:
-            return RatedCandidate(bare, PodVerdict.CROWDED, 0.0)
+            return bare, PodVerdict.CROWDED, 0.0, None
         if self.early is None:
             if max(self.bound_s, self.floor_s) < value_s * (1 - CLOSE):
-                return RatedCandidate(bare, PodVerdict.LEFT, self.floor_s)
+                return bare, PodVerdict.LEFT, self.floor_s, None
             closed = CircuitProof((CLOSED,), 0, ()) if self.floor_s < value_s else None
-            return RatedCandidate(bare, PodVerdict.SLOWER, value_s, closed)
+            return bare, PodVerdict.SLOWER, value_s, closed
         floor_only = self.bound_s <= self.floor_s * (1 + ROUNDING)  # nothing that needs a proof
         bound = min(self.floor_s if floor_only else self.bound_s, self.reached_s)
         searched, early = PodCandidate(self.strategy, tuple(self.early.best.circuits.tolist())), self.early
         if proof is None and not floor_only:
             proof = compact(CircuitProof(early.tree, 0, (), tuple(early.pool.paths), tuple(early.means)))
-        return RatedCandidate(searched, PodVerdict.SEARCHED, bound, proof)
-
-
-@dataclass(frozen=True, eq=False)
-class RatedCandidate:
-    """A candidate, and what is proven of it; None: nothing but the bound that all strategies have."""
-
-    candidate: PodCandidate
-    verdict: PodVerdict
-    bound_s: float
-    proof: CircuitProof | None = None
+        return searched, PodVerdict.SEARCHED, bound, proof
 
 
 def pod_row(problem: LlmTrainingProblem, strategy: ParallelStrategy, floor_s: float) -> PodRow:
@@ -334,7 +321,7 @@ GRAPH_SHARE = 0.3
 
 
 @dataclass(frozen=True, eq=False)
-class FoundInPods:
+class PodResult:
     """The best strategy in pods.
 
     Attributes
@@ -357,7 +344,7 @@ class FoundInPods:
         return self.ranked.iteration_time_s
 
 
-def best_in_pods(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> FoundInPods:
+def best_in_pods(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> PodResult:
     """Search strategies and circuits together.
 
     Args:
@@ -371,9 +358,9 @@ def best_in_pods(problem: LlmTrainingProblem, candidates: Iterable[RankedStrateg
     assert settings is not None
     first = next(iter(candidates))
     bounded = least_bounds(problem, (1 + CROWDED) * settings.strategies, stop)
-    least = bounded or BoundedStrategies((), 0.0, 0)
+    least = bounded or ((), 0.0, 0)
     rows = _rows(problem, first, least, stop)
-    refuse_all_crowded(rows, settings, every=bounded is not None and len(rows) >= least.count)
+    refuse_all_crowded(rows, settings, every=bounded is not None and len(rows) >= least[2])
     best = _search_circuits(rows, stop)
     row = rows[best]
     assert row.graph is not None
@@ -385,18 +372,18 @@ def best_in_pods(problem: LlmTrainingProblem, candidates: Iterable[RankedStrateg
     if claims.bound_s(makespan_s) < row.reached_s * (1 - CLOSE) or fewest.stopped_by is not StopReason.CONVERGED:
         limited = stop.reason() or StopReason.BUDGET
     memory = estimate(problem, row.strategy).memory.total
-    return FoundInPods(RankedStrategy(row.strategy, makespan_s, memory), circuits, claims, limited)
+    return PodResult(RankedStrategy(row.strategy, makespan_s, memory), circuits, claims, limited)
 
 
 def _rows(problem: LlmTrainingProblem, first: RankedStrategy, least: BoundedStrategies, stop: Stop) -> list[PodRow]:
     """The fastest on an ideal switch, what the others' gain is told by; then by bounds, as many as are asked for."""
     settings = problem.pods
     assert settings is not None
-    floors = {strategy: value for value, strategy in least.least}
+    floors = {strategy: value for value, strategy in least[0]}
     rows = [pod_row(problem, first.strategy, floors.get(first.strategy, 0.0))]
     held, part = int(rows[0].graph is not None), first_part(stop, GRAPH_SHARE, math.inf)
     reached = rows[0].reached_s
-    for value, strategy in least.least:
+    for value, strategy in least[0]:
         if held >= settings.strategies or value >= reached or part.reason() is not None:
             break
         if strategy != first.strategy:
@@ -430,14 +417,14 @@ def _decided(
     kept = [k for k in range(len(rows)) if k in (0, best) or rows[k].floor_s < value]
     kept.sort(key=lambda k: (rows[k].floor_s, k))
     listed = {rows[k].strategy for k in kept}
-    others = min([least.rest_s, *(floor for floor, strategy in least.least if strategy not in listed)])
+    others = min([least[1], *(floor for floor, strategy in least[0] if strategy not in listed)])
     rated = [rows[k].rated(value, fewest.proof if k == best else None) for k in kept]
-    return PodDecisions(tuple(fewest.circuits.tolist()), tuple(row.candidate for row in rated)), PodClaims(
-        verdicts=tuple(row.verdict for row in rated),
-        bounds_s=tuple(row.bound_s for row in rated),
+    return PodDecisions(tuple(fewest.circuits.tolist()), tuple(candidate for candidate, *_ in rated)), PodClaims(
+        verdicts=tuple(verdict for _, verdict, *_ in rated),
+        bounds_s=tuple(bound_s for *_, bound_s, _ in rated),
         rest_s=others if math.isfinite(others) else None,
         circuits_bound=fewest.proof.circuits_bound,
-        proofs={number: row.proof for number, row in enumerate(rated) if row.proof is not None},
+        proofs={number: proof for number, (*_, proof) in enumerate(rated) if proof is not None},
     )
 
 

@@ -27,13 +27,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic
 
 import numpy as np
 
 from solvers.failures.repairs import RING_REPAIRS, Damage, PlanTraffic, Repaired, damage_of
 from solvers.failures.surviving import Surviving, after, links_of, not_forwarding, reach
-from solvers.failures.worst import RepairMemory
+from solvers.failures.worst import FailureEvaluator, Plan, Repair
 from solvers.job.realise import realise
 from solvers.network.assembly import assemble, link_arcs
 from solvers.network.exact import solve_milp
@@ -92,8 +92,8 @@ def exchanges(topology: Topology, failure: Failure, done: Exchange) -> Iterator[
     senders -= Counter(a for a, _ in done.added)
     receivers -= Counter(b for _, b in done.added)
     if paired:
-        ends = Counter(end for each in (*failure.links, *done.removed) for end in each)
-        ends -= Counter(end for each in done.added for end in each)
+        ends = Counter(end for pair in (*failure.links, *done.removed) for end in pair)
+        ends -= Counter(end for pair in done.added for end in pair)
         senders = receivers = ends
     seen: set[Exchange] = set()
 
@@ -127,15 +127,7 @@ REBALANCE = "rebalance"
 IMPOSSIBLE = "impossible"
 
 
-@dataclass(frozen=True, eq=False)
-class Repair:
-    """A failure, what became of it, and the plan that runs then; None where none delivers everything."""
-
-    outcome: FailureOutcome
-    plan: Repaired | None
-
-
-class JobEvaluator(RepairMemory[Repair]):
+class JobEvaluator(FailureEvaluator[Repaired]):
     """Evaluates failures of one plan.
 
     Args:
@@ -183,8 +175,8 @@ class JobEvaluator(RepairMemory[Repair]):
             self._arrays = graph_arrays(self._graph, network)
         return float(jobs.simulate(self._arrays, network_arrays(network), True)[0])
 
-    def _repaired(self, failure: Failure) -> Repair:
-        far = reach(after(self.topology, failure), failure.servers)
+    def _repaired(self, failure: Failure) -> Repair[Repaired]:
+        disconnected, diameter, mean_hops = reach(after(self.topology, failure), failure.servers)
         surviving = not_forwarding(self.topology, failure)
         damage = damage_of(self.traffic, surviving)
         trials: dict[str, float | None] = {}
@@ -194,15 +186,15 @@ class JobEvaluator(RepairMemory[Repair]):
         else:
             for network in self._networks(surviving):
                 for name, time_ms, plan in self._tried(damage_of(self.traffic, network)):
-                    known = trials.get(name)
-                    trials[name] = time_ms if known is None else known if time_ms is None else min(known, time_ms)
+                    cached = trials.get(name)
+                    trials[name] = time_ms if cached is None else cached if time_ms is None else min(cached, time_ms)
                     if plan is not None and time_ms is not None and (best is None or time_ms < best[0]):
                         best = (time_ms, name, plan)
         outcome = FailureOutcome(
             failure=failure,
-            disconnected_pairs=far.disconnected_pairs,
-            diameter=far.diameter,
-            mean_hops=far.mean_hops,
+            disconnected_pairs=disconnected,
+            diameter=diameter,
+            mean_hops=mean_hops,
             broken_rings=len(damage.broken_rings),
             rings=sum(len(group.rings) for group in self.traffic.rings),
             rerouted_pairs=len(np.unique(self.traffic.route_hops.pair_of_path[damage.paths])),
@@ -274,9 +266,6 @@ MILP_SERVERS = 6
 MILP_S = 20.0
 
 
-Plan = TypeVar("Plan")
-
-
 @dataclass(frozen=True, eq=False)
 class Rewired(Generic[Plan]):
     """A re-wired network, the plan on it, its time, and what was tried."""
@@ -316,14 +305,14 @@ class ExchangeSearch(ABC, Generic[Plan]):
         """The exchange on top of `done` that gains most; None if none gains anything."""
         most = TRIED_SMALL if self.topology.servers <= SMALL_SERVERS else TRIED_LARGE
         within = [step for step in exchanges(self.topology, self.failure, done) if self.allowed(done.then(step))]
-        found: Exchange | None = None
+        best: Exchange | None = None
         for step in sorted(within, key=self._promise)[:most]:
             if self.stop.reason() is not None:
                 break
             total = done.then(step)
             if self._keep(self._repaired(total, "exchanges of link ends")):
-                found = total
-        return found
+                best = total
+        return best
 
     def allowed(self, exchange: Exchange) -> bool:
         """Whether no more is given up than may be."""
@@ -384,11 +373,11 @@ class JobRewiring(ExchangeSearch[Repaired]):
 
     def _best_exchange(self, done: Exchange) -> Exchange | None:
         """As of all plans; what is found is routed anew as well."""
-        found = super()._best_exchange(done)
-        if found is not None and self.topology.servers <= SMALL_SERVERS:
-            topology = rewired_topology(self.topology, self.failure, found)
+        exchange = super()._best_exchange(done)
+        if exchange is not None and self.topology.servers <= SMALL_SERVERS:
+            topology = rewired_topology(self.topology, self.failure, exchange)
             self._offer_anew(topology, "exchanges of link ends, routed anew")
-        return found
+        return exchange
 
     def _promise(self, step: Exchange) -> tuple[int, float, Exchange]:
         """Broken rings a link given up belongs to (they can be made whole), then what model-parallel traffic loses."""
@@ -461,14 +450,14 @@ class JobRewiring(ExchangeSearch[Repaired]):
         try:
             if n <= MILP_SERVERS:
                 limits = ExactLimits(seed=self.seed, stop=first_part(self.stop, 1.0, MILP_S))
-                found, method = solve_milp(problem, limits).plan.topology, "joint program with kept links"
+                rewired, method = solve_milp(problem, limits).plan.topology, "joint program with kept links"
             else:
                 budget = SearchBudget(proposals=2_000 * n, evaluations=10 * n, accuracy=1e-3)
-                found = search_topology(problem, seed=self.seed, budget=budget, stop=self.stop).topology
+                rewired = search_topology(problem, seed=self.seed, budget=budget, stop=self.stop).topology
                 method = "topology search with kept links"
         except (InfeasibleError, InputError, LimitError):
             return
-        self._offer_anew(found, method)
+        self._offer_anew(rewired, method)
 
 
 def _step_bytes(step: Ints, amount: Floats) -> list[float]:

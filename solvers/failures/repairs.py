@@ -36,20 +36,12 @@ from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.native import routing
 
-DUST = 1e-6
+TRACE = 1e-6
 """Bytes of a demand without traffic, against the largest one: it is spread, too, but never decides."""
 
 
-@dataclass(frozen=True, eq=False)
-class ArcPaths:
-    """Paths as arcs: path k is arc[ptr[k]:ptr[k + 1]]."""
-
-    ptr: Ints
-    arc: Ints
-
-    def nodes(self, k: int, source: int, heads: Ints) -> tuple[int, ...]:
-        """Servers of a path, its source first."""
-        return (source, *heads[self.arc[self.ptr[k] : self.ptr[k + 1]]].tolist())
+ArcPaths = tuple[Ints, Ints]
+"""Paths as arcs, offsets first: path k is arc[ptr[k]:ptr[k + 1]]."""
 
 
 def least_loaded(surviving: Surviving, source: Ints, target: Ints, amount: Floats, load: Floats) -> ArcPaths | None:
@@ -63,7 +55,7 @@ def least_loaded(surviving: Surviving, source: Ints, target: Ints, amount: Float
         return None
     ptr = np.concatenate(([0], np.cumsum(hops, dtype=np.int64))).astype(np.int64)
     arcs = np.empty(int(ptr[-1]), dtype=np.int64)
-    heavy = np.maximum(amount, DUST * max(float(amount.max(initial=0.0)), 1e-300))
+    heavy = np.maximum(amount, TRACE * max(float(amount.max(initial=0.0)), 1e-300))
     special = np.isin(target, surviving.relays)
     order = np.argsort(-heavy, kind="stable").astype(np.int64)
     rounds = [order[~special[order]], *(order[target[order] == relay] for relay in surviving.relays)]
@@ -72,10 +64,10 @@ def least_loaded(surviving: Surviving, source: Ints, target: Ints, amount: Float
             continue
         graph = surviving.graph(int(target[chosen[0]]))
         routing.route_demands(
-            chosen, source, target, heavy, graph.ptr, graph.head, graph.hops_to, graph.inverse_capacity, load, ptr,
+            chosen, source, target, heavy, graph.first, graph.head, graph.hops_to, graph.inverse_capacity, load, ptr,
             arcs, False,
         )  # fmt: skip
-    return ArcPaths(ptr, arcs)
+    return ptr, arcs
 
 
 def without_paths(routes: PathTable, dead: Ints, paths: ArcPaths, heads: Ints) -> PathTable:
@@ -83,7 +75,7 @@ def without_paths(routes: PathTable, dead: Ints, paths: ArcPaths, heads: Ints) -
     if len(dead) == 0:
         return routes
     length = np.diff(routes.path_ptr)
-    length[dead] = np.diff(paths.ptr) + 1
+    length[dead] = np.diff(paths[0]) + 1
     path_ptr = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
     node = np.empty(int(path_ptr[-1]), dtype=np.int32)
     stays = np.ones(len(length), dtype=bool)
@@ -95,7 +87,7 @@ def without_paths(routes: PathTable, dead: Ints, paths: ArcPaths, heads: Ints) -
     node[first] = routes.node[routes.path_ptr[dead]]
     inner = ~new
     inner[first] = False
-    node[inner] = heads[paths.arc]
+    node[inner] = heads[paths[1]]
     return PathTable(
         nodes_total=routes.nodes_total,
         source=routes.source,
@@ -388,9 +380,9 @@ def disjoint_detours(surviving: Surviving, source: int, target: int) -> list[tup
     Parallel links count as one arc. Empty if no path is left.
     """
     graph = surviving.graph(target)
-    ptr, head = graph.ptr, graph.head
+    ptr, head = graph.first, graph.head
     used = np.zeros(len(head), dtype=bool)
-    found: list[tuple[int, ...]] = []
+    detours: list[tuple[int, ...]] = []
     while True:
         via = {source: -1}
         layer = [source]
@@ -404,13 +396,13 @@ def disjoint_detours(surviving: Surviving, source: int, target: int) -> list[tup
                         following.append(v)
             layer = following
         if target not in via:
-            return found
-        way, v = [target], target
+            return detours
+        path, v = [target], target
         while v != source:
             used[via[v]] = True
             v = int(graph.tail[via[v]])
-            way.append(v)
-        found.append(tuple(reversed(way)))
+            path.append(v)
+        detours.append(tuple(reversed(path)))
 
 
 MOST_ORDERS = 6
@@ -436,7 +428,7 @@ def other_orders(ring: Ring, lost: Sequence[int], alive: Bools, load: Floats) ->
     whole = np.concatenate(([0], np.cumsum(~backward)))  # steps before a place that cannot be run backwards
     u, v = order[-1], order[0]
     places = range(1, size - 2) if len(lost) == 1 else [(lost[1] - turn - 1) % size]
-    found: list[tuple[float, int, Ring]] = []
+    orders: list[tuple[float, int, Ring]] = []
     for j in places:
         if not 1 <= j < size - 1 or whole[j] > 0:
             continue
@@ -446,9 +438,9 @@ def other_orders(ring: Ring, lost: Sequence[int], alive: Bools, load: Floats) ->
         turned = tuple(reversed(order[: j + 1]))
         inner = tuple(tuple(reversed(path)) for path in reversed(paths[:j]))
         new = replace(ring, order=(*turned, *order[j + 1 :]), paths=(*inner, (v, y), *paths[j + 1 : -1], (u, x)))
-        found.append((float(max(load[u, x], load[v, y])), j, new))
-    found.sort(key=lambda entry: entry[:2])
-    return [each for _, _, each in found[:MOST_ORDERS]]
+        orders.append((float(max(load[u, x], load[v, y])), j, new))
+    orders.sort(key=lambda entry: entry[:2])
+    return [candidate for _, _, candidate in orders[:MOST_ORDERS]]
 
 
 LEAST_SHARE = 0.005
@@ -485,8 +477,9 @@ def detoured_rings(damage: Damage) -> Rings | None:
     if paths is None:
         return None
     heads = damage.traffic.topology.arcs[:, 1].astype(np.int64)
-    ways = [paths.nodes(k, int(source[k]), heads) for k in range(len(source))]
-    return with_steps(damage.traffic.rings, damage.traffic.ring_hops.place[damage.steps], ways)
+    ptr, arc = paths
+    routes = [(int(source[k]), *heads[arc[ptr[k] : ptr[k + 1]]].tolist()) for k in range(len(source))]
+    return with_steps(damage.traffic.rings, damage.traffic.ring_hops.place[damage.steps], routes)
 
 
 def detour(damage: Damage) -> Repaired | None:
@@ -508,7 +501,7 @@ def lend(damage: Damage) -> Repaired | None:
     source, target, _ = _ring_ends(damage)
     ids = traffic.topology.arc_ids()
     lent: set[int] = set()
-    ways = []
+    paths = []
     for s, t in zip(source.tolist(), target.tolist(), strict=True):
         graph = surviving.graph(t)
         alive = graph.head != graph.tail
@@ -518,15 +511,15 @@ def lend(damage: Damage) -> Repaired | None:
         _, before = dijkstra(matrix, indices=s, return_predecessors=True)
         if before[t] < 0:
             return None
-        way = [t]
-        while way[-1] != s:
-            way.append(int(before[way[-1]]))
-        way.reverse()
-        ways.append(tuple(way))
-        lent |= {int(ids[a, b]) for a, b in pairwise(way) if not ringed[ids[a, b]]}
+        path = [t]
+        while path[-1] != s:
+            path.append(int(before[path[-1]]))
+        path.reverse()
+        paths.append(tuple(path))
+        lent |= {int(ids[a, b]) for a, b in pairwise(path) if not ringed[ids[a, b]]}
     if not lent:
         return None
-    rings = with_steps(traffic.rings, hops.place[damage.steps], ways)
+    rings = with_steps(traffic.rings, hops.place[damage.steps], paths)
     return _finished(damage, rings, avoid=np.array(sorted(lent), dtype=np.int64))
 
 
@@ -554,7 +547,7 @@ def spread(damage: Damage) -> Repaired | None:
     steps: dict[tuple[int, int], list[int]] = {}
     for g, r, at in traffic.ring_hops.place[damage.steps].tolist():
         steps.setdefault((g, r), []).append(at)
-    known: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    cached: dict[tuple[int, int], list[tuple[int, ...]]] = {}
     alive, load = _tables(damage) if steps else (np.zeros((0, 0), dtype=np.bool_), np.zeros((0, 0)))
     candidates: dict[int, list[Ring]] = {}
     for g in damage.weakened:
@@ -565,7 +558,7 @@ def spread(damage: Damage) -> Repaired | None:
                 candidates[g].append(ring)
                 continue
             candidates[g] += other_orders(ring, places, alive, load)
-            candidates[g] += _on_detours(damage, ring, places, known)
+            candidates[g] += _on_detours(damage, ring, places, cached)
         if not candidates[g]:
             return None
     return _split(damage, traffic.rings, candidates)
@@ -584,24 +577,24 @@ def _tables(damage: Damage) -> tuple[Bools, Floats]:
 
 
 def _on_detours(
-    damage: Damage, ring: Ring, places: list[int], known: dict[tuple[int, int], list[tuple[int, ...]]]
+    damage: Damage, ring: Ring, places: list[int], cached: dict[tuple[int, int], list[tuple[int, ...]]]
 ) -> list[Ring]:
     """A broken ring over the first detours of its lost steps, over the second ones, and so on."""
-    ways = []
+    path_of = []
     for at in places:
         ends = ring.order[at], ring.order[(at + 1) % len(ring.order)]
-        if ends not in known:
-            known[ends] = disjoint_detours(damage.surviving, *ends)
-        ways.append(known[ends])
-    if not all(ways):
+        if ends not in cached:
+            cached[ends] = disjoint_detours(damage.surviving, *ends)
+        path_of.append(cached[ends])
+    if not all(path_of):
         return []
-    found = []
-    for k in range(max(len(each) for each in ways)):
+    steps = []
+    for k in range(max(len(path) for path in path_of)):
         paths = list(ring.paths)
-        for at, each in zip(places, ways, strict=True):
-            paths[at] = each[k % len(each)]
-        found.append(replace(ring, paths=tuple(paths)))
-    return found
+        for at, path in zip(places, path_of, strict=True):
+            paths[at] = path[k % len(path)]
+        steps.append(replace(ring, paths=tuple(paths)))
+    return steps
 
 
 def _split(damage: Damage, base: Rings, candidates: Mapping[int, list[Ring]]) -> Repaired | None:

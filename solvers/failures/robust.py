@@ -33,7 +33,7 @@ import numpy as np
 from solvers.failures.job import JobEvaluator
 from solvers.failures.repairs import PlanTraffic, Repaired
 from solvers.failures.surviving import after, reach, single_links
-from solvers.failures.worst import RepairMemory
+from solvers.failures.worst import FailureEvaluator, Repair
 from solvers.job.loop import LoopResult
 from solvers.job.realise import Realisation, demand_routed, realise
 from solvers.network.annealing import LinkTable, arcs_of, table_of, table_of_arcs, topology_of
@@ -42,8 +42,7 @@ from solvers.network.finder import candidate_topologies
 from solvers.network.flows import RoutingResult
 from solvers.network.local import neighbours, price_cut
 from solvers.network.routing import route
-from solvers.network.space import Counts, Space, relaxed_theta
-from solvers.network.symmetric import shift_invariant
+from solvers.network.space import Counts, Space, relaxed_theta, shift_invariant
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection
@@ -65,17 +64,7 @@ ROUTED = "routed anew"
 IMPOSSIBLE = "impossible"
 
 
-@dataclass(frozen=True, eq=False)
-class RoutedFailure:
-    """A failure, what became of it, and the routing on what survives; None where some demand has no path."""
-
-    outcome: FailureOutcome
-    topology: Topology
-    demand: Floats
-    routing: RoutingResult | None
-
-
-class NetworkEvaluator(RepairMemory[RoutedFailure]):
+class NetworkEvaluator(FailureEvaluator[tuple[Topology, RoutingResult]]):
     """Evaluates failures of one topology for one demand.
 
     Args:
@@ -124,9 +113,9 @@ class NetworkEvaluator(RepairMemory[RoutedFailure]):
 
         return min(turned(by) for by in range(n))
 
-    def _repaired(self, failure: Failure) -> RoutedFailure:
+    def _repaired(self, failure: Failure) -> Repair[tuple[Topology, RoutingResult]]:
         surviving = after(self.topology, failure)
-        far = reach(surviving, failure.servers)
+        disconnected, diameter, mean_hops = reach(surviving, failure.servers)
         left = surviving.left > 0
         topology = replace(
             self.topology,
@@ -142,9 +131,9 @@ class NetworkEvaluator(RepairMemory[RoutedFailure]):
         demand[:, list(failure.servers)] = 0.0
         outcome = FailureOutcome(
             failure=failure,
-            disconnected_pairs=far.disconnected_pairs,
-            diameter=far.diameter,
-            mean_hops=far.mean_hops,
+            disconnected_pairs=disconnected,
+            diameter=diameter,
+            mean_hops=mean_hops,
             broken_rings=0,
             rings=0,
             rerouted_pairs=0,
@@ -152,14 +141,16 @@ class NetworkEvaluator(RepairMemory[RoutedFailure]):
             repair=ROUTED,
         )
         if not demand.any():
-            return RoutedFailure(outcome, topology, demand, None)
+            return Repair(outcome, None)
         try:
-            found = route(topology, demand, accuracy=self.accuracy, stop=self.stop)
+            routing = route(topology, demand, accuracy=self.accuracy, stop=self.stop)
         except InfeasibleError:
             nothing = replace(outcome, value=None, repair=IMPOSSIBLE, trials=(RepairTrial(ROUTED, None),))
-            return RoutedFailure(nothing, topology, demand, None)
-        solved = replace(outcome, value=found.theta, bound=found.bound, trials=(RepairTrial(ROUTED, found.theta),))
-        return RoutedFailure(solved, topology, demand, found)
+            return Repair(nothing, None)
+        solved = replace(
+            outcome, value=routing.theta, bound=routing.bound, trials=(RepairTrial(ROUTED, routing.theta),)
+        )
+        return Repair(solved, (topology, routing))
 
 
 SLACK = 1e-7
@@ -276,13 +267,13 @@ class _Queue:
         return counts
 
 
-def exhaustive(search: RobustSearch, known: WorstTheta | None, stop: Stop) -> tuple[WorstTheta | None, bool]:
+def exhaustive(search: RobustSearch, incumbent: WorstTheta | None, stop: Stop) -> tuple[WorstTheta | None, bool]:
     """The best of all networks, and whether none was left out (for at most five servers).
 
     Raises:
         InputError: too many networks.
     """
-    best = known
+    best = incumbent
     queue = _Queue(search, maximal_networks(search.space))
     while True:
         counts = queue.next_below(np.inf if best is None else best.worst)
@@ -304,10 +295,10 @@ def exchanged(
         programs: linear programs at most; each start gets its part.
     """
     best: WorstTheta | None = None
-    for place, start in enumerate(starts):
+    for rank, start in enumerate(starts):
         current: WorstTheta | None = None
         queue = _Queue(search, start[None])
-        last = search.programs + (programs - search.programs) // (len(starts) - place)
+        last = search.programs + (programs - search.programs) // (len(starts) - rank)
         while search.programs < last and (best is None or stop.reason() is None):
             counts = queue.next_below(np.inf if current is None else current.worst)
             if counts is None:
@@ -386,12 +377,12 @@ class RobustDesign:
         if self.cluster.servers <= EXCHANGE_SERVERS:
             best = self._exchanged(best)
         points, faster = self.result.convergence, best.nominal_ms < self.result.iteration_time_ms
-        found = ConvergencePoint(self.result.proposals, "robust design", best.nominal_ms)
+        point = ConvergencePoint(self.result.proposals, "robust design", best.nominal_ms)
         return replace(
             self.result,
             plan=Plan(plan.strategy, best.topology, best.plan.routes, best.plan.rings),
             iteration_time_ms=best.nominal_ms,
-            convergence=(*points, found) if faster else points,
+            convergence=(*points, point) if faster else points,
             notes=(*self.result.notes, *self._notes(first, best)),
             stopped_by=self.stop.reason() or self.result.stopped_by,
         )
@@ -403,7 +394,7 @@ class RobustDesign:
         """The best, or the topology with its best routes if that stands its failures better."""
         groups = [group.members for group in self.demand.allreduce]
         base = realise(self.cluster, topology, groups, seed=self.seed)
-        made = min((self._timed(each) for each in self._routed(base)), key=lambda entry: entry[0])
+        made = min((self._timed(candidate) for candidate in self._routed(base)), key=lambda entry: entry[0])
         if made[0] > self.limit_ms or made[0] >= best.worst_ms:
             return best
         plan = Repaired(made[1].routes, made[1].rings)
@@ -429,7 +420,7 @@ class RobustDesign:
         loads = evaluator.traffic.loads / np.maximum(topology.multiplicity, 1)
         ids = topology.arc_ids()
         worst: FailureOutcome | None = None
-        for failure in sorted(single_links(topology), key=lambda each: -loads[ids[each.links[0]]]):
+        for failure in sorted(single_links(topology), key=lambda removal: -loads[ids[removal.links[0]]]):
             outcome = evaluator.outcome(failure)
             if outcome.value is None:
                 return RobustJobDesign(topology, plan, evaluator.nominal, outcome)
@@ -480,11 +471,11 @@ def random_exchange(table: LinkTable, rng: np.random.Generator) -> LinkTable | N
         arcs = arcs[arcs[:, 0] < arcs[:, 1]]
     if len(arcs) < 2:
         return None
-    one, two = (int(k) for k in rng.choice(len(arcs), 2, replace=False))
+    first, two = (int(k) for k in rng.choice(len(arcs), 2, replace=False))
     new = arcs.copy()
     if table.paired and rng.random() < 0.5:
         new[two] = new[two, ::-1]
-    new[one, 1], new[two, 1] = new[two, 1], new[one, 1]
+    new[first, 1], new[two, 1] = new[two, 1], new[first, 1]
     if (new[:, 0] == new[:, 1]).any():
         return None
     n, degree = table.out.shape

@@ -17,8 +17,7 @@ from math import comb
 
 import numpy as np
 
-from solvers.network.assembly import ArcGraph, row_ptr
-from topoopt import native
+from solvers.network.assembly import Digraph, row_ptr
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
@@ -193,9 +192,9 @@ class Surviving:
     topology: Topology
     left: Int32s
     relays: tuple[int, ...] = ()
-    _graphs: dict[int, ArcGraph] = field(default_factory=dict)
+    _graphs: dict[int, Digraph] = field(default_factory=dict)
 
-    def graph(self, target: int) -> ArcGraph:
+    def graph(self, target: int) -> Digraph:
         """Arcs that may lead to a target; hops of -1 where nothing does."""
         key = target if target in self.relays else -1
         if key not in self._graphs:
@@ -224,15 +223,10 @@ def _usable(surviving: Surviving, target: int) -> Bools:
     return alive
 
 
-def _graph(topology: Topology, left: Int32s) -> ArcGraph:
-    n = topology.servers
+def _graph(topology: Topology, left: Int32s) -> Digraph:
     tail = topology.arcs[:, 0].astype(np.int64)
     head = np.where(left > 0, topology.arcs[:, 1], topology.arcs[:, 0]).astype(np.int64)
-    by_head = np.argsort(head, kind="stable")
-    hops_to = native.graph.hop_distances(row_ptr(head, n), np.ascontiguousarray(tail[by_head]), n).astype(np.int32)
-    capacity = left.astype(np.float64)
-    inverse = np.divide(1.0, capacity, out=np.zeros_like(capacity), where=capacity > 0)
-    return ArcGraph(row_ptr(tail, n), tail, head, inverse, hops_to)
+    return Digraph(row_ptr(tail, topology.servers), tail, head, left.astype(np.float64))
 
 
 def after(topology: Topology, failure: Failure) -> Surviving:
@@ -246,28 +240,14 @@ def not_forwarding(topology: Topology, failure: Failure) -> Surviving:
     return Surviving(topology, links_left(topology, links_only), failure.servers)
 
 
-@dataclass(frozen=True)
-class Reach:
-    """Distances over the servers that work.
-
-    Attributes:
-        disconnected_pairs: ordered pairs without a path.
-        diameter, mean_hops: None if there are any.
-    """
-
-    disconnected_pairs: int
-    diameter: int | None
-    mean_hops: float | None
-
-
-def reach(surviving: Surviving, failed_servers: tuple[int, ...] = ()) -> Reach:
-    """Distances of a damaged topology over all servers but the failed ones."""
+def reach(surviving: Surviving, failed_servers: tuple[int, ...] = ()) -> tuple[int, int | None, float | None]:
+    """Ordered pairs without a path, diameter, and mean hops (None if there are such pairs) of the servers that work."""
     works = np.arange(surviving.topology.servers) < surviving.topology.hosts
     works[list(failed_servers)] = False
     hops = surviving.hops()[np.ix_(works, works)]
     count = len(hops)
     lost = int((hops < 0).sum())
     if lost:
-        return Reach(lost, None, None)
+        return lost, None, None
     pairs = count * (count - 1)
-    return Reach(0, int(hops.max(initial=0)), float(hops.sum() / pairs) if pairs else 0.0)
+    return 0, int(hops.max(initial=0)), float(hops.sum() / pairs) if pairs else 0.0

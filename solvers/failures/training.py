@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from solvers.failures.job import Exchange, ExchangeSearch, Rewired, given_up, standing_links, unit_arcs, with_links
 from solvers.failures.surviving import after, links_left, not_forwarding, reach
-from solvers.failures.worst import RepairMemory
+from solvers.failures.worst import FailureEvaluator, Repair
 from solvers.llm_training.direct_connect import both_ways, orders_of
 from solvers.llm_training.evaluation import evaluated, family_bytes, sending_pairs
 from solvers.stop import Stop
@@ -52,14 +52,14 @@ from topoopt.simulate.llm_training.links import (
 NONE_NEEDED, REROUTED, IMPOSSIBLE = "none needed", "re-routed", "impossible"
 
 Orders = dict[TrafficFamily, tuple[Ints, ...]]
-Way = tuple[tuple[int, ...], float]
+SharedPath = tuple[tuple[int, ...], float]
 """Nodes of a path, and its share."""
 
-Ways = dict[tuple[int, int], list[Way]]
+PathsByPair = dict[tuple[int, int], list[SharedPath]]
 """Of pairs of servers."""
 
 
-def table_ways(table: PathTable) -> Ways:
+def paths_by_pair(table: PathTable) -> PathsByPair:
     """Paths of all pairs of a table."""
     pairs = zip(table.source.tolist(), table.target.tolist(), table.pair_ptr[:-1], table.pair_ptr[1:], strict=True)
     return {
@@ -68,15 +68,7 @@ def table_ways(table: PathTable) -> Ways:
     }
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingRepair:
-    """An outcome with the network that it is of; None: nothing carries all."""
-
-    outcome: FailureOutcome
-    network: PlacedNetwork | None
-
-
-class TrainingFailures(RepairMemory[TrainingRepair]):
+class TrainingFailures(FailureEvaluator[PlacedNetwork]):
     """Evaluates failures of the network of a plan; values are milliseconds of an iteration.
 
     Args:
@@ -90,7 +82,7 @@ class TrainingFailures(RepairMemory[TrainingRepair]):
         cluster = problem.cluster
         self.groups = family_groups(plan.strategy, cluster.gpus_per_server)
         self.places = np.array(plan.network.places or range(cluster.servers), dtype=np.int64)
-        self.orders = self._stated_orders()
+        self.orders = self._declared_orders()
 
     @property
     def topology(self) -> Topology:
@@ -111,13 +103,13 @@ class TrainingFailures(RepairMemory[TrainingRepair]):
         """Of all families together."""
         return sum(part.shape[0] * part.shape[1] for classes in self.orders.values() for part in classes)
 
-    def ways(self, repair: TrainingRepair) -> Ways:
+    def routes(self, repair: Repair[PlacedNetwork]) -> PathsByPair:
         """Paths of all pairs that send after a failure."""
-        return {} if repair.network is None else table_ways(repair.network.routes)
+        return {} if repair.plan is None else paths_by_pair(repair.plan.routes)
 
-    def reordered(self, repair: TrainingRepair) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def reordered(self, repair: Repair[PlacedNetwork]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Of every ring that runs after a failure one that the plan has in its group, and its order now."""
-        orders = {} if repair.network is None else repair.network.orders
+        orders = {} if repair.plan is None else repair.plan.orders
         return [
             (tuple(before[0]), tuple(ring))
             for family, classes in orders.items()
@@ -130,16 +122,18 @@ class TrainingFailures(RepairMemory[TrainingRepair]):
         """Of an iteration on a network."""
         return 1e3 * evaluated(self.problem, self.plan.strategy, network, self.groups).iteration_time_s
 
-    def _stated_orders(self) -> Orders:
+    def _declared_orders(self) -> Orders:
         """Rings of the plan by the classes of its groups."""
-        found: Orders = {}
+        result: Orders = {}
         for rings in self.plan.network.rings:
             by_servers = {tuple(sorted(orders[0])): orders for orders in rings.orders}
-            found[rings.dimension] = tuple(
-                np.array([by_servers[tuple(sorted(row))] for row in self.places[one.blocks].tolist()], dtype=np.int64)
-                for one in self.groups.collectives[rings.dimension]
+            result[rings.dimension] = tuple(
+                np.array(
+                    [by_servers[tuple(sorted(row))] for row in self.places[collective.blocks].tolist()], dtype=np.int64
+                )
+                for collective in self.groups.collectives[rings.dimension]
             )
-        return found
+        return result
 
 
 REORDERED = "re-routed, rings in another order"
@@ -147,7 +141,7 @@ ROUNDS = 4
 """Rounds of shortest paths for what has to go another way."""
 
 
-def stated_topology(problem: LlmTrainingProblem, network: NetworkPlan) -> Topology:
+def declared_topology(problem: LlmTrainingProblem, network: NetworkPlan) -> Topology:
     """The links of a plan; switches are nodes of their own."""
     cluster = problem.cluster
     nodes = max(cluster.servers, 1 + max(max(tail, head) for tail, head, _ in network.links))
@@ -166,10 +160,10 @@ class TrainingEvaluator(TrainingFailures):
     """
 
     def __init__(self, problem: LlmTrainingProblem, plan: FabricPlan, topology: Topology | None = None) -> None:
-        super().__init__(problem, plan, stated_topology(problem, plan.network) if topology is None else topology)
-        self._ways: dict[tuple[int, int], list[Way]] = {}
+        super().__init__(problem, plan, declared_topology(problem, plan.network) if topology is None else topology)
+        self._routes: dict[tuple[int, int], list[SharedPath]] = {}
         for route in plan.network.routes:
-            self._ways.setdefault((route.path[0], route.path[-1]), []).append((route.path, route.share))
+            self._routes.setdefault((route.path[0], route.path[-1]), []).append((route.path, route.share))
 
     def on(self, topology: Topology) -> TrainingEvaluator:
         """The same plan over other links."""
@@ -180,8 +174,10 @@ class TrainingEvaluator(TrainingFailures):
         table, nodes = self._unbroken().routes, self._topology.servers
         keys = table.source.astype(np.int64) * self.problem.cluster.servers + table.target
         load = np.zeros((nodes, nodes))
-        for ways, amount in zip(table_ways(table).values(), self._amounts(keys, self.orders).tolist(), strict=True):
-            for path, share in ways:
+        for routes, amount in zip(
+            paths_by_pair(table).values(), self._amounts(keys, self.orders).tolist(), strict=True
+        ):
+            for path, share in routes:
                 for step in pairwise(path):
                     load[step] += share * amount
         return load
@@ -189,10 +185,10 @@ class TrainingEvaluator(TrainingFailures):
     def _unbroken(self) -> PlacedNetwork:
         return self._placed(self._topology.multiplicity.astype(np.int64), self.orders, ())[0]
 
-    def _repaired(self, failure: Failure) -> TrainingRepair:
+    def _repaired(self, failure: Failure) -> Repair[PlacedNetwork]:
         left = links_left(self._topology, replace(failure, servers=())).astype(np.int64)
         surviving = not_forwarding(self._topology, failure)
-        far = reach(after(self._topology, failure), failure.servers)
+        disconnected, diameter, mean_hops = reach(after(self._topology, failure), failure.servers)
         hosts = self._topology.hosts
         tries: tuple[tuple[str, Callable[[], Orders]], ...] = (
             (REROUTED, lambda: self.orders),
@@ -206,18 +202,18 @@ class TrainingEvaluator(TrainingFailures):
             except InfeasibleError:
                 trials.append(RepairTrial(name, None))
                 continue
-            found = self.value_ms(placed)
-            trials.append(RepairTrial(name, found))
+            time_ms = self.value_ms(placed)
+            trials.append(RepairTrial(name, time_ms))
             moved = changed if name == REROUTED else moved
-            if found < value * (1.0 - 1e-9):
-                best, value, repair = placed, found, name
+            if time_ms < value * (1.0 - 1e-9):
+                best, value, repair = placed, time_ms, name
         if best is not None and not moved and (left == self._topology.multiplicity).all():
             repair = NONE_NEEDED
         outcome = FailureOutcome(
             failure=failure,
-            disconnected_pairs=far.disconnected_pairs,
-            diameter=far.diameter,
-            mean_hops=far.mean_hops,
+            disconnected_pairs=disconnected,
+            diameter=diameter,
+            mean_hops=mean_hops,
             broken_rings=self._broken(left > 0),
             rings=self.rings,
             rerouted_pairs=moved,
@@ -226,7 +222,7 @@ class TrainingEvaluator(TrainingFailures):
             trials=tuple(trials),
             spare_circuits=self._circuits(failure),
         )
-        return TrainingRepair(outcome, best)
+        return Repair(outcome, best)
 
     def _circuits(self, failure: Failure) -> int:
         """To be set for spares; behind packet switches they have links of their own."""
@@ -266,19 +262,19 @@ class TrainingEvaluator(TrainingFailures):
         rows: list[tuple[int, tuple[int, ...], float]] = []
         lost: list[int] = []
         moved = 0
-        for place, pair in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
-            ways = self._ways.get(pair, [(pair, 1.0)])
-            if all(_alive(path, there, closed) for path, _ in ways):
-                rows += [(place, path, share) for path, share in ways]
+        for index, pair in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+            routes = self._routes.get(pair, [(pair, 1.0)])
+            if all(_alive(path, there, closed) for path, _ in routes):
+                rows += [(index, path, share) for path, share in routes]
                 continue
             moved += 1
             if pair in there:
-                rows.append((place, pair, 1.0))
+                rows.append((index, pair, 1.0))
             else:
-                lost.append(place)
+                lost.append(index)
         for ends, own in self._by_target(np.array(lost, dtype=np.int64), target, closed):
             heads = self._topology.arcs[:, 1]
-            graph = self._graph(left, alive & ~np.isin(heads, [one for one in closed if one != ends]))
+            graph = self._graph(left, alive & ~np.isin(heads, [arc for arc in closed if arc != ends]))
             seed = self.problem.search.seed
             table = spread_routes(graph, source[own], target[own], amount[own], rounds=ROUNDS, seed=seed)
             for pair_at in range(len(own)):
@@ -286,8 +282,8 @@ class TrainingEvaluator(TrainingFailures):
                     rows.append((int(own[pair_at]), table.path(path), float(table.share[path])))
         rows.sort(key=lambda row: row[0])
         padded = np.full((len(rows), max((len(path) for _, path, _ in rows), default=1)), -1, dtype=np.int64)
-        for place, (_, nodes, _) in enumerate(rows):
-            padded[place, : len(nodes)] = nodes
+        for index, (_, nodes, _) in enumerate(rows):
+            padded[index, : len(nodes)] = nodes
         owner = np.array([pair for pair, _, _ in rows], dtype=np.int64)
         table = path_table(
             self._topology.servers, source, target, [(owner, padded, np.array([share for _, _, share in rows]))]
@@ -306,9 +302,9 @@ class TrainingEvaluator(TrainingFailures):
         amount, n = np.zeros(len(keys)), self.problem.cluster.servers
         volume = family_bytes(self.problem, self.plan.strategy)
         for family, directions in family_flows(self.groups, self.places, orders).items():
-            for one in directions:
-                place = np.searchsorted(keys, one.source * n + one.target)
-                amount += np.bincount(place, one.amount * volume.get(family, 0.0), len(keys))
+            for direction in directions:
+                position = np.searchsorted(keys, direction.source * n + direction.target)
+                amount += np.bincount(position, direction.amount * volume.get(family, 0.0), len(keys))
         return amount
 
     def _broken(self, alive: Bools) -> int:
@@ -318,8 +314,8 @@ class TrainingEvaluator(TrainingFailures):
         for classes in self.orders.values():
             for ring in (ring for part in classes for group in part.tolist() for ring in group):
                 steps = zip(ring, ring[1:] + ring[:1], strict=True)
-                ways = [path for step in steps for path, _ in self._ways.get(step, [(step, 1.0)])]
-                count += any(step in dead for path in ways for step in pairwise(path))
+                routes = [path for step in steps for path, _ in self._routes.get(step, [(step, 1.0)])]
+                count += any(step in dead for path in routes for step in pairwise(path))
         return count
 
 
@@ -359,11 +355,11 @@ class RailEvaluator(TrainingFailures):
         """What leaves on one rail may come in on another."""
         return self._rails is Rails.SPINE
 
-    def ways(self, repair: TrainingRepair) -> Ways:
+    def routes(self, repair: Repair[PlacedNetwork]) -> PathsByPair:
         """Over the rails by their numbers, a spine between two of them left out."""
-        if repair.network is None:
+        if repair.plan is None:
             return {}
-        links, table = self._links(repair.outcome.failure), repair.network.routes
+        links, table = self._links(repair.outcome.failure), repair.plan.routes
         return {
             pair: self._over_rails(links, *pair)
             for pair in zip(table.source.tolist(), table.target.tolist(), strict=True)
@@ -378,9 +374,9 @@ class RailEvaluator(TrainingFailures):
         table[tail[out], head[out] - self._topology.hosts] = left[out]
         return table
 
-    def _repaired(self, failure: Failure) -> TrainingRepair:
+    def _repaired(self, failure: Failure) -> Repair[PlacedNetwork]:
         links = self._links(failure)
-        far = reach(after(self._topology, failure), failure.servers)
+        disconnected, diameter, mean_hops = reach(after(self._topology, failure), failure.servers)
         hurt: Bools = np.any(links < self._whole, axis=1)
         network: PlacedNetwork | None
         try:
@@ -392,9 +388,9 @@ class RailEvaluator(TrainingFailures):
         source, target = sending_pairs(self.groups, self.places, self.orders)
         outcome = FailureOutcome(
             failure=failure,
-            disconnected_pairs=far.disconnected_pairs,
-            diameter=far.diameter,
-            mean_hops=far.mean_hops,
+            disconnected_pairs=disconnected,
+            diameter=diameter,
+            mean_hops=mean_hops,
             broken_rings=sum(int(hurt[ring].any()) for ring in self._each_ring()),
             rings=self.rings,
             rerouted_pairs=int((hurt[source] | hurt[target]).sum()),
@@ -402,7 +398,7 @@ class RailEvaluator(TrainingFailures):
             repair=IMPOSSIBLE if network is None else NONE_NEEDED if untouched else REROUTED,
             trials=() if untouched else (RepairTrial(REROUTED, None if network is None else value),),
         )
-        return TrainingRepair(outcome, network)
+        return Repair(outcome, network)
 
     def _each_ring(self) -> Iterator[Ints]:
         for classes in self.orders.values():
@@ -441,22 +437,24 @@ class RailEvaluator(TrainingFailures):
         )
         return PlacedNetwork(graph, self.places, self.orders, table)
 
-    def _over_rails(self, links: Ints, source: int, target: int) -> list[Way]:
+    def _over_rails(self, links: Ints, source: int, target: int) -> list[SharedPath]:
         n = self._topology.hosts
         out, into = links[source] / links[source].sum(), links[target] / links[target].sum()
         common = np.minimum(links[source], links[target])
         same = common / common.sum() if self._rails is Rails.RELAYED else np.minimum(out, into)
-        ways: list[Way] = [((source, n + rail, target), float(same[rail])) for rail in np.flatnonzero(same).tolist()]
+        routes: list[SharedPath] = [
+            ((source, n + rail, target), float(same[rail])) for rail in np.flatnonzero(same).tolist()
+        ]
         out, into = out - same, into - same
         if self._rails is Rails.SPINE and out.sum() > 1e-12:
-            for one in np.flatnonzero(out > 0).tolist():
+            for exit_ in np.flatnonzero(out > 0).tolist():
                 for other in np.flatnonzero(into > 0).tolist():
-                    share = float(out[one] * into[other] / out.sum())
-                    ways.append(((source, n + one, n + other, target), share))
-        return ways
+                    share = float(out[exit_] * into[other] / out.sum())
+                    routes.append(((source, n + exit_, n + other, target), share))
+        return routes
 
 
-class TrainingRewiring(ExchangeSearch[TrainingRepair]):
+class TrainingRewiring(ExchangeSearch[Repair[PlacedNetwork]]):
     """Re-wiring of one plan after one failure of links.
 
     Exchanges that give up links with little on them are tried first.
@@ -474,10 +472,10 @@ class TrainingRewiring(ExchangeSearch[TrainingRepair]):
     def _promise(self, step: Exchange) -> tuple[int, float, Exchange]:
         return -len(step.added), float(sum(self._load[a, b] + self._load[b, a] for a, b in step.removed)), step
 
-    def _repaired(self, exchange: Exchange, method: str) -> Rewired[TrainingRepair] | None:
+    def _repaired(self, exchange: Exchange, method: str) -> Rewired[Repair[PlacedNetwork]] | None:
         evaluator = self.evaluator.on(with_links(self.topology, exchange.added))
         repair = evaluator.repair(given_up(self.failure, exchange))
-        if repair.network is None or repair.outcome.value is None:
+        if repair.plan is None or repair.outcome.value is None:
             return None
         topology = self._standing(exchange)
         return Rewired(exchange, topology, repair, repair.outcome.value, method)

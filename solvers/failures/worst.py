@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -38,9 +38,9 @@ def fewest_links(topology: Topology) -> tuple[LinkEnds, ...]:
     # Any cut separates server 0 from some other server, one way or the other.
     for other in range(1, topology.hosts):
         for source, sink in ((0, other),) if paired else ((0, other), (other, 0)):
-            found = maximum_flow(capacity, source, sink)
-            if best is None or found.flow_value < best[0]:
-                best = (int(found.flow_value), _senders(capacity, found.flow, source))
+            flow = maximum_flow(capacity, source, sink)
+            if best is None or flow.flow_value < best[0]:
+                best = (int(flow.flow_value), _senders(capacity, flow.flow, source))
     if best is None:
         return ()
     inside = best[1]
@@ -58,63 +58,58 @@ def _senders(capacity: csr_matrix, flow: csr_matrix, source: int) -> Bools:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
-    room = csr_array(capacity - flow)
-    room.data = np.where(room.data > 0, room.data, 0)
-    room.eliminate_zeros()
+    residual = csr_array(capacity - flow)
+    residual.data = np.where(residual.data > 0, residual.data, 0)
+    residual.eliminate_zeros()
     inside = np.zeros(capacity.shape[0], dtype=np.bool_)
-    inside[breadth_first_order(room, source, return_predecessors=False)] = True
+    inside[breadth_first_order(residual, source, return_predecessors=False)] = True
     return inside
 
 
-class Evaluator(Protocol):
-    """A solution whose failures can be evaluated; the same failure gives the same outcome."""
+Plan = TypeVar("Plan")
+
+
+@dataclass(frozen=True, eq=False)
+class Repair(Generic[Plan]):
+    """A failure, what became of it, and the plan that runs then; None where none delivers everything."""
+
+    outcome: FailureOutcome
+    plan: Plan | None
+
+
+class FailureEvaluator(ABC, Generic[Plan]):
+    """A solution whose failures are evaluated, each once."""
+
+    def __init__(self) -> None:
+        self._cached: dict[Failure, Repair[Plan]] = {}
 
     @property
+    @abstractmethod
     def topology(self) -> Topology:
         """Whose parts fail."""
 
     @property
+    @abstractmethod
     def nominal(self) -> float:
         """Value without any failure."""
-
-    def outcome(self, failure: Failure) -> FailureOutcome:
-        """What a failure does, after the best repair known."""
-
-
-class RepairedFailure(Protocol):
-    """What became of a failure, with the plan that runs then."""
-
-    @property
-    def outcome(self) -> FailureOutcome:
-        """In plain figures."""
-
-
-R = TypeVar("R", bound=RepairedFailure)
-
-
-class RepairMemory(ABC, Generic[R]):
-    """Evaluates failures, each once."""
-
-    def __init__(self) -> None:
-        self._known: dict[Failure, R] = {}
 
     def outcome(self, failure: Failure) -> FailureOutcome:
         """What a failure does, after the best repair."""
         return replace(self.repair(failure).outcome, failure=failure)
 
-    def repair(self, failure: Failure) -> R:
+    def repair(self, failure: Failure) -> Repair[Plan]:
         """The best repair of a failure, or of one that is just like it."""
         key = self._representative(failure)
-        if key not in self._known:
-            self._known[key] = self._repaired(key)
-        return self._known[key]
+        if key not in self._cached:
+            self._cached[key] = self._repaired(key)
+        return self._cached[key]
 
     def _representative(self, failure: Failure) -> Failure:
         """The failure that stands for all that are alike."""
         return failure
 
     @abstractmethod
-    def _repaired(self, failure: Failure) -> R:
+    def _repaired(self, failure: Failure) -> Repair[Plan]:
         """The best repair."""
 
 
@@ -127,25 +122,13 @@ POOL = 24
 """Parts, the worst alone first, that are tried at each step of the search."""
 
 
-@dataclass(frozen=True)
-class WorstEffort:
-    """How far to go.
-
-    Attributes:
-        enumerated: failures up to which all are evaluated.
-        evaluations: of the search beyond.
-    """
-
-    enumerated: int = 3000
-    evaluations: int = 400
-
-
 def worst_failure(
-    evaluator: Evaluator,
+    evaluator: FailureEvaluator[Any],
     part: str,
     count: int,
     *,
-    effort: WorstEffort | None = None,
+    enumerated: int = 3000,
+    evaluations: int = 400,
     seed: int = 0,
     stop: Stop | None = None,
     step: Callable[[], None] = lambda: None,
@@ -153,25 +136,29 @@ def worst_failure(
     """The worst failure of `count` parts (`links` or `servers`).
 
     Args:
+        enumerated: failures up to which all are evaluated.
+        evaluations: of the search beyond.
         step: called after every failure evaluated.
 
     Raises:
         InputError: there are fewer parts.
     """
-    effort, stop = effort or WorstEffort(), stop or Stop()
+    stop = stop or Stop()
     check_count(evaluator.topology, part, count)
     search = _WorstSearch(evaluator, part, count, stop, step)
     if part == "links":
         cut = search.by_cut()
         if cut is not None:
             return cut
-    if number_of(len(parts_of(evaluator.topology, part)), count) <= effort.enumerated:
+    if number_of(len(parts_of(evaluator.topology, part)), count) <= enumerated:
         return search.by_enumeration()
-    return search.by_exchange(effort.evaluations, np.random.default_rng(seed))
+    return search.by_exchange(evaluations, np.random.default_rng(seed))
 
 
 class _WorstSearch:
-    def __init__(self, evaluator: Evaluator, part: str, count: int, stop: Stop, step: Callable[[], None]) -> None:
+    def __init__(
+        self, evaluator: FailureEvaluator[Any], part: str, count: int, stop: Stop, step: Callable[[], None]
+    ) -> None:
         self.evaluator, self.part, self.count, self.stop, self.step = evaluator, part, count, stop, step
         self.best: FailureOutcome | None = None
         self.seen: set[Failure] = set()
@@ -226,11 +213,11 @@ class _WorstSearch:
         gained = True
         while gained and self._within(evaluations, len(parts)):
             gained = False
-            for place in range(self.count):
+            for position in range(self.count):
                 for part in pool:
                     if part in chosen or not self._within(evaluations, len(parts)):
                         continue
-                    other = [*chosen[:place], part, *chosen[place + 1 :]]
+                    other = [*chosen[:position], part, *chosen[position + 1 :]]
                     before = self.best
                     self.look(joined(other))
                     if self.best is not before:
@@ -252,7 +239,7 @@ CONFIDENCE = 0.95
 
 
 def sample_failures(
-    evaluator: Evaluator,
+    evaluator: FailureEvaluator[Any],
     part: str,
     count: int,
     samples: int,
@@ -275,21 +262,21 @@ def sample_failures(
         if stop.reason() is not None:
             break
     slow = [outcome.slowdown(evaluator.nominal) for outcome in outcomes]
-    found = np.array([value for value in slow if value is not None], dtype=np.float64)
-    low, high = _share_interval(len(found), len(outcomes))
-    mean_low, mean_high = _mean_interval(found)
+    times = np.array([value for value in slow if value is not None], dtype=np.float64)
+    low, high = _share_interval(len(times), len(outcomes))
+    mean_low, mean_high = _mean_interval(times)
     return SampledFailures(
         part=part,
         count=count,
         samples=len(outcomes),
         seed=seed,
-        delivered=len(found),
+        delivered=len(times),
         delivered_low=low,
         delivered_high=high,
-        mean_slowdown=float(found.mean()) if len(found) else None,
+        mean_slowdown=float(times.mean()) if len(times) else None,
         mean_low=mean_low,
         mean_high=mean_high,
-        p95_slowdown=float(np.quantile(found, 0.95)) if len(found) else None,
+        p95_slowdown=float(np.quantile(times, 0.95)) if len(times) else None,
         worst=max(outcomes, key=badness),
     )
 

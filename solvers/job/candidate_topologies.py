@@ -159,11 +159,11 @@ def _annealed(
     n, degree, links = cluster.servers, cluster.degree, cluster.links
     inside = degree - across
     origin = f"annealed random graphs of {size} servers, {across} of {degree} links across"
-    first = grouped_links(demand.model_parallel_bytes, size, inside, across, rng)
+    matched, within, between = grouped_links(demand.model_parallel_bytes, size, inside, across, rng)
     kept = inside == 2 or inside % 2 == 1
     same = _same_group(n, size)
     heads = anneal(
-        table_of_arcs(n, degree, links, np.vstack((first.inside, first.across))),
+        table_of_arcs(n, degree, links, np.vstack((within, between))),
         demand.model_parallel_bytes,
         ~same if kept else ~np.eye(n, dtype=np.bool_),
         plan_for(n),
@@ -172,11 +172,11 @@ def _annealed(
         stop=stop,
     )
     made = topology_of(heads, links, origin)
-    if not len(first.matched):
+    if not len(matched):
         return made
     crossing = ~same[made.arcs[:, 0], made.arcs[:, 1]]
     others = assign_switches(n, across, made.arcs[crossing], made.multiplicity[crossing], duplex=True)
-    return replace(made, switches=np.vstack((first.matched, others)))
+    return replace(made, switches=np.vstack((matched, others)))
 
 
 def _same_group(n: int, size: int) -> Bools:

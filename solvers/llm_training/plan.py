@@ -11,7 +11,7 @@ from itertools import chain, combinations, islice
 
 import numpy as np
 
-from solvers.dag_topology.pods import FoundInPods, best_in_pods
+from solvers.dag_topology.pods import PodResult, best_in_pods
 from solvers.llm_training.evaluation import EvaluatedNetwork, evaluated, iteration_s, no_faster, with_schedules
 from solvers.llm_training.fabrics import TRAINING_FABRICS, FabricNetwork, fabric_problems
 from solvers.llm_training.strategies import columns_of_rows, rows_of_shape, shape_numbers
@@ -414,7 +414,7 @@ def network_plan(fabric: str, network: PlacedNetwork) -> NetworkPlan:
     )
 
 
-Planned = FoundOnFabric | RailsResult | FoundInPods | None
+Planned = FoundOnFabric | RailsResult | PodResult | None
 """What was found on a fabric; None: the strategies on an ideal switch say all."""
 
 

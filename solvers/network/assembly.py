@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -98,44 +99,55 @@ def common_offsets(n: int, arcs: Int32s, multiplicity: Int32s) -> dict[int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class ArcGraph:
-    """Arcs in the order of `Topology.arcs`.
+class Digraph:
+    """A directed graph of servers, its arcs sorted by tail (compressed rows).
 
     Attributes:
-        ptr: int64[n+1]; arcs of server u are ptr[u]..ptr[u+1].
-        tail, head: int64[m].
-        inverse_capacity: float64[m], 1 / parallel links.
-        hops_to: int32[n, n]; hops_to[t, v] is the fewest hops from v to t.
+        first: int64[n+1]; arcs of tail v are first[v]..first[v+1].
+        tail, head: int64[m]; an arc that leads back to its own tail is dead.
+        capacity: float64[m], parallel links of each arc.
     """
 
-    ptr: Ints
+    first: Ints
     tail: Ints
     head: Ints
-    inverse_capacity: Floats
-    hops_to: Int32s
+    capacity: Floats
 
     @property
     def servers(self) -> int:
         """n."""
-        return len(self.ptr) - 1
+        return len(self.first) - 1
+
+    @property
+    def columns(self) -> int:
+        """Sources times arcs."""
+        return self.servers * len(self.head)
+
+    @cached_property
+    def inverse_capacity(self) -> Floats:
+        """float64[m], 0 where there is no link."""
+        return np.divide(1.0, self.capacity, out=np.zeros_like(self.capacity), where=self.capacity > 0)
+
+    @cached_property
+    def hops_to(self) -> Int32s:
+        """int32[n, n]; hops_to[t, v] is the fewest hops from v to t, -1 where nothing leads there."""
+        by_head = np.argsort(self.head, kind="stable")  # hops towards t are hops from t over reversed arcs
+        reverse = row_ptr(self.head, self.servers), np.ascontiguousarray(self.tail[by_head])
+        return native.graph.hop_distances(*reverse, self.servers).astype(np.int32)
 
 
-def arc_graph(topology: Topology) -> ArcGraph:
+def arc_graph(topology: Topology) -> Digraph:
     """Compile a topology.
 
     Raises:
         InfeasibleError: some server cannot reach another one.
     """
-    n = topology.servers
-    tail = topology.arcs[:, 0].astype(np.int64)
-    head = topology.arcs[:, 1].astype(np.int64)
-    # Hops towards t are hops from t over reversed arcs.
-    by_head = np.argsort(head, kind="stable")
-    hops_to = native.graph.hop_distances(row_ptr(head, n), np.ascontiguousarray(tail[by_head]), n).astype(np.int32)
-    if (hops_to < 0).any():
-        t, s = np.argwhere(hops_to < 0)[0]
+    tail, head = topology.arcs[:, 0].astype(np.int64), topology.arcs[:, 1].astype(np.int64)
+    graph = Digraph(row_ptr(tail, topology.servers), tail, head, topology.multiplicity.astype(np.float64))
+    if (graph.hops_to < 0).any():
+        t, s = np.argwhere(graph.hops_to < 0)[0]
         raise InfeasibleError(f"no route from server {s} to server {t}: the topology is not connected")
-    return ArcGraph(row_ptr(tail, n), tail, head, 1.0 / topology.multiplicity.astype(np.float64), hops_to)
+    return graph
 
 
 def row_ptr(keys: Ints, n: int) -> Ints:
@@ -301,11 +313,11 @@ def match_demand(demand: Floats, free: Ints, rounds: int) -> list[tuple[int, int
         end_if_left()
         if np.count_nonzero(free) < 2:
             break
-        worth = weights
+        weight = weights
         if waiting.any():  # more than any matching can weigh, so that whoever waits is served
             bonus = (float(weights.sum()) + 1.0) * waiting
-            worth = weights + bonus[:, None] + bonus[None, :]
-        pairs = best_matching(worth, free > 0)
+            weight = weights + bonus[:, None] + bonus[None, :]
+        pairs = best_matching(weight, free > 0)
         waiting = free > 0
         for i, j in pairs:
             links[i, j] = links[j, i] = links[i, j] + 1
@@ -336,18 +348,10 @@ def fill_free(demand: Floats, free: Ints, movable: list[tuple[int, int]]) -> lis
     return links
 
 
-@dataclass(frozen=True)
-class DegreeSplit:
-    """Interfaces of each server for rings and for matchings; they sum to the degree."""
-
-    rings: int
-    matchings: int
-
-
 def split_degree(
     servers: int, degree: int, links: LinkDirection, demand: Demand, model_parallel_degree: int | None = None
-) -> DegreeSplit:
-    """Interfaces for AllReduce and for model-parallel traffic.
+) -> tuple[int, int]:
+    """Interfaces of each server for AllReduce rings, and for matchings of model-parallel traffic.
 
     A bidirectional ring takes two interfaces, so d_A is rounded up to an even number. `model_parallel_degree` forces
     d_MP, as far as one ring over all servers still fits.
@@ -367,7 +371,7 @@ def split_degree(
     else:
         rings = degree - model_parallel_degree
     rings = min(max(rings, least), degree)
-    return DegreeSplit(rings=rings, matchings=degree - rings)
+    return rings, degree - rings
 
 
 def coset_size(n: int, members: tuple[int, ...]) -> int | None:

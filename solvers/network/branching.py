@@ -15,13 +15,12 @@ Prices are rounded to few digits before they count, so that what is written down
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import exp, inf
-from typing import TypedDict
 
 import numpy as np
 
-from solvers.network.local import local_search
+from solvers.network.local import first_network, local_search
 from solvers.network.search import search_topology
 from solvers.network.space import (
     OPTIMALITY,
@@ -36,12 +35,13 @@ from solvers.network.space import (
     open_space,
     relaxed_theta,
     route,
+    routed,
 )
 from solvers.network.tree import TreeOutcome, search_tree, too_many_choices
-from solvers.stop import Stop, first_part
+from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
-from topoopt.core.network import DEGREE, LARGEST_PRICE, BlockTree, LinkTree, TopologyProblem
+from topoopt.core.network import DEGREE, LARGEST_PRICE, BlockTree, TopologyProblem
 from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.native import exact
 
@@ -63,30 +63,6 @@ class BlockNode:
     parent: int
     heads: tuple[int, int]
     state: Floats
-
-
-@dataclass(eq=False)
-class Written:
-    """Nodes written down so far, and the prices of each: bar, and int64[3, n, n]."""
-
-    nodes: list[BlockNode] = field(default_factory=list)
-    server: list[int] = field(default_factory=list)
-    bar: list[int] = field(default_factory=list)
-    state: list[Ints] = field(default_factory=list)
-
-    def add(self, node: BlockNode, server: int, bar: int, state: Ints) -> int:
-        """The number of a node."""
-        for one, value in zip((self.nodes, self.server, self.bar, self.state), (node, server, bar, state), strict=True):
-            one.append(value)  # type: ignore[attr-defined]
-        return len(self.nodes) - 1
-
-    def proof(self, theta: float) -> BlockTree:
-        """All of them."""
-        price, relief, shift = np.array(self.state, dtype=np.int64).transpose(1, 0, 2, 3)
-        parent = np.array([node.parent for node in self.nodes], dtype=np.int64)
-        heads = np.array([node.heads for node in self.nodes], dtype=np.int64)
-        server, bar = np.array(self.server, dtype=np.int64), np.array(self.bar, dtype=np.int64)
-        return BlockTree(theta, parent, heads, server, bar, price, relief, shift)
 
 
 LEAST_SERVERS, MOST_SERVERS = 8, 10
@@ -112,25 +88,6 @@ _DIGITS = (6, 9, 12, 16, 22, 30)
 _DIVIDING_DIGITS = 9
 
 
-@dataclass(frozen=True, eq=False)
-class BlockOutcome:
-    """What was found.
-
-    Attributes:
-        counts: int64[n, n], a network better than what was known; None where there is none.
-        bound: on theta over all networks; 0 if the search ended early.
-        proof: of that bound; None if there is none.
-        stopped_by: why it ended.
-        work: nodes looked at.
-    """
-
-    counts: Counts | None
-    bound: float
-    proof: BlockTree | None
-    stopped_by: StopReason
-    work: int
-
-
 def covers_blocks(space: Space) -> bool:
     """Whether a problem is one for this search."""
     problem = space.problem
@@ -141,7 +98,7 @@ def covers_blocks(space: Space) -> bool:
 
 def search_blocks(
     space: Space, theta: float, stop: Stop, *, seed: int = 0, most_nodes: int = MOST_NODES
-) -> BlockOutcome:
+) -> TreeOutcome:
     """Prove that no network is better than `theta`, or find the best one.
 
     Args:
@@ -156,7 +113,7 @@ def search_blocks(
         reason = walk.run(stop)
         nodes += walk.visited
         if reason is None and walk.better is None:
-            return BlockOutcome(best[1], walk.theta, walk.written.proof(walk.theta), StopReason.CONVERGED, nodes)
+            return TreeOutcome(best[1], walk.theta, walk.proof(), StopReason.CONVERGED, nodes)
         if walk.better is not None:
             best = _improved(space, best, walk.better, seed, stop)
         elif reason is StopReason.BUDGET and not searched and nodes < most_nodes:
@@ -165,15 +122,15 @@ def search_blocks(
                 space, best, search_topology(space.problem, seed=seed, stop=stop).topology.adjacency(), seed, stop
             )
         else:
-            return BlockOutcome(best[1], 0.0, None, reason or StopReason.ERROR, nodes)
+            return TreeOutcome(best[1], 0.0, None, reason or StopReason.ERROR, nodes)
 
 
 def _improved(
-    space: Space, best: tuple[float, Counts | None], found: Counts, seed: int, stop: Stop
+    space: Space, best: tuple[float, Counts | None], candidate: Counts, seed: int, stop: Stop
 ) -> tuple[float, Counts | None]:
     """The best of what is known, a network found, and what exchanges make of it."""
-    exchanged = local_search(space, seed, stop, found)
-    for counts in (found, *(() if exchanged is None else (exchanged[0],))):
+    exchanged = local_search(space, seed, stop, candidate)
+    for counts in (candidate, *(() if exchanged is None else (exchanged[0],))):
         routed = route(space.demand, counts)
         if routed is not None and routed.theta < best[0]:
             best = routed.theta, counts
@@ -188,9 +145,25 @@ class _Walk:
         self.theta, self.most_nodes = theta, most_nodes
         self._unit = float(space.demand.sum()) / (self.n * (self.n - 1))
         self.demand, self.aim = np.ascontiguousarray(space.demand / self._unit), theta / self._unit
-        self.written = Written()
+        self.nodes: list[BlockNode] = []
+        self.prices: list[tuple[int, int, Ints]] = []
         self.visited = 0
         self.better: Counts | None = None
+
+    def add(self, node: BlockNode, server: int, bar: int, state: Ints) -> int:
+        """Write a node down with its bar and its prices, int64[3, n, n]; the number of it."""
+        self.nodes.append(node)
+        self.prices.append((server, bar, state))
+        return len(self.nodes) - 1
+
+    def proof(self) -> BlockTree:
+        """All nodes written down."""
+        servers, bars, states = zip(*self.prices, strict=True)
+        price, relief, shift = np.array(states, dtype=np.int64).transpose(1, 0, 2, 3)
+        parent = np.array([node.parent for node in self.nodes], dtype=np.int64)
+        heads = np.array([node.heads for node in self.nodes], dtype=np.int64)
+        server, bar = np.array(servers, dtype=np.int64), np.array(bars, dtype=np.int64)
+        return BlockTree(self.theta, parent, heads, server, bar, price, relief, shift)
 
     def run(self, stop: Stop) -> StopReason | None:
         """None: a better network was found, or all nodes are closed; else why it ended early."""
@@ -230,7 +203,7 @@ class _Walk:
             for s in range(self.n)
         ])  # fmt: skip
         server = int(np.argmin(cost))
-        number = self.written.add(node, server, bar, whole)
+        number = self.add(node, server, bar, whole)
         open_choices = np.flatnonzero(left[server, : many[server]])
         open_choices = open_choices[np.argsort(-values[server, open_choices], kind="stable")]
         first = server * values.shape[1]
@@ -259,7 +232,7 @@ class _Walk:
         """Whether prices close a node; they are written down if they do."""
         proven, total = self._children(node, bar, whole)[:2]
         if proven > SURE * total:
-            self.written.add(node, -1, bar, whole)
+            self.add(node, -1, bar, whole)
             return True
         return False
 
@@ -295,8 +268,6 @@ def _absent(node: BlockNode) -> Bools:
     return np.asarray(absent | (servers[:, None] == servers), dtype=np.bool_)
 
 
-LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible
-
 NAME = "branch-and-bound"
 
 
@@ -309,25 +280,23 @@ def solve_branching(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
         LimitError: the limit came before any topology was found.
     """
     space = open_space(problem)
-    faults = too_many_choices(space)
-    if faults:
-        raise InputError(faults)
+    errors = too_many_choices(space)
+    if errors:
+        raise InputError(errors)
     first = first_network(space, limits)
     if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
         return finish(space, *first, space.bound, StopReason.CONVERGED, NAME, 0)
     return concluded(space, first, branch_and_bound(space, first, limits.stop, limits.seed))
 
 
-def branch_and_bound(
-    space: Space, first: tuple[Counts, Routed] | None, stop: Stop, seed: int
-) -> TreeOutcome | BlockOutcome:
+def branch_and_bound(space: Space, first: tuple[Counts, Routed] | None, stop: Stop, seed: int) -> TreeOutcome:
     """By the links around every server where that is quicker, else by one linear program after another."""
     if first is not None and covers_blocks(space):
         return search_blocks(space, first[1].theta, stop, seed=seed)
     return search_tree(space, theta_of(first), stop)
 
 
-def concluded(space: Space, first: tuple[Counts, Routed] | None, outcome: TreeOutcome | BlockOutcome) -> TopologyResult:
+def concluded(space: Space, first: tuple[Counts, Routed] | None, outcome: TreeOutcome) -> TopologyResult:
     """The result of branch and bound that set out from a network, or from none.
 
     Raises:
@@ -336,7 +305,7 @@ def concluded(space: Space, first: tuple[Counts, Routed] | None, outcome: TreeOu
     """
     best = first if outcome.counts is None else (outcome.counts, routed(space, outcome.counts))
     if best is not None:
-        return finish(space, *best, bound_of(outcome), outcome.stopped_by, NAME, outcome.work, **proof_of(outcome))
+        return finish(space, *best, bound_of(outcome), outcome.stopped_by, NAME, outcome.work, proof=outcome.proof)
     if outcome.bound < inf:
         raise LimitError("the limit came before any topology was found")
     if space.problem.max_hops is not None:
@@ -349,41 +318,9 @@ def theta_of(network: tuple[Counts, Routed] | None) -> float:
     return inf if network is None else network[1].theta
 
 
-def bound_of(outcome: TreeOutcome | BlockOutcome) -> Bound:
+def bound_of(outcome: TreeOutcome) -> Bound:
     """What branch and bound proved; claimed, where no checker can be given the proof."""
     if outcome.proof is None:
         return Bound(outcome.bound, Argument.TOPOLOGY_BRANCHING)
-    blocks = isinstance(outcome, BlockOutcome)
+    blocks = isinstance(outcome.proof, BlockTree)
     return Bound(outcome.bound, Argument.LINK_BLOCKS if blocks else Argument.LINK_TREE)
-
-
-class ProofParts(TypedDict, total=False):
-    """What `finish` takes of a proof."""
-
-    tree: LinkTree | None
-    blocks: BlockTree | None
-
-
-def proof_of(outcome: TreeOutcome | BlockOutcome) -> ProofParts:
-    """Under its name in a result."""
-    if isinstance(outcome, BlockOutcome):
-        return {"blocks": outcome.proof}
-    return {"tree": outcome.proof}
-
-
-def first_network(space: Space, limits: ExactLimits) -> tuple[Counts, Routed] | None:
-    """The best network known or met by a short search, routed; None if there is none."""
-    known = None if limits.incumbent is None else limits.incumbent.adjacency()
-    found = local_search(space, limits.seed, first_part(limits.stop, LOCAL_SHARE, LOCAL_MOST_S), known)
-    if found is None:
-        return None
-    first = found[0], routed(space, found[0])
-    limits.keep(finish(space, *first, space.bound, StopReason.TIME, "local search", 0))
-    return first
-
-
-def routed(space: Space, counts: Counts) -> Routed:
-    """A network that carries every demand, routed."""
-    found = route(space.demand, counts)
-    assert found is not None
-    return found

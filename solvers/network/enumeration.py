@@ -78,10 +78,10 @@ def maximal_networks(space: Space) -> Counts:
     n = space.problem.servers
     tails, heads = np.argwhere(np.triu(space.allowed) if space.bidirectional else space.allowed).T.copy()
     degree = space.problem.degree
-    found = exact.maximal_networks(n, degree, space.most_links, space.bidirectional, tails, heads, MOST_NETWORKS)
-    if len(found) > MOST_NETWORKS:
+    networks = exact.maximal_networks(n, degree, space.most_links, space.bidirectional, tails, heads, MOST_NETWORKS)
+    if len(networks) > MOST_NETWORKS:
         raise InputError([Problem("too many topologies to be listed", allowed=f"<= {MOST_NETWORKS}")])
-    return found.reshape(-1, n, n)
+    return networks.reshape(-1, n, n)
 
 
 _STEPS = 2_000_000
@@ -137,7 +137,7 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
         floor = (least + excess) / links
         # Twice as many values of the sum each time: a search goes through the tables of the one before again.
         last = max(0, 2 * excess - 1) if best is None else _last_excess(excess, best[0] * links * (1 - 1e-9) - least)
-        for counts in (one for batch in networks_of_excess(n, degree, excess, last) for one in (*batch, None)):
+        for counts in (member for batch in networks_of_excess(n, degree, excess, last) for member in (*batch, None)):
             if (reason := stop.reason()) is not None:
                 stopped = reason
                 break
@@ -168,7 +168,7 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
     )
     if len(visited) > MOST_KEPT or result.bound.verified:
         return result
-    proof = _proof(n, degree, [each for each in visited if each[0] < bound * links])
+    proof = _proof(n, degree, [network for network in visited if network[0] < bound * links])
     return replace(result, certificates=(*result.certificates, proof.certificate(result.bound.value)))
 
 
@@ -186,10 +186,10 @@ def _proof(n: int, degree: int, visited: list[tuple[int, Counts, Floats]]) -> En
     """Networks and their lengths, port by port."""
     heads = np.zeros((len(visited), n, degree), dtype=np.int64)
     lengths = np.zeros((len(visited), n, degree))
-    for place, (_, counts, length) in enumerate(visited):
+    for index, (_, counts, length) in enumerate(visited):
         for server in range(n):
             row = np.repeat(np.arange(n), counts[server])
-            heads[place, server], lengths[place, server] = row, length[server, row]
+            heads[index, server], lengths[index, server] = row, length[server, row]
     return EnumerationProof(heads, lengths)
 
 
@@ -353,10 +353,10 @@ def _one_per_class(n: int, sets: Ints, order: Ints) -> Ints:
 def route_invariant(demand: Floats, weights: Floats, coins: Ints, cutoff: float) -> Routed | None:
     """Exact routing of shift-invariant demand over a circulant; None once theta is proven to be at least `cutoff`."""
     unit = unit_of(weights)  # as the tolerances of the solver are absolute
-    found = _invariant(demand / unit, weights / unit, coins, cutoff / unit)
-    if found is None:
+    invariant = _invariant(demand / unit, weights / unit, coins, cutoff / unit)
+    if invariant is None:
         return None
-    return replace(found, flow=found.flow * unit, theta=found.theta * unit, bound=found.bound * unit)
+    return replace(invariant, flow=invariant.flow * unit, theta=invariant.theta * unit, bound=invariant.bound * unit)
 
 
 def _invariant(demand: Floats, weights: Floats, coins: Ints, cutoff: float) -> Routed | None:

@@ -5,8 +5,9 @@ method fits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,20 +21,8 @@ from formulations.joint_topology import (
 )
 from formulations.programs import Families, LpArrays
 from solvers.backends.backend import SolverLimits
-from solvers.backends.table import solve_guarded, solver_named
-from solvers.network.branching import (
-    LOCAL_MOST_S,
-    LOCAL_SHARE,
-    bound_of,
-    branch_and_bound,
-    concluded,
-    first_network,
-    proof_of,
-    routed,
-    solve_branching,
-)
 from solvers.network.enumeration import covers, solve_circulant, solve_enumerate
-from solvers.network.local import known_by_lifts, local_search, refuse_large
+from solvers.network.local import LOCAL_MOST_S, LOCAL_SHARE, best_lift, first_network, local_search, refuse_large
 from solvers.network.space import (
     OPTIMALITY,
     Counts,
@@ -48,31 +37,26 @@ from solvers.network.space import (
     infeasible_hops,
     layer_sizes,
     open_space,
+    routed,
     source_distances,
     total_distance,
 )
-from solvers.network.tree import too_many_choices
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats
+from topoopt.core.data import called_later
 from topoopt.core.errors import InfeasibleError, LimitError, TopooptError
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
 
+if TYPE_CHECKING:
+    from solvers.network.tree import TreeOutcome
+
 OPTIONS = {"mip_rel_gap": 1e-7, "mip_abs_gap": 1e-8, "mip_feasibility_tolerance": 1e-9}
-DUST = 1e-8
+NEGLIGIBLE = 1e-8
 """Part of the bound on theta that the entries left out of the program may have together."""
 
 GUARDED = 300
 """Columns from which on a program may take longer than seconds (7 servers)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Branched:
-    """Outcome of branch and bound: link counts, and a lower bound on theta (infinite: infeasible)."""
-
-    counts: Counts | None
-    bound: float
-    stopped_by: StopReason
 
 
 def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
@@ -84,21 +68,24 @@ def solve_milp(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
     Raises:
         InputError, InfeasibleError, LimitError: see `ExactMethod`; InputError for more servers than fit into memory.
     """
+    from solvers.network.branching import bound_of, branch_and_bound
+    from solvers.network.tree import too_many_choices
+
     space = open_space(problem)
     refuse_large(space)
     first = first_network(space, limits)
     if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
         return finish(space, *first, space.bound, StopReason.CONVERGED, "milp", 0)
-    found = by_program(space, first, limits)
-    if found.stopped_by is not StopReason.CONVERGED or found.bound.verified or too_many_choices(space):
-        return found
-    known = found.plan.topology.adjacency()
-    tree = branch_and_bound(space, (known, routed(space, known)), limits.stop, limits.seed)
+    result = by_program(space, first, limits)
+    if result.stopped_by is not StopReason.CONVERGED or result.bound.verified or too_many_choices(space):
+        return result
+    incumbent = result.plan.topology.adjacency()
+    tree = branch_and_bound(space, (incumbent, routed(space, incumbent)), limits.stop, limits.seed)
     if tree.proof is None:
-        return found
-    counts = known if tree.counts is None else tree.counts
+        return result
+    counts = incumbent if tree.counts is None else tree.counts
     best = counts, routed(space, counts)
-    return finish(space, *best, bound_of(tree), StopReason.CONVERGED, "milp", 1 + tree.work, **proof_of(tree))
+    return finish(space, *best, bound_of(tree), StopReason.CONVERGED, "milp", 1 + tree.work, proof=tree.proof)
 
 
 def by_program(space: Space, first: tuple[Counts, Routed] | None, limits: ExactLimits) -> TopologyResult:
@@ -146,40 +133,44 @@ def joint_data(space: Space, scale: float = 1.0, *, symmetry: bool = True) -> Jo
     )
 
 
-def branch(space: Space, known: tuple[Counts, Routed] | None, stop: Stop, seed: int) -> Branched:
+def branch(space: Space, incumbent: tuple[Counts, Routed] | None, stop: Stop, seed: int) -> TreeOutcome:
     """HiGHS on the array program; demand is scaled so that lambda is at most 1.
 
     Programs that may take long run in a process that can be stopped.
     """
+    from solvers.backends.table import solve_guarded, solver_named
+    from solvers.network.tree import TreeOutcome
+
     if (reason := stop.reason()) is not None:
-        return Branched(None, space.bound.value, reason)
+        return TreeOutcome(None, space.bound.value, None, reason, 0)
     scale = space.bound.value
-    data = joint_data(replace(space, demand=without_dust(space.demand, DUST * scale)), scale)
+    data = joint_data(replace(space, demand=without_negligible(space.demand, NEGLIGIBLE * scale)), scale)
     program = joint_topology_arrays(data)
     start = None
-    if known is not None:
-        columns, values = start_values(data, known[0])
+    if incumbent is not None:
+        columns, values = start_values(data, incumbent[0])
         start = np.full(program.columns, np.nan)
         start[columns] = values
     while True:
         limits = SolverLimits(time_s=stop.remaining_s(), seed=seed % 2**31)
         if program.columns < GUARDED:
-            found = solver_named("highs")(program, limits, OPTIONS, start)
+            result = solver_named("highs")(program, limits, OPTIONS, start)
         else:
-            found = solve_guarded("highs", program, limits, OPTIONS, start, stop=stop)
-        if found.status is Status.INFEASIBLE:
-            return Branched(None, np.inf, StopReason.CONVERGED)
-        counts = None if found.x is None else link_counts(data, found.x)
+            result = solve_guarded("highs", program, limits, OPTIONS, start, stop=stop)
+        if result.status is Status.INFEASIBLE:
+            return TreeOutcome(None, np.inf, None, StopReason.CONVERGED, 1)
+        counts = None if result.x is None else link_counts(data, result.x)
         apart = None if counts is None else cut_off(space, counts)
-        if apart is None or found.stopped_by is not StopReason.CONVERGED:
+        if apart is None or result.stopped_by is not StopReason.CONVERGED:
             break
         program = joined(program, data, apart)
-    best = data.upper if found.bound is None else max(-found.bound, 1e-300)
-    early = found.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED, StopReason.ERROR)
-    return Branched(counts, scale / best, found.stopped_by if early else StopReason.CONVERGED)
+    best = data.upper if result.bound is None else max(-result.bound, 1e-300)
+    early = result.stopped_by in (StopReason.TIME, StopReason.INTERRUPTED, StopReason.ERROR)
+    reason = result.stopped_by if early else StopReason.CONVERGED
+    return TreeOutcome(counts, scale / best, None, reason, 1)
 
 
-def without_dust(demand: Floats, total: float) -> Floats:
+def without_negligible(demand: Floats, total: float) -> Floats:
     """The demand without its least entries, of at most `total` together.
 
     No link of any network carries more than `total` of them, so theta falls by no more; programs with numbers that far
@@ -200,7 +191,7 @@ def cut_off(space: Space, counts: Counts) -> Bools | None:
 def joined(program: LpArrays, data: JointTopology, apart: Bools) -> LpArrays:
     """The program with a link at least out of these servers, which every network has that carries all demand."""
     made = Families.extending(program)
-    leaving = [1 + place for place, (i, j) in enumerate(data.arcs) if apart[i] and not apart[j]]
+    leaving = [1 + column for column, (i, j) in enumerate(data.arcs) if apart[i] and not apart[j]]
     row = made.rows(1, 1.0, np.inf, ("joined",) if program.row_names else ())
     made.terms(row, np.array(leaving, dtype=np.int64), 1.0)
     return made.arrays()
@@ -221,25 +212,17 @@ def smallest_hops(space: Space, seed: int, stop: Stop) -> int | None:
         parallel_links=problem.parallel_links,
     )
     try:
-        found = local_search(open_space(open_problem), seed, stop)
+        result = local_search(open_space(open_problem), seed, stop)
     except TopooptError:
         return None
-    return None if found is None else int(hop_distances(found[0]).max())
+    return None if result is None else int(hop_distances(result[0]).max())
 
 
 def _why_infeasible(space: Space, limits: ExactLimits) -> str:
     if space.problem.max_hops is not None:
-        known = smallest_hops(space, limits.seed, first_part(Stop(), 1.0, 2.0))
-        return infeasible_hops(space.problem, "proven by HiGHS, not certified", known)
+        nearest = smallest_hops(space, limits.seed, first_part(Stop(), 1.0, 2.0))
+        return infeasible_hops(space.problem, "proven by HiGHS, not certified", nearest)
     return "no allowed topology carries every demand (proven by HiGHS, not certified)"
-
-
-@dataclass(frozen=True)
-class ExactTopologyMethod:
-    """A line of the table: what it does, for people, and how it is run."""
-
-    summary: str
-    run: ExactMethod
 
 
 TREE_SHARE = 0.5
@@ -259,6 +242,9 @@ def solve_exact(problem: TopologyProblem, limits: ExactLimits) -> TopologyResult
     first = first_network(space, limits)
     if first is not None and first[1].theta <= space.bound.value * (1 + OPTIMALITY):
         return finish(space, *first, space.bound, StopReason.CONVERGED, "bounds", 0)
+    from solvers.network.branching import branch_and_bound, concluded
+    from solvers.network.tree import too_many_choices
+
     if not too_many_choices(space):
         outcome = branch_and_bound(space, first, first_part(limits.stop, TREE_SHARE, inf), limits.seed)
         if outcome.bound > 0 or limits.stop.reason() is not None:
@@ -273,23 +259,19 @@ def _uniform(space: Space, limits: ExactLimits) -> TopologyResult:
     if limits.incumbent is None:
         # Work limits end this search long before the clock does, so that results stay reproducible.
         early = first_part(limits.stop, LOCAL_SHARE, LOCAL_MOST_S)
-        found = known_by_lifts(space, np.random.default_rng(limits.seed), early)
-        if found is not None:
-            known = routed(space, found[0])
-            if known.theta <= space.bound.value * (1 + OPTIMALITY):
-                return finish(space, found[0], known, space.bound, StopReason.CONVERGED, "bounds", 0)
-            limits = replace(limits, incumbent=as_topology(space, found[0], "local search"))
+        lift = best_lift(space, np.random.default_rng(limits.seed), early)
+        if lift is not None:
+            incumbent = routed(space, lift[0])
+            if incumbent.theta <= space.bound.value * (1 + OPTIMALITY):
+                return finish(space, lift[0], incumbent, space.bound, StopReason.CONVERGED, "bounds", 0)
+            limits = replace(limits, incumbent=as_topology(space, lift[0], "local search"))
     return solve_enumerate(space.problem, limits)
 
 
-METHODS: Mapping[str, ExactTopologyMethod] = {
-    "exact": ExactTopologyMethod("bounds, then the exact method that suits the problem", solve_exact),
-    "milp": ExactTopologyMethod("joint topology and routing program by HiGHS", solve_milp),
-    "enumerate": ExactTopologyMethod(
-        "all regular networks up to renaming; uniform demand, directed links", solve_enumerate
-    ),
-    "branch-and-bound": ExactTopologyMethod(
-        "all topologies of at most 10 servers, with a proof that the checker evaluates", solve_branching
-    ),
-    "circulant": ExactTopologyMethod("best circulant; exact among circulants only", solve_circulant),
+METHODS: Mapping[str, ExactMethod] = {
+    "exact": solve_exact,
+    "milp": solve_milp,
+    "enumerate": solve_enumerate,
+    "branch-and-bound": called_later("solvers.network.branching", "solve_branching"),
+    "circulant": solve_circulant,
 }

@@ -89,8 +89,8 @@ def find_topology(cluster: Cluster, demand: Demand, settings: FinderSettings | N
         raise InputError([Problem("demand is for another cluster", value=f"{demand.servers} servers", allowed=str(n))])
     if n == 1:
         return assemble(1, degree, links, [], "one server")
-    split = split_degree(n, degree, links, demand, settings.model_parallel_degree)
-    distances = ring_distances(n, split.rings, links, demand, settings)
+    rings, _ = split_degree(n, degree, links, demand, settings.model_parallel_degree)
+    distances = ring_distances(n, rings, links, demand, settings)
     return build_topology(cluster, demand, distances, f"totient {settings.selection} {distances_text(distances)}")
 
 
@@ -206,10 +206,10 @@ def invariant_units(n: int, demand: Demand) -> tuple[int, ...]:
         payload[key] = payload.get(key, 0.0) + group.payload_bytes
     transfers = demand.model_parallel_bytes
     busy = np.flatnonzero(transfers.any(axis=1)).tolist()
-    found, refuted = {1 % n}, set[int]()
+    units, refuted = {1 % n}, set[int]()
     for u in range(1, n):
         end_if_left()
-        if gcd(u, n) != 1 or u in found or u in refuted:
+        if gcd(u, n) != 1 or u in units or u in refuted:
             continue
         image = u * np.arange(n) % n
         # Row by row: most units that do not fit differ in the first.
@@ -217,11 +217,11 @@ def invariant_units(n: int, demand: Demand) -> tuple[int, ...]:
             payload.get(frozenset(image[list(key)].tolist())) == value for key, value in payload.items()
         )
         if fits:
-            found = _generated(n, found, u)
-            refuted = {x * y % n for x in refuted for y in found}
+            units = _generated(n, units, u)
+            refuted = {x * y % n for x in refuted for y in units}
         else:
-            refuted |= {u * y % n for y in found}
-    return tuple(sorted(found)) if n > 1 else (1,)
+            refuted |= {u * y % n for y in units}
+    return tuple(sorted(units)) if n > 1 else (1,)
 
 
 def _generated(n: int, group: set[int], u: int) -> set[int]:
@@ -245,10 +245,10 @@ def candidate_topologies(cluster: Cluster, demand: Demand, *, limit: int, seed: 
     """
     n, degree, links = cluster.servers, cluster.degree, cluster.links
     check_connectable(n, degree, links)
-    found = [find_topology(cluster, demand, FinderSettings(seed=seed))]
+    candidates = [find_topology(cluster, demand, FinderSettings(seed=seed))]
     if limit <= 1 or n == 1:
-        return found[:1]
-    seen = {_key(found[0])}
+        return candidates[:1]
+    seen = {_key(candidates[0])}
     units = np.array(invariant_units(n, demand), dtype=np.int64)
     sets: dict[tuple[int, ...], tuple[int, ...]] = {}
     for distances in _distance_sets(n, degree, links, demand, seed):
@@ -262,13 +262,13 @@ def candidate_topologies(cluster: Cluster, demand: Demand, *, limit: int, seed: 
     )
     # Three circulants, then one of the finder's variants, until both are used up.
     for topology in _interleaved(circulants, mixed, 3):
-        if len(found) >= limit:
+        if len(candidates) >= limit:
             break
         key = _key(topology)
         if key not in seen:
             seen.add(key)
-            found.append(topology)
-    return found
+            candidates.append(topology)
+    return candidates
 
 
 def _interleaved(many: Iterator[Topology], few: Iterator[Topology], ratio: int) -> Iterator[Topology]:
@@ -291,7 +291,7 @@ def _interleaved(many: Iterator[Topology], few: Iterator[Topology], ratio: int) 
 
 def _finder_variants(cluster: Cluster, demand: Demand, seed: int) -> Iterator[Topology]:
     """TopologyFinder over degree splits, the paper's first, with each selection, with subgroup rings or without."""
-    default = split_degree(cluster.servers, cluster.degree, cluster.links, demand).matchings
+    default = split_degree(cluster.servers, cluster.degree, cluster.links, demand)[1]
     busy = float(demand.model_parallel_bytes.sum()) > 0
     most = cluster.degree if busy else 0
     for matchings in sorted(range(most + 1), key=lambda value: (abs(value - default), value)):

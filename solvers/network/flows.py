@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.network.assembly import Digraph
 from solvers.stop import Stop
 from topoopt import native
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.graphs import RingBox, Turns, turns_of
 from topoopt.core.network import LengthCertificate, RoutingPlan, SourceFlow
@@ -26,28 +27,10 @@ from topoopt.native import routing
 
 
 @dataclass(frozen=True, eq=False)
-class RoutingNetwork:
-    """Arcs sorted by tail, capacities and demand.
+class RoutingNetwork(Digraph):
+    """A digraph with a demand, float64[n, n], as given."""
 
-    Attributes:
-        servers: n.
-        tail, head: int64[m].
-        first: int64[n+1]; arcs of tail v are first[v]..first[v+1].
-        capacity: float64[m], parallel links of each arc.
-        demand: float64[n, n], as given.
-    """
-
-    servers: int
-    tail: Ints
-    head: Ints
-    first: Ints
-    capacity: Floats
     demand: Floats
-
-    @property
-    def columns(self) -> int:
-        """Sources times arcs."""
-        return self.servers * len(self.head)
 
 
 def network_of(topology: Topology, demand: Floats) -> RoutingNetwork:
@@ -66,7 +49,6 @@ def network_of(topology: Topology, demand: Floats) -> RoutingNetwork:
     if len(arcs) and (np.diff(arcs[:, 0] * n + arcs[:, 1]) <= 0).any():
         raise InputError([Problem("arcs must be sorted and distinct", path="topology.arcs")])
     network = RoutingNetwork(
-        servers=n,
         tail=np.ascontiguousarray(arcs[:, 0]),
         head=np.ascontiguousarray(arcs[:, 1]),
         first=np.searchsorted(arcs[:, 0], np.arange(n + 1)).astype(np.int64),
@@ -100,12 +82,12 @@ def _demand_problems(n: int, demand: Floats) -> list[Problem]:
     if demand.shape != (n, n):
         return [Problem("demand has the wrong shape", path="demand", value=str(demand.shape), allowed=f"({n}, {n})")]
     problems = []
-    faults = (
+    checks = (
         ("demand is not a finite number", ~np.isfinite(demand)),
         ("demand is negative", np.isfinite(demand) & (demand < 0)),
         ("a server has demand to itself", np.diag(np.nan_to_num(np.diag(demand)) > 0)),
     )
-    for message, wrong in faults:
+    for message, wrong in checks:
         where = np.argwhere(wrong)
         if len(where):
             i, j = (int(v) for v in where[0])
@@ -297,12 +279,12 @@ class RoutingProof:
         """Objective of a flow (float64[n, m], or by hop) that conserves but for rounding; kept if it is the best."""
         return self._keep(self._measured(flow, delivers=False))
 
-    def _keep(self, found: BestFlow) -> float:
-        if found.value < self.value:
-            self._best = found
+    def _keep(self, candidate: BestFlow) -> float:
+        if candidate.value < self.value:
+            self._best = candidate
             if self.offered is not None:
                 self.offered()
-        return found.value
+        return candidate.value
 
     def _measured(self, flow: Floats, *, delivers: bool) -> BestFlow:
         net = self.network

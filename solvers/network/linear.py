@@ -9,13 +9,12 @@ balances them, and better lengths, whose short paths join the program until the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations import flow_routing
-from formulations.flow_routing import ConcurrentFlow, NarrowedFlow, narrowed_flow_arrays
+from formulations.flow_routing import ConcurrentFlow, narrowed_flow_arrays
 from formulations.programs import LpArrays
 from solvers.backends.backend import LpResult, Options, SolverLimits
 from solvers.backends.table import solve_guarded, solver_named
@@ -32,16 +31,11 @@ _GUARDED = 20_000  # columns from which on a program runs in a process that can 
 _SLICE = 1e9  # coefficients times iterations after which PDLP looks for an interrupt: seconds
 
 
-@dataclass(frozen=True, eq=False)
-class _Program:
-    """The linear program of a proof; `flow` and `lengths` translate back from columns and row duals."""
-
-    arrays: LpArrays
-    flow: Callable[[Floats], Floats]
-    lengths: Callable[[Floats], Floats]
+Program = tuple[LpArrays, Callable[[Floats], Floats], Callable[[Floats], Floats]]
+"""The linear program of a proof, and what translates columns to a flow, and row duals to lengths."""
 
 
-def _program(proof: RoutingProof) -> _Program:
+def _program(proof: RoutingProof) -> Program:
     """With demand of mean 1, which suits absolute tolerances."""
     network, hops = proof.network, proof.max_hops
     mean = float(network.demand.sum()) / (network.servers * (network.servers - 1))
@@ -54,7 +48,7 @@ def _program(proof: RoutingProof) -> _Program:
     else:
         arrays = flow_routing.concurrent_flow_hops_arrays(data, hops)
         flow = lambda x: flow_routing.concurrent_flow_hops_flow(data, hops, x) * mean  # noqa: E731
-    return _Program(arrays, flow, lambda row_dual: flow_routing.lengths_of(data, row_dual))
+    return arrays, flow, lambda row_dual: flow_routing.lengths_of(data, row_dual)
 
 
 def solved(proof: RoutingProof, algorithm: str, arrays: LpArrays, options: Options) -> LpResult:
@@ -69,12 +63,12 @@ def _by_highs(proof: RoutingProof, algorithm: str) -> int:
     proof.offer_shortest()
     if proof.proven or proof.late:
         return 0
-    program = _program(proof)
-    answer = solved(proof, algorithm, program.arrays, {**_TIGHT, "run_crossover": "off"})
+    arrays, flow_of, lengths_of = _program(proof)
+    answer = solved(proof, algorithm, arrays, {**_TIGHT, "run_crossover": "off"})
     if answer.row_dual is not None:
-        proof.offer_lengths(program.lengths(answer.row_dual))
+        proof.offer_lengths(lengths_of(answer.row_dual))
     if answer.raw_x is not None:
-        proof.offer_rough_flow(program.flow(answer.raw_x), proof.lengths)
+        proof.offer_rough_flow(flow_of(answer.raw_x), proof.lengths)
     return 1
 
 
@@ -99,8 +93,7 @@ def first_order(proof: RoutingProof) -> int:
     if proof.late:
         proof.offer_shortest()
         return 0
-    program = _program(proof)
-    arrays = program.arrays
+    arrays, flow_of, lengths_of = _program(proof)
     problem = pdlp.QuadraticProgram()
     problem.resize_and_initialize(arrays.columns, arrays.rows)
     problem.objective_vector = arrays.cost
@@ -118,12 +111,12 @@ def first_order(proof: RoutingProof) -> int:
             reason = solve_log_pb2.TerminationReason.Name(answer.solve_log.termination_reason)
             if reason != "TERMINATION_REASON_ITERATION_LIMIT" or proof.late:
                 break
-        proof.offer_lengths(program.lengths(np.asarray(answer.dual_solution)))
-        rough = program.flow(np.asarray(answer.primal_solution))
+        proof.offer_lengths(lengths_of(np.asarray(answer.dual_solution)))
+        rough = flow_of(np.asarray(answer.primal_solution))
         proof.offer_rough_flow(rough, proof.lengths)
         if not proof.proven and proof.max_hops is None and proof.hop_price == 0.0:
             # what another method left may be the best so far, but sweeps gain more from here
-            Potential(proof, proof.near(rough, proof.lengths)).improve(sweeps=10)
+            frank_wolfe(proof, proof.near(rough, proof.lengths), sweeps=10)
         if proof.proven or proof.late:
             break
     return work
@@ -156,44 +149,34 @@ _ROUND = 4  # sweeps between bounds
 _SHARPEST = 1e-7
 
 
-class Potential:
-    """The state of the method: a flow, and how sharply the softmax follows the maximum."""
+def frank_wolfe(proof: RoutingProof, flow: Floats | None = None, sweeps: int = 2000) -> int:
+    """Sweep until the gap is small, time is up, nothing moves, or so many sweeps were made; returns how many.
 
-    def __init__(self, proof: RoutingProof, flow: Floats | None = None) -> None:
-        """Start from a flow that conserves (it is changed), or from none."""
-        n, m = proof.network.servers, len(proof.network.head)
-        self.proof = proof
-        self.flow = np.zeros((n, m)) if flow is None else flow
-        self.routed = np.full(n, flow is not None)
-        self.softness = 0.2 if flow is None else max(1e-4, (proof.value - proof.bound) / proof.value)
-
-    def improve(self, sweeps: int) -> int:
-        """Sweep until the gap is small, time is up, nothing moves, or so many sweeps were made; returns how many."""
-        proof, net = self.proof, self.proof.network
-        total = np.zeros(len(net.head))
-        sharpness = np.log(len(total)) / max(proof.bound, 1e-300)
-        for count in range(1, sweeps + 1):
-            sharp, spread = sharpness / self.softness, _SPREAD * self.softness
-            mean = proof.router.sweep(net.capacity, self.flow, self.routed, sharp, spread)
-            total += mean
-            before = proof.value
-            theta = largest_utilisation(net, self.flow)
-            if theta < before:
-                proof.offer_flow(self.flow.copy())
-            if count % _ROUND == 0:
-                bound = max(proof.offer_lengths(mean), proof.offer_lengths(total))
-                total[:] = 0.0
-                # the softmax may be wrong by `softness`: sharpen once the gap is about as small
-                if theta - bound <= _CLOSE * self.softness * theta:
-                    self.softness = max(self.softness * 0.5, _SHARPEST)
-            if proof.proven or proof.late:
-                break
-        return count
-
-
-def frank_wolfe(proof: RoutingProof) -> int:
-    """Sweeps until proven or late; returns their number."""
-    return Potential(proof).improve(sweeps=2000)
+    Args:
+        flow: float64[n, m], to start from, which conserves (it is changed); None: from nothing.
+    """
+    net = proof.network
+    n, m = net.servers, len(net.head)
+    routed = np.full(n, flow is not None)
+    softness = 0.2 if flow is None else max(1e-4, (proof.value - proof.bound) / proof.value)
+    flow = np.zeros((n, m)) if flow is None else flow
+    total = np.zeros(m)
+    sharpness = np.log(m) / max(proof.bound, 1e-300)
+    for count in range(1, sweeps + 1):
+        mean = proof.router.sweep(net.capacity, flow, routed, sharpness / softness, _SPREAD * softness)
+        total += mean
+        theta = largest_utilisation(net, flow)
+        if theta < proof.value:
+            proof.offer_flow(flow.copy())
+        if count % _ROUND == 0:
+            bound = max(proof.offer_lengths(mean), proof.offer_lengths(total))
+            total[:] = 0.0
+            # the softmax may be wrong by `softness`: sharpen once the gap is about as small
+            if theta - bound <= _CLOSE * softness * theta:
+                softness = max(softness * 0.5, _SHARPEST)
+        if proof.proven or proof.late:
+            break
+    return count
 
 
 _PART, _FINEST, _COARSEST = 0.1, 1e-10, 1e-3
@@ -239,9 +222,9 @@ class NearPaths:
         flow = np.zeros(self.near.shape)
         source, into, start, entry, arc, need = proof.router.choices(self.near, flow)
         unit = proof.bound
-        data = NarrowedFlow(need / unit, into, start, entry, arc, flow.sum(axis=0) / unit, net.capacity)
+        program = narrowed_flow_arrays(need / unit, into, start, entry, arc, flow.sum(axis=0) / unit, net.capacity)
         tolerance = min(max(_PART * proof.accuracy, _FINEST), _COARSEST)
-        answer = solved(proof, "highs-ipx", narrowed_flow_arrays(data), {"ipm_optimality_tolerance": tolerance})
+        answer = solved(proof, "highs-ipx", program, {"ipm_optimality_tolerance": tolerance})
         if answer.raw_x is None or answer.row_dual is None:
             return None
         amount = np.maximum(answer.raw_x[:-1], 0.0) * unit

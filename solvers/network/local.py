@@ -12,10 +12,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from solvers.network.space import Counts, Space, distances, hop_distances, relaxed_theta
-from solvers.stop import Stop
+from solvers.network.space import (
+    Counts,
+    ExactLimits,
+    Routed,
+    Space,
+    distances,
+    finish,
+    hop_distances,
+    relaxed_theta,
+    routed,
+)
+from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.proofs import StopReason
 
 
 def price_cut(demand: Floats, counts: Counts, lengths: Floats) -> Floats | None:
@@ -47,7 +58,21 @@ def refuse_large(space: Space) -> None:
         raise InputError([Problem(text, path="servers", value=str(n), allowed=f"<= {most}, or method portfolio")])
 
 
-def local_search(space: Space, seed: int, stop: Stop, known: Counts | None = None) -> tuple[Counts, float] | None:
+LOCAL_SHARE, LOCAL_MOST_S = 0.2, 20.0  # a work limit ends the search long before, so that results are reproducible
+
+
+def first_network(space: Space, limits: ExactLimits) -> tuple[Counts, Routed] | None:
+    """The best network known or met by a short search, routed; None if there is none."""
+    incumbent = None if limits.incumbent is None else limits.incumbent.adjacency()
+    result = local_search(space, limits.seed, first_part(limits.stop, LOCAL_SHARE, LOCAL_MOST_S), incumbent)
+    if result is None:
+        return None
+    first = result[0], routed(space, result[0])
+    limits.keep(finish(space, *first, space.bound, StopReason.TIME, "local search", 0))
+    return first
+
+
+def local_search(space: Space, seed: int, stop: Stop, incumbent: Counts | None = None) -> tuple[Counts, float] | None:
     """Best network found and the solver's theta of it; None if no allowed network was found.
 
     Ends early at the bound of the space. Deterministic by seed unless `stop` ends it, which it does
@@ -57,12 +82,12 @@ def local_search(space: Space, seed: int, stop: Stop, known: Counts | None = Non
     best: tuple[Counts, float] | None = None
     cuts: list[Floats] = []
     routings = 0
-    if known is None and _uniform(space):
-        best = known_by_lifts(space, rng, stop)
+    if incumbent is None and _uniform(space):
+        best = best_lift(space, rng, stop)
         if best is not None and best[1] <= space.bound.value * (1 + 1e-9):
             return best
-        known = None if best is None else best[0]
-    for start in _starts(space, rng, known):
+        incumbent = None if best is None else best[0]
+    for start in _starts(space, rng, incumbent):
         current: tuple[Counts, float] | None = None
         moves = _Moves([start], cuts)
         while routings < _ROUTINGS and (best is None or stop.reason() is None):
@@ -120,7 +145,7 @@ class _Moves:
         return self.networks[k]
 
 
-def known_by_lifts(space: Space, rng: np.random.Generator, stop: Stop) -> tuple[Counts, float] | None:
+def best_lift(space: Space, rng: np.random.Generator, stop: Stop) -> tuple[Counts, float] | None:
     """Best of many random cyclic lifts: m copies of a small graph, permuted cyclically along its links.
 
     Uniform demand likes networks that look alike from many servers; these do, from every copy of a server.
@@ -205,11 +230,11 @@ def neighbours(space: Space, counts: Counts) -> list[Counts]:
     return result
 
 
-def _starts(space: Space, rng: np.random.Generator, known: Counts | None) -> Iterator[Counts]:
+def _starts(space: Space, rng: np.random.Generator, incumbent: Counts | None) -> Iterator[Counts]:
     """The network known, the one that stands, one shaped like a Kautz network, then random ones."""
     n, degree = space.problem.servers, space.problem.degree
-    if known is not None:
-        yield known
+    if incumbent is not None:
+        yield incumbent
     if space.kept is not None:
         yield filled(space, np.minimum(space.kept, np.where(space.allowed, space.most_links, 0)), rng)
     if not space.bidirectional:

@@ -43,23 +43,6 @@ class _Point:
     length: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class PolishResult:
-    """Outcome of a polish.
-
-    Attributes:
-        out: int64[n, d], heads of the best topology.
-        evaluations: topologies priced.
-        local_optima: times no swap was left that any cut allows to be better.
-        cuts: float64[c, n, n], the last cuts: lambda(X) <= sum cut_ab X_ab for every topology X.
-    """
-
-    out: Ints
-    evaluations: int
-    local_optima: int
-    cuts: Floats
-
-
 @dataclass(eq=False)
 class _Polish:
     table: LinkTable
@@ -164,11 +147,15 @@ def polish(
     goal: float = 0.0,
     seed: int = 0,
     stop: Stop | None = None,
-) -> PolishResult:
+) -> tuple[Ints, int, Floats]:
     """Improve theta by swaps until the evaluations are used up; local optima are left by random swaps.
 
     Args:
         goal: a proven lower bound on theta; reaching it ends the search.
+
+    Returns:
+        int64[n, d], heads of the best topology; topologies priced; float64[c, n, n], the last cuts, each with
+        lambda(X) <= sum cut_ab X_ab for every topology X.
     """
     n = len(demand)
     demand = np.ascontiguousarray(demand)
@@ -187,13 +174,13 @@ def polish(
         if best.theta <= goal * (1.0 + GAIN):
             break
         target = current.theta * (1.0 - GAIN)
-        place = int(bounds.argmax())
-        if bounds.flat[place] * target <= 1.0:
+        index = int(bounds.argmax())
+        if bounds.flat[index] * target <= 1.0:
             optima += 1
             current = _kicked(work, best, rng, far=optima % FAR == 0)
             bounds = work.screened(current.out)
             continue
-        first, second = divmod(place, bounds.shape[1])
+        first, second = divmod(index, bounds.shape[1])
         bounds[first, second] = -np.inf
         trial = work.price(work.swapped(current.out, first, second), current, target)
         if trial.theta < target:
@@ -203,7 +190,7 @@ def polish(
                 best = current
         elif work.cuts:
             np.minimum(bounds, work.swap_bounds(current.out, work.cuts[-1]), out=bounds)
-    return PolishResult(best.out, work.evaluations, optima, np.array(work.cuts).reshape(-1, n, n))
+    return best.out, work.evaluations, np.array(work.cuts).reshape(-1, n, n)
 
 
 def _kicked(work: _Polish, best: _Point, rng: np.random.Generator, *, far: bool) -> _Point:

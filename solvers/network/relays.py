@@ -102,7 +102,7 @@ _BELOW = 2e-6
 """What is taken off Theta for the digits of the prices, and off again where that was too little."""
 
 _TRIES = 8
-_ROOMS = (0.0, 3e-4, 1e-3, 3e-3)
+_SLACKS = (0.0, 3e-4, 1e-3, 3e-3)
 """Parts of the worth of a block that are added to it, so that branch and bound has less to rule out."""
 
 _DIP = 0.9
@@ -217,8 +217,8 @@ def relay_prices(
         at.shift = at.shift + length * run.shift
     if used is not None:
         used[:] = dual.uses().reshape(d, n, n) / max(1, iterations - iterations // 2)
-    for room in _ROOMS:
-        prices = _proven(dual, best, counts, best_theta, theta, room)
+    for slack in _SLACKS:
+        prices = _proven(dual, best, counts, best_theta, theta, slack)
         if prices is None or shown(prices):
             return prices
     return None
@@ -234,19 +234,19 @@ def _length(n: int) -> float:
 
 
 def _proven(
-    dual: search.RelayDual, point: _Point, counts: LinkCounts, theta: float, least: float, room: float
+    dual: search.RelayDual, point: _Point, counts: LinkCounts, theta: float, least: float, slack: float
 ) -> RelayPrices | None:
     """The prices with few digits, and the largest Theta that they prove with that room; None below `least`."""
-    short = _Point(*(_short(each) for each in (point.price, point.relief, point.shift)))
+    short = _Point(*(_short(vector) for vector in (point.price, point.relief, point.shift)))
     theta *= 1.0 - _BELOW
     least_around = (counts.least.sum(axis=0) + counts.least.sum(axis=1)).astype(np.float64)
     for _ in range(_TRIES):
         if theta <= least:
             return None
-        value, slope, worth = short.value(dual, theta, exact=True)
-        up = _UP * (np.abs(worth) + search.RelayDual.PREMIUM * theta * least_around)
-        most = worth + room * np.abs(worth) + up
-        value -= room * float(np.abs(worth).sum()) + 2.0 * float(up.sum())
+        value, slope, shift_value = short.value(dual, theta, exact=True)
+        up = _UP * (np.abs(shift_value) + search.RelayDual.PREMIUM * theta * least_around)
+        most = shift_value + slack * np.abs(shift_value) + up
+        value -= slack * float(np.abs(shift_value).sum()) + 2.0 * float(up.sum())
         if value >= 0.0:
             return RelayPrices(theta, short.price, short.relief, short.shift, most)
         theta = (theta - value / slope) * (1.0 - _BELOW)
@@ -351,11 +351,11 @@ def _split(case: _Case, demand: Floats) -> tuple[int, int, int] | None:
         return int(i), int(j), 2
     beside = np.arange(len(case.used))[:, None, None]
     part = np.clip(case.used, 0.0, 1.0)
-    worth = np.minimum(part, 1.0 - part) * np.clip(demand - beside * theta, 0.0, theta)
-    worth[(least > beside) | (most <= beside)] = 0.0
-    if worth.max() <= 0.0:
+    weight = np.minimum(part, 1.0 - part) * np.clip(demand - beside * theta, 0.0, theta)
+    weight[(least > beside) | (most <= beside)] = 0.0
+    if weight.max() <= 0.0:
         return None
-    count, i, j = np.unravel_index(worth.argmax(), worth.shape)
+    count, i, j = np.unravel_index(weight.argmax(), weight.shape)
     return int(i), int(j), int(count) + 1
 
 

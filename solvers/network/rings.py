@@ -32,7 +32,7 @@ import numpy as np
 
 from formulations.mixtures import PathSplit, path_split_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
-from solvers.network.assembly import ArcGraph, arc_graph, common_offsets, coset_size
+from solvers.network.assembly import Digraph, arc_graph, common_offsets, coset_size
 from solvers.network.distances import hop_table
 from solvers.network.routes import decompositions
 from topoopt.core.arrays import Floats, Int32s, Ints
@@ -70,7 +70,7 @@ def group_rings(
     hops = hop_table(n, tuple(coins))
     connected = gcd(n, *coins) == 1
     solved: dict[int, tuple[Ring, ...]] = {}
-    graph: ArcGraph | None = None
+    graph: Digraph | None = None
     out = []
     for members in groups:
         size = coset_size(n, members)
@@ -189,7 +189,7 @@ Routed = tuple[tuple[int, ...], Ints, Ints]
 """A member order, and its paths: arcs of the path from member i are arcs[ptr[i]:ptr[i+1]]."""
 
 
-def general_group_rings(graph: ArcGraph, members: tuple[int, ...], limit: int, *, seed: int = 0) -> tuple[Ring, ...]:
+def general_group_rings(graph: Digraph, members: tuple[int, ...], limit: int, *, seed: int = 0) -> tuple[Ring, ...]:
     """At most `limit` rings of a group; each next one is the order and paths that raise the largest load least."""
     orders = _orders(graph, sorted(members), seed)
     load = np.zeros(len(graph.head))
@@ -215,25 +215,25 @@ def general_group_rings(graph: ArcGraph, members: tuple[int, ...], limit: int, *
     )
 
 
-def _route(graph: ArcGraph, order: tuple[int, ...], load: Floats) -> tuple[Ints, Ints]:
+def _route(graph: Digraph, order: tuple[int, ...], load: Floats) -> tuple[Ints, Ints]:
     """Paths from each member to the next, as arc ids in rows; `load` grows by one per arc used."""
     source = np.array(order, dtype=np.int64)
     target = np.roll(source, -1)
     ptr = np.concatenate(([0], np.cumsum(graph.hops_to[target, source], dtype=np.int64)))
     arcs = np.empty(int(ptr[-1]), dtype=np.int64)
     routing.route_demands(
-        np.arange(len(order), dtype=np.int64), source, target, np.ones(len(order)), graph.ptr, graph.head,
+        np.arange(len(order), dtype=np.int64), source, target, np.ones(len(order)), graph.first, graph.head,
         graph.hops_to, graph.inverse_capacity, load, ptr, arcs, False,
     )  # fmt: skip
     return ptr, arcs
 
 
-def _paths(graph: ArcGraph, order: tuple[int, ...], ptr: Ints, arcs: Ints) -> tuple[tuple[int, ...], ...]:
+def _paths(graph: Digraph, order: tuple[int, ...], ptr: Ints, arcs: Ints) -> tuple[tuple[int, ...], ...]:
     heads = graph.head[arcs].tolist()
     return tuple((server, *heads[ptr[i] : ptr[i + 1]]) for i, server in enumerate(order))
 
 
-def _shares(graph: ArcGraph, rings: list[Ints]) -> Floats:
+def _shares(graph: Digraph, rings: list[Ints]) -> Floats:
     if len(rings) == 1:
         return np.ones(1)
     used, row = np.unique(np.concatenate(rings), return_inverse=True)
@@ -250,7 +250,7 @@ def _shares(graph: ArcGraph, rings: list[Ints]) -> Floats:
     return np.full(len(rings), 1.0 / len(rings)) if result.x is None else shares_of(data, result.x)
 
 
-def _orders(graph: ArcGraph, members: list[int], seed: int) -> list[tuple[int, ...]]:
+def _orders(graph: Digraph, members: list[int], seed: int) -> list[tuple[int, ...]]:
     """Different member orders of few hops, both ways round: ascending, arithmetic, and a two-opted tour."""
     size = len(members)
     hops = graph.hops_to[np.ix_(members, members)].T.astype(np.int64)  # hops[i, j] from member i to member j
@@ -306,9 +306,9 @@ def cycles_inside(
         limit: most links of a member inside the group.
         seed: of the search for cycles.
     """
-    place = np.full(topology.servers, -1)
-    place[list(members)] = range(len(members))
-    ends = place[topology.arcs]
+    position = np.full(topology.servers, -1)
+    position[list(members)] = range(len(members))
+    ends = position[topology.arcs]
     within = (ends >= 0).all(axis=1)
     counts = np.zeros((len(members),) * 2, dtype=np.int64)
     counts[ends[within, 0], ends[within, 1]] = topology.multiplicity[within]
@@ -319,20 +319,20 @@ def cycles_inside(
         orders = graph.hamiltonian_cycles(counts, seed % 2**64).tolist()
         return tuple(tuple(members[member] for member in order) for order in orders)
     rows = topology.switches[:, list(members)]
-    matched = topology.switches[(place[rows] >= 0).all(axis=1) & (rows >= 0).all(axis=1)]
+    matched = topology.switches[(position[rows] >= 0).all(axis=1) & (rows >= 0).all(axis=1)]
     if len(matched) != inside[0]:
         return ()
     cycles = tuple(
-        _cycle(members[0], one, other) for one, other in zip(matched, np.roll(matched, -1, axis=0), strict=True)
+        _cycle(members[0], first, other) for first, other in zip(matched, np.roll(matched, -1, axis=0), strict=True)
     )
     return cycles if all(len(cycle) == len(members) for cycle in cycles) else ()
 
 
-def _cycle(start: int, one: Int32s, other: Int32s) -> tuple[int, ...]:
+def _cycle(start: int, first: Int32s, other: Int32s) -> tuple[int, ...]:
     """Servers in the order of two matchings in turn, back to the start."""
     order = [start]
     while True:
-        order.append(int(one[order[-1]]))
+        order.append(int(first[order[-1]]))
         there = int(other[order[-1]])
         if there == start:
             return tuple(order)
@@ -373,13 +373,13 @@ def coset_candidates(
     """
     step = n // size
     inside = {c: m for c, m in coins.items() if c % step == 0}
-    found: list[RingCandidate] = []
+    candidates: list[RingCandidate] = []
     one_hop = [c for c in inside if gcd(c // step, size) == 1]
     covered = set(one_hop)
     if bidirectional and len(one_hop) < len(inside):
         bundle = _bundle(n, step, size, inside)
         if bundle is not None:
-            found.append(bundle)
+            candidates.append(bundle)
             covered = set(bundle_coins(bundle))
     q = np.arange(1, size, dtype=np.int64)
     jumps = step * q[np.gcd(q, size) == 1]
@@ -390,8 +390,8 @@ def coset_candidates(
         if length == 2 and len(covered) == len(coins):
             break
         rings = _constant(n, step, size, coins, hops, jumps[reach <= length], length)
-        found += islice(rings, MOST_CANDIDATES - len(found))
-    return tuple(found)
+        candidates += islice(rings, MOST_CANDIDATES - len(candidates))
+    return tuple(candidates)
 
 
 def bundle_coins(candidate: RingCandidate) -> tuple[int, ...]:
@@ -404,7 +404,7 @@ def _constant(
 ) -> Iterator[RingCandidate]:
     """Rings of these jumps over `length` hops each; one order of every jump first, then the next ones."""
     choices = [_sequences(n, tuple(coins), int(g), hops, length) for g in jumps[:MOST_CANDIDATES]]
-    for rank in range(max((len(each) for each in choices), default=0)):
+    for rank in range(max((len(choice) for choice in choices), default=0)):
         for sequences in choices:
             if rank < len(sequences):
                 yield _ring(n, step, size, sequences[rank])

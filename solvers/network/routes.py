@@ -12,7 +12,6 @@ are used equally: transfers that start together do not queue on the same first a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from random import Random
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from formulations.mixtures import PathSplit, path_split_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
-from solvers.network.assembly import ArcGraph, arc_graph, assemble, common_offsets, ring_arcs
+from solvers.network.assembly import Digraph, arc_graph, assemble, common_offsets, ring_arcs
 from solvers.network.distances import coins_of, generates, hop_table, interfaces_of
 from topoopt import native
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, stable_order
@@ -104,23 +103,6 @@ MOST_DECOMPOSITIONS = 48
 MOVES = 60_000
 
 
-@dataclass(frozen=True, eq=False)
-class CoinTable:
-    """Coin sequences of every displacement.
-
-    Attributes:
-        path_of: int64[n+1]; the paths of displacement j are path_of[j]..path_of[j+1] (none for 0).
-        share: float64[P], fraction of the displacement's traffic on each path.
-        ptr: int64[P+1]; the jumps of path p are jump[ptr[p]:ptr[p+1]].
-        jump: int64[...].
-    """
-
-    path_of: Ints
-    share: Floats
-    ptr: Ints
-    jump: Ints
-
-
 def circulant_routes(
     n: int,
     offsets: Sequence[int],
@@ -145,7 +127,7 @@ def circulant_routes(
     Raises:
         InfeasibleError: the offsets do not connect all servers.
     """
-    table = coin_table(n, offsets, weights, capacities, paths_per_pair=paths_per_pair, seed=seed)
+    path_of, share, ptr, jump = coin_table(n, offsets, weights, capacities, paths_per_pair=paths_per_pair, seed=seed)
     if pairs is None:
         source = np.repeat(np.arange(n, dtype=np.int32), n - 1)
         slot = np.tile(np.arange(n - 1, dtype=np.int32), n)
@@ -153,11 +135,11 @@ def circulant_routes(
     else:
         source, target = (ends.astype(np.int32) for ends in np.nonzero(pairs & ~np.eye(n, dtype=np.bool_)))
     displacement = (target.astype(np.int64) - source) % n
-    pair_ptr = np.concatenate(([0], np.cumsum(np.diff(table.path_of)[displacement]))).astype(np.int64)
+    pair_ptr = np.concatenate(([0], np.cumsum(np.diff(path_of)[displacement]))).astype(np.int64)
     pair_of_path = np.repeat(np.arange(len(source)), np.diff(pair_ptr))
-    path = table.path_of[displacement][pair_of_path] + np.arange(len(pair_of_path)) - pair_ptr[pair_of_path]
-    path_ptr, node = graph.circulant_paths(n, source[pair_of_path], path, table.ptr, table.jump)
-    return PathTable(n, source, target, pair_ptr, table.share[path], path_ptr, node)
+    path = path_of[displacement][pair_of_path] + np.arange(len(pair_of_path)) - pair_ptr[pair_of_path]
+    path_ptr, node = graph.circulant_paths(n, source[pair_of_path], path, ptr, jump)
+    return PathTable(n, source, target, pair_ptr, share[path], path_ptr, node)
 
 
 def coin_table(
@@ -168,8 +150,13 @@ def coin_table(
     *,
     paths_per_pair: int = 1,
     seed: int = 0,
-) -> CoinTable:
-    """Balanced coin sequences of all displacements; arguments and errors as for `circulant_routes`."""
+) -> tuple[Ints, Floats, Ints, Ints]:
+    """Balanced coin sequences of all displacements; arguments and errors as for `circulant_routes`.
+
+    Returns:
+        int64[n+1], first path of each displacement (none for 0); float64[P], part of the displacement's traffic on each
+        path; int64[P+1], first jump of each path; int64[...], the jumps.
+    """
     coins = np.array(offsets, dtype=np.int64)
     hops = hop_table(n, offsets).astype(np.int64)
     if (hops < 0).any():
@@ -189,7 +176,7 @@ def coin_table(
     order = _heaviest_first(n, parcel_of, load * hops[parcel_of])
     ptr, jump = graph.order_coins(coins, load, inverse, order, counts)
     path_of = np.searchsorted(parcel_of, np.arange(n + 1)).astype(np.int64)
-    return CoinTable(path_of, shares, ptr, jump)
+    return path_of, shares, ptr, jump
 
 
 def _heaviest_first(n: int, parcel_of: Ints, work: Floats) -> Ints:
@@ -303,7 +290,7 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
                 paths.route(source[part], target[part], bytes_each[part], path_ptr[part], load, arcs, turn > 0)
             else:
                 routing.route_demands(
-                    order, source, target, bytes_each, graph.ptr, graph.head, graph.hops_to, graph.inverse_capacity,
+                    order, source, target, bytes_each, graph.first, graph.head, graph.hops_to, graph.inverse_capacity,
                     load, path_ptr, arcs, turn > 0,
                 )  # fmt: skip
             value = peak()
@@ -312,7 +299,7 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
 
     improve(range(passes))
     if plain_peak(graph, amount) < best_value * (1.0 - ROUNDING):
-        _, via = native.graph.breadth_first_trees(graph.ptr, graph.head, graph.servers)
+        _, via = native.graph.breadth_first_trees(graph.first, graph.head, graph.servers)
         _fill_tree_paths(arcs, path_ptr, source, target, graph, via)
         load[:] = _loads_of(arcs, path_ptr, bytes_each, graph) / graph.inverse_capacity
         best_value, best_arcs = peak(), arcs.copy()
@@ -320,13 +307,13 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
     return _table(n, pair, paths_per_pair, path_ptr, best_arcs, graph.head)
 
 
-def _loads_of(arcs: Ints, path_ptr: Ints, amounts: Floats, graph: ArcGraph) -> Floats:
+def _loads_of(arcs: Ints, path_ptr: Ints, amounts: Floats, graph: Digraph) -> Floats:
     """float64[m]: load per parallel link of parcels over given paths."""
     load = np.bincount(arcs, weights=np.repeat(amounts, np.diff(path_ptr)), minlength=len(graph.head))
     return np.asarray(load * graph.inverse_capacity, dtype=np.float64)
 
 
-def _fill_tree_paths(arcs: Ints, path_ptr: Ints, source: Ints, target: Ints, graph: ArcGraph, via: Ints) -> None:
+def _fill_tree_paths(arcs: Ints, path_ptr: Ints, source: Ints, target: Ints, graph: Digraph, via: Ints) -> None:
     """Set the arcs of all parcels to those of breadth-first trees, last hops first."""
     start, index, server = path_ptr[:-1], path_ptr[1:] - 1, target
     while len(source):
@@ -336,9 +323,9 @@ def _fill_tree_paths(arcs: Ints, path_ptr: Ints, source: Ints, target: Ints, gra
         source, start, index = source[further], start[further], index[further] - 1
 
 
-def plain_peak(graph: ArcGraph, amount: Floats) -> float:
+def plain_peak(graph: Digraph, amount: Floats) -> float:
     """Largest load per link when every pair takes its first shortest path in breadth-first order."""
-    order, via = native.graph.breadth_first_trees(graph.ptr, graph.head, graph.servers)
+    order, via = native.graph.breadth_first_trees(graph.first, graph.head, graph.servers)
     load = routing.tree_loads(graph.tail, order, via, amount)
     return float((load * graph.inverse_capacity).max(initial=0.0))
 
@@ -474,9 +461,9 @@ def split_routes_lp(
     paths: list[list[int]] = []
     owner: list[int] = []
     for index, (s, t) in enumerate(pairs):
-        found = shortest_arc_paths(graph, s, t, k if amount[s, t] > 0 else 1, slack, rng)
-        paths += found
-        owner += [index] * len(found)
+        shortest = shortest_arc_paths(graph, s, t, k if amount[s, t] > 0 else 1, slack, rng)
+        paths += shortest
+        owner += [index] * len(shortest)
     demand = np.array(owner, dtype=np.int64)
     hops = np.array([len(path) for path in paths], dtype=np.int64)
     arcs = np.array([a for path in paths for a in path], dtype=np.int64)
@@ -499,7 +486,7 @@ def split_routes_lp(
     return _path_table(n, pairs, paths, demand, share, graph)
 
 
-def shortest_arc_paths(graph: ArcGraph, source: int, target: int, k: int, slack: int, rng: Random) -> list[list[int]]:
+def shortest_arc_paths(graph: Digraph, source: int, target: int, k: int, slack: int, rng: Random) -> list[list[int]]:
     """Up to k different simple paths (arc ids), fewest hops first, of at most `slack` hops over the shortest."""
     to_target = graph.hops_to[target]
 
@@ -508,27 +495,27 @@ def shortest_arc_paths(graph: ArcGraph, source: int, target: int, k: int, slack:
             if left == 0:
                 yield prefix
             return
-        for arc in range(int(graph.ptr[node]), int(graph.ptr[node + 1])):
+        for arc in range(int(graph.first[node]), int(graph.first[node + 1])):
             after = int(graph.head[arc])
             if after not in visited and int(to_target[after]) < left:
                 yield from walk(after, left - 1, visited | {after}, [*prefix, arc])
 
-    found: list[list[int]] = []
+    paths: list[list[int]] = []
     shortest = int(to_target[source])
     for length in range(shortest, shortest + slack + 1):
         level = list(islice(walk(source, length, {source}, []), MOST_ENUMERATED))
-        room = k - len(found)
-        if len(level) <= room:
-            found += level
+        missing = k - len(paths)
+        if len(level) <= missing:
+            paths += level
             continue
         # Drawn, since the first ones in arc order share their first arcs.
-        found += rng.sample(level, room)
+        paths += rng.sample(level, missing)
         break
-    return found
+    return paths
 
 
 def _path_table(
-    n: int, pairs: list[tuple[int, int]], paths: list[list[int]], demand: Ints, share: Floats, graph: ArcGraph
+    n: int, pairs: list[tuple[int, int]], paths: list[list[int]], demand: Ints, share: Floats, graph: Digraph
 ) -> PathTable:
     used = [p for p in range(len(paths)) if share[p] > 0]
     nodes = [[pairs[demand[p]][0], *(int(graph.head[a]) for a in paths[p])] for p in used]

@@ -11,33 +11,34 @@ from collections.abc import Callable
 import numpy as np
 
 from solvers.network.flows import RoutingNetwork, RoutingProof, RoutingResult, network_of
-from solvers.network.linear import first_order, frank_wolfe, ipx, simplex
-from solvers.network.softmin import softmin
-from solvers.network.symmetric import (
-    box_of,
-    by_rotation,
-    by_translation,
-    rotates,
-    translations_of,
-)
 from solvers.stop import Stop
 from topoopt import native
 from topoopt.core.arrays import Floats
+from topoopt.core.data import called_later
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.graphs import RingBox
 from topoopt.core.topology import Topology
 
 Method = Callable[[RoutingProof], int]
 
+LINEAR, SOFTMIN, SYMMETRIC = (f"solvers.network.{name}" for name in ("linear", "softmin", "symmetric"))
+
 ROUTING_METHODS: dict[str, Method] = {
-    "simplex": simplex,
-    "ipx": ipx,
-    "pdlp": first_order,
-    "frank-wolfe": frank_wolfe,
-    "softmin": softmin,
-    "circulant": by_rotation,
-    "cayley": by_translation,
+    "simplex": called_later(LINEAR, "simplex"),
+    "ipx": called_later(LINEAR, "ipx"),
+    "pdlp": called_later(LINEAR, "first_order"),
+    "frank-wolfe": called_later(LINEAR, "frank_wolfe"),
+    "softmin": called_later(SOFTMIN, "softmin"),
+    "circulant": called_later(SYMMETRIC, "by_rotation"),
+    "cayley": called_later(SYMMETRIC, "by_translation"),
 }
+
+WORST = "worst-demand"
+"""Method for several demands, of `solvers.network.worst_case`."""
+
+rotates: Callable[[RoutingNetwork], bool] = called_later(SYMMETRIC, "rotates")
+translations_of: Callable[[RoutingNetwork], object] = called_later(SYMMETRIC, "translations_of")
+box_of: Callable[[RoutingNetwork], RingBox | None] = called_later(SYMMETRIC, "box_of")
 
 
 CONSTRAINED = ("simplex", "ipx", "pdlp")

@@ -52,29 +52,20 @@ from topoopt.core.proofs import StopReason
 from topoopt.core.topology import Topology
 
 
-@dataclass(frozen=True)
-class SearchStep:
-    """One topology that was routed on the way: its name, hop total / number of links, and theta."""
-
-    name: str
-    mean_load: float
-    theta: float
-
-
 @dataclass(frozen=True, eq=False)
 class TopologySearchResult:
     """Best topology found.
 
     Attributes:
         topology, routing: with the checked theta.
-        steps: what was tried, in order.
+        steps: names of the topologies routed, in order, with hop total / number of links, and theta.
         evaluations: topologies priced by the polish.
         stopped_by: GAP when `goal` was reached, BUDGET at the end of the work, TIME or INTERRUPTED before.
     """
 
     topology: Topology
     routing: RoutingResult
-    steps: tuple[SearchStep, ...]
+    steps: tuple[tuple[str, float, float], ...]
     evaluations: int
     stopped_by: StopReason
 
@@ -149,19 +140,19 @@ class Rules:
                 return False
         if problem.max_hops is None:
             return True
-        found = diameter(out)
-        self.nearest = min(self.nearest, found)
-        return found <= problem.max_hops
+        hops = diameter(out)
+        self.nearest = min(self.nearest, hops)
+        return hops <= problem.max_hops
 
     def nothing(self) -> str:
         """What to say when no topology met satisfies the constraints."""
         problem = self.problem
         if problem.max_hops is None:
             return "no topology was found that satisfies the constraints (not proven that there is none)"
-        known = f", the smallest limit known to be feasible {self.nearest}" if self.nearest < problem.servers else ""
+        nearest = f", the smallest limit known to be feasible {self.nearest}" if self.nearest < problem.servers else ""
         return (
             f"no topology within {problem.max_hops} hops was found (not proven that there is none); the Moore bound is "
-            f"{moore_hops(problem.servers, problem.degree, problem.links)} hops{known}"
+            f"{moore_hops(problem.servers, problem.degree, problem.links)} hops{nearest}"
         )
 
 
@@ -207,12 +198,12 @@ def filled(counts: Ints, loads: Floats, degree: int, links: LinkDirection) -> Ar
 
     n = len(counts)
     counts = counts.copy()
-    worth = loads / max(float(loads.max()), 1e-300)
+    weight = loads / max(float(loads.max()), 1e-300)
     if links is LinkDirection.BIDIRECTIONAL:
-        worth = worth + worth.T
+        weight = weight + weight.T
         while True:
             free = degree - counts.sum(axis=1)
-            gain = np.where(np.minimum(free[:, None], free[None, :]) > 0, worth + 1.0 / (1.0 + counts), -1.0)
+            gain = np.where(np.minimum(free[:, None], free[None, :]) > 0, weight + 1.0 / (1.0 + counts), -1.0)
             np.fill_diagonal(gain, -1.0)
             i, j = np.unravel_index(int(gain.argmax()), gain.shape)
             if gain[i, j] < 0:
@@ -222,7 +213,7 @@ def filled(counts: Ints, loads: Floats, degree: int, links: LinkDirection) -> Ar
     else:
         tails = np.repeat(np.arange(n), np.maximum(degree - counts.sum(axis=1), 0))
         heads = np.repeat(np.arange(n), np.maximum(degree - counts.sum(axis=0), 0))
-        gain = worth[np.ix_(tails, heads)] + 1.0 / (1.0 + counts[np.ix_(tails, heads)])
+        gain = weight[np.ix_(tails, heads)] + 1.0 / (1.0 + counts[np.ix_(tails, heads)])
         gain[tails[:, None] == heads[None, :]] = -1e6
         for a, b in zip(*linear_sum_assignment(-gain), strict=True):
             if tails[a] != heads[b]:
@@ -240,12 +231,12 @@ def loads_of(topology: Topology, routing: RoutingResult) -> Floats:
 
 def one_hop_topology(demand: Floats, degree: int, links: LinkDirection) -> tuple[float, Topology] | None:
     """Best theta when every demand has links of its own, with that topology; None when that does not fit or connect."""
-    found = best_link_counts(demand, degree, links)
-    if found is None:
+    counts = best_link_counts(demand, degree, links)
+    if counts is None:
         return None
     try:
-        arcs = filled(found[1], demand, degree, links)
-        return found[0], assemble(len(demand), degree, links, [arcs], "one link per demand")
+        arcs = filled(counts[1], demand, degree, links)
+        return counts[0], assemble(len(demand), degree, links, [arcs], "one link per demand")
     except InfeasibleError:
         return None
 
@@ -256,10 +247,10 @@ def alternate(
     """Link counts and routing in turn while theta falls; never worse than what it is given."""
     for _ in range(rounds):
         loads = loads_of(topology, routing)
-        found = best_link_counts(loads, topology.degree, topology.links)
-        if found is None:
+        counts = best_link_counts(loads, topology.degree, topology.links)
+        if counts is None:
             break
-        arcs = filled(found[1], loads, topology.degree, topology.links)
+        arcs = filled(counts[1], loads, topology.degree, topology.links)
         try:
             new = assemble(topology.servers, topology.degree, topology.links, [arcs], f"{topology.origin}, recounted")
         except InfeasibleError:
@@ -352,7 +343,7 @@ class _Search:
         self.rough = max(budget.accuracy, 1e-3 if n > 64 else 1e-4)
         self.rules = Rules(problem)
         self.links_total = n * d
-        self.steps: list[SearchStep] = []
+        self.steps: list[tuple[str, float, float]] = []
         self.best: tuple[Topology, RoutingResult] | None = None
         self.priced = 0
 
@@ -423,9 +414,9 @@ class _Search:
         """Exchanges on the true theta, priced by linear programs: few servers, where one of them binds."""
         problem = self.problem if self.problem.max_changed is not None else replace(self.problem, kept=())
         space = open_space(problem)
-        found = local_search(space, self.seed, self.stop)
-        if found is not None:
-            self._offer("exchanged", as_topology(space, found[0], "exchanges of link ends"))
+        result = local_search(space, self.seed, self.stop)
+        if result is not None:
+            self._offer("exchanged", as_topology(space, result[0], "exchanges of link ends"))
 
     def _anneal(self, tables: dict[str, LinkTable]) -> None:
         """From the seed of least hop total; with a hop limit again, more and more of the weight on all pairs alike."""
@@ -455,7 +446,7 @@ class _Search:
         ratio = self.best[1].theta * self.links_total / hops_of(table.out, self.demand)
         if self.problem.servers > POLISH_SERVERS and ratio < POLISH_RATIO:
             return
-        result = polish(
+        heads, self.priced, _ = polish(
             table,
             self.demand,
             self.rules.allowed,
@@ -465,8 +456,7 @@ class _Search:
             seed=self.seed,
             stop=self.stop,
         )
-        self.priced = result.evaluations
-        self._offer("polished", self._topology(result.out, f"{self.best[0].origin}, polished"))
+        self._offer("polished", self._topology(heads, f"{self.best[0].origin}, polished"))
 
     def _recount(self) -> None:
         assert self.best is not None
@@ -514,7 +504,7 @@ class _Search:
 
     def _note(self, name: str, topology: Topology, routing: RoutingResult) -> None:
         load = hops_of(table_of(topology).out, self.demand) / self.links_total
-        self.steps.append(SearchStep(name, load, routing.theta))
+        self.steps.append((name, load, routing.theta))
         if self.best is None or routing.theta < self.best[1].theta:
             self.best = (topology, routing)
             if self.keep is not None:

@@ -14,7 +14,6 @@ cycle with the next one (a perfectly Hamiltonian colouring, Kotzig 1964).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -114,15 +113,15 @@ def seed_topologies(
     Raises:
         InfeasibleError: none does.
     """
-    found = 0
-    for place, (name, make) in enumerate(SEEDS.items()):
+    count = 0
+    for index, (name, make) in enumerate(SEEDS.items()):
         try:
-            topology = make(n, d, links, demand, np.random.default_rng((seed, place)))
+            topology = make(n, d, links, demand, np.random.default_rng((seed, index)))
         except InfeasibleError:
             continue
-        found += 1
+        count += 1
         yield name, topology
-    if not found:
+    if not count:
         raise InfeasibleError(f"no topology of degree {d} with {links} links is known that connects {n} servers")
 
 
@@ -149,20 +148,6 @@ MATCHINGS_DRAWN = 5_000
 """For one set of them; of 512 servers some 300 are drawn before one is a cycle with two others."""
 
 
-class GroupedLinks(NamedTuple):
-    """Links of n servers, those of group i mod g first.
-
-    Attributes:
-        matched: int32[links, n], the servers that those inside lead to, where they are an odd number of matchings;
-            no rows where they are cycles.
-        inside: int64[m, 2], arcs inside groups; across: the others.
-    """
-
-    matched: Int32s
-    inside: ArcList
-    across: ArcList
-
-
 def fits(n: int, size: int, across: int, degree: int) -> bool:
     """Whether there are such graphs: an odd number of links of each of an odd number of servers cannot be paired."""
     inside = degree - across
@@ -175,7 +160,9 @@ _CARRIED = 0.5
 _TIES = 1e-6
 
 
-def grouped_links(demand: Floats, size: int, inside: int, across: int, rng: np.random.Generator) -> GroupedLinks:
+def grouped_links(
+    demand: Floats, size: int, inside: int, across: int, rng: np.random.Generator
+) -> tuple[Int32s, ArcList, ArcList]:
     """Links of the groups i mod (n / size): random graphs, and matchings of two groups at a time.
 
     Args:
@@ -183,20 +170,24 @@ def grouped_links(demand: Floats, size: int, inside: int, across: int, rng: np.r
         size: of a group, with the links as `fits` says.
         inside, across: links of each server to its own group and to others.
 
+    Returns:
+        int32[links, n], the servers that the links inside groups lead to, where they are an odd number of matchings (no
+        rows where they are cycles); int64[m, 2], arcs inside groups; and the arcs across.
+
     Raises:
         InfeasibleError: no such matchings were drawn.
     """
     n, groups = len(demand), len(demand) // size
     matched = np.full((inside if inside % 2 else 0, n), -1, dtype=np.int32)
     within: list[ArcList] = [np.zeros((0, 2), dtype=np.int64)]
-    for each in range(groups):
+    for group in range(groups):
         for _ in range(inside // 2 if inside % 2 == 0 else 0):
-            order = each + groups * rng.permutation(size)
+            order = group + groups * rng.permutation(size)
             within.append(link_arcs(zip(order.tolist(), np.roll(order, -1).tolist(), strict=True)))
-        for turn, pairs in enumerate(each + groups * _matchings(size, inside, rng) if inside % 2 else ()):
+        for turn, pairs in enumerate(group + groups * _matchings(size, inside, rng) if inside % 2 else ()):
             matched[turn, pairs[:, 0]], matched[turn, pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
             within.append(link_arcs(zip(*pairs.T.tolist(), strict=True)))
-    return GroupedLinks(matched, np.vstack(within), np.vstack(list(_across(size, across, demand, rng))))
+    return matched, np.vstack(within), np.vstack(list(_across(size, across, demand, rng)))
 
 
 def _matchings(size: int, links: int, rng: np.random.Generator) -> Ints:
@@ -205,34 +196,34 @@ def _matchings(size: int, links: int, rng: np.random.Generator) -> Ints:
     best: tuple[float, Ints] | None = None
     for _ in range(DRAWS):
         order = rng.permutation(size)
-        found = [order.reshape(-1, 2), np.roll(order, -1).reshape(-1, 2)]
+        matchings = [order.reshape(-1, 2), np.roll(order, -1).reshape(-1, 2)]
         for _ in range(MATCHINGS_DRAWN):
             pairs = rng.permutation(size).reshape(-1, 2)
-            others = [found[-1], found[0]] if len(found) == links - 1 else [found[-1]]
-            found += [pairs] if all(single_cycle(pairs, each) for each in others) else []
-            if len(found) == links:
+            others = [matchings[-1], matchings[0]] if len(matchings) == links - 1 else [matchings[-1]]
+            matchings += [pairs] if all(single_cycle(pairs, matching) for matching in others) else []
+            if len(matchings) == links:
                 break
         else:
             continue
-        arcs = np.vstack([link_arcs(zip(*pairs.T.tolist(), strict=True)) for pairs in found])
+        arcs = np.vstack([link_arcs(zip(*pairs.T.tolist(), strict=True)) for pairs in matchings])
         hops = hops_of(table_of_arcs(size, links, LinkDirection.BIDIRECTIONAL, arcs).out, np.ones((size, size)))
         if best is None or hops < best[0]:
-            best = hops, np.array(found)
+            best = hops, np.array(matchings)
     if best is None:
         raise InfeasibleError(f"no {links} matchings of {size} servers found that are Hamiltonian cycles two by two")
     return best[1]
 
 
-def single_cycle(one: Ints, other: Ints) -> bool:
+def single_cycle(base: Ints, other: Ints) -> bool:
     """Whether two perfect matchings, int64[k, 2], are together one cycle of all 2 k."""
-    first, second = np.empty((2, 2 * len(one)), dtype=np.int64)
-    for partner, pairs in ((first, one), (second, other)):
+    first, second = np.empty((2, 2 * len(base)), dtype=np.int64)
+    for partner, pairs in ((first, base), (second, other)):
         partner[pairs[:, 0]], partner[pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
     after = second[first].tolist()
     at, steps = after[0], 1
     while at != 0:
         at, steps = after[at], steps + 1
-    return steps == len(one)
+    return steps == len(base)
 
 
 def _across(size: int, links: int, demand: Floats, rng: np.random.Generator) -> Iterator[ArcList]:
@@ -243,13 +234,13 @@ def _across(size: int, links: int, demand: Floats, rng: np.random.Generator) -> 
     left = demand + demand.T + rng.random((n, n)) * (_TIES * float(demand.max()))
     free = np.full(n, links)
     rounds = rounds_of_groups(groups)
-    worth = np.array([sum(left[one::groups, other::groups].sum() for one, other in pairs) for pairs in rounds])
-    shares = shared_out(size * links // (1 + groups % 2), worth)
-    for turn in np.argsort(-worth, kind="stable"):
-        for one, other in rounds[turn]:
+    weight = np.array([sum(left[source::groups, other::groups].sum() for source, other in pairs) for pairs in rounds])
+    shares = shared_out(size * links // (1 + groups % 2), weight)
+    for turn in np.argsort(-weight, kind="stable"):
+        for source, other in rounds[turn]:
             wanted = int(shares[turn])
             while wanted:
-                rows, columns = (np.flatnonzero(free[group::groups]) * groups + group for group in (one, other))
+                rows, columns = (np.flatnonzero(free[group::groups]) * groups + group for group in (source, other))
                 first, second = linear_sum_assignment(left[np.ix_(rows, columns)], maximize=True)
                 heavy = np.argsort(-left[rows[first], columns[second]], kind="stable")[:wanted]
                 tails, heads = rows[first[heavy]], columns[second[heavy]]
@@ -261,18 +252,18 @@ def _across(size: int, links: int, demand: Floats, rng: np.random.Generator) -> 
                 yield link_arcs(zip(tails.tolist(), heads.tolist(), strict=True))
 
 
-def shared_out(total: int, worth: Floats) -> Ints:
+def shared_out(total: int, weight: Floats) -> Ints:
     """int64[k] of sum `total`: one to each while they last, to those of most worth first; the rest in proportion."""
-    shares = np.zeros(len(worth), dtype=np.int64)
-    shares[np.argsort(-worth, kind="stable")[:total]] = 1
-    return shares + whole_shares(worth, total - int(shares.sum()))
+    shares = np.zeros(len(weight), dtype=np.int64)
+    shares[np.argsort(-weight, kind="stable")[:total]] = 1
+    return shares + whole_shares(weight, total - int(shares.sum()))
 
 
 def rounds_of_groups(groups: int) -> list[list[tuple[int, int]]]:
     """Pairs of groups that meet in each round of a tournament: every group one other, of an odd number of groups two;
     in all rounds each meets each."""
     if groups % 2:
-        return [[(each, (each + step) % groups) for each in range(groups)] for step in range(1, groups // 2 + 1)]
+        return [[(group, (group + step) % groups) for group in range(groups)] for step in range(1, groups // 2 + 1)]
     last = groups - 1
     meets = range(1, groups // 2)
     return [[(last, turn), *(((turn + k) % last, (turn - k) % last) for k in meets)] for turn in range(last)]

@@ -20,7 +20,7 @@ import numpy as np
 from formulations import mixtures
 from solvers.backends.highs import highs_model
 from solvers.network.flows import RoutingProof
-from solvers.network.linear import NearPaths, Potential
+from solvers.network.linear import NearPaths, frank_wolfe
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
 
@@ -144,13 +144,13 @@ class Mixtures:
         """Least theta of a mixture of all that was seen, kept if it is the best so far; `unit` is about that."""
         if self._master is not None and len(self._seen) > _KEPT:
             last = self._seen[-_KEPT // 2 :]
-            known = {id(each) for each in last}
-            self._seen = [*(each for _, each in self.mixed if id(each) not in known), *last]
+            current = {id(mixed) for mixed in last}
+            self._seen = [*(mixed for _, mixed in self.mixed if id(mixed) not in current), *last]
             self._master = None
         if self._master is None:
             self._master = Master(self._seen[0].utilisation, unit)
-        for each in self._seen[len(self._master.use) :]:
-            self._master.add(each.utilisation)
+        for mixed in self._seen[len(self._master.use) :]:
+            self._master.add(mixed.utilisation)
         part, theta = self._master.best(time_s)
         if theta < self.theta:
             self.theta, self.mixed = theta, _parts(part, self._seen)
@@ -162,14 +162,14 @@ class Mixtures:
         Args:
             late: asked after each count: whether there is no time for another.
         """
-        whole = sorted(self.mixed, key=lambda each: -each[0])
+        whole = sorted(self.mixed, key=lambda addend: -addend[0])
         for count in counts:
             if count >= len(whole):
                 break
             few = [routing for _, routing in whole[:count]]
             master = Master(few[0].utilisation, self.theta)
-            for each in few[1:]:
-                master.add(each.utilisation)
+            for addend in few[1:]:
+                master.add(addend.utilisation)
             part, theta = master.best()
             if theta <= enough or late():
                 return _parts(part, few)
@@ -177,7 +177,7 @@ class Mixtures:
 
 
 def _parts(part: Floats, routings: list[Routing]) -> list[tuple[float, Routing]]:
-    return [(p, each) for p, each in zip(part.tolist(), routings, strict=True) if p > 0.0]
+    return [(p, routing) for p, routing in zip(part.tolist(), routings, strict=True) if p > 0.0]
 
 
 _SLICE = 20_000_000
@@ -273,7 +273,7 @@ class _Search:
         """Stages of ever less softness, until done, slow or late (LimitError)."""
         relative = _SOFTNESS
         self._soften(relative, self._pass(np.ones(len(self.share)), 1.0)[0])
-        x, known = self._at(np.zeros(len(self.share))), Curvature()
+        x, curvature = self._at(np.zeros(len(self.share))), Curvature()
         stalls, mixed, stage, gaps = 0, self.passes, self.passes, [np.inf] * _PATIENCE
         while not self.done and self.passes < _MOST:
             imbalance = x.imbalance
@@ -293,20 +293,20 @@ class _Search:
                     break
                 relative, before = relative / 2, self.softness
                 self._soften(relative, x.hard)
-                known.scale(before / self.softness)
+                curvature.scale(before / self.softness)
                 stalls, stage = 0, self.passes
                 x = self._at(x.y)
             elif not 0.67 <= self.softness / (relative * x.hard) <= 1.5:
                 self._soften(relative, x.hard)
-                known.forget()
+                curvature.forget()
                 x = self._at(x.y)
-            found = self._step(x, known.direction(x.slope, 2.5 * relative * len(x.y)))
-            if found is None:
-                known.forget()
+            step = self._step(x, curvature.direction(x.slope, 2.5 * relative * len(x.y)))
+            if step is None:
+                curvature.forget()
                 stalls += 1
             else:
-                known.add(found.y - x.y, found.slope - x.slope)
-                x = found
+                curvature.add(step.y - x.y, step.slope - x.slope)
+                x = step
 
     def give(self) -> None:
         """Offer the best lengths, and the flow of the best mixture."""
@@ -385,10 +385,10 @@ class _Search:
             return None
         t = min(1.0, 1.0 / float(np.abs(direction).max()))
         for _ in range(_TRIALS):
-            found = self._at(x.y + t * direction)
-            if self.done or found.value <= x.value + 1e-4 * t * along + 1e-12:
-                return found
-            rise = float(found.slope @ direction)
+            point = self._at(x.y + t * direction)
+            if self.done or point.value <= x.value + 1e-4 * t * along + 1e-12:
+                return point
+            rise = float(point.slope @ direction)
             t *= min(max(along / (along - rise), 0.1), 0.5) if rise > 0 else 0.5
         return None
 
@@ -435,5 +435,5 @@ def softmin(proof: RoutingProof) -> int:
     if not proof.proven:
         search.give()
     if not (proof.proven or proof.late) and proof.flow is not None:
-        Potential(proof, proof.flow.copy()).improve(_SWEEPS)
+        frank_wolfe(proof, proof.flow.copy(), _SWEEPS)
     return search.passes

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from formulations.joint_topology import allowed_arcs, kept_counts
 from formulations.programs import Families
 from solvers.backends.highs import highs_model
 from solvers.network.assembly import switched, topology_plan
-from solvers.network.symmetric import shift_invariant
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
@@ -86,18 +84,19 @@ class TopologyResult(SearchResult[TopologyPlan]):
         return self.theta - self.bound.value <= OPTIMALITY * self.theta
 
 
-class ExactMethod(Protocol):
-    """A method of the table."""
+ExactMethod = Callable[[TopologyProblem, ExactLimits], TopologyResult]
+"""A method of the table.
 
-    def __call__(self, problem: TopologyProblem, limits: ExactLimits) -> TopologyResult:
-        """Solve.
+It raises InputError for a bad problem, or one outside what it covers; InfeasibleError where no topology satisfies the
+constraints; LimitError where the limit came before any topology was found.
+"""
 
-        Raises:
-            InputError: bad problem, or one outside what the method covers.
-            InfeasibleError: no topology satisfies the constraints.
-            LimitError: the limit came before any topology was found.
-        """
-        ...
+
+def shift_invariant(demand: Floats) -> bool:
+    """Whether demand depends, to the last bit, on the displacement alone."""
+    n = len(demand)
+    return all(np.array_equal(demand[i, i:], demand[0, : n - i]) and
+               np.array_equal(demand[i, :i], demand[0, n - i :]) for i in range(1, n))  # fmt: skip
 
 
 LARGEST_PROGRAM = 100_000
@@ -173,10 +172,10 @@ def most_within(demand: Floats, reach: int) -> tuple[float, Floats]:
         shape=(2 * n, len(rows)),
     )
     unit = float(demand.max())  # as the tolerances of the solver are absolute
-    found = linprog(
+    solution = linprog(
         -demand[rows, columns] / unit, A_ub=ends, b_ub=np.full(2 * n, float(reach)), bounds=(0, 1), method="highs"
     )
-    price = np.maximum(-found.ineqlin.marginals, 0.0) * unit if found.status == 0 else np.zeros(2 * n)
+    price = np.maximum(-solution.ineqlin.marginals, 0.0) * unit if solution.status == 0 else np.zeros(2 * n)
     over = demand - price[:n, None] - price[None, n:]
     return float(reach * price.sum() + np.maximum(over, 0.0)[demand > 0].sum()), price
 
@@ -186,15 +185,15 @@ def _nearest(demand: Floats, reach: int) -> tuple[float, Floats]:
 
     Exact where demand depends on the displacement alone: the largest ones are as many of every column as of every row.
     """
-    place = len(demand) - reach
+    column = len(demand) - reach
     nothing = np.zeros(len(demand))
-    found = []
+    candidates = []
     for first, table in enumerate((demand, demand.T)):
         end_if_left()
-        largest = np.partition(table, place, axis=1)
-        price = largest[:, place].copy()
-        found.append((float(largest[:, place:].sum()), (price, nothing) if first == 0 else (nothing, price)))
-    most, prices = min(found, key=lambda each: each[0])
+        largest = np.partition(table, column, axis=1)
+        price = largest[:, column].copy()
+        candidates.append((float(largest[:, column:].sum()), (price, nothing) if first == 0 else (nothing, price)))
+    most, prices = min(candidates, key=lambda pair: pair[0])
     return most, np.concatenate(prices)
 
 
@@ -236,7 +235,7 @@ def best_bound(problem: TopologyProblem, allowed: Bools) -> tuple[Bound, LayerPr
 
 Counts = Ints
 
-DUST = 1e-12
+NEGLIGIBLE = 1e-12
 """Part of a source's demand below which flow on an arc is what a solver left by rounding."""
 
 EXACT = 1e-9
@@ -280,11 +279,11 @@ def hop_distances(counts: Counts) -> Floats:
 
 def length_bound(demand: Floats, counts: Counts, lengths: Floats) -> float:
     """Lower bound on theta proven by arc lengths float64[n, n] (only those of arcs matter); 0 without lengths."""
-    room = float((counts * np.where(counts > 0, lengths, 0.0)).sum())
-    if room <= 0.0:
+    slack = float((counts * np.where(counts > 0, lengths, 0.0)).sum())
+    if slack <= 0.0:
         return 0.0
     far = distances(np.where(counts > 0, lengths, np.inf))
-    return float((demand[demand > 0] * far[demand > 0]).sum()) / room
+    return float((demand[demand > 0] * far[demand > 0]).sum()) / slack
 
 
 def unit_of(demand: Floats) -> float:
@@ -314,9 +313,9 @@ def relaxed_theta(demand: Floats, counts: Counts) -> tuple[float, Floats, Floats
         return 0.0, flow, lengths
     made = Families()
     theta, sent = made.columns(1, cost=1.0), made.columns((len(sources), arcs))
-    due = demand[sources].copy()
-    due[np.arange(len(sources)), sources] = 0.0
-    fit, deliver = made.rows(arcs, -np.inf, 0.0), made.rows(due.shape, due, due)
+    remaining = demand[sources].copy()
+    remaining[np.arange(len(sources)), sources] = 0.0
+    fit, deliver = made.rows(arcs, -np.inf, 0.0), made.rows(remaining.shape, remaining, remaining)
     for ends, sign in ((heads, 1.0), (tails, -1.0)):
         made.terms(deliver[:, ends], sent, sign, where=ends != sources[:, None])
     made.terms(fit, sent, 1.0)
@@ -378,8 +377,8 @@ def repaired(demand: Floats, arcs: Counts, flow: Floats) -> Floats:
     for a, (i, j) in enumerate(arcs.tolist()):
         leaving[i].append((a, j))
     for s in range(n):
-        dust = DUST * demand[s].sum()
-        left = np.where(flow[s] > dust, flow[s], 0.0)
+        tolerance = NEGLIGIBLE * demand[s].sum()
+        left = np.where(flow[s] > tolerance, flow[s], 0.0)
         for t in np.flatnonzero(demand[s] > 0).tolist():
             need = float(demand[s, t])
             while need > 0.0:
@@ -387,7 +386,7 @@ def repaired(demand: Floats, arcs: Counts, flow: Floats) -> Floats:
                 amount = min(need, float(left[path].min())) if path else need
                 for a in path or _path(leaving, s, t, None):
                     result[s, a] += amount
-                    left[a] = left[a] - amount if left[a] - amount > dust else 0.0
+                    left[a] = left[a] - amount if left[a] - amount > tolerance else 0.0
                 need -= amount
     return result
 
@@ -479,7 +478,7 @@ def open_space(problem: TopologyProblem) -> Space:
         InputError: sizes, demand or links that make no sense; all are listed.
         InfeasibleError: the Moore bound or the number of interfaces already excludes every topology.
     """
-    problems = _faults(problem)
+    problems = _errors(problem)
     if problems:
         raise InputError(problems)
     n, degree = problem.servers, problem.degree
@@ -495,11 +494,11 @@ def open_space(problem: TopologyProblem) -> Space:
     return Space(problem, demand, allowed, kept, *best_bound(problem, allowed))
 
 
-def infeasible_hops(problem: TopologyProblem, proof: str, known: int | None) -> str:
+def infeasible_hops(problem: TopologyProblem, proof: str, smallest: int | None) -> str:
     """Sentence for a hop limit no topology meets."""
     text = f"no allowed topology has every pair within {problem.max_hops} hops ({proof}); the Moore bound is "
     text += f"{moore_hops(problem.servers, problem.degree, problem.links)} hops"
-    return text + (f", the smallest limit known to be feasible {known}" if known is not None else "")
+    return text + (f", the smallest limit known to be feasible {smallest}" if smallest is not None else "")
 
 
 def as_topology(space: Space, counts: Counts, origin: str) -> Topology:
@@ -519,19 +518,18 @@ def finish(
     method: str,
     work: int,
     restriction: str = "",
-    tree: LinkTree | None = None,
-    blocks: BlockTree | None = None,
+    proof: LinkTree | BlockTree | None = None,
 ) -> TopologyResult:
     """Result with `proven` and the cheap bound; with a restriction, `proven` holds in the family only."""
-    known = (space.bound,) if restriction else (space.bound, proven)
-    bounds = tuple(replace(one, value=min(one.value, routed.theta)) for one in known)
-    bound = max(one.value for one in bounds)
+    proven_bounds = (space.bound,) if restriction else (space.bound, proven)
+    bounds = tuple(replace(entry, value=min(entry.value, routed.theta)) for entry in proven_bounds)
+    bound = max(entry.value for entry in bounds)
     optimal = routed.theta - bound <= OPTIMALITY * routed.theta
     proofs = [LengthCertificate(routed.lengths).certificate(), space.layer_prices.certificate()]
-    if tree is not None:
-        proofs.append(tree.certificate(min(proven.value, routed.theta)))
-    if blocks is not None:
-        proofs.append(blocks.certificate())
+    if isinstance(proof, LinkTree):
+        proofs.append(proof.certificate(min(proven.value, routed.theta)))
+    elif proof is not None:
+        proofs.append(proof.certificate())
     return TopologyResult(
         plan=topology_plan(as_topology(space, counts, method), RoutingPlan(flows=(SourceFlow(routed.flow),))),
         certificates=tuple(proofs),
@@ -545,27 +543,34 @@ def finish(
     )
 
 
-def _faults(problem: TopologyProblem) -> list[Problem]:
+def routed(space: Space, counts: Counts) -> Routed:
+    """A network that carries every demand, routed."""
+    routing = route(space.demand, counts)
+    assert routing is not None
+    return routing
+
+
+def _errors(problem: TopologyProblem) -> list[Problem]:
     n, demand = problem.servers, np.asarray(problem.demand, dtype=np.float64)
-    found = []
+    errors = []
     if n < 2:
-        found.append(Problem("too few servers", path="servers", value=str(n), allowed=">= 2"))
+        errors.append(Problem("too few servers", path="servers", value=str(n), allowed=">= 2"))
     if problem.degree < 1:
-        found.append(Problem("too few interfaces", path="degree", value=str(problem.degree), allowed=">= 1"))
+        errors.append(Problem("too few interfaces", path="degree", value=str(problem.degree), allowed=">= 1"))
     if demand.shape != (n, n):
-        found.append(Problem("wrong size", path="demand", value=str(demand.shape), allowed=f"({n}, {n})"))
+        errors.append(Problem("wrong size", path="demand", value=str(demand.shape), allowed=f"({n}, {n})"))
     elif not np.isfinite(demand).all() or (demand < 0).any():
-        found.append(Problem("demand must be finite and not negative", path="demand"))
+        errors.append(Problem("demand must be finite and not negative", path="demand"))
     elif np.diagonal(demand).any():
-        found.append(Problem("a server has demand to itself", path="demand"))
+        errors.append(Problem("a server has demand to itself", path="demand"))
     elif not demand.any():
-        found.append(Problem("there is no demand", path="demand"))
+        errors.append(Problem("there is no demand", path="demand"))
     if problem.max_hops is not None and problem.max_hops < 1:
-        found.append(Problem("out of range", path="max_hops", value=str(problem.max_hops), allowed=">= 1"))
+        errors.append(Problem("out of range", path="max_hops", value=str(problem.max_hops), allowed=">= 1"))
     if problem.max_changed is not None and problem.max_changed < 0:
-        found.append(Problem("out of range", path="max_changed", value=str(problem.max_changed), allowed=">= 0"))
+        errors.append(Problem("out of range", path="max_changed", value=str(problem.max_changed), allowed=">= 0"))
     for name, arcs in (("forbidden", problem.forbidden), ("kept", problem.kept)):
         for i, j in arcs:
             if not (0 <= i < n and 0 <= j < n) or i == j:
-                found.append(Problem("no such arc", path=name, value=f"{i} -> {j}"))
-    return found
+                errors.append(Problem("no such arc", path=name, value=f"{i} -> {j}"))
+    return errors

@@ -16,13 +16,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from formulations.mixtures import circulant_flow_arrays
 from solvers.backends.highs import highs_model
 from solvers.network.flows import RoutingNetwork, RoutingProof
+from solvers.network.space import shift_invariant
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.graphs import RingBox, SemidirectGroup, boxes_of, semidirect_groups
@@ -72,7 +72,7 @@ def mixed_walks(walk: Walk, servers: int, width: Floats, accuracy: float, time_l
     deadline = None if time_limit_s is None else time.monotonic() + time_limit_s
     lengths = np.ones(len(width)) / width.sum()
     best_lengths, bound, theta = lengths, 0.0, np.inf
-    asked: list[Floats] = []
+    evaluated: list[Floats] = []
     loads: list[Floats] = []
     share = np.ones(1)
     rounding = 1 - 2.0 * servers * 2.0**-52  # sums of n terms, distances of n - 1 hops at most
@@ -80,7 +80,7 @@ def mixed_walks(walk: Walk, servers: int, width: Floats, accuracy: float, time_l
     while True:
         cost, load = walk(lengths)
         proven = cost / float(width @ lengths) * rounding
-        asked.append(lengths)
+        evaluated.append(lengths)
         loads.append(load)
         if proven > bound:
             bound, best_lengths = proven, lengths
@@ -92,7 +92,7 @@ def mixed_walks(walk: Walk, servers: int, width: Floats, accuracy: float, time_l
         duals = np.maximum(duals, 0.0)
         duals = duals / float(duals @ width)
         following = trust * best_lengths + (1 - trust) * duals
-        if theta - bound < 1e-4 * theta or any(np.array_equal(following, known) for known in asked):
+        if theta - bound < 1e-4 * theta or any(np.array_equal(following, previous) for previous in evaluated):
             following = duals
         lengths = following
     used = share > 0
@@ -101,7 +101,7 @@ def mixed_walks(walk: Walk, servers: int, width: Floats, accuracy: float, time_l
         bound=min(bound, theta),
         lengths=best_lengths,
         share=share[used],
-        routing_lengths=np.array(asked)[used],
+        routing_lengths=np.array(evaluated)[used],
         load=np.array(loads).T @ share,
         routings=len(loads),
         on_time=not late,
@@ -196,13 +196,6 @@ def classes_of(n: int, tail: Ints, head: Ints, capacity: Floats) -> tuple[Ints, 
     return equal_classes(n, (head - tail) % n, capacity)
 
 
-def shift_invariant(demand: Floats) -> bool:
-    """Whether demand depends, to the last bit, on the displacement alone."""
-    n = len(demand)
-    return all(np.array_equal(demand[i, i:], demand[0, : n - i]) and
-               np.array_equal(demand[i, :i], demand[0, n - i :]) for i in range(1, n))  # fmt: skip
-
-
 def _refuse(ring: Ints, weight: Floats, width: Floats) -> None:
     n = len(weight)
     problems = []
@@ -247,12 +240,8 @@ def by_rotation(proof: RoutingProof) -> int:
 _EXACT = 1e-8
 
 
-class Translations(NamedTuple):
-    """A group that keeps links and demand; int64[m] class of each arc, and float64[d] capacity of an arc of each."""
-
-    group: RingBox | SemidirectGroup
-    kind: Ints
-    width: Floats
+Translations = tuple[RingBox | SemidirectGroup, Ints, Floats]
+"""A group that keeps links and demand; int64[m] class of each arc, and float64[d] capacity of an arc of each."""
 
 
 def translations_of(network: RoutingNetwork) -> Translations | None:
@@ -261,24 +250,24 @@ def translations_of(network: RoutingNetwork) -> Translations | None:
     if (np.diff(network.first) != network.first[1]).any():
         return None
     for box in boxes_of(n, network.tail, network.head):
-        found = _translations(network, box)
-        if found is not None:
-            return found
+        translations = _translations(network, box)
+        if translations is not None:
+            return translations
     base = network.head[: network.first[1]]
     for group in semidirect_groups(n):
         # the neighbours of 0 tell those of all others: most groups fail at the first of these
         if any(not _moves(network, group, x, base) for x in base.tolist()):
             continue
-        found = _translations(network, group)
-        if found is not None:
-            return found
+        translations = _translations(network, group)
+        if translations is not None:
+            return translations
     return None
 
 
 def box_of(network: RoutingNetwork) -> RingBox | None:
     """The box whose translations keep links and demand, if one does."""
-    found = translations_of(network)
-    return found.group if found is not None and isinstance(found.group, RingBox) else None
+    translations = translations_of(network)
+    return translations[0] if translations is not None and isinstance(translations[0], RingBox) else None
 
 
 def _translations(network: RoutingNetwork, group: RingBox | SemidirectGroup) -> Translations | None:
@@ -287,7 +276,7 @@ def _translations(network: RoutingNetwork, group: RingBox | SemidirectGroup) -> 
     classes = equal_classes(network.servers, label, network.capacity)
     if classes is None or not _keeps(group, network.demand):
         return None
-    return Translations(group, np.searchsorted(classes[0], label), classes[1])
+    return group, np.searchsorted(classes[0], label), classes[1]
 
 
 def _moves(network: RoutingNetwork, group: SemidirectGroup, x: int, base: Ints) -> bool:
@@ -305,9 +294,9 @@ def _keeps(group: RingBox | SemidirectGroup, demand: Floats) -> bool:
 def by_translation(proof: RoutingProof) -> int:
     """Column generation over loads of generators, then the flow of source 0 moved to all; returns the columns."""
     net = proof.network
-    found = translations_of(net)
-    assert found is not None
-    group, kind, width = found
+    translations = translations_of(net)
+    assert translations is not None
+    group, kind, width = translations
     start = proof.router.copy(1)
 
     def flow_of(lengths: Floats) -> Floats:

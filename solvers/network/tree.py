@@ -30,7 +30,7 @@ from solvers.network.space import Counts, Space, distances, hop_distances, route
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import Problem
-from topoopt.core.network import LARGEST_MULTIPLIER, MOST_CASES, MOST_CHOICES, MOST_WORK, LinkTree
+from topoopt.core.network import LARGEST_MULTIPLIER, MOST_CASES, MOST_CHOICES, MOST_WORK, BlockTree, LinkTree
 from topoopt.core.proofs import StopReason
 
 MOST_SERVERS = 10
@@ -49,11 +49,11 @@ def too_many_choices(space: Space) -> list[Problem]:
         ]
     rows = 0
     for server in range(n):
-        ways = np.zeros(degree + 1, dtype=np.int64)  # choices by links taken
-        ways[0] = 1
+        choices = np.zeros(degree + 1, dtype=np.int64)  # choices by links taken
+        choices[0] = 1
         for _ in range(int(space.allowed[server].sum())):
-            ways = np.array([ways[max(0, links - most) : links + 1].sum() for links in range(degree + 1)])
-        rows += int(ways.sum())
+            choices = np.array([choices[max(0, links - most) : links + 1].sum() for links in range(degree + 1)])
+        rows += int(choices.sum())
     if rows <= MOST_ROWS:
         return []
     return [Problem("too many interfaces for branch and bound", path="degree", value=str(degree), allowed="fewer")]
@@ -87,20 +87,20 @@ class LinkChoices:
         self.n, self.degree, self.both = space.problem.servers, space.problem.degree, space.bidirectional
         traffic = space.demand.sum(axis=0) + space.demand.sum(axis=1)
         self.order: Ints = np.argsort(-traffic, kind="stable")
-        place = np.ix_(self.order, self.order)
-        self.demand, self.allowed = space.demand[place], space.allowed[place]
-        self.kept = None if space.kept is None else space.kept[place]
+        grid = np.ix_(self.order, self.order)
+        self.demand, self.allowed = space.demand[grid], space.allowed[grid]
+        self.kept = None if space.kept is None else space.kept[grid]
         self.rows = [self._rows(server) for server in range(self.n)]
 
     def _rows(self, server: int) -> Ints:
         """int64[o, n], choices with many links first."""
-        found: list[list[int]] = []
+        rows: list[list[int]] = []
         heads = [j for j in range(server + 1 if self.both else 0, self.n) if self.allowed[server, j]]
         row = [0] * self.n
 
         def fill(at: int, left: int) -> None:
             if at == len(heads):
-                found.append(row.copy())
+                rows.append(row.copy())
                 return
             for links in range(min(left, self.space.most_links), -1, -1):
                 row[heads[at]] = links
@@ -108,7 +108,7 @@ class LinkChoices:
             row[heads[at]] = 0
 
         fill(0, self.degree)
-        return np.array(found, dtype=np.int64)
+        return np.array(rows, dtype=np.int64)
 
     def root(self) -> Node:
         """Nobody has chosen."""
@@ -152,12 +152,12 @@ class LinkChoices:
         open_pairs = self.undecided(chosen)
         sent, received = links.sum(axis=2), links.sum(axis=1)
         most = received + self.space.most_links * open_pairs.sum(axis=0)
-        room = (self.allowed & ~open_pairs)[None, :chosen] & (links[:, :chosen] < self.space.most_links)
-        room &= (sent < self.degree)[:, :chosen, None] & (most < self.degree)[:, None, :]
-        possible = ~room.any(axis=(1, 2))
+        free = (self.allowed & ~open_pairs)[None, :chosen] & (links[:, :chosen] < self.space.most_links)
+        free &= (sent < self.degree)[:, :chosen, None] & (most < self.degree)[:, None, :]
+        possible = ~free.any(axis=(1, 2))
         limit = self.space.problem.max_hops
         if limit is not None:
-            far = [hop_distances(each + open_pairs).max() for each in links]
+            far = [hop_distances(link_row + open_pairs).max() for link_row in links]
             possible &= np.array(far, dtype=np.float64) <= limit
         return np.asarray(possible)
 
@@ -183,11 +183,11 @@ class MultiplierPool:
         self._unit = max(value.denominator for row in exact for value in row)
         self._demand = np.array([[int(value * self._unit) for value in row] for row in exact], dtype=object)
         self._carried: list[int] = []
-        room = 64
-        self._limit = np.zeros(room, dtype=np.int64)
-        self._constant = np.zeros(room, dtype=np.int64)
-        self._worth = [np.zeros((room, len(rows)), dtype=np.int64) for rows in choices.rows]
-        self._rest = np.zeros((choices.n + 1, room), dtype=np.int64)
+        capacity = 64
+        self._limit = np.zeros(capacity, dtype=np.int64)
+        self._constant = np.zeros(capacity, dtype=np.int64)
+        self._reduced = [np.zeros((capacity, len(rows)), dtype=np.int64) for rows in choices.rows]
+        self._rest = np.zeros((choices.n + 1, capacity), dtype=np.int64)
 
     def lower(self, aim: float) -> None:
         """Aim at a lower bound; what was closed stays closed."""
@@ -207,15 +207,15 @@ class MultiplierPool:
     def closing_children(self, node: Node, rows: Ints) -> Bools:
         """bool[c, k]: which close the children of a node by these choices of the next server."""
         count = len(self.tables)
-        worth = self._worth[node.chosen][:count]
+        reduced = self._reduced[node.chosen][:count]
         after = self._most(node) - self._rest[node.chosen, :count] + self._rest[node.chosen + 1, :count]
-        return np.asarray(after[:, None] + worth[:, rows] <= self._limit[:count, None]).T
+        return np.asarray(after[:, None] + reduced[:, rows] <= self._limit[:count, None]).T
 
     def _most(self, node: Node, since: int = 0) -> Ints:
         count = len(self.tables)
         most = self._constant[since:count] + self._rest[node.chosen, since:count]
         for server, row in enumerate(node.rows):
-            most = most + self._worth[server][since:count, row]
+            most = most + self._reduced[server][since:count, row]
         return np.asarray(most)
 
     def add(self, node: Node, lengths: Floats, prices: Floats) -> float:
@@ -223,9 +223,9 @@ class MultiplierPool:
         proven = 0.0
         for bits in DIGITS:
             table = self._rounded(lengths, prices, 2**bits)
-            carried, most, worth = self._evaluated(node, table)
+            carried, most, reduced = self._evaluated(node, table)
             if most <= self._limit_of(carried):
-                self._keep(table, carried, worth)
+                self._keep(table, carried, reduced)
                 return inf
             if most > 0:
                 proven = max(proven, float(Fraction(carried, self._unit * most)) * (1 - 2**-50))
@@ -248,25 +248,25 @@ class MultiplierPool:
         value = lengths - prices[None]
         if self.choices.both:
             value = value + lengths.T - prices[:, None]
-        worth = [rows @ value[server] for server, rows in enumerate(self.choices.rows)]
+        reduced = [rows @ value[server] for server, rows in enumerate(self.choices.rows)]
         most = self.choices.degree * int(prices.sum())
-        most += sum(int(worth[server][row]) for server, row in enumerate(node.rows))
-        most += sum(int(worth[server].max()) for server in range(node.chosen, n))
-        return carried, most, worth
+        most += sum(int(reduced[server][row]) for server, row in enumerate(node.rows))
+        most += sum(int(reduced[server].max()) for server in range(node.chosen, n))
+        return carried, most, reduced
 
-    def _keep(self, table: Ints, carried: int, worth: list[Ints]) -> None:
+    def _keep(self, table: Ints, carried: int, reduced: list[Ints]) -> None:
         at = len(self.tables)
         if at == len(self._limit):
             self._limit, self._constant = np.tile(self._limit, 2), np.tile(self._constant, 2)
-            self._worth = [np.tile(each, (2, 1)) for each in self._worth]
+            self._reduced = [np.tile(values, (2, 1)) for values in self._reduced]
             self._rest = np.tile(self._rest, (1, 2))
         self.tables.append(table)
         self._carried.append(carried)
         self._limit[at] = self._limit_of(carried)
         self._constant[at] = self.choices.degree * int(table.diagonal().sum())
-        for server, each in enumerate(worth):
-            self._worth[server][at] = each
-        best = np.array([each.max() for each in worth])
+        for server, values in enumerate(reduced):
+            self._reduced[server][at] = values
+        best = np.array([values.max() for values in reduced])
         self._rest[:-1, at] = best[::-1].cumsum()[::-1]
 
 
@@ -359,19 +359,14 @@ class TreeOutcome:
         bound: on theta over all networks allowed, infinite if there are none; 0 if the search ended early.
         proof: of that bound; None if there is none, or it is larger than a checker takes.
         stopped_by: why it ended.
-        programs: solved.
+        work: programs solved, or nodes looked at.
     """
 
     counts: Counts | None
     bound: float
-    proof: LinkTree | None
+    proof: LinkTree | BlockTree | None
     stopped_by: StopReason
-    programs: int
-
-    @property
-    def work(self) -> int:
-        """What was done, as a count."""
-        return self.programs
+    work: int
 
 
 def search_tree(space: Space, theta: float, stop: Stop, *, most_programs: int = MOST_PROGRAMS) -> TreeOutcome:
@@ -393,8 +388,8 @@ def search_tree(space: Space, theta: float, stop: Stop, *, most_programs: int = 
         complete = node.chosen == choices.n
         if complete or pool.aim < inf:
             programs += 1
-            found, lengths, prices = relaxation.solve(node)
-            if complete and found < best[0] * (1 - AIM):
+            bound, lengths, prices = relaxation.solve(node)
+            if complete and bound < best[0] * (1 - AIM):
                 routed = route(choices.demand, node.links)  # the program may leave small demands undelivered
                 if routed is not None and routed.theta < best[0]:
                     best = routed.theta, choices.named(node.links)
@@ -403,7 +398,7 @@ def search_tree(space: Space, theta: float, stop: Stop, *, most_programs: int = 
                 return TreeOutcome(best[1], 0.0, None, StopReason.ERROR, programs)
             if complete:
                 continue
-            if found >= pool.aim and pool.add(node, lengths, prices) == inf:
+            if bound >= pool.aim and pool.add(node, lengths, prices) == inf:
                 continue
         rows = choices.fitting(node)
         rows = rows[~pool.closing_children(node, rows).any(axis=1)]
@@ -442,11 +437,11 @@ def _proof(choices: LinkChoices, pool: MultiplierPool, stop: Stop) -> LinkTree |
         stack += choices.children(node, rows[~closed])
         nodes += len(rows)
     needed = _covering(np.array(leaves, dtype=np.uint8), len(pool.tables))
-    rows_in_all = sum(len(each) for each in choices.rows)
+    rows_in_all = sum(len(server_rows) for server_rows in choices.rows)
     if len(needed) > MOST_CASES or rows_in_all * len(needed) > MOST_CHOICES or nodes * len(needed) > MOST_WORK // 2:
         return None
-    place = np.argsort(choices.order)
-    tables = np.array([pool.tables[k][np.ix_(place, place)] for k in needed], dtype=np.int64)
+    position = np.argsort(choices.order)
+    tables = np.array([pool.tables[k][np.ix_(position, position)] for k in needed], dtype=np.int64)
     return LinkTree(choices.order, tables)
 
 

@@ -27,7 +27,7 @@ from solvers.backends.table import solve_guarded, solver_named
 from solvers.network.annealing import arcs_of, table_of, topology_of
 from solvers.network.assembly import topology_plan
 from solvers.network.polish import SearchBudget
-from solvers.network.routing import route
+from solvers.network.routing import WORST, route
 from solvers.network.search import search_topology
 from solvers.network.seeds import SEEDS
 from solvers.stop import Stop, first_part
@@ -99,10 +99,10 @@ def route_in_common(topology: Topology, demands: Floats, *, stop: Stop | None = 
         InputError: too many pairs and arcs.
         LimitError: the time was up before the first program was solved.
     """
-    found = _Common(topology, demands, stop or Stop()).run()
-    if found is None:
+    result = _Common(topology, demands, stop or Stop()).run()
+    if result is None:
         raise LimitError("the time was up before a common routing was found")
-    return found
+    return result
 
 
 class _Common:
@@ -125,16 +125,16 @@ class _Common:
         split, worst = None, np.inf
         prices = np.zeros((len(self.demands), len(self.topology.arcs)))
         while True:
-            found = self._solved(chosen, None)
-            if found is None:
+            solution = self._solved(chosen, None)
+            if solution is None:
                 break
-            theta = self._theta(found[0])
+            theta = self._theta(solution[0])
             if theta.max() < worst:
-                split, worst = found[0], float(theta.max())
+                split, worst = solution[0], float(theta.max())
             prices[:] = 0.0
-            prices[chosen] = found[1]
-            known = float(theta[chosen].max())
-            worse = [k for k in np.argsort(-theta, kind="stable").tolist() if theta[k] > known * (1 + SAME)]
+            prices[chosen] = solution[1]
+            incumbent = float(theta[chosen].max())
+            worse = [k for k in np.argsort(-theta, kind="stable").tolist() if theta[k] > incumbent * (1 + SAME)]
             if not worse:
                 break
             chosen = sorted({*chosen, *worse[:TOGETHER]})
@@ -147,11 +147,11 @@ class _Common:
         entries = len(self.demands) * split.size
         if len(self.demands) == 1 or entries > MOST_EVENED:
             return split
-        found = self._solved(list(range(len(self.demands))), worst / self.scale)
-        if found is None:
+        solution = self._solved(list(range(len(self.demands))), worst / self.scale)
+        if solution is None:
             return split
-        old, new = self._theta(split), self._theta(found[0])
-        return found[0] if new.max() <= worst * (1 + ROUNDING) and new.sum() < old.sum() else split
+        old, new = self._theta(split), self._theta(solution[0])
+        return solution[0] if new.max() <= worst * (1 + ROUNDING) and new.sum() < old.sum() else split
 
     def _theta(self, split: Floats) -> Floats:
         return np.asarray((self.amounts @ split / self.data.capacity).max(axis=1))
@@ -175,8 +175,8 @@ class _Common:
         if answer.raw_x is None or answer.row_dual is None:
             return None
         rough = np.zeros((len(self.pairs), len(part.tail)))
-        place = {(int(s), int(t)): row for row, (s, t) in enumerate(self.pairs)}
-        rough[[place[int(s), int(t)] for s, t in part.pairs]] = split_of(part, answer.raw_x)
+        row_of = {(int(s), int(t)): row for row, (s, t) in enumerate(self.pairs)}
+        rough[[row_of[int(s), int(t)] for s, t in part.pairs]] = split_of(part, answer.raw_x)
         rows = zip(rough, self.pairs.tolist(), strict=True)
         split = np.array([_mended(self.topology, row, s, t) for row, (s, t) in rows])
         return split.reshape(rough.shape), prices_of(part, answer.row_dual)
@@ -190,12 +190,12 @@ def _mended(topology: Topology, rough: Floats, source: int, target: int) -> Floa
     split = np.zeros(len(rough))
     total = 0.0
     while total < 1.0 - 1e-9:
-        way = _widest(topology, left, source, target)
-        if way is None:
+        path = _widest(topology, left, source, target)
+        if path is None:
             break
-        width = min(float(left[way].min()), 1.0 - total)
-        left[way] -= width
-        split[way] += width
+        width = min(float(left[path].min()), 1.0 - total)
+        left[path] -= width
+        split[path] += width
         total += width
     if total < 0.5:
         graph = nx.DiGraph([(int(i), int(j)) for i, j in topology.arcs])
@@ -220,11 +220,11 @@ def _widest(topology: Topology, left: Floats, source: int, target: int) -> list[
         open_servers.remove(at)
         done.add(at)
         if at == target:
-            way = []
+            path = []
             while at != source:
-                way.append(int(over[at]))
+                path.append(int(over[at]))
                 at = int(topology.arcs[over[at], 0])
-            return way[::-1]
+            return path[::-1]
         for a in used[topology.arcs[used, 0] == at].tolist():
             head = int(topology.arcs[a, 1])
             wide = min(width[at], left[a])
@@ -248,13 +248,8 @@ def search_budget(servers: int) -> SearchBudget:
     return SearchBudget(proposals=8_000 * servers, evaluations=60 * servers, accuracy=1e-3)
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A topology, the order in which to look at the matrices, and its worst theta (routing adapted)."""
-
-    topology: Topology
-    order: tuple[int, ...]
-    worst: float
+Judged = tuple[float, Topology, tuple[int, ...]]
+"""Worst theta (routing adapted) of a topology, the topology, and the order in which to look at the matrices."""
 
 
 def exchanges_for(servers: int) -> int:
@@ -273,18 +268,16 @@ def worst_topologies(problem: TopologyProblem, *, seed: int, goal: float, keep: 
     pool: list[Judged] = []
 
     def add(topology: Topology) -> None:
-        if any(_same(topology, each.topology) for each in pool):
+        if any(_same(topology, member[1]) for member in pool):
             return
-        found = _judged(
-            topology, demands, pool[0].order if pool else None, pool[-1].worst if len(pool) >= keep else None
-        )
-        if found is not None:
-            pool.append(found)
-            pool.sort(key=lambda each: each.worst)
+        entry = _judged(topology, demands, pool[0][2] if pool else None, pool[-1][0] if len(pool) >= keep else None)
+        if entry is not None:
+            pool.append(entry)
+            pool.sort(key=lambda member: member[0])
             del pool[keep:]
 
     def enough() -> bool:
-        reached = keep == 1 and bool(pool) and pool[0].worst <= goal * (1 + ACCURACY)
+        reached = keep == 1 and bool(pool) and pool[0][0] <= goal * (1 + ACCURACY)
         return reached or (bool(pool) and stop.reason() is not None)
 
     for topology in _candidates(problem, seed, stop):
@@ -297,24 +290,24 @@ def worst_topologies(problem: TopologyProblem, *, seed: int, goal: float, keep: 
     for _ in range(exchanges_for(problem.servers)):
         if enough():
             break
-        changed = _exchanged(pool[0].topology, dice)
+        changed = _exchanged(pool[0][1], dice)
         if changed is not None:
             add(changed)
     return tuple(pool)
 
 
-def _same(one: Topology, other: Topology) -> bool:
-    return np.array_equal(one.arcs, other.arcs) and np.array_equal(one.multiplicity, other.multiplicity)
+def _same(first: Topology, other: Topology) -> bool:
+    return np.array_equal(first.arcs, other.arcs) and np.array_equal(first.multiplicity, other.multiplicity)
 
 
 def _candidates(problem: TopologyProblem, seed: int, stop: Stop) -> Sequence[Topology]:
     servers, degree, links, demands = problem.servers, problem.degree, problem.links, problem.demands
     heaviest = np.argsort(-demands.sum(axis=(1, 2)), kind="stable")[:SINGLE]
     mixed = [demands.mean(axis=0), demands.max(axis=0)]
-    found = []
+    candidates = []
     for name, seeded in SEEDS.items():
         try:
-            found.append(seeded(servers, degree, links, mixed[0], np.random.default_rng([seed, len(name)])))
+            candidates.append(seeded(servers, degree, links, mixed[0], np.random.default_rng([seed, len(name)])))
         except (InfeasibleError, InputError):  # this family has no topology of the degree
             continue
     matrices = mixed if len(demands) > 1 else []
@@ -323,16 +316,16 @@ def _candidates(problem: TopologyProblem, seed: int, stop: Stop) -> Sequence[Top
             break
         try:
             part = stop if stop.deadline is None else first_part(stop, 0.3, np.inf)
-            found.append(
+            candidates.append(
                 search_topology(
                     replace(problem, demand=matrix), seed=seed, budget=search_budget(servers), stop=part
                 ).topology
             )
         except LimitError:
             continue
-    if not found:
+    if not candidates:
         raise InfeasibleError(f"no topology of degree {degree} joins {servers} servers, or none was found in time")
-    return found
+    return candidates
 
 
 def _judged(topology: Topology, demands: Demands, order: tuple[int, ...] | None, limit: float | None) -> Judged | None:
@@ -341,16 +334,16 @@ def _judged(topology: Topology, demands: Demands, order: tuple[int, ...] | None,
     theta = dict.fromkeys(order, 0.0)
     for k in order:
         try:
-            found = route(topology, demands[k], accuracy=ACCURACY)
+            routing = route(topology, demands[k], accuracy=ACCURACY)
         except InfeasibleError:
             return None
-        theta[k] = found.theta
-        if limit is not None and found.bound >= limit * (1 - 1e-9):
+        theta[k] = routing.theta
+        if limit is not None and routing.bound >= limit * (1 - 1e-9):
             return None
     worst = max(theta.values())
     if limit is not None and worst >= limit * (1 - 1e-9):
         return None
-    return Judged(topology, tuple(sorted(order, key=lambda k: (-theta[k], k))), worst)
+    return worst, topology, tuple(sorted(order, key=lambda k: (-theta[k], k)))
 
 
 def _exchanged(topology: Topology, dice: np.random.Generator) -> Topology | None:
@@ -361,13 +354,13 @@ def _exchanged(topology: Topology, dice: np.random.Generator) -> Topology | None
     rows = arcs[arcs[:, 0] < arcs[:, 1]] if both else arcs
     if len(rows) < 2:
         return None
-    one, other = dice.choice(len(rows), size=2, replace=False)
-    (i, j), (k, l) = rows[one].tolist(), rows[other].tolist()  # noqa: E741
+    first, other = dice.choice(len(rows), size=2, replace=False)
+    (i, j), (k, l) = rows[first].tolist(), rows[other].tolist()  # noqa: E741
     if both and dice.random() < 0.5:
         k, l = l, k  # noqa: E741
     if i == l or k == j:
         return None
-    kept = np.delete(rows, [one, other], axis=0)
+    kept = np.delete(rows, [first, other], axis=0)
     changed = np.concatenate((kept, [(i, l), (k, j)]))
     if both:
         changed = np.concatenate((changed, changed[:, ::-1]))
@@ -382,7 +375,6 @@ def _exchanged(topology: Topology, dice: np.random.Generator) -> Topology | None
         return None
 
 
-NAME = "worst-demand"
 """Of the method."""
 
 POOL = 6
@@ -412,7 +404,7 @@ def worst_case(problem: NetworkProblem, goal: float, *, seed: int, stop: Stop) -
         topologies: Sequence[Topology] = [problem.topology]
     else:
         pool = worst_topologies(problem, seed=seed, goal=goal, keep=POOL if common else 1, stop=stop)
-        topologies = [candidate.topology for candidate in pool]
+        topologies = [topology for _, topology, _ in pool]
     if not common:
         topology = topologies[0]
         results = [route(topology, demand) for demand in problem.demands]
@@ -426,7 +418,7 @@ def worst_case(problem: NetworkProblem, goal: float, *, seed: int, stop: Stop) -
         bound = Bound(value, Argument.ARC_PRICES)
     plan = routing if isinstance(problem, RoutingProblem) else topology_plan(topology, routing)
     reason = stop.reason() or StopReason.CONVERGED
-    return SearchResult(plan=plan, certificates=proofs, bounds=(bound,), stopped_by=reason, method=NAME)
+    return SearchResult(plan=plan, certificates=proofs, bounds=(bound,), stopped_by=reason, method=WORST)
 
 
 def _in_common(topologies: Sequence[Topology], demands: Floats, stop: Stop) -> tuple[Topology, CommonRouting]:

@@ -15,14 +15,14 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from formulations import allreduce_rings, pyomo_models
 from formulations.allreduce_rings import AllReduceMix, AllReduceTopology, RingGroup, group_tables
 from formulations.joint_topology import JointTopology, Symmetry, find_symmetry
-from formulations.programs import LpArrays, shape_faults
+from formulations.programs import LpArrays, shape_errors
 
 RING_ORDERS = {2: ((0, 1),), 3: ((0, 1, 2), (0, 2, 1))}
 
 
 def solved(program: LpArrays, *, whole: bool = True) -> float | None:
     """Least cost by scipy's own call of HiGHS; None if infeasible."""
-    assert shape_faults(program) == []
+    assert shape_errors(program) == []
     found = milp(
         program.cost,
         integrality=program.is_integer.astype(int) if whole else None,

@@ -28,7 +28,7 @@ def two_transfers() -> BandwidthAllocation:
         floor=np.array([0.5, 1.0]),
         ceiling=np.array([INF, 3.0]),
         gain=np.array([1.0, 2.0]),
-        worth=np.zeros(2),
+        value=np.zeros(2),
         transfer_names=("a", "b"),
         shared_names=("x", "y", "z"),
     )
@@ -65,7 +65,7 @@ def optimum(data: BandwidthAllocation) -> float:
 def test_optimum_by_hand() -> None:
     """b stops at 3 with level 1, a could go on; the sum is 4 of x, and 10 of y."""
     assert optimum(two_transfers()) == pytest.approx(1.0)
-    total = replace(two_transfers(), gain=np.zeros(2), worth=np.array([1.0, 1.0]))
+    total = replace(two_transfers(), gain=np.zeros(2), value=np.array([1.0, 1.0]))
     assert optimum(total) == pytest.approx(14.0)
     assert build_arrays(total).columns == 3
 
@@ -93,7 +93,7 @@ def programs(draw: st.DrawFn) -> BandwidthAllocation:
         floor=numbers(0.0, 0.1),
         ceiling=numbers(1.0, INF),
         gain=numbers(0.0, 1.0, 3.0),
-        worth=numbers(0.0, 0.1),
+        value=numbers(0.0, 0.1),
     )
 
 

@@ -19,14 +19,12 @@ RATE, OWNERS = SWITCHED.gbytes_per_s, np.array([0, 1])
 
 def _all_to_all(*, relaying: bool) -> LpArrays:
     names = collective_rates.all_to_all_rate_names(SWITCHED, relaying=relaying)
-    return with_names(collective_rates.all_to_all_rate_arrays(SWITCHED, RATE, relaying=relaying).arrays, *names)
+    return with_names(collective_rates.all_to_all_rate_arrays(SWITCHED, RATE, relaying=relaying)[0], *names)
 
 
 def _steps(*, multicast: bool) -> LpArrays:
     names = collective_rates.step_schedule_names(SWITCHED, 2, 1, multicast=multicast)
-    return with_names(
-        collective_rates.step_schedule_arrays(SWITCHED, OWNERS, RATE, 1, multicast=multicast).arrays, *names
-    )
+    return with_names(collective_rates.step_schedule_arrays(SWITCHED, OWNERS, RATE, 1, multicast=multicast)[0], *names)
 
 
 COLLECTIVE: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {

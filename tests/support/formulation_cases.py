@@ -78,7 +78,7 @@ RATES = BandwidthAllocation(
     floor=np.array([1.0, 0.0]),
     ceiling=np.array([np.inf, 3.0]),
     gain=np.array([2.0, 1.0]),
-    worth=np.array([0.0, 0.5]),
+    value=np.array([0.0, 0.5]),
 )
 """Transfer 0 over link 0, or half of it over link 1; transfer 1 over link 0, at most 3; 0 has 1 guaranteed."""
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.branching import BlockOutcome, search_blocks
+from solvers.network.branching import search_blocks
 from solvers.network.space import open_space, route
+from solvers.network.tree import TreeOutcome
 from solvers.stop import Stop
 from tests.support.every_topology import least_theta
 from topoopt.core.cluster import LinkDirection
@@ -37,7 +38,7 @@ def random_problem(n: int, seed: int, *, degree: int = 2, **rules: Any) -> Topol
     return TopologyProblem("case", n, degree, ONE_WAY, demand, **rules)
 
 
-def proven(problem: TopologyProblem) -> tuple[BlockOutcome, BlockTree]:
+def proven(problem: TopologyProblem) -> tuple[TreeOutcome, BlockTree]:
     """What is found from a ring of double links, and its proof."""
     n = problem.servers
     ring = np.zeros((n, n), dtype=np.int64)

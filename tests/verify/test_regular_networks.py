@@ -73,7 +73,7 @@ def test_the_least_numbering_is_the_least_of_all() -> None:
 def proof_of(n: int) -> tuple[EnumerationProof, float]:
     """What `enumerate` proves for uniform demand and degree 2."""
     problem = TopologyProblem("case", n, 2, LinkDirection.UNIDIRECTIONAL, np.ones((n, n)) - np.eye(n))
-    found = METHODS["enumerate"].run(problem, ExactLimits())
+    found = METHODS["enumerate"](problem, ExactLimits())
     (proof,) = (proof for proof in found.certificates if proof.argument is Argument.LISTED_NETWORKS)
     return EnumerationProof.of(proof, n, 2), found.theta
 

@@ -242,15 +242,6 @@ def pages_of(
     return load
 
 
-def called_later(module: str, function: str) -> Callable[..., Any]:
-    """What loads the module when it is called, and calls its function."""
-
-    def call(*arguments: Any) -> Any:
-        return getattr(importlib.import_module(module), function)(*arguments)
-
-    return call
-
-
 def at_any_depth(check: Callable[[Any, Any], CheckFindings]) -> Callable[[Any, Any, CheckDepth], CheckFindings]:
     """For a checker that always does all it can."""
     return lambda problem, solution, depth: check(problem, solution)

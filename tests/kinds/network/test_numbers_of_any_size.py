@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from solvers.network.enumeration import maximal_networks
-from solvers.network.exact import branch, cut_off, without_dust
+from solvers.network.exact import branch, cut_off, without_negligible
 from solvers.network.routing import ALIKE
 from solvers.network.space import open_space
 from solvers.network.space import route as exact_route
@@ -141,7 +141,7 @@ def test_short_of_time_the_bound_of_a_spread_demand_holds() -> None:
 def test_only_dust_is_left_out_of_a_program() -> None:
     """The least entries go, as long as they are no more than that together."""
     demand = np.array([[0.0, 1.0, 3e-9], [4e-9, 0.0, 5e-9], [2.0, 1e-7, 0.0]])
-    left = without_dust(demand, 1e-8)
+    left = without_negligible(demand, 1e-8)
     np.testing.assert_array_equal(left, [[0.0, 1.0, 0.0], [0.0, 0.0, 5e-9], [2.0, 1e-7, 0.0]])
 
 

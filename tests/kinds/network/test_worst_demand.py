@@ -106,11 +106,11 @@ def test_search_keeps_the_best_and_the_degree() -> None:
     case = TopologyProblem("case", 8, 3, LinkDirection.BIDIRECTIONAL, demands)
     bounds = [quick_bound(single(case, k)).value for k in range(5)]
     pool = worst_topologies(case, seed=0, goal=max(bounds), keep=3, stop=Stop())
-    worst = [each.worst for each in pool]
+    worst = [value for value, _, _ in pool]
     assert worst == sorted(worst)
     assert worst[0] >= max(bounds) * (1 - 1e-9)
-    for each in pool:
-        sent = np.bincount(each.topology.arcs[:, 0], each.topology.multiplicity, 8)
+    for _, topology, _ in pool:
+        sent = np.bincount(topology.arcs[:, 0], topology.multiplicity, 8)
         assert sent.max() <= 3
 
 

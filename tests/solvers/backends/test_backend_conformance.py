@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csc_array
 
-from formulations.programs import LpArrays, shape_faults
+from formulations.programs import LpArrays, shape_errors
 from solvers.backends import SOLVERS, SolverLimits, self_test
 from solvers.backends.backend import dual_bound, residual
 from topoopt.core.errors import InputError
@@ -237,10 +237,10 @@ def test_malformed_arrays_are_refused_with_all_faults() -> None:
     with pytest.raises(InputError) as refused:
         SOLVERS["highs"](replace(good, lower=np.zeros(3), row_names=("a", "b")))
     assert len(refused.value.problems) == 2
-    assert shape_faults(replace(good, index=np.array([0, 1]))) == ["index names a row that does not exist"]
-    assert shape_faults(replace(good, cost=np.array([np.nan, 1.0]))) == ["cost or value is not finite"]
+    assert shape_errors(replace(good, index=np.array([0, 1]))) == ["index names a row that does not exist"]
+    assert shape_errors(replace(good, cost=np.array([np.nan, 1.0]))) == ["cost or value is not finite"]
     twice = replace(good, start=np.array([0, 2, 2]), index=np.array([0, 0]))
-    assert shape_faults(twice) == ["a coefficient stands twice"]
+    assert shape_errors(twice) == ["a coefficient stands twice"]
     with pytest.raises(InputError, match="entries"):
         SOLVERS["highs"](good, start=np.zeros(5))
 

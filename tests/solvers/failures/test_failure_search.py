@@ -24,7 +24,7 @@ from solvers.failures.surviving import (
     parts_of,
     single_links,
 )
-from solvers.failures.worst import WorstEffort, badness, fewest_links, sample_failures, worst_failure
+from solvers.failures.worst import badness, fewest_links, sample_failures, worst_failure
 from solvers.network.routes import balanced_routes
 from tests.support.failure_cases import UNIDIRECTIONAL, circulant, circulant_job, cluster, demand, of_links
 from topoopt.core.errors import InputError
@@ -50,7 +50,7 @@ def test_search_finds_what_enumeration_finds_on_a_weak_spot() -> None:
     """Seven servers in a ring with chords: the search is not above enumeration, and at least as bad as any single."""
     evaluator = circulant_job(9, (1, 2))
     full = worst_failure(evaluator, "links", 2)
-    quick = worst_failure(evaluator, "links", 2, effort=WorstEffort(enumerated=0, evaluations=150))
+    quick = worst_failure(evaluator, "links", 2, enumerated=0, evaluations=150)
     assert not quick.proven
     assert quick.outcome.value is not None
     assert full.outcome.value is not None
@@ -65,7 +65,7 @@ def test_as_many_links_as_a_cut_disconnect() -> None:
     found = worst_failure(evaluator, "links", 4)
     assert (found.proven, found.outcome.value, found.evaluated) == (True, None, 1)
     assert found.outcome.disconnected_pairs >= 2 * 11
-    three = worst_failure(evaluator, "links", 3, effort=WorstEffort(enumerated=0, evaluations=20))
+    three = worst_failure(evaluator, "links", 3, enumerated=0, evaluations=20)
     assert three.outcome.value is not None
 
 

@@ -129,8 +129,9 @@ def test_the_estimate_is_of_the_busiest_links() -> None:
 def test_matchings_are_cycles_in_turn(size: int, inside: int) -> None:
     """Of every group, as networkx sees them."""
     assert fits(2 * size, size, 1, inside + 1)
-    links = grouped_links(two_stages(2 * size, size).model_parallel_bytes, size, inside, 1, np.random.default_rng(1))
-    rows = [*links.matched, links.matched[0]]
+    demand = two_stages(2 * size, size).model_parallel_bytes
+    matched = grouped_links(demand, size, inside, 1, np.random.default_rng(1))[0]
+    rows = [*matched, matched[0]]
     for one, other in pairwise(rows):
         for group in (0, 1):
             members = range(group, 2 * size, 2)
@@ -184,7 +185,7 @@ def test_links_across_are_as_many_at_every_server() -> None:
     rng = np.random.default_rng(5)
     for n, size, inside, across in [(24, 8, 3, 1), (24, 8, 3, 3), (40, 8, 3, 1), (36, 4, 2, 2), (36, 4, 3, 1)]:
         groups, demand = n // size, rng.random((n, n))
-        links = grouped_links(demand, size, inside, across, rng).across
+        links = grouped_links(demand, size, inside, across, rng)[2]
         assert (np.bincount(links[:, 0], minlength=n) == across).all()
         assert (np.bincount(links[:, 1], minlength=n) == across).all()
         pairs = {(int(i) % groups, int(k) % groups) for i, k in links}

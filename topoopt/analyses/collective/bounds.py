@@ -165,9 +165,9 @@ def network_bounds(
         all_to_all = allreduce = False
     rate = reached = None
     if all_to_all:
-        found = all_to_all_bound(network, stop)
-        rate = float(all_to_all_units(network, found.lengths.tolist(), relaying=True) * unit)
-        reached = min(found.reached * float(unit), rate)
+        lengths, pair_rate = all_to_all_bound(network, stop)
+        rate = float(all_to_all_units(network, lengths.tolist(), relaying=True) * unit)
+        reached = min(pair_rate * float(unit), rate)
     both = allreduce_units(network, allreduce_rate(network, cut, stop).proof) * unit if allreduce else None
     return NetworkBounds(
         ratio,

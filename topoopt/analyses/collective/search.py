@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from solvers.collective.breadth_first import MOST_DEGREE, CayleyDigraph, search_cayley, search_haar, step_loads
+from solvers.collective.breadth_first import MOST_DEGREE, GroupGraph, search_cayley, search_haar, step_loads
 from solvers.collective.plans import shortest_path_rate
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
@@ -257,7 +257,7 @@ def line_graph_of(part: Recipe) -> Recipe:
     return {"family": "line-graph", "of": part}
 
 
-def cayley_recipe(found: CayleyDigraph, links: LinkDirection) -> Recipe:
+def cayley_recipe(found: GroupGraph, links: LinkDirection) -> Recipe:
     """As instance files state it."""
     group, generators = found.group, list(found.generators)
     if group.order == 1 and links is LinkDirection.UNIDIRECTIONAL:
@@ -313,8 +313,8 @@ def found_topologies(
         for graph in search_haar(wanted.servers, wanted.degree, stop, visits=visits, seed=seed):
             if any(one.steps < graph.steps and one.bandwidth == limits.bandwidth for one in best):
                 break
-            modulus, order, twist = graph.group
-            made = {"modulus": modulus, "order": order, "twist": twist, "generators": list(graph.generators)}
+            sizes_of_group = {"modulus": graph.group.modulus, "order": graph.group.order, "twist": graph.group.twist}
+            made = {**sizes_of_group, "generators": list(graph.generators)}
             take({"family": "haar", **made})
     for recipe, steps in expansions(wanted, smaller):
         if stop.reason() is None and not adds_nothing(best, steps, limits):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from solvers.failures.surviving import (
     single_servers,
 )
 from solvers.failures.training import RAIL_FABRICS, RailEvaluator, TrainingEvaluator, TrainingFailures, TrainingRewiring
-from solvers.failures.worst import Evaluator, WorstEffort, badness, sample_failures, worst_failure
+from solvers.failures.worst import FailureEvaluator, badness, sample_failures, worst_failure
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
@@ -98,7 +98,7 @@ class Subject(ABC):
     """
 
     solution: SolutionHead
-    evaluator: Evaluator
+    evaluator: FailureEvaluator[Any]
     objective: str
     unit: str
     notes: tuple[str, ...]
@@ -137,19 +137,20 @@ class NetworkSubject(Subject):
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """The routing after the failure against the laws."""
         found = self.evaluator.repair(failure)
-        if found.routing is None:
+        if found.plan is None:
             return _distances_only(self.evaluator, failure)
+        topology, routing = found.plan
         return check_rerouted(
             self.evaluator.topology,
             self.evaluator.demand,
             found.outcome,
-            found.topology,
-            found.routing.flow,
-            found.routing.certificate,
+            topology,
+            routing.flow,
+            routing.certificate,
         )
 
 
-def _distances_only(evaluator: Evaluator, failure: Failure) -> Sequence[Violation]:
+def _distances_only(evaluator: FailureEvaluator[Any], failure: Failure) -> Sequence[Violation]:
     findings = ViolationLog()
     check_distances(findings, evaluator.topology, evaluator.outcome(failure))
     return findings.violations()
@@ -230,11 +231,11 @@ class TrainingSubject(Subject):
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """Routes and rings that run after a failure against the laws."""
         repair, evaluator = self.evaluator.repair(failure), self.evaluator
-        if repair.network is None:
+        if repair.plan is None:
             return check_training_repair(evaluator.topology, repair.outcome, {}, ())
         rings = evaluator.reordered(repair)
         spine = isinstance(evaluator, RailEvaluator) and evaluator.spine
-        return check_training_repair(evaluator.topology, repair.outcome, evaluator.ways(repair), rings, spine=spine)
+        return check_training_repair(evaluator.topology, repair.outcome, evaluator.routes(repair), rings, spine=spine)
 
 
 def training_subject(
@@ -358,14 +359,14 @@ def _training(subject: TrainingSubject, failure: Failure, most: int, stop: Stop)
     exchange = found.exchange
     result = Rewiring(failure, exchange.removed, exchange.added, most, before, found.time_ms, found.method)
     whole = _whole(found.topology, found.time_ms)
-    laws = check_training_repair(found.topology, whole, evaluator.ways(found.plan), evaluator.reordered(found.plan))
+    laws = check_training_repair(found.topology, whole, evaluator.routes(found.plan), evaluator.reordered(found.plan))
     return _with(result, [*check_rewiring(evaluator.topology, result, found.topology), *laws])
 
 
 def _whole(topology: Topology, value: float) -> FailureOutcome:
     """A network that nothing failed in."""
     far = reach(after(topology, Failure()))
-    return FailureOutcome(Failure(), far.disconnected_pairs, far.diameter, far.mean_hops, 0, 0, 0, value, "re-wired")
+    return FailureOutcome(Failure(), *far, 0, 0, 0, value, "re-wired")
 
 
 def _with(result: Rewiring, laws: Sequence[Violation]) -> Rewiring:
@@ -444,7 +445,6 @@ class ResilienceQuestion:
         seed: of samples and searches.
         failure: only this one, instead of all.
         rewire: circuits that may be given up to mend the worst single link failure, or `failure`; None: not asked.
-        effort: of the search for the worst failure of several parts.
     """
 
     links: int = 1
@@ -453,7 +453,6 @@ class ResilienceQuestion:
     seed: int = 0
     failure: Failure | None = None
     rewire: int | None = None
-    effort: WorstEffort = field(default_factory=WorstEffort)
 
 
 def study(
@@ -575,7 +574,6 @@ class _Study:
             self.subject.evaluator,
             part,
             count,
-            effort=question.effort,
             seed=question.seed,
             stop=self.stop,
             step=lambda: self.progress(f"worst {count} {part}", 1),

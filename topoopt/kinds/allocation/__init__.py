@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from topoopt.core.allocation import AllocationPlan, problem_errors
+from topoopt.core.data import called_later
 from topoopt.core.errors import Problem
 from topoopt.files.results import ResultFormat
 from topoopt.kinds.allocation.read import AllocationInstance, resolve
-from topoopt.kinds.kind import Kind, KindFiles, at_first_use, called_later, pages_of
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 
 SOLUTION_FILE = ResultFormat("allocation", AllocationPlan, resolve)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from topoopt.core.collective import CollectiveObjective, CollectivePlan
+from topoopt.core.data import called_later
 from topoopt.files.results import ResultFormat
 from topoopt.kinds.collective.read import CollectiveInstance, resolve
-from topoopt.kinds.kind import Kind, KindFiles, at_first_use, called_later, pages_of
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 
 SOLUTION_FILE = ResultFormat("collective", CollectivePlan, resolve)
 

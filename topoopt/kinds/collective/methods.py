@@ -120,10 +120,10 @@ def _best_of(name: str, problem: CollectiveProblem, stop: Stop, by_size: list[Ti
     """Return the best schedule of a family; times over sizes go to `by_size` where they are sought."""
     candidates: list[tuple[tuple[bool, float], int, int, PlannedSchedule]] = []
     for planned in FAMILIES[name](problem, stop):
-        division = best_division(problem, planned)
-        candidates.append((division.value, len(candidates), division.pieces, planned))
+        value, pieces = best_division(problem, planned)
+        candidates.append((value, len(candidates), pieces, planned))
         if problem.objective is CollectiveObjective.PARETO:
-            by_size += lines(problem, planned, name, division.pieces)
+            by_size += lines(problem, planned, name, pieces)
     if not candidates:
         return None
     _, _, pieces, planned = min(candidates, key=lambda row: row[:2])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from topoopt.core.dag_topology import DagTopologyPlan
+from topoopt.core.data import called_later
 from topoopt.files.results import ResultFormat
 from topoopt.kinds.dag_topology.read import DagTopologyInstance, resolve
-from topoopt.kinds.kind import Kind, KindFiles, at_first_use, called_later, pages_of
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 
 SOLUTION_FILE = ResultFormat("dag-topology", DagTopologyPlan, resolve)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from topoopt.core.data import called_later
 from topoopt.core.hierarchy import HierarchicalPlan
 from topoopt.files.results import ResultFormat
 from topoopt.kinds.hierarchy.read import HierarchicalInstance, resolve
-from topoopt.kinds.kind import Kind, KindFiles, at_first_use, called_later, pages_of
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 
 SOLUTION_FILE = ResultFormat("hierarchical-bandwidth", HierarchicalPlan, resolve)
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from solvers.collective.options import too_many_servers
-from solvers.dag_topology.pods import FoundInPods
+from solvers.dag_topology.pods import PodResult
 from solvers.llm_training.plan import Planned, decided, planned_on, planned_problems
 from solvers.llm_training.strategies import Candidates, SearchedSpace, least_memory, pins_in_the_way, search
 from solvers.stop import Stop, first_part
@@ -95,9 +95,9 @@ def _result(
 ) -> Strategies:
     """Return plan and certificates, with as many strategies as are wanted, or as say what circuits cannot better."""
     rails = [network for network in networks if isinstance(network, RailsResult)]
-    pods = [network for network in networks if isinstance(network, FoundInPods)]
+    pods = [network for network in networks if isinstance(network, PodResult)]
     limited = stop.reason() if any(networks) else None
-    limited = next((network.limited for network in networks if isinstance(network, RailsResult | FoundInPods)), limited)
+    limited = next((network.limited for network in networks if isinstance(network, RailsResult | PodResult)), limited)
     if len(networks) < len(problem.fabrics):  # of a search that is left, maybe before its own time is over
         limited = limited or stop.reason() or StopReason.TIME
     count = max([count, *(1 + len(network.bounds_s) for network in rails)])
@@ -120,7 +120,7 @@ def _result(
 def _fabric_plan(network: Planned, fastest_ideal: ParallelStrategy) -> FabricPlan:
     if isinstance(network, RailsResult):
         return FabricPlan(network.ranked.strategy, NetworkPlan(network.fabric), ports=network.ports)
-    if isinstance(network, FoundInPods):
+    if isinstance(network, PodResult):
         return FabricPlan(network.ranked.strategy, NetworkPlan(network.fabric), pods=network.circuits)
     return FabricPlan(fastest_ideal) if network is None else decided(network)
 

@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from formulations import flow_routing, joint_topology
 from solvers.network.assembly import topology_plan
 from solvers.network.enumeration import covers
 from solvers.network.exact import METHODS as EXACT
 from solvers.network.flows import RoutingProof, RoutingResult, network_of
 from solvers.network.routing import ROUTING_METHODS as ROUTERS
-from solvers.network.routing import refusal, route
+from solvers.network.routing import WORST, refusal, route
 from solvers.network.space import ExactLimits, TopologyResult, open_space
-from solvers.network.worst_case import NAME as WORST
-from solvers.network.worst_case import worst_case
 from topoopt.core.arrays import Floats
+from topoopt.core.data import called_later
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.graphs import strongly_connected
 from topoopt.core.network import (
@@ -51,7 +49,6 @@ from topoopt.kinds.kind import (
     ModelProof,
     PlanModel,
     Solver,
-    called_later,
     covers_all,
     table,
 )
@@ -67,6 +64,7 @@ Search = SearchResult[TopologyPlan]
 SEARCHES = "topoopt.kinds.network.search"
 """Loaded by what searches beyond the exact methods."""
 
+worst_case: Callable[..., Routing] = called_later("solvers.network.worst_case", "worst_case")
 portfolio: Callable[..., Search] = called_later(SEARCHES, "portfolio")
 seed_topology: Callable[..., Search] = called_later(SEARCHES, "seed_topology")
 routed_topology: Callable[..., Search] = called_later(SEARCHES, "routed_topology")
@@ -120,7 +118,7 @@ def exactly(problem: TopologyProblem, effort: Effort, method: str) -> Search:
     def keep(best: Search) -> None:
         effort.keep(lambda: best)
 
-    result = EXACT[method].run(problem, ExactLimits(seed=effort.search.seed, stop=effort.stop, keep=keep))
+    result = EXACT[method](problem, ExactLimits(seed=effort.search.seed, stop=effort.stop, keep=keep))
     if not any(proof.argument is Argument.LISTED_NETWORKS for proof in result.certificates):
         return result
     bound = effort.optional("listing of all networks", lambda: _listed_bound(problem, result))
@@ -328,7 +326,10 @@ MODEL = "model"
 
 def _joint_model(problem: TopologyProblem) -> Any:
     """Links and routes; lambda is not cut off from below: with constraints of others it may be small."""
-    from formulations import pyomo_models  # with Pyomo, which takes a second to load
+    from formulations import (
+        joint_topology,
+        pyomo_models,  # with Pyomo, which takes a second to load
+    )
 
     data = joint_topology.joint_topology_data(problem, symmetry=False)
     return pyomo_models.joint_topology_pyomo(replace(data, lower=0.0))
@@ -368,6 +369,8 @@ def _flow_model(problem: RoutingProblem) -> Any:
     if problem.max_hops is not None:
         text, value = "this formulation knows no hop limit", str(problem.max_hops)
         raise InputError([Problem(text, path="max_hops", value=value, allowed="left out")])
+    from formulations import flow_routing
+
     return flow_routing.concurrent_flow_pyomo(flow_routing.concurrent_flow_data(problem))
 
 

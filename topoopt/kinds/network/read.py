@@ -460,7 +460,7 @@ def topology_problems(problem: TopologyProblem) -> list[Problem]:
     """Demand of too many pairs, unless it looks the same from every server and nothing speaks against circulants."""
     if not circulants_only(problem):
         return []
-    from solvers.network.symmetric import shift_invariant  # compiled, and rarely needed
+    from solvers.network.space import shift_invariant  # compiled, and rarely needed
 
     if not problem.several and not problem.rules and shift_invariant(problem.demand):
         return []

@@ -27,8 +27,7 @@ from solvers.network.relays import TwoLayerDuals, cases_of, relay_cases, relay_p
 from solvers.network.routing import route
 from solvers.network.search import TopologySearchResult, search_topology
 from solvers.network.seeds import SEEDS, seed_topologies
-from solvers.network.space import Space, as_topology, open_space
-from solvers.network.symmetric import shift_invariant
+from solvers.network.space import Space, as_topology, open_space, shift_invariant
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, TopooptError
@@ -433,29 +432,31 @@ def evaluated(
     evaluator = NetworkEvaluator(topology, problem.demand, stop=effort.stop, alike=not kept)
     repairs = [evaluator.repair(failure) for failure in links]
     for repair in repairs:
-        if repair.routing is not None:
+        if repair.plan is not None:
+            after, routing = repair.plan
             laws = check_rerouted(
                 topology,
                 problem.demand,
                 repair.outcome,
-                repair.topology,
-                repair.routing.flow,
-                repair.routing.certificate,
+                after,
+                routing.flow,
+                routing.certificate,
             )
             if laws:
                 raise CheckError("\n".join(str(law) for law in laws))
     outcomes = tuple(evaluator.outcome(failure) for failure in links)
-    routed = [repair.routing for repair in repairs]
-    if not kept or any(repair is None for repair in routed):
+    routed = [repair.plan for repair in repairs]
+    if not kept or any(plan is None for plan in routed):
         return outcomes, (), ()
     failures, worst = [], _worst(outcomes).failure
     proofs: tuple[Certificate, ...] = ()
     ids = topology.arc_ids()
-    for failure, repair, routing in zip(links, repairs, routed, strict=True):
-        assert routing is not None
+    for failure, plan in zip(links, routed, strict=True):
+        assert plan is not None
+        after, routing = plan
         flow = np.zeros((problem.servers, len(topology.arcs)))
-        there = ids[repair.topology.arcs[:, 0], repair.topology.arcs[:, 1]]
-        flow[:, there] = list(routing.flow.rows(repair.topology))
+        there = ids[after.arcs[:, 0], after.arcs[:, 1]]
+        flow[:, there] = list(routing.flow.rows(after))
         failures.append(flow)
         if failure == worst:
             lengths = np.zeros(len(topology.arcs))

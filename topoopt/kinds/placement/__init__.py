@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from topoopt.core.data import called_later
 from topoopt.core.placement import PlacementPlan
 from topoopt.files.results import ResultFormat
-from topoopt.kinds.kind import Kind, KindFiles, at_first_use, called_later, pages_of
+from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 from topoopt.kinds.placement.read import PlacementInstance, resolve
 
 SOLUTION_FILE = ResultFormat("placement", PlacementPlan, resolve)

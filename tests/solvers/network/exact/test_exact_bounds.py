@@ -66,7 +66,7 @@ def test_layers_and_matching_bound() -> None:
 def test_best_circulants_of_the_specification(n: int, theta: float) -> None:
     """d = 4, uniform: 7.25 at n = 16 ({1,3,7,12}), 19.5 at n = 32; flagged as a restriction, not called optimal."""
     case = problem(n, 4)
-    result = METHODS["circulant"].run(case, LIMITS)
+    result = METHODS["circulant"](case, LIMITS)
     check(case, result)
     assert result.theta == pytest.approx(theta)
     assert result.restricted_bound == pytest.approx(theta)
@@ -78,7 +78,7 @@ def test_best_circulants_of_the_specification(n: int, theta: float) -> None:
 @pytest.mark.heavy
 def test_best_circulant_of_sixty_four() -> None:
     """n = 64, d = 4, uniform: 52.27 among all circulants."""
-    result = METHODS["circulant"].run(problem(64, 4), LIMITS)
+    result = METHODS["circulant"](problem(64, 4), LIMITS)
     assert result.restricted_bound == pytest.approx(result.theta)
     assert result.theta == pytest.approx(52.27, abs=0.005)
 
@@ -91,7 +91,7 @@ def test_circulants_for_shift_invariant_and_other_demand(links: LinkDirection) -
     invariant = weights[(shift[None] - shift[:, None]) % 7]
     for demand in (invariant, skewed(7, 3)):
         case = problem(7, 2, demand, links=links)
-        result = METHODS["circulant"].run(case, LIMITS)
+        result = METHODS["circulant"](case, LIMITS)
         check(case, result)
         thetas = []
         for pick in itertools.combinations(range(1, 7), 2):

@@ -19,13 +19,13 @@ from topoopt.core.result import SearchResult
 def test_infeasible_hop_limits() -> None:
     """Below the Moore bound at once; above it by the program, with the smallest limit known and the Moore bound."""
     with pytest.raises(InfeasibleError, match="Moore bound is 3 hops"):
-        METHODS["milp"].run(problem(8, 2, max_hops=2), LIMITS)
+        METHODS["milp"](problem(8, 2, max_hops=2), LIMITS)
     # Six servers, one interface each: only the ring of 6 joins them, diameter 5 = the Moore bound.
     with pytest.raises(InfeasibleError, match="Moore bound is 5 hops"):
-        METHODS["exact"].run(problem(6, 1, max_hops=4), LIMITS)
+        METHODS["exact"](problem(6, 1, max_hops=4), LIMITS)
     # d = 2, n = 7 = 1 + 2 + 4: a Moore digraph of diameter 2 does not exist (Plesnik and Znam 1974).
     with pytest.raises(InfeasibleError, match=r"Moore bound is 2 hops, the smallest limit known to be feasible 3"):
-        METHODS["milp"].run(problem(7, 2, max_hops=2), LIMITS)
+        METHODS["milp"](problem(7, 2, max_hops=2), LIMITS)
 
 
 def test_refusals_list_every_problem() -> None:
@@ -33,16 +33,16 @@ def test_refusals_list_every_problem() -> None:
     bad = problem(3, 0, np.array([[1.0, -1.0, 0.0]] * 3), max_hops=0, forbidden=((0, 9),))
     for method in METHODS.values():
         with pytest.raises(InputError) as caught:
-            method.run(bad, LIMITS)
+            method(bad, LIMITS)
         assert {p.path for p in caught.value.problems} == {"degree", "demand", "max_hops", "forbidden"}
     with pytest.raises(InputError, match="enumerate"):
-        METHODS["enumerate"].run(problem(5, 2, skewed(5, 0), max_hops=3), LIMITS)
+        METHODS["enumerate"](problem(5, 2, skewed(5, 0), max_hops=3), LIMITS)
     with pytest.raises(InputError, match="branch and bound"):
-        METHODS["branch-and-bound"].run(problem(11, 2), LIMITS)
+        METHODS["branch-and-bound"](problem(11, 2), LIMITS)
     with pytest.raises(InputError, match="too many circulants"):
-        METHODS["circulant"].run(problem(200, 6), LIMITS)
+        METHODS["circulant"](problem(200, 6), LIMITS)
     with pytest.raises(InputError, match="demand"):
-        METHODS["exact"].run(problem(3, 1, np.zeros((3, 3))), LIMITS)
+        METHODS["exact"](problem(3, 1, np.zeros((3, 3))), LIMITS)
 
 
 def test_everything_forbidden_is_infeasible() -> None:
@@ -50,14 +50,14 @@ def test_everything_forbidden_is_infeasible() -> None:
     case = problem(4, 2, forbidden=((0, 3), (1, 3), (2, 3)))
     for method in ("branch-and-bound", "milp"):
         with pytest.raises(InfeasibleError):
-            METHODS[method].run(case, LIMITS)
+            METHODS[method](case, LIMITS)
 
 
 def test_a_given_incumbent_is_never_lost() -> None:
     """With no time at all, the program still returns the network it was given, and an honest bound."""
     case = problem(7, 2, skewed(7, 2, balanced=True))
-    known = METHODS["circulant"].run(case, LIMITS)
-    result = METHODS["milp"].run(case, ExactLimits(stop=Stop().within(0.05), incumbent=known.plan.topology))
+    known = METHODS["circulant"](case, LIMITS)
+    result = METHODS["milp"](case, ExactLimits(stop=Stop().within(0.05), incumbent=known.plan.topology))
     assert result.theta <= known.theta * (1 + 1e-9)
     assert result.bound.value <= result.theta
     assert result.bound.value >= open_space(case).bound.value * (1 - 1e-9)
@@ -66,7 +66,7 @@ def test_a_given_incumbent_is_never_lost() -> None:
 def test_same_seed_same_result() -> None:
     """Two runs of the program give the same links and the same flow."""
     case = problem(5, 2, skewed(5, 4, balanced=True))
-    one, two = (METHODS["milp"].run(case, LIMITS) for _ in range(2))
+    one, two = (METHODS["milp"](case, LIMITS) for _ in range(2))
     np.testing.assert_array_equal(one.plan.topology.arcs, two.plan.topology.arcs)
     np.testing.assert_array_equal(one.plan.flows[0].flow, two.plan.flows[0].flow)
 
@@ -76,7 +76,7 @@ def test_a_network_is_kept_before_the_long_part(method: str) -> None:
     """Whoever has to leave a method has its first network, with a bound that holds."""
     kept: list[SearchResult[TopologyPlan]] = []
     case = problem(5, 2, skewed(5, 4, balanced=True))
-    result = METHODS[method].run(case, ExactLimits(keep=kept.append))
+    result = METHODS[method](case, ExactLimits(keep=kept.append))
     assert kept
     for first in kept:
         assert all(bound.verified and bound.value <= result.theta * (1 + 1e-9) for bound in first.bounds)
@@ -93,7 +93,7 @@ def test_demand_over_fourteen_orders_of_magnitude(seed: int, links: LinkDirectio
     demand = 10.0 ** np.random.default_rng(seed).uniform(-14, 0, (n, n))
     np.fill_diagonal(demand, 0.0)
     case = problem(n, 2, demand, links=links)
-    result = METHODS["branch-and-bound"].run(case, LIMITS)
+    result = METHODS["branch-and-bound"](case, LIMITS)
     counts = check(case, result)
     assert result.optimal
     assert result.bound.verified

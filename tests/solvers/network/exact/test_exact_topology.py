@@ -38,7 +38,7 @@ KNOWN = {  # lambda of uniform demand, directed links; published values
 def test_known_optima_of_uniform_demand(n: int, d: int) -> None:
     """`exact` proves the published value, by the Moore bound or by exhaustion, and the result checks from scratch."""
     case = problem(n, d)
-    result = METHODS["exact"].run(case, LIMITS)
+    result = METHODS["exact"](case, LIMITS)
     assert result.optimal
     assert 1 / result.theta == pytest.approx(KNOWN[n, d], abs=1e-6)
     assert 1.0 / result.bound.value == pytest.approx(KNOWN[n, d], abs=1e-6)
@@ -49,7 +49,7 @@ def test_known_optima_of_uniform_demand(n: int, d: int) -> None:
 def test_program_and_enumeration_agree_on_known_optima(n: int, d: int) -> None:
     """Two formulations that share only the routing program reach the published value, each with its own bound."""
     for method in ("milp", "enumerate"):
-        result = METHODS[method].run(problem(n, d), LIMITS)
+        result = METHODS[method](problem(n, d), LIMITS)
         assert result.optimal
         assert 1 / result.theta == pytest.approx(KNOWN[n, d], abs=1e-6)
 
@@ -58,7 +58,7 @@ def test_program_and_enumeration_agree_on_known_optima(n: int, d: int) -> None:
 def test_uniform_eight_and_nine_are_closed(n: int, most_theta: float) -> None:
     """d = 2: enumeration closes the gap between the Moore bound and the best network, which checks from scratch."""
     case = problem(n, 2)
-    result = METHODS["enumerate"].run(case, LIMITS)
+    result = METHODS["enumerate"](case, LIMITS)
     counts = check(case, result)
     assert result.optimal
     assert result.bound.argument is Argument.TOPOLOGY_ENUMERATION
@@ -71,8 +71,8 @@ def test_uniform_eight_and_nine_are_closed(n: int, most_theta: float) -> None:
 @pytest.mark.parametrize(("n", "d"), [(7, 2), (8, 2), (7, 3)])
 def test_program_confirms_enumeration(n: int, d: int) -> None:
     """HiGHS on the joint program proves what enumeration proves."""
-    milp = METHODS["milp"].run(problem(n, d), LIMITS)
-    listed = METHODS["enumerate"].run(problem(n, d), LIMITS)
+    milp = METHODS["milp"](problem(n, d), LIMITS)
+    listed = METHODS["enumerate"](problem(n, d), LIMITS)
     assert milp.optimal
     assert listed.optimal
     assert milp.theta == pytest.approx(listed.theta, rel=1e-6)
@@ -82,7 +82,7 @@ def test_program_confirms_enumeration(n: int, d: int) -> None:
 def test_program_proves_a_published_skewed_size() -> None:
     """n = 6, d = 2, balanced skew: program and search agree, above the layered bound (no cheap bound closes it)."""
     case = problem(6, 2, skewed(6, 1, balanced=True))
-    result = METHODS["milp"].run(case, LIMITS)
+    result = METHODS["milp"](case, LIMITS)
     check(case, result)
     assert result.optimal
     assert result.theta > open_space(case).bound.value * 1.01
@@ -119,9 +119,9 @@ def test_branch_and_bound_finds_the_least_of_all_networks(
     case = problem(n, d, skewed(n, seed, balanced=seed % 2 == 0), links=links)
     if links is PAIRS and d == 1:
         with pytest.raises(InfeasibleError):
-            METHODS["branch-and-bound"].run(case, LIMITS)
+            METHODS["branch-and-bound"](case, LIMITS)
         return
-    result = METHODS["branch-and-bound"].run(case, LIMITS)
+    result = METHODS["branch-and-bound"](case, LIMITS)
     check(case, result)
     assert result.optimal
     best = np.inf
@@ -158,7 +158,7 @@ def test_program_equals_branch_and_bound_under_constraints(name: str, links: Lin
     case = problem(4, 2, skewed(4, 5, balanced=True), links=links, **OPTIONS[name])
     thetas = []
     for method in ("branch-and-bound", "milp"):
-        result = METHODS[method].run(case, LIMITS)
+        result = METHODS[method](case, LIMITS)
         counts = check(case, result)
         thetas.append(result.theta)
         assert result.optimal
@@ -172,7 +172,7 @@ def test_program_equals_branch_and_bound_under_constraints(name: str, links: Lin
             assert lost <= case.max_changed
     assert thetas[0] == pytest.approx(thetas[1], rel=1e-6)
     if name != "plain":
-        free = METHODS["branch-and-bound"].run(
+        free = METHODS["branch-and-bound"](
             replace(case, **dict.fromkeys(("max_hops", "max_changed")), forbidden=()), LIMITS
         )
         assert free.theta <= thetas[0] * (1 + 1e-9) or not case.parallel_links

@@ -47,7 +47,7 @@ def problems(draw: st.DrawFn) -> TopologyProblem:
 @settings(derandomize=True, max_examples=200, deadline=None)
 def test_bound_exact_search(problem: TopologyProblem, seed: int) -> None:
     """The formulas stay below the best of all topologies, and every seed and the search stay above."""
-    best = METHODS["branch-and-bound"].run(problem, ExactLimits())
+    best = METHODS["branch-and-bound"](problem, ExactLimits())
     assert best.bound.value == pytest.approx(best.theta, rel=1e-6)
     assert formula_bound(problem)[0].value <= best.theta * (1 + 1e-6)
     found = search_topology(problem, seed=seed, budget=SearchBudget(proposals=500, evaluations=5))
@@ -64,7 +64,7 @@ def test_bound_exact_search(problem: TopologyProblem, seed: int) -> None:
 @settings(derandomize=True, max_examples=30, deadline=None)
 def test_two_exact_methods_agree(problem: TopologyProblem, seed: int) -> None:
     """Branch and bound of our own finds what HiGHS finds on the joint program, and proves what HiGHS claims."""
-    best = METHODS["branch-and-bound"].run(problem, ExactLimits())
+    best = METHODS["branch-and-bound"](problem, ExactLimits())
     found = by_program(open_space(problem), None, ExactLimits(seed=seed))
     assert found.theta == pytest.approx(best.theta, rel=1e-5)
     assert found.bound.value == pytest.approx(best.theta, rel=1e-5)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations import mixtures as mixture
-from formulations.flow_routing import NarrowedFlow, narrowed_flow_arrays
+from formulations.flow_routing import narrowed_flow_arrays
 from solvers.backends.backend import SolverLimits
 from solvers.backends.table import solver_named
 from solvers.network import softmin
@@ -18,11 +18,14 @@ from solvers.network.linear import NearPaths
 from solvers.network.routing import route
 from solvers.network.softmin import Master, Mixtures, Routing
 from tests.solvers.network.routing.test_routing_methods import both_ways, directed, random_case, theta_over_all_paths
-from topoopt.core.arrays import Bools, Floats
+from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.errors import InputError
 from topoopt.core.proofs import Status
 from topoopt.core.topology import Topology
 from topoopt.verify.laws.routing import certified_theta_bound, check_flow
+
+Narrowed = tuple[Floats, Ints, Ints, Ints, Ints, Floats, Floats]
+"""What `narrowed_flow_arrays` takes."""
 
 DIAMOND = [(0, 1), (1, 3), (0, 2), (2, 3), (3, 4), (4, 0)]
 """Arcs sorted: 01, 02, 13, 23, 34, 40."""
@@ -34,16 +37,16 @@ def marked(network: RoutingNetwork, lengths: Floats, width: float, most: int = 1
     return RoutingProof(network, 1e-3).router.mark_near(lengths, width, most, near), near
 
 
-def narrowed(network: RoutingNetwork, near: Bools) -> tuple[NarrowedFlow, Floats]:
+def narrowed(network: RoutingNetwork, near: Bools) -> tuple[Narrowed, Floats]:
     """The program over these arcs, and what flows for certain."""
     flow = np.zeros(near.shape)
     _, entered, start, entry, arc, need = RoutingProof(network, 1e-3).router.choices(near, flow)
-    return NarrowedFlow(need, entered, start, entry, arc, flow.sum(axis=0), network.capacity), flow
+    return (need, entered, start, entry, arc, flow.sum(axis=0), network.capacity), flow
 
 
-def least(data: NarrowedFlow) -> float:
+def least(data: Narrowed) -> float:
     """theta of a program."""
-    answer = solver_named("highs-simplex")(narrowed_flow_arrays(data), SolverLimits(), {})
+    answer = solver_named("highs-simplex")(narrowed_flow_arrays(*data), SolverLimits(), {})
     assert answer.raw_x is not None
     return float(answer.raw_x[-1])
 
@@ -62,10 +65,11 @@ def test_a_choice_stands_for_the_chains_before_and_after_it() -> None:
     assert near[0].tolist() == [True] * 5 + [False]
     assert not near[1:].any()
     data, flow = narrowed(diamond(), near)
-    assert data.need.tolist() == [3.0]
-    assert data.into.tolist() == [0, 0]
-    assert data.start.tolist() == [-1, -1]
-    assert sorted(zip(data.entry.tolist(), data.arc.tolist(), strict=True)) == [(0, 0), (0, 2), (1, 1), (1, 3)]
+    need, into, start, entry, arc, *_ = data
+    assert need.tolist() == [3.0]
+    assert into.tolist() == [0, 0]
+    assert start.tolist() == [-1, -1]
+    assert sorted(zip(entry.tolist(), arc.tolist(), strict=True)) == [(0, 0), (0, 2), (1, 1), (1, 3)]
     assert flow[0].tolist() == [1.0, 0.0, 0.0, 0.0, 3.0, 0.0]
     assert least(data) == pytest.approx(3.0)
 
@@ -74,7 +78,7 @@ def test_without_a_choice_all_is_certain() -> None:
     """A width below the lateness of 0-2-3 leaves one path for each pair."""
     entries, near = marked(diamond(), np.array([1.0, 1.1, 1.0, 1.0, 1.0, 1.0]), 0.05)
     data, flow = narrowed(diamond(), near)
-    assert (entries, len(data.need), len(data.into)) == (0, 0, 0)
+    assert (entries, len(data[0]), len(data[1])) == (0, 0, 0)
     assert flow[0].tolist() == [4.0, 0.0, 3.0, 0.0, 3.0, 0.0]
     assert least(data) == pytest.approx(4.0)
 

@@ -72,8 +72,8 @@ def test_only_what_translations_keep_is_taken() -> None:
     topology, demand = cayley(group, [1, 4, 23]), translated(group, weights(64, 3))
     found = translations_of(network_of(topology, demand))
     assert found is not None
-    assert found.group == group
-    assert found.width.tolist() == [1.0, 1.0, 1.0]
+    assert found[0] == group
+    assert found[2].tolist() == [1.0, 1.0, 1.0]
     wider = cayley(group, [1, 4, 23, 30, 47])
     assert automatic(network_of(wider, demand), 1e-3) == "cayley"
     uneven = demand.copy()

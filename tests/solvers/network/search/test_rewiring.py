@@ -45,9 +45,9 @@ def test_changes_stay_within_the_limit_and_pay(links: LinkDirection, changes: in
     )
     found = search_topology(problem, budget=SearchBudget(proposals=20_000))
     assert lost(found.topology, kept) <= changes * (1 if links is ONE_WAY else 2)
-    stands = found.steps[0]
-    assert stands.name == "as it stands"
-    assert found.routing.theta == pytest.approx(stands.theta) if changes == 0 else found.routing.theta < stands.theta
+    name, _, theta = found.steps[0]
+    assert name == "as it stands"
+    assert found.routing.theta == pytest.approx(theta) if changes == 0 else found.routing.theta < theta
     assert route(found.topology, problem.demand).theta == pytest.approx(found.routing.theta, rel=2e-4)
 
 
@@ -58,7 +58,7 @@ def test_never_better_than_the_exact_method(seed: int) -> None:
     demand = np.random.default_rng(seed).lognormal(0, 1.5, (5, 5))
     np.fill_diagonal(demand, 0.0)
     problem = TopologyProblem("case", 5, 2, ONE_WAY, demand, kept=kept, max_changed=2)
-    best = METHODS["branch-and-bound"].run(problem, ExactLimits())
+    best = METHODS["branch-and-bound"](problem, ExactLimits())
     found = search_topology(problem, budget=SearchBudget(proposals=5_000))
     assert best.theta * (1 - 1e-6) <= found.routing.theta <= best.theta * 1.2
 
@@ -80,7 +80,7 @@ def test_hop_limits_nobody_meets() -> None:
     """Below the Moore bound it is proven; above, the search says that nothing is, and what it knows."""
     for method in ("exact", "milp"):
         with pytest.raises(InfeasibleError, match="Moore bound is 3 hops"):
-            METHODS[method].run(
+            METHODS[method](
                 TopologyProblem("case", 9, 2, ONE_WAY, np.ones((9, 9)) - np.eye(9), max_hops=2), ExactLimits()
             )
     # Degree 2, 7 servers: a Moore digraph of diameter 2 does not exist (Plesnik and Znam 1974).
