@@ -82,15 +82,15 @@ def evaluated(
     Raises:
         InfeasibleError: a pair that sends has no route.
     """
-    found = network_rates(problem, strategy, network, groups)
-    rates = shared_rates(problem, strategy, found)
-    return EvaluatedNetwork(network, found, rates, iteration_s(problem, strategy, rates))
+    result = network_rates(problem, strategy, network, groups)
+    rates = shared_rates(problem, strategy, result)
+    return EvaluatedNetwork(network, result, rates, iteration_s(problem, strategy, rates))
 
 
 def no_faster(rates: GroupRates, than: GroupRates) -> bool:
     """Whether no group has more than at other rates, nor fewer hops, so that no iteration takes less."""
     slower = all(bool(np.all(getattr(rates, name) <= getattr(than, name))) for name in set(RATE_OF.values()))
-    farther = all(getattr(rates.hops, each.name) >= getattr(than.hops, each.name) for each in fields(GroupHops))
+    farther = all(getattr(rates.hops, hops.name) >= getattr(than.hops, hops.name) for hops in fields(GroupHops))
     return slower and farther
 
 
@@ -105,36 +105,40 @@ def family_bytes(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dic
 
 
 def dimension_loads(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, one: EvaluatedNetwork
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, placed: EvaluatedNetwork
 ) -> tuple[DimensionLoad, ...]:
     """What each family between servers asks of the network."""
     sent = family_bytes(problem, strategy)
-    found = []
+    rows = []
     for family in F:
-        if family not in one.found.loads:
+        if family not in placed.found.loads:
             continue
-        load, alone, name = one.found.loads[family], one.found.alone[family], RATE_OF[family]
-        free: GroupRates = replace(one.rates, **dict[str, Any]({name: np.full_like(one.rates.tensor, FREE)}))
-        found.append(
+        load, alone, name = (
+            placed.found.loads[family],
+            placed.found.alone[family],
+            RATE_OF[family],
+        )
+        free: GroupRates = replace(placed.rates, **dict[str, Any]({name: np.full_like(placed.rates.tensor, FREE)}))
+        rows.append(
             DimensionLoad(
                 dimension=family,
                 bytes_sent=sent[family] * load.sent,
                 seconds=sent[family] / alone,
-                exposed_s=max(0.0, one.iteration_time_s - iteration_s(problem, strategy, free)),
+                exposed_s=max(0.0, placed.iteration_time_s - iteration_s(problem, strategy, free)),
                 gbytes_per_s=alone / 1e9,
-                shared_gbytes_per_s=float(getattr(one.rates, name)[0]) / 1e9,
+                shared_gbytes_per_s=float(getattr(placed.rates, name)[0]) / 1e9,
                 hops=load.hops,
                 method=load.method,
                 rounds=load.rounds,
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def sending_pairs(groups: FamilyGroups, places: Ints, orders: dict[F, tuple[Ints, ...]]) -> tuple[Ints, Ints]:
     """Pairs of servers that send, sorted and distinct."""
     n = len(places)
-    keys = [one.source * n + one.target for flows in family_flows(groups, places, orders).values() for one in flows]
+    keys = [flow.source * n + flow.target for flows in family_flows(groups, places, orders).values() for flow in flows]
     pairs = np.unique(np.concatenate(keys)) if keys else np.zeros(0, dtype=np.int64)
     return pairs // n, pairs % n
 
@@ -217,42 +221,46 @@ Schedules = tuple[GroupSchedule, ...]
 
 
 def with_schedules(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, one: EvaluatedNetwork, groups: FamilyGroups, stop: Stop
+    problem: LlmTrainingProblem,
+    strategy: ParallelStrategy,
+    placed: EvaluatedNetwork,
+    groups: FamilyGroups,
+    stop: Stop,
 ) -> EvaluatedNetwork:
     """The same links with each family on what is fastest alone of what the instance asks for.
 
     All groups of a family are on the same kind of schedule where they can, as they take its steps together; where the
     best is asked for, a family stays on its rings if these are as fast, their rounds counted.
     """
-    choice, graph = problem.search.allreduce, one.network.graph
+    choice, graph = problem.search.allreduce, placed.network.graph
     own = [family for family in ALLREDUCE_FAMILIES if family in groups.collectives]
     if not own or not rounds_counted(problem, graph):
-        return one
+        return placed
     buckets, loads = family_buckets(problem, strategy), schedule_loads(problem, graph)
-    rings = evaluated(problem, strategy, replace(one.network, schedules={}), groups)
+    rings = evaluated(problem, strategy, replace(placed.network, schedules={}), groups)
     makers = GroupOptions(choice, message_us=problem.cluster.message_latency_us, stop=stop)
     options: dict[tuple[int, ...], tuple[GroupOption, ...]] = {}
     chosen: dict[F, Schedules] = {}
     for family in own:
-        sizes = _sizes(one, groups, family, buckets[family])
+        sizes = _sizes(placed, groups, family, buckets[family])
         for members in sizes:
             if members not in options:
                 options[members] = makers.of(_network(problem, graph, members))
         least = rings.found.loads[family].taken if choice is AllReduceChoice.BEST else np.inf
         for schedules in _proposals(options, sizes):
-            load = loads.load(groups.collectives[family], one.network.places, schedules, buckets[family])
+            load = loads.load(groups.collectives[family], placed.network.places, schedules, buckets[family])
             if load.taken < least:
                 least, chosen[family] = load.taken, schedules
-    return evaluated(problem, strategy, replace(one.network, schedules=chosen), groups) if chosen else rings
+    return evaluated(problem, strategy, replace(placed.network, schedules=chosen), groups) if chosen else rings
 
 
-def _sizes(one: EvaluatedNetwork, groups: FamilyGroups, family: F, bucket: Bucket) -> dict[tuple[int, ...], int]:
+def _sizes(placed: EvaluatedNetwork, groups: FamilyGroups, family: F, bucket: Bucket) -> dict[tuple[int, ...], int]:
     """Members of the groups of servers of a family -> bytes that all groups of ranks on them reduce at once."""
-    found = {}
+    sizes = {}
     for own in groups.collectives[family]:
-        rows = np.sort(one.network.places[own.blocks], axis=1).tolist()
-        found.update({tuple(row): round(n * bucket.whole_bytes) for row, n in zip(rows, own.groups, strict=True)})
-    return found
+        rows = np.sort(placed.network.places[own.blocks], axis=1).tolist()
+        sizes.update({tuple(row): round(n * bucket.whole_bytes) for row, n in zip(rows, own.groups, strict=True)})
+    return sizes
 
 
 def _network(problem: LlmTrainingProblem, graph: LinkGraph, members: tuple[int, ...]) -> RatedNetwork:
@@ -270,15 +278,15 @@ def _proposals(
     options: dict[tuple[int, ...], tuple[GroupOption, ...]], sizes: dict[tuple[int, ...], int]
 ) -> Iterator[Schedules]:
     """For each kind schedules of that kind, where a group has any, in the pieces that are best for their size."""
-    for kind in sorted({each.family for members in sizes for each in options[members]}):
+    for kind in sorted({option.family for members in sizes for option in options[members]}):
         own = {
-            members: [each.option for each in options[members] if each.family == kind]
-            or [each.option for each in options[members]]
+            members: [option.option for option in options[members] if option.family == kind]
+            or [option.option for option in options[members]]
             for members in sizes
         }
-        for place in range(max(map(len, own.values()))):
+        for index in range(max(map(len, own.values()))):
             yield tuple(
-                _in_pieces(members, own[members][min(place, len(own[members]) - 1)], size)
+                _in_pieces(members, own[members][min(index, len(own[members]) - 1)], size)
                 for members, size in sizes.items()
             )
 

@@ -125,13 +125,13 @@ class _Maps:
     def faster(self, places: Ints, best: EvaluatedNetwork) -> EvaluatedNetwork | None:
         """The map, if it is faster than the best; of most the rates alone tell that they are not."""
         network = self._fabric.placed(self._groups, places, self._table)
-        found = network_rates(self._problem, self._strategy, network, self._groups)
-        rates = shared_rates(self._problem, self._strategy, found)
+        result = network_rates(self._problem, self._strategy, network, self._groups)
+        rates = shared_rates(self._problem, self._strategy, result)
         if no_faster(rates, best.rates):
             return None
         seconds = iteration_s(self._problem, self._strategy, rates)
         faster = seconds < best.iteration_time_s * (1.0 - 1e-9)
-        return EvaluatedNetwork(network, found, rates, seconds) if faster else None
+        return EvaluatedNetwork(network, result, rates, seconds) if faster else None
 
     def final(self, places: Ints) -> EvaluatedNetwork:
         """With routes of the pairs that send alone."""
@@ -157,9 +157,9 @@ def best_map(
         if stop.reason() is not None:
             break
         moved = places[exchange]
-        one = maps.faster(moved, best)
-        if one is not None:
-            best, places = one, moved
+        candidate = maps.faster(moved, best)
+        if candidate is not None:
+            best, places = candidate, moved
     return maps.final(places)
 
 
@@ -168,11 +168,11 @@ def _orders(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:
     at = rank_coordinates(strategy)
     seen = [tuple(range(strategy.gpus // gpus_per_server))]
     for order in RANK_ORDERS:
-        place, stride = np.zeros(strategy.gpus, dtype=np.int64), 1
+        offset, stride = np.zeros(strategy.gpus, dtype=np.int64), 1
         for dimension in order:
-            place += at[dimension] * stride
+            offset += at[dimension] * stride
             stride *= int(at[dimension].max()) + 1
-        rows = (place // gpus_per_server).reshape(-1, gpus_per_server)
+        rows = (offset // gpus_per_server).reshape(-1, gpus_per_server)
         blocks = tuple(rows[:, 0].tolist())
         if (rows == rows[:, :1]).all() and blocks not in seen:
             seen.append(blocks)
@@ -275,50 +275,52 @@ def best_on_fabric(
     if problems:
         raise InputError(problems)
     most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 8
-    found: list[StrategyNetwork] = []
+    incumbents: list[StrategyNetwork] = []
     tried, time, alike = 0, np.inf, Counter[tuple[int, ...]]()
     for ranked, bound in _bounded(problem, candidates, direct=TRAINING_FABRICS[fabric].direct):
-        if ranked.iteration_time_s >= time or tried == most or (found and stop.reason() is not None):
+        if ranked.iteration_time_s >= time or tried == most or (incumbents and stop.reason() is not None):
             break
         division = tuple(getattr(ranked.strategy, part.name) for part in fields(StrategyShape))
         if bound >= time or alike[division] >= max(1, most // ALIKE):
             continue
         alike[division] += 1
-        one = _reducing(problem, best_network(problem, fabric, ranked, stop), stop)
+        candidate = _reducing(problem, best_network(problem, fabric, ranked, stop), stop)
         tried += 1
-        if one is not None:
-            found = sorted([*found, one], key=lambda each: each.evaluated.iteration_time_s)[:count]
-            time = found[-1].evaluated.iteration_time_s if len(found) == count else np.inf
-    if not found:
+        if candidate is not None:
+            incumbents = sorted([*incumbents, candidate], key=lambda network: network.evaluated.iteration_time_s)[
+                :count
+            ]
+            time = incumbents[-1].evaluated.iteration_time_s if len(incumbents) == count else np.inf
+    if not incumbents:
         degree = problem.cluster.degree
         has = "1 interface of a server joins" if degree == 1 else f"{degree} interfaces of a server join"
         those = "1 strategy" if tried == 1 else f"{tried} strategies"
         raise InfeasibleError(f"{fabric}: {has} none of {those}")
-    first, *others = found
+    first, *others = incumbents
     return FoundOnFabric(fabric, mapped(problem, fabric, first, stop), tuple(others), tried)
 
 
-def _reducing(problem: LlmTrainingProblem, found: StrategyNetwork | None, stop: Stop) -> StrategyNetwork | None:
+def _reducing(problem: LlmTrainingProblem, candidate: StrategyNetwork | None, stop: Stop) -> StrategyNetwork | None:
     """The network, chosen with rings, with families on what the instance asks for."""
-    if found is None:
+    if candidate is None:
         return None
-    strategy = found.ranked.strategy
-    return replace(found, evaluated=with_schedules(problem, strategy, found.evaluated, found.groups, stop))
+    strategy = candidate.ranked.strategy
+    return replace(candidate, evaluated=with_schedules(problem, strategy, candidate.evaluated, candidate.groups, stop))
 
 
-def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop) -> StrategyNetwork:
+def mapped(problem: LlmTrainingProblem, fabric: str, incumbent: StrategyNetwork, stop: Stop) -> StrategyNetwork:
     """The same strategy, its ranks where they serve it best."""
-    strategy, groups = found.ranked.strategy, found.groups
-    networks = [found.fabric]
+    strategy, groups = incumbent.ranked.strategy, incumbent.groups
+    networks = [incumbent.fabric]
     if problem.cluster.servers <= FEW:
         networks = list(TRAINING_FABRICS[fabric].networks(problem, strategy, groups))
-    best = found
-    for one in networks:
-        start = evaluated(problem, strategy, one.network, groups)
-        placed = best_map(problem, strategy, groups, one, start, stop)
+    best = incumbent
+    for fabric_network in networks:
+        start = evaluated(problem, strategy, fabric_network.network, groups)
+        placed = best_map(problem, strategy, groups, fabric_network, start, stop)
         placed = with_schedules(problem, strategy, placed, groups, stop)
-        if one is networks[0] or placed.iteration_time_s < best.evaluated.iteration_time_s:
-            best = replace(found, fabric=one, evaluated=placed)
+        if fabric_network is networks[0] or placed.iteration_time_s < best.evaluated.iteration_time_s:
+            best = replace(incumbent, fabric=fabric_network, evaluated=placed)
     return best
 
 
@@ -329,13 +331,15 @@ def best_network(
     strategy = ranked.strategy
     groups = family_groups(strategy, problem.cluster.gpus_per_server)
     best: StrategyNetwork | None = None
-    for one in TRAINING_FABRICS[fabric].networks(problem, strategy, groups):
+    for fabric_network in TRAINING_FABRICS[fabric].networks(problem, strategy, groups):
         try:
-            found = StrategyNetwork(ranked, groups, one, evaluated(problem, strategy, one.network, groups))
+            candidate = StrategyNetwork(
+                ranked, groups, fabric_network, evaluated(problem, strategy, fabric_network.network, groups)
+            )
         except InfeasibleError:
             continue
-        if best is None or found.evaluated.iteration_time_s < best.evaluated.iteration_time_s:
-            best = found
+        if best is None or candidate.evaluated.iteration_time_s < best.evaluated.iteration_time_s:
+            best = candidate
         if stop is not None and stop.reason() is not None:
             break
     return best
@@ -348,25 +352,25 @@ def _bounded(
     left, size = iter(candidates), 1
     while block := list(islice(left, size)):
         size = min(2 * size, BLOCK)  # more may have to be searched for first
-        columns = columns_of([one.strategy for one in block], problem.model.layers)
+        columns = columns_of([ranked.strategy for ranked in block], problem.model.layers)
         rates = optimistic_rates(problem, columns) if direct else None
         total = iteration_times(problem, problem.device, columns, rates)
         yield from zip(block, total.tolist(), strict=True)
 
 
-def figures_of(problem: LlmTrainingProblem, one: StrategyNetwork) -> StrategyFigures:
+def figures_of(problem: LlmTrainingProblem, candidate: StrategyNetwork) -> StrategyFigures:
     """What an iteration takes on the network."""
-    step = roofline_estimate(problem, one.ranked.strategy, one.evaluated.rates)
-    return StrategyFigures(one.ranked.strategy, step.breakdown, step.memory)
+    step = roofline_estimate(problem, candidate.ranked.strategy, candidate.evaluated.rates)
+    return StrategyFigures(candidate.ranked.strategy, step.breakdown, step.memory)
 
 
-def decided(found: FoundOnFabric) -> FabricPlan:
+def decided(result: FoundOnFabric) -> FabricPlan:
     """Return the decisions of a search."""
-    best = found.best
+    best = result.best
     network = replace(
-        network_plan(found.fabric, best.evaluated.network), degree_split=best.fabric.split, form=best.fabric.note
+        network_plan(result.fabric, best.evaluated.network), degree_split=best.fabric.split, form=best.fabric.note
     )
-    return FabricPlan(best.ranked.strategy, network, tuple(other.ranked.strategy for other in found.next))
+    return FabricPlan(best.ranked.strategy, network, tuple(other.ranked.strategy for other in result.next))
 
 
 def unplaced(problem: LlmTrainingProblem, fabric: str, strategy: ParallelStrategy) -> StrategyFigures:
@@ -392,10 +396,12 @@ def network_plan(fabric: str, network: PlacedNetwork) -> NetworkPlan:
 
     def listed(routes: PathTable) -> tuple[ServerRoute, ...]:
         paths = [ServerRoute(routes.path(path), float(share)) for path, share in enumerate(routes.share)]
-        return tuple(one for one in paths if one.share < 1.0 or one.path not in joined)
+        return tuple(route for route in paths if route.share < 1.0 or route.path not in joined)
 
     orders = tuple(
-        DimensionRings(family, tuple(tuple(map(tuple, group)) for one in classes for group in one.tolist()))
+        DimensionRings(
+            family, tuple(tuple(map(tuple, group)) for groups_of_size in classes for group in groups_of_size.tolist())
+        )
         for family, classes in network.orders.items()
         if family not in network.schedules or fabric == DIRECT  # whose links go along the rings
     )

@@ -173,9 +173,11 @@ def layer_weights(model: LanguageModel, *, expert_layer: bool) -> LayerWeights:
     whole = 0 if latent is None else h * (latent.query_rank + latent.key_value_rank + latent.rotary_size)
     if experts is None or not expert_layer:
         return LayerWeights(attention, matrices * h * model.ffn_hidden, 0, 0, small, whole, biases)
-    one = matrices * h * experts.hidden
+    per_expert = matrices * h * experts.hidden
     gates = h * experts.count + (h if experts.shared_gate else 0)
-    return LayerWeights(attention, experts.shared * one + gates, one, experts.count, small, whole + gates, biases)
+    return LayerWeights(
+        attention, experts.shared * per_expert + gates, per_expert, experts.count, small, whole + gates, biases
+    )
 
 
 def expert_layers(model: LanguageModel) -> int:
@@ -310,8 +312,8 @@ def degrees_of(mapping: DegreeMapping) -> Factors:
 
 def mappings(model: Transformer, npu: Npu, choices: DegreeChoices, sizes: Sequence[int]) -> Iterator[DegreeMapping]:
     """Every way to lay the parallelisms on the dimensions that fits model, memory and choices."""
-    found = _inner_first(sizes) if choices.inner_first else itertools.product(*(_splits(size) for size in sizes))
-    return (mapping for mapping in found if _fits(model, npu, choices, degrees_of(mapping)))
+    candidates = _inner_first(sizes) if choices.inner_first else itertools.product(*(_splits(size) for size in sizes))
+    return (mapping for mapping in candidates if _fits(model, npu, choices, degrees_of(mapping)))
 
 
 def _divisors(number: int) -> list[int]:
@@ -339,18 +341,18 @@ def _inner_first(sizes: Sequence[int]) -> Iterator[DegreeMapping]:
 
 def _lay(degree: int, kind: int, left: list[int], parts: list[list[int]]) -> bool:
     """Lay one parallelism on what is left of the dimensions, from the inside; whether it leaves no hole."""
-    for place in range(len(left)):
-        part = math.gcd(degree, left[place])
-        parts[place][kind], left[place], degree = part, left[place] // part, degree // part
-        if left[place] > 1:
+    for index in range(len(left)):
+        part = math.gcd(degree, left[index])
+        parts[index][kind], left[index], degree = part, left[index] // part, degree // part
+        if left[index] > 1:
             break
     return degree == 1
 
 
 def _fits(model: Transformer, npu: Npu, choices: DegreeChoices, degrees: Factors) -> bool:
     tensor, expert, data, pipeline = degrees
-    asked = ((choices.tensor, tensor), (choices.expert, expert), (choices.pipeline, pipeline))
-    if any(allowed is not None and degree not in allowed for allowed, degree in asked):
+    requested = ((choices.tensor, tensor), (choices.expert, expert), (choices.pipeline, pipeline))
+    if any(allowed is not None and degree not in allowed for allowed, degree in requested):
         return False
     if model.hidden % tensor or model.blocks % pipeline or model.experts % expert:
         return False

@@ -117,8 +117,8 @@ def rank_weights(
     plain = layers if model.experts is None else np.where(first, np.minimum(model.experts.dense_layers, layers), 0.0)
     further = np.where(last, float(model.mtp_layers), 0.0)
     counts = plain, layers - plain + further, first, last
-    found = [sum(count * own[kind] for count, own in zip(counts, parts, strict=True)) for kind in range(2)]
-    return np.asarray(found[0]), np.asarray(found[1])
+    sums = [sum(count * own[kind] for count, own in zip(counts, parts, strict=True)) for kind in range(2)]
+    return np.asarray(sums[0]), np.asarray(sums[1])
 
 
 BYTES_PER_GBIT = 1.25e8
@@ -186,14 +186,14 @@ class GroupRates:
         def rate(beside: Column, ranks: Column, sending: Column) -> Column:
             return np.where(beside >= WHOLE * ranks, inside, np.minimum(inside, outside * sending))
 
-        one = np.ones_like(columns.tensor)
+        ones = np.ones_like(columns.tensor)
         # The other copy of DualPipe stands on the server where the whole pipeline does.
         inner = np.where(near.pipeline >= WHOLE * columns.pipeline, columns.copies, 1.0)
         of_data, of_experts = inner * near.context * near.data, inner * near.replicas
         return GroupRates(
-            tensor=rate(near.tensor, columns.tensor, one),
+            tensor=rate(near.tensor, columns.tensor, ones),
             context=rate(near.context, columns.context, near.context),
-            expert=outside * one,
+            expert=outside * ones,
             hop=rate(near.pipeline, columns.pipeline, near.pipeline),
             data=rate(of_data, columns.replicas, of_data),
             expert_data=rate(of_experts, columns.expert_replicas, np.maximum(1.0, of_experts)),
@@ -351,11 +351,13 @@ class LayerTimes:
             return self._product(rows, h, width + 2 * keys, self._rate) + self._product(rows, width, h, self._rate)
         key, heads = latent.plain_size + latent.rotary_size, model.heads / t
         query = latent.query_rank or h
-        found = self._product(rows, latent.key_value_rank, heads * (latent.plain_size + latent.value_size), self._rate)
-        found = found + self._product(rows, query, heads * key, self._rate)
+        seconds = self._product(
+            rows, latent.key_value_rank, heads * (latent.plain_size + latent.value_size), self._rate
+        )
+        seconds = seconds + self._product(rows, query, heads * key, self._rate)
         down = (latent.query_rank or 0) + latent.key_value_rank + latent.rotary_size
-        found = found + self._product(rows, h, float(down), self._rate)
-        return found + self._product(rows, heads * latent.value_size, h, self._rate)
+        seconds = seconds + self._product(rows, h, float(down), self._rate)
+        return seconds + self._product(rows, heads * latent.value_size, h, self._rate)
 
     def _mlp_products(self, inner: float) -> Column:
         model, rows = self._model, self.tokens
@@ -373,11 +375,11 @@ class LayerTimes:
         rows = own * experts.per_token * columns.expert_tensor / local
         inner = experts.hidden / columns.expert_tensor
         first = self._product(rows, model.hidden, inner * (2 if model.gated else 1), self._rate)
-        found = local * (first + self._product(rows, inner, model.hidden, self._rate))
-        found = found + self._product(own, model.hidden, float(experts.count), self._head_rate)
+        seconds = local * (first + self._product(rows, inner, model.hidden, self._rate))
+        seconds = seconds + self._product(own, model.hidden, float(experts.count), self._head_rate)
         if experts.shared:
-            found = found + self._mlp_products(float(experts.shared * experts.hidden))
-        return found
+            seconds = seconds + self._mlp_products(float(experts.shared * experts.hidden))
+        return seconds
 
     def _launches(self) -> Column:
         """What it costs to start the products of each expert of a GPU.
@@ -461,8 +463,8 @@ def layer_traffic(
     t, c = columns.tensor, columns.context
     split = columns.sequence > 0
     tokens = columns.micro_batch * length / c
-    one = tokens * model.hidden * ELEMENT
-    ring = 2.0 * one * (t - 1) / t
+    activations = tokens * model.hidden * ELEMENT
+    ring = 2.0 * activations * (t - 1) / t
     full = columns.recomputes(Recompute.FULL)
     keys = np.maximum(model.kv_heads / t, 1.0) * model.head_size
     if model.latent is not None:
@@ -483,7 +485,7 @@ def layer_traffic(
         context=(context, 2.0 * context),
         expert=expert,
         expert_crossing=crossing,
-        hop=np.where(split, one / t, one),
+        hop=np.where(split, activations / t, activations),
     )
 
 
@@ -636,16 +638,16 @@ def ledger(problem: LlmTrainingProblem, columns: StrategyColumns) -> LedgerColum
     load, inside = _fullest_inside(problem, columns, m, layer)
     ranks = (columns.first_layers, np.zeros_like(m)), (load, inside), (columns.last_layers, columns.pipeline - 1)
     weights = [
-        rank_weights(problem, parts, layers, alone | (place == 0), alone | (place == 2))
-        for place, (layers, _) in enumerate(ranks)
+        rank_weights(problem, parts, layers, alone | (rank_index == 0), alone | (rank_index == 2))
+        for rank_index, (layers, _) in enumerate(ranks)
     ]
     best: LedgerColumns | None = None
-    for place, (layers, rank) in enumerate(ranks):
-        states = state_bytes(columns, formats, _both_ends(columns, weights, place))
+    for rank_index, (layers, rank) in enumerate(ranks):
+        states = state_bytes(columns, formats, _both_ends(columns, weights, rank_index))
         kept = in_flight(columns, m, rank) * layers * layer + whole
-        kept = kept + np.where(alone | (place == 2), logits, 0.0)
+        kept = kept + np.where(alone | (rank_index == 2), logits, 0.0)
         own = LedgerColumns(*states, kept)
-        best = own if best is None else _fuller(best, own, (place != 1) | (columns.pipeline > 2))
+        best = own if best is None else _fuller(best, own, (rank_index != 1) | (columns.pipeline > 2))
     assert best is not None
     return best
 
@@ -657,22 +659,22 @@ def _fullest_inside(
     load, rank = columns.inner_layers, np.minimum(1.0, columns.pipeline - 1)
     if columns.stages is None:
         return load, rank
-    each = sum(state_bytes(columns, problem.formats, part_weights(problem, columns)[ROUTED]))
+    expert_bytes = sum(state_bytes(columns, problem.formats, part_weights(problem, columns)[ROUTED]))
     most, p = np.full_like(load, -np.inf), columns.pipeline
-    for place, own in enumerate(loads_of_ranks(columns).T):
-        held = own * (each + in_flight(columns, m, np.full_like(m, place)) * layer)
-        more = (place > 0) & (place < p - 1) & (held > most)
-        load, rank, most = np.where(more, own, load), np.where(more, place, rank), np.where(more, held, most)
+    for rank_index, own in enumerate(loads_of_ranks(columns).T):
+        held = own * (expert_bytes + in_flight(columns, m, np.full_like(m, rank_index)) * layer)
+        more = (rank_index > 0) & (rank_index < p - 1) & (held > most)
+        load, rank, most = np.where(more, own, load), np.where(more, rank_index, rank), np.where(more, held, most)
     return load, rank
 
 
-def _both_ends(columns: StrategyColumns, weights: list[Weights], place: int) -> Weights:
+def _both_ends(columns: StrategyColumns, weights: list[Weights], rank: int) -> Weights:
     """Weights of a rank; where micro-batches enter at both ends, the ranks there hold the first and the last stage."""
-    if place == 1:
+    if rank == 1:
         return weights[1]
     both = columns.scheduled(*BOTH_ENDS)
     first, _, last = weights
-    own = [np.where(both, (a + b) / 2.0, c) for a, b, c in zip(first, last, weights[place], strict=True)]
+    own = [np.where(both, (a + b) / 2.0, c) for a, b, c in zip(first, last, weights[rank], strict=True)]
     return own[0], own[1]
 
 
@@ -687,12 +689,12 @@ def state_bytes(columns: StrategyColumns, formats: NumberFormats, weights: Weigh
     return held, gradients, optimizer
 
 
-def _fuller(one: LedgerColumns, other: LedgerColumns, there: Bools) -> LedgerColumns:
+def _fuller(first: LedgerColumns, other: LedgerColumns, there: Bools) -> LedgerColumns:
     """The fuller of a rank and another one, where there is such a rank."""
-    more = there & (other.total > one.total)
+    more = there & (other.total > first.total)
     return LedgerColumns(
-        np.where(more, other.weights, one.weights),
-        np.where(more, other.gradients, one.gradients),
-        np.where(more, other.optimizer, one.optimizer),
-        np.where(more, other.activations, one.activations),
+        np.where(more, other.weights, first.weights),
+        np.where(more, other.gradients, first.gradients),
+        np.where(more, other.optimizer, first.optimizer),
+        np.where(more, other.activations, first.activations),
     )

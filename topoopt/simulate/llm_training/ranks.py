@@ -129,10 +129,10 @@ class TrainingPasses:
         s, experts = self._strategy, self._problem.model.experts
         if experts is None or s.expert == 1:
             return
-        one = int(self.stages.routed[stage]) * self._activations / ELEMENT / s.tensor * experts.per_token
+        payload = int(self.stages.routed[stage]) * self._activations / ELEMENT / s.tensor * experts.per_token
         there = 1.0 if self._problem.formats.fp8_dispatch else ELEMENT
-        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, one * there)
-        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, one * ELEMENT)
+        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, payload * there)
+        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, payload * ELEMENT)
 
     def gathering(self, stage: int) -> tuple[GroupCall, ...]:
         """Weights of a stage, which replicas share out."""
@@ -169,14 +169,14 @@ class RankGroups:
 
     def __init__(self, strategy: ParallelStrategy) -> None:
         at, s = rank_coordinates(strategy), strategy
-        t, c, d, p = (at[one] for one in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
-        place, whole = t + s.tensor * (c + s.context * d), s.expert * s.expert_tensor
+        t, c, d, p = (at[dimension] for dimension in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
+        position, whole = t + s.tensor * (c + s.context * d), s.expert * s.expert_tensor
         self._keys = {
             TENSOR: c + s.context * (d + s.data * p),
             CONTEXT: t + s.tensor * (d + s.data * p),
             DATA: t + s.tensor * p,
-            EXPERT: place // whole + s.gpus // s.pipeline // whole * p,
-            REPLICAS: place % whole + whole * p,
+            EXPERT: position // whole + s.gpus // s.pipeline // whole * p,
+            REPLICAS: position % whole + whole * p,
         }
         self._numbers: dict[tuple[str, int], int] = {}
         self.members: dict[int, tuple[int, ...]] = {}
@@ -221,9 +221,9 @@ class _RankWriter:
         if self._blocking:
             self._last = (len(self.made) - 1,)
 
-    def _add(self, one: RankStep) -> None:
+    def _add(self, step: RankStep) -> None:
         self._last = (len(self.made),)
-        self.made.append(one)
+        self.made.append(step)
 
 
 class TrainingProgram:
@@ -270,13 +270,13 @@ class TrainingProgram:
                 writer.collectives(costs.gathering(stage))
             begun.add(stage)
             source, target = self._ends(rank, kind, stage)
-            place = (2 * i + ahead) * len(self.orders.rank_of_stage)
-            came = [] if source is None else writer.receive(source[0], place + source[1], costs.hop_bytes)
+            tag = (2 * i + ahead) * len(self.orders.rank_of_stage)
+            came = [] if source is None else writer.receive(source[0], tag + source[1], costs.hop_bytes)
             name = f"{'forward' if ahead else kind.name.lower()} of micro-batch {i}, stage {stage}"
             writer.compute(name, costs.compute_us(kind, stage), came)
             writer.collectives(costs.exchanges(kind, stage))
             if target is not None:
-                writer.send(target[0], place + stage, costs.hop_bytes)
+                writer.send(target[0], tag + stage, costs.hop_bytes)
             if final[stage] == at or (in_all and kind in ENDS):
                 writer.collectives(costs.reducing(stage))
         writer.compute("optimizer", costs.optimizer_us())
@@ -442,7 +442,7 @@ class _PodGraph:
             kind = PassKind(number)
             gathered: dict[int, list[str]] = {}
             if kind is not PassKind.WEIGHTS and (in_all or stage not in begun):
-                after = [name for each in last for name in each] if in_all else []
+                after = [name for names_of_pod in last for name in names_of_pod] if in_all else []
                 calls = self._costs.gathering(stage)
                 gathered = self._collectives(f"weights {self._name(kind, batch, stage)}", pods, calls, after)
             begun.add(stage)
@@ -454,11 +454,11 @@ class _PodGraph:
                 for part in range(self.parts):
                     self._send(rank, kind, batch, stage, part, last)
             if final[stage] == at or (in_all and kind in ENDS):
-                ready = [name for each in last for name in each]
+                ready = [name for names_of_pod in last for name in names_of_pod]
                 name = f"gradients {stage}.{batch}" if in_all else f"gradients {stage}"
-                found = self._collectives(name, pods, self._costs.reducing(stage), ready)
-                reduced += [one for names in found.values() for one in names]
-        return [*(name for each in last for name in each), *dict.fromkeys(reduced)]
+                collectives = self._collectives(name, pods, self._costs.reducing(stage), ready)
+                reduced += [entry for names in collectives.values() for entry in names]
+        return [*(name for names_of_pod in last for name in names_of_pod), *dict.fromkeys(reduced)]
 
     def _name(self, kind: PassKind, batch: int, stage: int) -> str:
         return f"{'forward' if kind in AHEAD else kind.name.lower()} {batch}.{stage}"
@@ -469,7 +469,7 @@ class _PodGraph:
         seconds = self._costs.compute_s(kind, stage)
         if kind is not PassKind.WEIGHTS:
             inside = [stages.tensor, stages.context, *([stages.expert] if self._spread == 1 else [])]
-            exposed = sum(float(each[0 if ahead else 1][stage]) for each in inside)
+            exposed = sum(float(parts[0 if ahead else 1][stage]) for parts in inside)
             seconds += self._problem.cluster.slowdown * exposed
         return [self.steps.task(f"{self._name(kind, batch, stage)} pod {pod}", seconds, after)]
 
@@ -523,7 +523,7 @@ class _PodGraph:
         self, name: str, pods: list[int], calls: Sequence[GroupCall], after: list[str]
     ) -> dict[int, list[str]]:
         """Rings of the pods that hold replicas; the names of the transfers that each pod waits for."""
-        found: dict[int, list[str]] = {pod: [] for pod in pods}
+        names_by_pod: dict[int, list[str]] = {pod: [] for pod in pods}
         strategy = self._strategy
         for call in calls:
             experts = strategy.expert * strategy.expert_tensor
@@ -541,5 +541,5 @@ class _PodGraph:
                 kind = "experts" if call.family == REPLICAS else "dense"
                 names = self.steps.ring(f"{name} {kind} {first}", ring, float(sent), after)
                 for pod in ring:
-                    found[pod] += names
-        return found
+                    names_by_pod[pod] += names
+        return names_by_pod

@@ -75,9 +75,7 @@ class LinkSchedules:
 
     def __init__(self, graph: LinkGraph, *, server_bytes_per_s: float, gpus_per_server: int) -> None:
         self._graph = graph
-        self._link = {
-            ends: place for place, ends in enumerate(zip(graph.tail.tolist(), graph.head.tolist(), strict=True))
-        }
+        self._link = {ends: arc for arc, ends in enumerate(zip(graph.tail.tolist(), graph.head.tolist(), strict=True))}
         owned = graph.rails is Rails.OWNED
         self._passed = (gpus_per_server - 1) / gpus_per_server / server_bytes_per_s if owned else 0.0
         self._known: dict[int, tuple[GroupSchedule, Floats]] = {}
@@ -93,23 +91,23 @@ class LinkSchedules:
             schedules: one of each group of servers.
             bucket: of one AllReduce.
         """
-        graph, steps = self._graph, max(one.steps for one in schedules)
-        made = {one.members: one for one in schedules}
+        graph, steps = self._graph, max(schedule.steps for schedule in schedules)
+        made = {schedule.members: schedule for schedule in schedules}
         seconds = np.zeros((2, steps, len(graph.tail) + graph.servers))
         sent, ranks = np.zeros(graph.servers), classes[0].ranks
         for own in classes:
             for members, count in zip(np.sort(places[own.blocks], axis=1).tolist(), own.groups.tolist(), strict=True):
-                one = made[tuple(members)]
-                share = self._shares(one)
-                seconds[:, : one.steps] += count * bucket.whole_bytes * share[:, :, : seconds.shape[2]]
+                schedule = made[tuple(members)]
+                share = self._shares(schedule)
+                seconds[:, : schedule.steps] += count * bucket.whole_bytes * share[:, :, : seconds.shape[2]]
                 sent += count * bucket.whole_bytes * share[:, :, seconds.shape[2] :].sum(axis=(0, 1))
         if bucket.apart:
             phases = seconds.max(axis=2).sum(axis=1)
             taken, rounds = 2.0 * float(phases.max()), 2 * int((seconds.max(axis=2) > 0).sum(axis=1).max())
         else:
             taken, rounds = float(seconds.sum(axis=0).max(axis=1).sum()), steps
-        hops = max(len(route) - 1 for one in schedules for route in one.schedule.routes)
-        local = max(bucket.local_s(one.ranks, one.blocks.shape[1]) for one in classes)
+        hops = max(len(route) - 1 for schedule in schedules for route in schedule.schedule.routes)
+        local = max(bucket.local_s(schedule.ranks, schedule.blocks.shape[1]) for schedule in classes)
         passed, of_links = bucket.passed(ranks), seconds.sum(axis=(0, 1))
         taken += (bucket.waits_s(rounds, hops) + local) * bucket.network
         return FamilyLoad(
@@ -117,44 +115,44 @@ class LinkSchedules:
             float(sent.max()) / passed,
             hops,
             waits=max(taken - float(of_links.max()), 0.0) / passed,
-            method=", ".join(sorted({one.method for one in schedules})),
+            method=", ".join(sorted({schedule.method for schedule in schedules})),
             rounds=rounds,
         )
 
-    def _shares(self, one: GroupSchedule) -> Floats:
+    def _shares(self, schedule: GroupSchedule) -> Floats:
         """float64[2, steps, L + 2n], for a byte of the vector of a group: seconds of links at their whole rate and of
         the networks inside servers, then bytes that servers begin; of what is summed, and of what is copied."""
-        if id(one) in self._known:
-            return self._known[id(one)][1]
-        graph, sends, blocks = self._graph, one.schedule.sends, one.schedule.blocks
-        links, n, whole = len(graph.tail), graph.servers, one.schedule.steps
+        if id(schedule) in self._known:
+            return self._known[id(schedule)][1]
+        graph, sends, blocks = self._graph, schedule.schedule.sends, schedule.schedule.blocks
+        links, n, whole = len(graph.tail), graph.servers, schedule.schedule.steps
         amount = blocks.units[sends.block] / blocks.total
         table = np.zeros((2, whole, links + 2 * n))
         for phase, chosen in enumerate((sends.reduce, ~sends.reduce)):
-            self._lay(table[phase], one, chosen, amount)
+            self._lay(table[phase], schedule, chosen, amount)
         arriving = np.zeros((2, whole, n))
         for link, head in enumerate(graph.head.tolist()):
             arriving[:, :, head] += table[:, :, link]
         table[:, :, links : links + n] = (table[:, :, links + n :] + arriving) * self._passed
         table[:, :, :links] /= graph.bytes_per_s
         # Every piece does what whole blocks would, a step behind the one before.
-        shares = np.zeros((2, one.steps, links + 2 * n))
-        for late in range(one.pieces):
-            shares[:, late : late + whole] += table / one.pieces
-        self._known[id(one)] = (one, shares)
+        shares = np.zeros((2, schedule.steps, links + 2 * n))
+        for late in range(schedule.pieces):
+            shares[:, late : late + whole] += table / schedule.pieces
+        self._known[id(schedule)] = (schedule, shares)
         return shares
 
-    def _lay(self, table: Floats, one: GroupSchedule, chosen: Bools, amount: Floats) -> None:
+    def _lay(self, table: Floats, schedule: GroupSchedule, chosen: Bools, amount: Floats) -> None:
         """Bytes of the messages chosen, on links and at the servers that begin them."""
-        sends, routes = one.schedule.sends, one.schedule.routes
+        sends, routes = schedule.schedule.sends, schedule.schedule.routes
         links, n = len(self._graph.tail), self._graph.servers
         on_route = np.zeros((len(table), len(routes)))
         np.add.at(on_route, (sends.step[chosen], sends.route[chosen]), amount[chosen])
-        for place, route in enumerate(routes):
-            if on_route[:, place].any():
+        for index, route in enumerate(routes):
+            if on_route[:, index].any():
                 for hop in pairwise(route):
-                    table[:, self._link[hop]] += on_route[:, place]
-                table[:, links + n + route[0]] += on_route[:, place]
+                    table[:, self._link[hop]] += on_route[:, index]
+                table[:, links + n + route[0]] += on_route[:, index]
 
 
 @dataclass(frozen=True)
@@ -201,7 +199,9 @@ def family_buckets(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> d
     """Of activations of one micro-batch, and of the gradients of one layer, the mean of all; 16-bit with ZeRO."""
     model, reached, cluster, s = problem.model, problem.device.reached, problem.cluster, strategy
     dense, experts = matrix_weights(model, np.array([float(s.tensor)]))
-    each = float(problem.formats.gradient_bytes) if s.zero == 0 else min(problem.formats.gradient_bytes, ELEMENT)
+    element_bytes = (
+        float(problem.formats.gradient_bytes) if s.zero == 0 else min(problem.formats.gradient_bytes, ELEMENT)
+    )
     inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
     tokens = s.micro_batch * problem.batch.length / s.context
 
@@ -212,8 +212,8 @@ def family_buckets(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> d
     routed = experts / max(expert_layers(model), 1) / (s.expert * s.expert_tensor)
     return {
         F.TENSOR: bucket(tokens * model.hidden * ELEMENT, 2 * ceil(log2(s.tensor)), apart=s.sequence),
-        F.DATA: bucket(float(dense[0]) / model.layers * each, 0, apart=s.zero > 0),
-        F.EXPERT_DATA: bucket(routed * each, 0, apart=s.zero > 0),
+        F.DATA: bucket(float(dense[0]) / model.layers * element_bytes, 0, apart=s.zero > 0),
+        F.EXPERT_DATA: bucket(routed * element_bytes, 0, apart=s.zero > 0),
     }
 
 
@@ -264,8 +264,8 @@ def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: 
     times = LayerTimes(model, problem.device, problem.formats, columns, length)
     traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
     moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
-    known = strategy.stage_layers or stage_layers(model.layers, strategy.pipeline, strategy.chunks)
-    count = np.array(known, dtype=np.int64)
+    layer_counts = strategy.stage_layers or stage_layers(model.layers, strategy.pipeline, strategy.chunks)
+    count = np.array(layer_counts, dtype=np.int64)
     plain = model.layers if model.experts is None else model.experts.dense_layers
     ends = np.cumsum(count)
     dense = np.minimum(ends, plain) - np.minimum(ends - count, plain)
@@ -357,7 +357,7 @@ class NetworkRates:
 
 def ring_load(load: FamilyLoad, classes: tuple[BlockGroups, ...], bucket: Bucket) -> FamilyLoad:
     """A family on rings, its rounds counted."""
-    rounds = 2 * (max(one.blocks.shape[1] for one in classes) - 1)
+    rounds = 2 * (max(blocks.blocks.shape[1] for blocks in classes) - 1)
     waits = bucket.waits_s(rounds, load.hops) * bucket.network / bucket.passed(classes[0].ranks)
     return replace(load, waits=waits, method=RINGS, rounds=rounds)
 
@@ -374,17 +374,17 @@ def _reduced(
     loads: Mapping[F, FamilyLoad],
 ) -> dict[F, FamilyLoad]:  # fmt: skip
     """Families that reduce on what they reduce on, their rounds counted."""
-    found, buckets = dict(loads), family_buckets(problem, strategy)
+    reduced, buckets = dict(loads), family_buckets(problem, strategy)
     on_links = schedule_loads(problem, network.graph)
     for family in ALLREDUCE_FAMILIES:
         if family not in groups.collectives:
             continue
         classes, own = groups.collectives[family], network.schedules.get(family)
         if own is None:
-            found[family] = ring_load(loads[family], classes, buckets[family])
+            reduced[family] = ring_load(loads[family], classes, buckets[family])
         else:
-            found[family] = on_links.load(classes, network.places, own, buckets[family])
-    return found
+            reduced[family] = on_links.load(classes, network.places, own, buckets[family])
+    return reduced
 
 
 def network_rates(
@@ -440,7 +440,7 @@ def max_min_parts(loads: Sequence[FamilyLoad]) -> list[float]:
     One that also waits fills no link alone, and keeps no more than all of its rate.
     """
     full = np.stack([load.seconds / load.taken for load in loads])
-    waiting = [place for place, load in enumerate(loads) if load.waits > 0]
+    waiting = [index for index, load in enumerate(loads) if load.waits > 0]
     full = np.concatenate([full, np.eye(len(loads))[:, waiting]], axis=1)
     part, rising, left = np.zeros(len(loads)), np.ones(len(loads), dtype=bool), np.ones(full.shape[1])
     level = 0.0
@@ -461,10 +461,10 @@ EXCHANGES = (F.TENSOR, F.CONTEXT, F.EXPERT)
 """Families whose transfers are parts of the passes."""
 
 
-def shared_rates(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: NetworkRates) -> GroupRates:
+def shared_rates(problem: LlmTrainingProblem, strategy: ParallelStrategy, network_rates: NetworkRates) -> GroupRates:
     """Rates that the time model takes: none above those alone."""
-    parts = {family: 1.0 / factor for family, factor in _factors(problem, strategy, found).items()}
-    rates = found.rates
+    parts = {family: 1.0 / factor for family, factor in _factors(problem, strategy, network_rates).items()}
+    rates = network_rates.rates
     return replace(
         rates,
         tensor=rates.tensor * parts.get(F.TENSOR, 1.0),
@@ -476,9 +476,9 @@ def shared_rates(problem: LlmTrainingProblem, strategy: ParallelStrategy, found:
     )
 
 
-def _factors(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: NetworkRates) -> Mapping[F, float]:
+def _factors(problem: LlmTrainingProblem, strategy: ParallelStrategy, network_rates: NetworkRates) -> Mapping[F, float]:
     """How much longer the transfers of each family take."""
-    rates = found.rates
+    rates = network_rates.rates
     columns = rates.tensor, rates.context, rates.expert, rates.hop, rates.data, rates.expert_data
     alone = tuple(float(column[0]) for column in columns)
     part, backward, reduced = _busy(problem, strategy, alone, rates.inside, rates.hops)
@@ -487,14 +487,14 @@ def _factors(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: Net
     behind = (*EXCHANGES, F.PIPELINE) if problem.overlap.data else ()
     meets[F.DATA] = meets[F.EXPERT_DATA] = behind
     factors = {}
-    for family, load in found.loads.items():
+    for family, load in network_rates.loads.items():
         # Only what is reduced during the last backward pass meets anything.
         long = reduced if family in (F.DATA, F.EXPERT_DATA) else 0.0
         during = min(1.0, backward / long) if long > 0 else 1.0
         factor = 1.0
         for other in meets[family]:
-            if other in found.loads and part[other] > 0:
-                kept = max_min_parts([load, found.loads[other]])[0]
+            if other in network_rates.loads and part[other] > 0:
+                kept = max_min_parts([load, network_rates.loads[other]])[0]
                 factor += during * part[other] * (1.0 / kept - 1.0)
         factors[family] = factor
     return factors
@@ -542,10 +542,10 @@ def strategy_times(
         usual = stage_parts(problem, problem.device, columns, ideal)
         planned = stage_tables(problem, usual, columns.stages), usual.hop
     shape = shape_of(problem, strategy)
-    found = order_times(problem, shape, tables, parts.hop, planned)
+    times = order_times(problem, shape, tables, parts.hop, planned)
     free = order_times(problem, shape, tables, 0.0 * parts.hop, planned)
-    step = found.step + parts.iteration
-    return replace(found, step=step), free.passes
+    step = times.step + parts.iteration
+    return replace(times, step=step), free.passes
 
 
 def strategy_orders(
@@ -571,11 +571,11 @@ def step_breakdown(
         columns = columns_of([strategy], problem.model.layers)
         rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
     shape, stages = shape_of(problem, strategy), stage_times(problem, strategy, rates)
-    each = problem.cluster.slowdown * shape.micro_batches * _busiest(shape, stages)
+    busiest_s = problem.cluster.slowdown * shape.micro_batches * _busiest(shape, stages)
     passes = stages.passes
 
     def of_rank(values: Floats) -> float:
-        return float((each * values).sum())
+        return float((busiest_s * values).sum())
 
     parts = {
         "forward": of_rank(passes.forward),

@@ -88,7 +88,7 @@ def rank_times(
     none = ComputeTimes(*(np.zeros_like(columns.tensor),) * 4)
     first_dense = 0 if model.experts is None else model.experts.dense_layers
     both = columns.scheduled(S.DUALPIPE, S.DUALPIPE_V)
-    found = []
+    result = []
     for rank, load in enumerate((columns.first_layers, columns.inner_layers, columns.last_layers)):
         first, last = alone | (rank == 0), alone | (rank == 2)
         plain = np.where(first, np.minimum(first_dense, load), 0.0)
@@ -100,7 +100,7 @@ def rank_times(
         exchange = count * moved.expert
         passes = passes.scaled(np.where(both & (columns.expert > 1), 1.0 / (1.0 - EXCHANGE_SHARE), 1.0))
         hidden = np.where(both, np.minimum(2.0 * exchange, passes.forward + passes.backward), 0.0) / 2.0
-        found.append(
+        result.append(
             RankTimes(
                 passes,
                 (layers * moved.tensor[0], layers * (moved.tensor[1] + moved.tensor[2])),
@@ -108,7 +108,7 @@ def rank_times(
                 (exchange - hidden, exchange - hidden),
             )
         )
-    return (found[0], found[1], found[2]), moved
+    return (result[0], result[1], result[2]), moved
 
 
 def parts_of_stages(
@@ -197,11 +197,11 @@ def stage_parts(
     predicted = 1.0 + model.mtp_layers
     head = times.head()
     kinds = (dense, routed, times.embedding(), head.scaled(np.full(count, predicted)))
-    for kind, one in enumerate((*kinds, ComputeTimes(fixed, fixed, zero, zero))):
-        seconds[:, kind, FORWARD] = scale * one.forward
-        seconds[:, kind, INPUTS] = scale * (one.inputs + one.again)
-        seconds[:, kind, WEIGHTS] = scale * one.weights
-        seconds[:, kind, COMPUTE] = scale * (one.forward + one.backward)
+    for kind, compute in enumerate((*kinds, ComputeTimes(fixed, fixed, zero, zero))):
+        seconds[:, kind, FORWARD] = scale * compute.forward
+        seconds[:, kind, INPUTS] = scale * (compute.inputs + compute.again)
+        seconds[:, kind, WEIGHTS] = scale * compute.weights
+        seconds[:, kind, COMPUTE] = scale * (compute.forward + compute.backward)
     for kind in (DENSE, ROUTED):
         seconds[:, kind, FORWARD] += slow * (moved.tensor[0] + moved.context[0])
         seconds[:, kind, INPUTS] += slow * (moved.tensor[1] + moved.tensor[2] + moved.context[1])
@@ -218,15 +218,15 @@ def _of_weights(
     none, shared = columns.zero == 0, columns.zero >= 1
     weights = part_weights(problem, columns)
     shared_out = (columns.replicas, rates.data), (columns.expert_replicas, rates.expert_data)
-    for place, (ranks, rate) in enumerate(shared_out):
+    for index, (ranks, rate) in enumerate(shared_out):
         ring = slow * (ranks - 1) / np.maximum(ranks, 1.0) / rate
         reduced = np.where(none, 2.0, 1.0) * gradient * ring
         gathered = np.where(none, 0.0, np.where(columns.zero >= 3, 2.0, 1.0)) * ELEMENT * ring
         step = slow * OPTIMIZER_BYTES / moving / np.where(shared, np.maximum(ranks, 1.0), 1.0)
         for kind, own in enumerate(weights):
-            seconds[:, kind, REDUCED] += own[place] * reduced
-            seconds[:, kind, GATHERED] += own[place] * gathered
-            seconds[:, kind, STEP] += own[place] * step
+            seconds[:, kind, REDUCED] += own[index] * reduced
+            seconds[:, kind, GATHERED] += own[index] * gathered
+            seconds[:, kind, STEP] += own[index] * step
 
 
 def with_balanced(problem: LlmTrainingProblem, columns: StrategyColumns, chosen: Bools) -> StrategyColumns:
@@ -365,11 +365,11 @@ def order_times(
     count = tables.shape[2]
     passes, ends = np.empty(count), np.empty(count)
     if shape.schedule is S.ZB_2P:
-        known, known_hop = (tables, hop) if planned is None else planned
-        for one in range(count):
+        planned_tables, planned_hop = (tables, hop) if planned is None else planned
+        for row in range(count):
             end_if_left()
-            here = slice(one, one + 1)
-            rounded = _rounded(known[:, :, one], known_hop[one])
+            here = slice(row, row + 1)
+            rounded = _rounded(planned_tables[:, :, row], planned_hop[row])
             orders, program = _planned_program(shape, not problem.overlap.pipeline, *rounded)
             own = np.ascontiguousarray(tables[:, :, here])
             passes[here], ends[here], _ = _followed(problem, shape, orders, program, None, own, hop[here])
@@ -518,7 +518,7 @@ def iteration_times(
     planned = None if rates is None else stage_parts(problem, device, columns, ideal)
     m = problem.batch.sequences / columns.data / columns.micro_batch
     keys = np.stack([columns.schedule, columns.pipeline, columns.chunks, m, columns.zero >= 3], axis=1).astype(np.int64)
-    found = np.empty(len(keys))
+    seconds = np.empty(len(keys))
     shapes, group = np.unique(keys, axis=0, return_inverse=True)
     layers = stages_of(problem, columns)
     order = np.argsort(group.ravel(), kind="stable")
@@ -527,8 +527,8 @@ def iteration_times(
         schedule, p, v, micro_batches, all_passes = key
         shape = OrderShape(tuple(S)[schedule], p, v, micro_batches, 3 if all_passes else 0)
         tables = stage_tables(problem, own.rows(rows), layers[rows, : p * v])
-        known = None
+        planned_shape = None
         if planned is not None and shape.schedule is S.ZB_2P:
-            known = stage_tables(problem, planned.rows(rows), layers[rows, : p * v]), planned.hop[rows]
-        found[rows] = order_times(problem, shape, tables, own.hop[rows], known).total
-    return found + own.iteration
+            planned_shape = stage_tables(problem, planned.rows(rows), layers[rows, : p * v]), planned.hop[rows]
+        seconds[rows] = order_times(problem, shape, tables, own.hop[rows], planned_shape).total
+    return seconds + own.iteration
