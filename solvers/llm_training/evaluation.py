@@ -71,7 +71,7 @@ class EvaluatedNetwork:
 def iteration_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> float:
     """Seconds of an iteration at these rates."""
     columns = columns_of([strategy], problem.model.layers)
-    return float(iteration_times(problem, problem.device, columns, rates)[0])
+    return float(iteration_times(problem, columns, rates)[0])
 
 
 def evaluated(
@@ -96,12 +96,8 @@ def no_faster(rates: GroupRates, than: GroupRates) -> bool:
 
 def family_bytes(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[F, float]:
     """Bytes that a GPU of an average stage sends in an iteration, of experts those that leave the server."""
-    model, batch = problem.model, problem.batch
-    columns = columns_of([strategy], model.layers)
-    sent = iteration_traffic(
-        model, problem.formats, columns, batch.length, batch.sequences, problem.cluster.gpus_per_server
-    )
-    return {family: float(getattr(sent, name)[0]) for family, name in BYTES_OF.items()}
+    sent = iteration_traffic(problem, columns_of([strategy], problem.model.layers))
+    return {family: float(sent[name][0]) for family, name in BYTES_OF.items()}
 
 
 def dimension_loads(

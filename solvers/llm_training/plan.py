@@ -39,7 +39,7 @@ from topoopt.core.llm_training_plan import (
 )
 from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
 from topoopt.core.routing import PathTable
-from topoopt.simulate.llm_training.costs import GroupRates, ledger
+from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork, family_groups, rank_coordinates
 from topoopt.simulate.llm_training.step import network_rates, roofline_estimate, shared_rates
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
@@ -75,20 +75,20 @@ def _searched_s(problem: LlmTrainingProblem, shape: StrategyShape, least: float)
     columns = columns_of_rows(problem, shapes, rows)
     usable = problem.cluster.usable_bytes
     if usable is not None:
-        columns = columns.rows(np.flatnonzero(ledger(problem, columns).total <= usable))
+        columns = columns.rows(np.flatnonzero(total_bytes(ledger(problem, columns)) <= usable))
     if not len(columns.tensor):
         return np.inf
-    parts = stage_parts(problem, problem.device, columns, optimistic_rates(problem, columns))
+    parts = stage_parts(problem, columns, optimistic_rates(problem, columns))
     columns = columns.rows(np.flatnonzero(order_bounds(problem, columns, parts) < least))
     if not len(columns.tensor):
         return np.inf
-    return float(iteration_times(problem, problem.device, columns, optimistic_rates(problem, columns)).min())
+    return float(iteration_times(problem, columns, optimistic_rates(problem, columns)).min())
 
 
 def optimistic_rates(problem: LlmTrainingProblem, columns: StrategyColumns) -> GroupRates:
     """Rates that no direct links of the cluster exceed: every byte of an exchange takes up as many links as hops."""
     cluster = problem.cluster
-    ideal = GroupRates.of(cluster, problem.device.reached, columns)
+    ideal = GroupRates.of(problem, columns)
     servers = np.maximum(1.0, columns.expert * columns.expert_tensor // cluster.gpus_per_server)
     hops = {count: _mean_hops(int(count), cluster) for count in np.unique(servers).tolist()}
     mean: Floats = np.array([hops[count] for count in servers.tolist()])
@@ -354,7 +354,7 @@ def _bounded(
         size = min(2 * size, BLOCK)  # more may have to be searched for first
         columns = columns_of([ranked.strategy for ranked in block], problem.model.layers)
         rates = optimistic_rates(problem, columns) if direct else None
-        total = iteration_times(problem, problem.device, columns, rates)
+        total = iteration_times(problem, columns, rates)
         yield from zip(block, total.tolist(), strict=True)
 
 

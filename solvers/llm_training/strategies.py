@@ -24,7 +24,7 @@ from topoopt.core.parallelism import (
     Recompute,
 )
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.llm_training.costs import GroupRates, ledger
+from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.strategies import (
     BOTH_ENDS,
     RECOMPUTE_CODES,
@@ -389,8 +389,8 @@ def _seconds(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> Colum
     columns = columns_of_rows(problem, shapes, rows)
     nothing = np.zeros_like(columns.zero)
     columns = replace(columns, zero=nothing, recompute=nothing)
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    parts = stage_parts(problem, problem.device, columns, rates)
+    rates = GroupRates.of(problem, columns)
+    parts = stage_parts(problem, columns, rates)
     parts.seconds[:, :, [REDUCED, GATHERED, STEP]] = 0.0
     return order_bounds(problem, columns, parts)
 
@@ -515,9 +515,7 @@ def least_memory(problem: LlmTrainingProblem, shape: StrategyShape) -> TrainingM
     rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
     columns = columns_of_rows(problem, np.tile(np.array(shape_numbers(shape)), (len(rows), 1)), rows)
     held = ledger(problem, columns)
-    smallest = int(np.argmin(held.total))
-    parts = (held.weights, held.gradients, held.optimizer, held.activations)
-    return TrainingMemory(*(float(part[smallest]) for part in parts))
+    return TrainingMemory(*held[:, np.argmin(total_bytes(held))].tolist())
 
 
 def _found(
@@ -554,7 +552,7 @@ def _evaluated(
     shapes = np.array([shape_numbers(shape) for shape, _, _ in block])
     of_row = np.repeat(shapes, [len(part) for _, part, _ in block], axis=0)
     columns = columns_of_rows(problem, of_row, rows)
-    memory, usable = ledger(problem, columns).total, problem.cluster.usable_bytes
+    memory, usable = total_bytes(ledger(problem, columns)), problem.cluster.usable_bytes
     fits = np.ones(len(rows), dtype=bool) if usable is None else memory <= usable
     if not _follow(problem, block, columns, rows, memory, np.flatnonzero(fits), best, stop):
         return []
@@ -585,8 +583,8 @@ def _follow(
     if not len(fitting):
         return True
     columns = columns.rows(fitting)
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    bounds = order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
+    rates = GroupRates.of(problem, columns)
+    bounds = order_bounds(problem, columns, stage_parts(problem, columns, rates))
     shapes = np.repeat(np.arange(len(block)), [len(part) for _, part, _ in block])
     order, size = np.argsort(bounds, kind="stable"), FOLLOWED
     # Orders of ZB-2P are planned for each strategy by itself, which takes by far the longest.
@@ -599,7 +597,7 @@ def _follow(
         chosen = order[:size][bounds[order[:size]] <= best.cutoff]
         order, size = order[size:], 2 * size
         here = fitting[chosen]
-        times = iteration_times(problem, problem.device, columns.rows(chosen))
+        times = iteration_times(problem, columns.rows(chosen))
         for index, time in zip(here.tolist(), times.tolist(), strict=True):
             if time <= best.cutoff:
                 best.add(block[shapes[index]][0], rows[index], index, time, float(memory[index]))

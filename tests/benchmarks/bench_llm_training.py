@@ -43,8 +43,8 @@ def llm_training_figures() -> list[Figure]:
 
 
 def _bounded(problem: LlmTrainingProblem, columns: StrategyColumns) -> None:
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
+    rates = GroupRates.of(problem, columns)
+    order_bounds(problem, columns, stage_parts(problem, columns, rates))
 
 
 def _iteration() -> Figure:

@@ -253,7 +253,7 @@ def test_no_network_betters_the_bound() -> None:
         known = ranked(problem, one)
         columns = columns_of([one], problem.model.layers)
         rates = optimistic_rates(problem, columns)
-        bound = float(iteration_times(problem, problem.device, columns, rates)[0])
+        bound = float(iteration_times(problem, columns, rates)[0])
         assert bound >= known.iteration_time_s * (1 - 1e-12)
         for fabric in ("direct-connect", "torus-3d", "hypercube"):
             found = best_network(problem, fabric, known)

@@ -25,7 +25,7 @@ from topoopt.core.parallelism import (
 )
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.llm_training.costs import ledger
+from topoopt.simulate.llm_training.costs import ledger, total_bytes
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
 from topoopt.simulate.llm_training.times import iteration_times
@@ -125,7 +125,7 @@ def fitting_times(problem: LlmTrainingProblem, strategies: list[ParallelStrategy
 def followed(problem: LlmTrainingProblem, strategies: list[ParallelStrategy]) -> tuple[Floats, Floats]:
     """Seconds by the order of the passes, and bytes."""
     columns = columns_of(strategies, problem.model.layers)
-    return iteration_times(problem, problem.device, columns), ledger(problem, columns).total
+    return iteration_times(problem, columns), total_bytes(ledger(problem, columns))
 
 
 def spelled(problem: LlmTrainingProblem) -> list[ParallelStrategy]:

@@ -147,18 +147,12 @@ class ExplicitServers:
     def hop_bytes(self) -> float:
         """Bytes that a rank sends to the next stage."""
         columns = columns_of([self.strategy], self.problem.model.layers)
-        traffic = layer_traffic(
-            self.problem.model,
-            self.problem.formats,
-            columns,
-            self.problem.batch.length,
-            self.problem.cluster.gpus_per_server,
-        )
+        traffic = layer_traffic(self.problem, columns)
         return float(traffic.hop[0])
 
     def compute_costs(self, *, split: bool) -> list[Floats]:
         """Seconds of the passes of each kind, without tokens to experts."""
-        costs = replace(self.stages, expert=(np.zeros(1), np.zeros(1))).costs(blocking=False)
+        costs = replace(self.stages, expert=np.zeros(1)).costs(blocking=False)
         whole = costs.inputs_s + costs.weights_s
         return [costs.forward_s, whole, costs.inputs_s if split else whole, costs.weights_s]
 

@@ -54,7 +54,7 @@ class TrainingPasses:
     def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
         self._problem, self._strategy = problem, strategy
         columns = columns_of([strategy], problem.model.layers)
-        rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+        rates = GroupRates.of(problem, columns)
         self.stages: StagePasses = stage_times(problem, strategy, rates)
         self._tokens = strategy.micro_batch * problem.batch.length // strategy.context
         self._activations = self._tokens * problem.model.hidden * ELEMENT
@@ -72,16 +72,16 @@ class TrainingPasses:
 
     def compute_s(self, kind: PassKind, stage: int) -> float:
         """Of a pass, transfers left out."""
-        seconds, slow = self.stages.passes, self._problem.cluster.slowdown
-        inputs, weights = seconds.inputs[stage] + seconds.again[stage], seconds.weights[stage]
+        forward, inputs, weights, again = self.stages.passes[:, stage]
+        inputs = inputs + again
         value = {
-            PassKind.FORWARD: seconds.forward[stage],
-            PassKind.JOINED: seconds.forward[stage],
+            PassKind.FORWARD: forward,
+            PassKind.JOINED: forward,
             PassKind.BACKWARD: inputs + weights,
             PassKind.INPUTS: inputs,
             PassKind.WEIGHTS: weights,
         }[kind]
-        return float(slow * value)
+        return float(self._problem.cluster.slowdown * value)
 
     def optimizer_us(self) -> int:
         """The step, on the fullest rank; whole microseconds."""
@@ -468,8 +468,9 @@ class _PodGraph:
         stages, ahead = self._costs.stages, kind in AHEAD
         seconds = self._costs.compute_s(kind, stage)
         if kind is not PassKind.WEIGHTS:
-            inside = [stages.tensor, stages.context, *([stages.expert] if self._spread == 1 else [])]
-            exposed = sum(float(parts[0 if ahead else 1][stage]) for parts in inside)
+            inside = [parts[0 if ahead else 1] for parts in (stages.tensor, stages.context)]
+            inside += [stages.expert] if self._spread == 1 else []
+            exposed = sum(float(part[stage]) for part in inside)
             seconds += self._problem.cluster.slowdown * exposed
         return [self.steps.task(f"{self._name(kind, batch, stage)} pod {pod}", seconds, after)]
 

@@ -20,19 +20,17 @@ from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.simulate.llm_training.costs import (
+    CHUNK,
     DENSE,
     ELEMENT,
     EMBEDDING,
     HEAD,
     ROUTED,
-    ComputeTimes,
     GroupHops,
     GroupRates,
-    LayerTimes,
+    PassTimes,
     data_bytes,
     iteration_traffic,
-    layer_traffic,
-    layer_transfers,
     ledger,
     matrix_weights,
     part_weights,
@@ -48,20 +46,19 @@ from topoopt.simulate.llm_training.links import (
     family_loads,
 )
 from topoopt.simulate.llm_training.strategies import (
-    BOTH_ENDS,
     StrategyColumns,
     columns_of,
     stage_layers,
     strategy_problems,
 )
 from topoopt.simulate.llm_training.times import (
-    EXCHANGE_SHARE,
     OPTIMIZER_BYTES,
     OrderShape,
     OrderTimes,
+    inner_rank_times,
     order_times,
     orders_of,
-    rank_times,
+    pass_times,
     shape_of,
     stage_parts,
     stage_tables,
@@ -223,32 +220,28 @@ class StagePasses:
 
     Attributes:
         dense, routed: int64, layers with one MLP, and with experts.
-        passes: seconds of one micro-batch.
-        tensor, context, expert: seconds of exposed transfers in the forward pass, and in the backward one.
+        passes: float64[4, stages], seconds of one micro-batch.
+        tensor, context: seconds of exposed transfers in the forward pass, and in the backward one.
+        expert: of exposed exchanges, in each of both.
         hop_s: to the next stage.
         dense_weights, expert_weights: parameters on a rank, of experts and of all else.
     """
 
     dense: Ints
     routed: Ints
-    passes: ComputeTimes
+    passes: PassTimes
     tensor: tuple[Floats, Floats]
     context: tuple[Floats, Floats]
-    expert: tuple[Floats, Floats]
+    expert: Floats
     hop_s: float
     dense_weights: Floats
     expert_weights: Floats
 
     def costs(self, *, blocking: bool) -> StageCosts:
         """As the pipeline takes them: what is computed again belongs to the gradients of the inputs."""
-        there, back = (self.tensor[i] + self.context[i] + self.expert[i] for i in range(2))
-        return StageCosts(
-            self.passes.forward + there,
-            self.passes.inputs + self.passes.again + back,
-            self.passes.weights,
-            self.hop_s,
-            blocking,
-        )
+        there, back = (self.tensor[i] + self.context[i] + self.expert for i in range(2))
+        forward, inputs, weights, again = self.passes
+        return StageCosts(forward + there, inputs + again + back, weights, self.hop_s, blocking)
 
 
 def pipeline_shape(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> PipelineShape:
@@ -259,11 +252,7 @@ def pipeline_shape(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> P
 
 def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> StagePasses:
     """Times of all stages at these rates."""
-    model, length = problem.model, problem.batch.length
-    columns = columns_of([strategy], model.layers)
-    times = LayerTimes(model, problem.device, problem.formats, columns, length)
-    traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
-    moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
+    model, columns = problem.model, columns_of([strategy], problem.model.layers)
     layer_counts = strategy.stage_layers or stage_layers(model.layers, strategy.pipeline, strategy.chunks)
     count = np.array(layer_counts, dtype=np.int64)
     plain = model.layers if model.experts is None else model.experts.dense_layers
@@ -275,28 +264,10 @@ def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: 
         dense, routed = dense + routed, np.zeros_like(routed)
     first, last = np.zeros(len(count)), np.zeros(len(count))
     first[0], last[-1] = 1.0, 1.0 + model.mtp_layers
-    fixed = np.array([problem.device.reached.chunk_us * 1e-6])
-    zero = np.zeros(1)
-    none = ComputeTimes(*(np.zeros(len(count)),) * 4)
-    passes = none.plus(ComputeTimes(fixed, fixed, zero, zero)).plus(times.layer(expert_layer=False), dense)
-    if model.experts is not None:
-        passes = passes.plus(times.layer(expert_layer=True), routed)
-    passes = passes.plus(times.embedding(), first).plus(times.head(), last)
-    layers = dense + routed
-    exchange = routed * moved.expert
-    if strategy.schedule in BOTH_ENDS and strategy.expert > 1:
-        passes = passes.scaled(np.array([1.0 / (1.0 - EXCHANGE_SHARE)]))
-        exchange = exchange - np.minimum(2.0 * exchange, passes.forward + passes.backward) / 2.0
-    return StagePasses(
-        dense,
-        routed,
-        passes,
-        (layers * moved.tensor[0], layers * (moved.tensor[1] + moved.tensor[2])),
-        (layers * moved.context[0], layers * moved.context[1]),
-        (exchange, exchange),
-        float(moved.hop[0]),
-        *_weights(problem, columns, dense, routed),
-    )
+    counts = (CHUNK, np.ones(len(count))), (DENSE, dense), (ROUTED, routed), (EMBEDDING, first), (HEAD, last)
+    passes, tensor, context, exchange, hop = pass_times(problem, columns, rates, counts, (dense + routed, routed))
+    weights = _weights(problem, columns, dense, routed)
+    return StagePasses(dense, routed, passes, tensor, context, exchange, float(hop[0]), *weights)
 
 
 def _weights(problem: LlmTrainingProblem, columns: StrategyColumns, dense: Ints, routed: Ints) -> tuple[Floats, Floats]:
@@ -307,26 +278,21 @@ def _weights(problem: LlmTrainingProblem, columns: StrategyColumns, dense: Ints,
     return np.asarray(of_dense), np.asarray(routed * own[ROUTED][1])
 
 
-@dataclass(frozen=True, eq=False)
-class LayerSync:
-    """Seconds of reducing and gathering one layer, float64[p v] by stage, and layers of each, int64[p v]."""
-
-    reduced: Floats
-    gathered: Floats
-    layers: Floats
-
-
 def layer_sync(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses, rates: GroupRates
-) -> LayerSync:
-    """What replicas exchange for one layer of each stage, embedding and head shared out among the layers of theirs."""
+) -> tuple[Floats, Floats, Floats]:
+    """What replicas exchange for one layer of each stage, embedding and head shared out among the layers of theirs.
+
+    Returns:
+        Seconds of reducing and of gathering one layer, and layers, float64[p v] each.
+    """
     replicas, of_experts = np.array([float(strategy.replicas)]), np.array([float(strategy.expert_replicas)])
     zero, size = np.array([float(strategy.zero)]), problem.formats.gradient_bytes
     dense = data_bytes(stages.dense_weights, replicas, zero, size, np.ones(1))
     experts = data_bytes(stages.expert_weights, of_experts, zero, size, np.ones(1))
     layers = np.maximum(stages.dense + stages.routed, 1).astype(np.float64)
     reduced, gathered = (a / rates.data + b / rates.expert_data for a, b in zip(dense, experts, strict=True))
-    return LayerSync(reduced / layers, gathered / layers, layers)
+    return reduced / layers, gathered / layers, layers
 
 
 def optimizer_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses) -> float:
@@ -402,7 +368,7 @@ def network_rates(
     inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
     g = cluster.gpus_per_server
     loads = family_loads(network, groups, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g)
-    ideal = GroupRates.of(cluster, reached, columns_of([strategy], problem.model.layers))
+    ideal = GroupRates.of(problem, columns_of([strategy], problem.model.layers))
     usual = (ideal.tensor, ideal.context, ideal.expert, ideal.hop, ideal.data, ideal.expert_data)
     families = (F.TENSOR, F.CONTEXT, F.EXPERT, F.PIPELINE, F.DATA, F.EXPERT_DATA)
     most = {family: float(rate[0]) for family, rate in zip(families, usual, strict=True)}
@@ -508,16 +474,15 @@ def _busy(
     gradients. Most maps of ranks that are tried give the rates of one before."""
     tensor, context, expert, hop_rate, data, expert_data = (np.array([value]) for value in alone)
     rates = GroupRates(tensor, context, expert, hop_rate, data, expert_data, inside, hops)
-    ranks, moved = rank_times(problem, problem.device, columns_of([strategy], problem.model.layers), rates)
-    inner = ranks[1]
-    whole = float(inner.forward[0] + inner.backward[0])
-    busy = {F.TENSOR: inner.tensor, F.CONTEXT: inner.context, F.EXPERT: inner.expert}
-    part = {family: float(busy[family][0][0] + busy[family][1][0]) / whole for family in EXCHANGES}
-    hop = min(1.0, 2.0 * strategy.chunks * float(moved.hop[0]) / whole) if strategy.pipeline > 1 else 0.0
+    columns = columns_of([strategy], problem.model.layers)
+    busy, forward, backward, moved = inner_rank_times(problem, columns, rates)
+    whole = float(forward[0] + backward[0])
+    part = {family: float(busy[family][0]) / whole for family in EXCHANGES}
+    hop = min(1.0, 2.0 * strategy.chunks * float(moved[0]) / whole) if strategy.pipeline > 1 else 0.0
     part[F.PIPELINE] = hop if problem.overlap.pipeline else 0.0
-    sync = layer_sync(problem, strategy, stage_times(problem, strategy, rates), rates)
-    reduced = (sync.reduced * sync.layers).reshape(strategy.chunks, strategy.pipeline).sum(axis=0).max()
-    return part, float(inner.backward[0]), float(reduced)
+    of_layer, _, layers = layer_sync(problem, strategy, stage_times(problem, strategy, rates), rates)
+    reduced = (of_layer * layers).reshape(strategy.chunks, strategy.pipeline).sum(axis=0).max()
+    return part, float(backward[0]), float(reduced)
 
 
 EQUAL = 1e-9
@@ -534,12 +499,12 @@ def strategy_times(
     """
     columns = columns_of([strategy], problem.model.layers)
     assert columns.stages is not None
-    ideal = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    parts = stage_parts(problem, problem.device, columns, ideal if rates is None else rates)
+    ideal = GroupRates.of(problem, columns)
+    parts = stage_parts(problem, columns, ideal if rates is None else rates)
     tables = stage_tables(problem, parts, columns.stages)
     planned = (tables, parts.hop)
     if rates is not None and strategy.schedule is S.ZB_2P:
-        usual = stage_parts(problem, problem.device, columns, ideal)
+        usual = stage_parts(problem, columns, ideal)
         planned = stage_tables(problem, usual, columns.stages), usual.hop
     shape = shape_of(problem, strategy)
     times = order_times(problem, shape, tables, parts.hop, planned)
@@ -554,8 +519,8 @@ def strategy_orders(
     """The order of the passes of so many micro-batches, or of all; it does not depend on the network."""
     columns = columns_of([strategy], problem.model.layers)
     assert columns.stages is not None
-    ideal = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    parts = stage_parts(problem, problem.device, columns, ideal)
+    ideal = GroupRates.of(problem, columns)
+    parts = stage_parts(problem, columns, ideal)
     shape = shape_of(problem, strategy)
     if micro_batches is not None:
         shape = replace(shape, micro_batches=micro_batches)
@@ -569,21 +534,21 @@ def step_breakdown(
     times, free = strategy_times(problem, strategy, rates)
     if rates is None:
         columns = columns_of([strategy], problem.model.layers)
-        rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+        rates = GroupRates.of(problem, columns)
     shape, stages = shape_of(problem, strategy), stage_times(problem, strategy, rates)
     busiest_s = problem.cluster.slowdown * shape.micro_batches * _busiest(shape, stages)
-    passes = stages.passes
+    forward, inputs, weights, again = stages.passes
 
     def of_rank(values: Floats) -> float:
         return float((busiest_s * values).sum())
 
     parts = {
-        "forward": of_rank(passes.forward),
-        "backward": of_rank(passes.backward),
-        "recompute": of_rank(passes.again),
+        "forward": of_rank(forward),
+        "backward": of_rank(inputs + weights),
+        "recompute": of_rank(again),
         "tensor": of_rank(stages.tensor[0] + stages.tensor[1]),
         "context": of_rank(stages.context[0] + stages.context[1]),
-        "expert": of_rank(stages.expert[0] + stages.expert[1]),
+        "expert": of_rank(stages.expert + stages.expert),
     }
     work = sum(parts.values())
     return StepBreakdown(
@@ -630,20 +595,11 @@ def roofline_estimate(
     """
     model, batch, device = problem.model, problem.batch, problem.device
     columns = columns_of([strategy], model.layers)
-    held = ledger(problem, columns)
-    sent = iteration_traffic(
-        model, problem.formats, columns, batch.length, batch.sequences, problem.cluster.gpus_per_server
-    )
     peak = device.fp8_tflops if problem.formats.fp8 and device.fp8_tflops is not None else device.matrix_tflops
     return StepEstimate(
         step_breakdown(problem, strategy, rates),
-        TrainingMemory(
-            weights=float(held.weights[0]),
-            gradients=float(held.gradients[0]),
-            optimizer=float(held.optimizer[0]),
-            activations=float(held.activations[0]),
-        ),
+        TrainingMemory(*ledger(problem, columns)[:, 0].tolist()),
         token_operations(model, batch.length) * batch.tokens,
         peak * 1e12,
-        tuple((f"{name}_sent_bytes", float(column[0])) for name, column in vars(sent).items()),
+        tuple((f"{name}_sent_bytes", float(column[0])) for name, column in iteration_traffic(problem, columns).items()),
     )
