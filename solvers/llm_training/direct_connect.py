@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
@@ -348,13 +347,8 @@ Split = Mapping[F, int]
 """Interfaces of a server by family."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Made:
-    """Links of one family: rows (tail, head), the rings of its groups by class, and the steps of an exchange."""
-
-    arcs: list[Ints]
-    orders: tuple[Ints, ...]
-    steps: tuple[int, ...] = ()
+FamilyLinks = tuple[list[Ints], tuple[Ints, ...], tuple[int, ...]]
+"""Links of one family: rows (tail, head), the rings of its groups by class, and the steps of an exchange."""
 
 
 def least_interfaces(groups: FamilyGroups, links: LinkDirection) -> dict[F, int]:
@@ -438,12 +432,12 @@ def direct_network(
         made = [
             _ring_links(blocks, own, links) if ring else _mesh_links(blocks, own, links, seed) for blocks in classes
         ]
-        arcs += [part for blocks in made for part in blocks.arcs]
+        arcs += [part for parts, _, _ in made for part in parts]
         if ring:
-            orders[family] = tuple(blocks.orders[0] for blocks in made)
-            built += [family] if any(blocks.arcs for blocks in made) else []
+            orders[family] = tuple(rings[0] for _, rings, _ in made)
+            built += [family] if any(parts for parts, _, _ in made) else []
         elif len(made) == 1:
-            steps = made[0].steps
+            steps = made[0][2]
     for family in _borrowing(groups, built) if steps else ():
         exchange, replicas = groups.collectives[F.EXPERT][0], [part for own in built for part in orders[own]]
         both = links is LinkDirection.BIDIRECTIONAL
@@ -471,30 +465,30 @@ def _lit(edges: Ints, links: LinkDirection) -> Ints:
     return np.concatenate([edges, edges[:, ::-1]]) if links is LinkDirection.BIDIRECTIONAL else edges
 
 
-def _ring_links(groups: BlockGroups, interfaces: int, links: LinkDirection) -> _Made:
+def _ring_links(groups: BlockGroups, interfaces: int, links: LinkDirection) -> FamilyLinks:
     servers, k = groups.blocks, groups.blocks.shape[1]
     two = 2 if links is LinkDirection.BIDIRECTIONAL and k > 2 else 1
     count = interfaces // two
     if not count:
-        return _Made([], (rank_rings(servers),))
+        return [], (rank_rings(servers),), ()
     if k == 2:
         edges = np.repeat(servers, count, axis=0)
         edges = edges if links is LinkDirection.BIDIRECTIONAL else np.concatenate([edges, edges[:, ::-1]])
-        return _Made([_lit(edges, links)], (rank_rings(servers),))
+        return [_lit(edges, links)], (rank_rings(servers),), ()
     distances = select_distances(k, k, count, links, Selection.PAPER)
     orders = np.stack([servers[:, np.arange(k) * step % k] for step in distances], axis=1)
     edges = np.stack([orders, np.roll(orders, -1, axis=2)], axis=3).reshape(-1, 2)
-    return _Made([_lit(edges, links)], (both_ways(orders) if two == 2 else orders,))
+    return [_lit(edges, links)], (both_ways(orders) if two == 2 else orders,), ()
 
 
-def _mesh_links(groups: BlockGroups, interfaces: int, links: LinkDirection, seed: int) -> _Made:
+def _mesh_links(groups: BlockGroups, interfaces: int, links: LinkDirection, seed: int) -> FamilyLinks:
     """All pairs of a group joined, as often as interfaces allow, and short ways by what is left."""
     servers, k = groups.blocks, groups.blocks.shape[1]
     copies, left = divmod(interfaces, k - 1)
     steps = list(range(1, k)) * copies
     if left and not copies:
         if left == 1 and k > 2 and links is LinkDirection.BIDIRECTIONAL:
-            return _Made([], ())
+            return [], (), ()
         distances = totient(k, left, links, Selection.BEST, seed=seed).distances
         both = links is LinkDirection.BIDIRECTIONAL
         steps = [
@@ -505,7 +499,7 @@ def _mesh_links(groups: BlockGroups, interfaces: int, links: LinkDirection, seed
     tail = np.tile(np.arange(k), len(steps))
     head = (tail + np.repeat(steps, k)) % k if steps else tail
     arcs = [np.column_stack([servers[:, tail].ravel(), servers[:, head].ravel()])] if steps else []
-    return _Made(arcs, (), tuple(steps))
+    return arcs, (), tuple(steps)
 
 
 def _graph(cluster: GpuCluster, arcs: list[Ints]) -> LinkGraph:
@@ -516,12 +510,8 @@ def _graph(cluster: GpuCluster, arcs: list[Ints]) -> LinkGraph:
     return LinkGraph(n, n, keys // n, keys % n, parallel, cluster.link_gbps, rails)
 
 
-@dataclass(frozen=True, eq=False)
-class SplitNetwork:
-    """A direct-connect network with the split that it is made of."""
-
-    split: dict[F, int]
-    evaluated: EvaluatedNetwork
+SplitNetwork = tuple[dict[F, int], EvaluatedNetwork]
+"""A split of the interfaces, and the direct-connect network that is made of it."""
 
 
 class _Search:
@@ -535,7 +525,7 @@ class _Search:
         for family, leader in leaders.items():
             if family is not leader:
                 self._volume[leader] += self._volume[family]
-        self._known: dict[tuple[tuple[F, int], ...], SplitNetwork | None] = {}
+        self._cached: dict[tuple[tuple[F, int], ...], SplitNetwork | None] = {}
 
     def ordered(self) -> list[F]:
         """Families between servers, those that send most first."""
@@ -544,15 +534,15 @@ class _Search:
     def at(self, split: Split) -> SplitNetwork | None:
         """The network of a split; None: it does not carry all."""
         key = tuple(sorted(split.items()))
-        if key not in self._known:
+        if key not in self._cached:
             cluster, groups, seed = self._problem.cluster, self._groups, self._problem.search.seed
             try:
                 network = direct_network(cluster, groups, split, self._volume, seed=seed)
                 placed = evaluated(self._problem, self._strategy, network, groups)
-                self._known[key] = SplitNetwork(dict(split), placed)
+                self._cached[key] = dict(split), placed
             except InfeasibleError:
-                self._known[key] = None
-        return self._known[key]
+                self._cached[key] = None
+        return self._cached[key]
 
 
 def best_split(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> SplitNetwork | None:
@@ -572,11 +562,12 @@ def best_split(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: 
             split[family] = search.least[family]
     best = _filled(search, split, degree)
     while best is not None:
+        split = best[0]
         moved = [
-            _filled(search, _exchanged(search, best.split, giver, taker), degree)
-            for giver in best.split
-            for taker in best.split
-            if giver != taker and best.split[giver] > 0
+            _filled(search, _exchanged(search, split, giver, taker), degree)
+            for giver in split
+            for taker in split
+            if giver != taker and split[giver] > 0
         ]
         better = min((candidate for candidate in moved if candidate is not None), key=_time, default=None)
         if better is None or _time(better) >= _time(best) * (1.0 - 1e-9):
@@ -600,7 +591,7 @@ def _even(search: _Search, degree: int) -> dict[F, int]:
 
 
 def _time(split_network: SplitNetwork) -> float:
-    return split_network.evaluated.iteration_time_s
+    return split_network[1].iteration_time_s
 
 
 def _exchanged(search: _Search, split: dict[F, int], giver: F, taker: F) -> dict[F, int]:
@@ -625,4 +616,4 @@ def _filled(search: _Search, split: dict[F, int], degree: int) -> SplitNetwork |
         better = min(networks, key=_time)
         if best is not None and _time(better) > _time(best):
             return best
-        best, split = better, better.split
+        best, split = better, better[0]

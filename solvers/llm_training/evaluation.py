@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
@@ -21,10 +21,17 @@ from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.routing import PathTable
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.simulate.llm_training.costs import GroupHops, GroupRates, iteration_traffic
-from topoopt.simulate.llm_training.links import FamilyGroups, LinkGraph, PlacedNetwork, Rails, family_flows, path_table
+from topoopt.simulate.llm_training.links import (
+    FamilyGroups,
+    FamilyLoad,
+    LinkGraph,
+    PlacedNetwork,
+    Rails,
+    family_flows,
+    path_table,
+)
 from topoopt.simulate.llm_training.step import (
     Bucket,
-    NetworkRates,
     family_buckets,
     network_rates,
     rounds_counted,
@@ -59,11 +66,14 @@ class EvaluatedNetwork:
     """A network with what it gives a strategy.
 
     Attributes:
-        rates: alone and shared.
+        loads: of each family between servers.
+        alone: bytes a second of a GPU, by family, none of the others sending.
+        rates: of all groups, beside the families that send at the same time.
     """
 
     network: PlacedNetwork
-    found: NetworkRates
+    loads: Mapping[F, FamilyLoad]
+    alone: Mapping[F, float]
     rates: GroupRates
     iteration_time_s: float
 
@@ -82,9 +92,9 @@ def evaluated(
     Raises:
         InfeasibleError: a pair that sends has no route.
     """
-    result = network_rates(problem, strategy, network, groups)
-    rates = shared_rates(problem, strategy, result)
-    return EvaluatedNetwork(network, result, rates, iteration_s(problem, strategy, rates))
+    loads, alone, unshared = network_rates(problem, strategy, network, groups)
+    rates = shared_rates(problem, strategy, loads, unshared)
+    return EvaluatedNetwork(network, loads, alone, rates, iteration_s(problem, strategy, rates))
 
 
 def no_faster(rates: GroupRates, than: GroupRates) -> bool:
@@ -107,13 +117,9 @@ def dimension_loads(
     sent = family_bytes(problem, strategy)
     rows = []
     for family in F:
-        if family not in placed.found.loads:
+        if family not in placed.loads:
             continue
-        load, alone, name = (
-            placed.found.loads[family],
-            placed.found.alone[family],
-            RATE_OF[family],
-        )
+        load, alone, name = placed.loads[family], placed.alone[family], RATE_OF[family]
         free: GroupRates = replace(placed.rates, **dict[str, Any]({name: np.full_like(placed.rates.tensor, FREE)}))
         rows.append(
             DimensionLoad(
@@ -242,7 +248,7 @@ def with_schedules(
         for members in sizes:
             if members not in options:
                 options[members] = makers.of(_network(problem, graph, members))
-        least = rings.found.loads[family].taken if choice is AllReduceChoice.BEST else np.inf
+        least = rings.loads[family].taken if choice is AllReduceChoice.BEST else np.inf
         for schedules in _proposals(options, sizes):
             load = loads.load(groups.collectives[family], placed.network.places, schedules, buckets[family])
             if load.taken < least:

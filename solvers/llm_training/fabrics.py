@@ -55,17 +55,10 @@ Path = tuple[int, ...]
 """Servers of a region, -1 for the switch of the other interfaces."""
 
 
-@dataclass(frozen=True)
-class Region:
-    """Circuits of a region, its servers numbered from 0.
-
-    Attributes:
-        circuits: of pairs, the smaller number first.
-        ways: of (source, target): paths with their shares.
-    """
-
-    circuits: Mapping[tuple[int, int], int]
-    ways: Mapping[tuple[int, int], tuple[tuple[Path, float], ...]]
+Pair = tuple[int, int]
+Region = tuple[Mapping[Pair, int], Mapping[Pair, tuple[tuple[Path, float], ...]]]
+"""Circuits of pairs of a region, its servers numbered from 0, the smaller number first; paths from source to target
+with their shares."""
 
 
 def regional_problems(cluster: GpuCluster) -> list[Problem]:
@@ -113,7 +106,7 @@ def _matched(demand: bytes, servers: int, optical: int, other: int, *, split: bo
     problem = RegionalCircuitsProblem("region", servers, ports, 1.0, float(other), matrix[None], split)
     traffic = RegionTraffic.of(problem, matrix)
     best, _ = matched(traffic, Stop(), programs=False)
-    circuits, routes = {}, {}
+    circuits, routes = dict[Pair, int](), dict[Pair, tuple[tuple[Path, float], ...]]()
     for (i, j), count, larger in zip(problem.pairs, best.circuits.tolist(), traffic.larger.tolist(), strict=True):
         part = 0.0 if not count else min(1.0, count * best.seconds / larger) if split else 1.0
         if count:
@@ -122,7 +115,7 @@ def _matched(demand: bytes, servers: int, optical: int, other: int, *, split: bo
             routes[source, two] = tuple(
                 route for route in (((source, two), part), ((source, -1, two), 1.0 - part)) if route[1] > 0
             )
-    return Region(circuits, routes)
+    return circuits, routes
 
 
 @lru_cache(maxsize=256)
@@ -138,7 +131,7 @@ def _forwarded(demand: bytes, servers: int, optical: int, other: int) -> Region 
     graphs = (tuple(sign * step for step in chosen for sign in (1, -1)) for chosen in islice(steps, MOST_GRAPHS))
     _, above, offsets = min(_forwarding(servers, own, other) for own in graphs)
     circuits = {(i, (i + d) % servers): 1 for i in range(servers) for d in offsets if i < (i + d) % servers}
-    routes: dict[tuple[int, int], tuple[tuple[Path, float], ...]] = {}
+    routes: dict[Pair, tuple[tuple[Path, float], ...]] = {}
     for i, d in product(range(servers), range(1, servers)):
         j = (i + d) % servers
         via = [
@@ -150,7 +143,7 @@ def _forwarded(demand: bytes, servers: int, optical: int, other: int) -> Region 
             routes[i, j] = (((i, -1, j), 1.0),)
         else:
             routes[i, j] = (((i, -1, j), above), *(((i, k, j), (1.0 - above) / len(via)) for k in via))
-    return Region(circuits, routes)
+    return circuits, routes
 
 
 def _forwarding(servers: int, offsets: tuple[int, ...], other: int) -> tuple[float, float, tuple[int, ...]]:
@@ -174,7 +167,7 @@ def _forwarding(servers: int, offsets: tuple[int, ...], other: int) -> tuple[flo
 def _graph(cluster: GpuCluster, regions: Sequence[tuple[Ints, Region]]) -> LinkGraph:
     """The other interfaces on node n, and circuits both ways."""
     hub = star(cluster, Rails.NONE)
-    rows = [(servers[i], servers[j], count) for servers, region in regions for (i, j), count in region.circuits.items()]
+    rows = [(servers[i], servers[j], count) for servers, region in regions for (i, j), count in region[0].items()]
     pairs = np.array(sorted(rows), dtype=np.int64).reshape(-1, 3)
     electrical = np.full(len(hub.tail), cluster.degree - cluster.optical_interfaces)
     return LinkGraph(
@@ -190,10 +183,10 @@ def _graph(cluster: GpuCluster, regions: Sequence[tuple[Ints, Region]]) -> LinkG
 def _routes(n: int, demand: Floats, regions: Sequence[tuple[Ints, Region]]) -> PathTable:
     """Of tokens; over node n where a region has no circuits."""
     source, target = (side.astype(np.int64) for side in np.nonzero(demand))
-    routes: dict[tuple[int, int], tuple[tuple[Path, float], ...]] = {}
+    routes: dict[Pair, tuple[tuple[Path, float], ...]] = {}
     for servers, region in regions:
         named = {-1: n} | dict(enumerate(servers.tolist()))
-        for (i, j), own in region.ways.items():
+        for (i, j), own in region[1].items():
             routes[named[i], named[j]] = tuple((tuple(named[node] for node in path), share) for path, share in own)
     pair, rows, shares = [], [], []
     for number, ends in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
@@ -285,7 +278,8 @@ def _regional(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: F
 def _direct(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> Iterator[FabricNetwork]:
     split_network = best_split(problem, strategy, groups)
     if split_network is not None:
-        yield FabricNetwork(split_network.evaluated.network, tuple(sorted(split_network.split.items())))
+        split, placed = split_network
+        yield FabricNetwork(placed.network, tuple(sorted(split.items())))
 
 
 def _tori(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> Iterator[FabricNetwork]:

@@ -109,35 +109,6 @@ EXCHANGES = 100
 """Exchanges of two servers that are drawn."""
 
 
-class _Maps:
-    def __init__(
-        self, problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups, fabric: FabricNetwork
-    ) -> None:
-        self._problem, self._strategy, self._groups, self._fabric = problem, strategy, groups, fabric
-        self._table = self._all_pairs()
-
-    def _all_pairs(self) -> PathTable:
-        assert self._fabric.routes is not None
-        n = self._problem.cluster.servers
-        source, target = np.nonzero(~np.eye(n, dtype=bool))
-        return self._fabric.routes(source, target)
-
-    def faster(self, places: Ints, best: EvaluatedNetwork) -> EvaluatedNetwork | None:
-        """The map, if it is faster than the best; of most the rates alone tell that they are not."""
-        network = self._fabric.placed(self._groups, places, self._table)
-        result = network_rates(self._problem, self._strategy, network, self._groups)
-        rates = shared_rates(self._problem, self._strategy, result)
-        if no_faster(rates, best.rates):
-            return None
-        seconds = iteration_s(self._problem, self._strategy, rates)
-        faster = seconds < best.iteration_time_s * (1.0 - 1e-9)
-        return EvaluatedNetwork(network, result, rates, seconds) if faster else None
-
-    def final(self, places: Ints) -> EvaluatedNetwork:
-        """With routes of the pairs that send alone."""
-        return evaluated(self._problem, self._strategy, self._fabric.placed(self._groups, places), self._groups)
-
-
 def best_map(
     problem: LlmTrainingProblem,
     strategy: ParallelStrategy,
@@ -148,19 +119,32 @@ def best_map(
 ) -> EvaluatedNetwork:
     """The fastest map that exchanges find, beginning with the ranks in order."""
     n = problem.cluster.servers
-    if problem.rank_map is RankMap.IN_ORDER or fabric.routes is None or n > MOST_EXCHANGED or not start.found.loads:
+    if problem.rank_map is RankMap.IN_ORDER or fabric.routes is None or n > MOST_EXCHANGED or not start.loads:
         return start
-    maps = _Maps(problem, strategy, groups, fabric)
+    source, target = np.nonzero(~np.eye(n, dtype=bool))
+    all_pairs = fabric.routes(source, target)
+
+    def faster(places: Ints, than: EvaluatedNetwork) -> EvaluatedNetwork | None:
+        """The map, if it is faster than another; of most the rates alone tell that they are not."""
+        network = fabric.placed(groups, places, all_pairs)
+        loads, alone, unshared = network_rates(problem, strategy, network, groups)
+        rates = shared_rates(problem, strategy, loads, unshared)
+        if no_faster(rates, than.rates):
+            return None
+        seconds = iteration_s(problem, strategy, rates)
+        better = seconds < than.iteration_time_s * (1.0 - 1e-9)
+        return EvaluatedNetwork(network, loads, alone, rates, seconds) if better else None
+
     places, best = start.network.places, start
     g = problem.cluster.gpus_per_server
     for exchange in chain(_orders(strategy, g), _planes(strategy, g), _drawn(n, problem.search.seed)):
         if stop.reason() is not None:
             break
         moved = places[exchange]
-        candidate = maps.faster(moved, best)
+        candidate = faster(moved, best)
         if candidate is not None:
             best, places = candidate, moved
-    return maps.final(places)
+    return evaluated(problem, strategy, fabric.placed(groups, places), groups)
 
 
 def _orders(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:
@@ -223,45 +207,33 @@ strategies alike, and each division comes with many schedules that are about as 
 
 @dataclass(frozen=True, eq=False)
 class StrategyNetwork:
-    """A strategy with its best network on a fabric."""
-
-    ranked: RankedStrategy
-    groups: FamilyGroups
-    fabric: FabricNetwork
-    evaluated: EvaluatedNetwork
-
-
-@dataclass(frozen=True, eq=False)
-class FoundOnFabric:
-    """What a search found on a fabric.
+    """A strategy with its best network on a fabric.
 
     Attributes:
         fabric: its name.
-        best: ranks where they serve it best.
-        next: the fastest others, ranks in their order.
-        tried: strategies that got a network.
+        form: the network of the fabric.
+        next: of the result of a search the fastest others, ranks in their order.
+        tried: strategies that got a network in it.
     """
 
     fabric: str
-    best: StrategyNetwork
-    next: tuple[StrategyNetwork, ...]
-    tried: int
-
-    @property
-    def ranked(self) -> RankedStrategy:
-        """The best strategy."""
-        return self.best.ranked
+    ranked: RankedStrategy
+    groups: FamilyGroups
+    form: FabricNetwork
+    evaluated: EvaluatedNetwork
+    next: tuple[StrategyNetwork, ...] = ()
+    tried: int = 1
 
     @property
     def iteration_time_s(self) -> float:
-        """Seconds, of the best strategy."""
-        return self.best.evaluated.iteration_time_s
+        """Seconds."""
+        return self.evaluated.iteration_time_s
 
 
 def best_on_fabric(
     problem: LlmTrainingProblem, fabric: str, candidates: Iterable[RankedStrategy], stop: Stop, count: int = 1
-) -> FoundOnFabric:
-    """Search strategies and networks together.
+) -> StrategyNetwork:
+    """Search strategies and networks together; of the best strategy ranks stand where they serve it best.
 
     Args:
         candidates: strategies by ascending time on an ideal switch.
@@ -287,17 +259,15 @@ def best_on_fabric(
         candidate = _reducing(problem, best_network(problem, fabric, ranked, stop), stop)
         tried += 1
         if candidate is not None:
-            incumbents = sorted([*incumbents, candidate], key=lambda network: network.evaluated.iteration_time_s)[
-                :count
-            ]
-            time = incumbents[-1].evaluated.iteration_time_s if len(incumbents) == count else np.inf
+            incumbents = sorted([*incumbents, candidate], key=lambda network: network.iteration_time_s)[:count]
+            time = incumbents[-1].iteration_time_s if len(incumbents) == count else np.inf
     if not incumbents:
         degree = problem.cluster.degree
         has = "1 interface of a server joins" if degree == 1 else f"{degree} interfaces of a server join"
         those = "1 strategy" if tried == 1 else f"{tried} strategies"
         raise InfeasibleError(f"{fabric}: {has} none of {those}")
     first, *others = incumbents
-    return FoundOnFabric(fabric, mapped(problem, fabric, first, stop), tuple(others), tried)
+    return replace(mapped(problem, fabric, first, stop), next=tuple(others), tried=tried)
 
 
 def _reducing(problem: LlmTrainingProblem, candidate: StrategyNetwork | None, stop: Stop) -> StrategyNetwork | None:
@@ -311,7 +281,7 @@ def _reducing(problem: LlmTrainingProblem, candidate: StrategyNetwork | None, st
 def mapped(problem: LlmTrainingProblem, fabric: str, incumbent: StrategyNetwork, stop: Stop) -> StrategyNetwork:
     """The same strategy, its ranks where they serve it best."""
     strategy, groups = incumbent.ranked.strategy, incumbent.groups
-    networks = [incumbent.fabric]
+    networks = [incumbent.form]
     if problem.cluster.servers <= FEW:
         networks = list(TRAINING_FABRICS[fabric].networks(problem, strategy, groups))
     best = incumbent
@@ -319,8 +289,8 @@ def mapped(problem: LlmTrainingProblem, fabric: str, incumbent: StrategyNetwork,
         start = evaluated(problem, strategy, fabric_network.network, groups)
         placed = best_map(problem, strategy, groups, fabric_network, start, stop)
         placed = with_schedules(problem, strategy, placed, groups, stop)
-        if fabric_network is networks[0] or placed.iteration_time_s < best.evaluated.iteration_time_s:
-            best = replace(incumbent, fabric=fabric_network, evaluated=placed)
+        if fabric_network is networks[0] or placed.iteration_time_s < best.iteration_time_s:
+            best = replace(incumbent, form=fabric_network, evaluated=placed)
     return best
 
 
@@ -333,13 +303,11 @@ def best_network(
     best: StrategyNetwork | None = None
     for fabric_network in TRAINING_FABRICS[fabric].networks(problem, strategy, groups):
         try:
-            candidate = StrategyNetwork(
-                ranked, groups, fabric_network, evaluated(problem, strategy, fabric_network.network, groups)
-            )
+            placed = evaluated(problem, strategy, fabric_network.network, groups)
         except InfeasibleError:
             continue
-        if best is None or candidate.evaluated.iteration_time_s < best.evaluated.iteration_time_s:
-            best = candidate
+        if best is None or placed.iteration_time_s < best.iteration_time_s:
+            best = StrategyNetwork(fabric, ranked, groups, fabric_network, placed)
         if stop is not None and stop.reason() is not None:
             break
     return best
@@ -364,13 +332,11 @@ def figures_of(problem: LlmTrainingProblem, candidate: StrategyNetwork) -> Strat
     return StrategyFigures(candidate.ranked.strategy, step.breakdown, step.memory)
 
 
-def decided(result: FoundOnFabric) -> FabricPlan:
+def decided(best: StrategyNetwork) -> FabricPlan:
     """Return the decisions of a search."""
-    best = result.best
-    network = replace(
-        network_plan(result.fabric, best.evaluated.network), degree_split=best.fabric.split, form=best.fabric.note
-    )
-    return FabricPlan(best.ranked.strategy, network, tuple(other.ranked.strategy for other in result.next))
+    network = network_plan(best.fabric, best.evaluated.network)
+    network = replace(network, degree_split=best.form.split, form=best.form.note)
+    return FabricPlan(best.ranked.strategy, network, tuple(other.ranked.strategy for other in best.next))
 
 
 def unplaced(problem: LlmTrainingProblem, fabric: str, strategy: ParallelStrategy) -> StrategyFigures:
@@ -420,7 +386,7 @@ def network_plan(fabric: str, network: PlacedNetwork) -> NetworkPlan:
     )
 
 
-Planned = FoundOnFabric | FoundOnRails | FoundInPods | None
+Planned = StrategyNetwork | FoundOnRails | FoundInPods | None
 """What was found on a fabric; None: the strategies on an ideal switch say all."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.llm_training.evaluation import EvaluatedNetwork
 from tests.support.followed_servers import MS, ExplicitServers
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
@@ -16,7 +17,7 @@ from topoopt.core.parallelism import ParallelStrategy, PassKind
 from topoopt.core.routing import GroupRings
 from topoopt.simulate.llm_training.costs import data_bytes, layer_traffic
 from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork
-from topoopt.simulate.llm_training.step import NetworkRates, layer_sync, optimizer_s, strategy_orders
+from topoopt.simulate.llm_training.step import layer_sync, optimizer_s, strategy_orders
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.network import Network, compile_network
 from topoopt.simulate.pipeline_timeline import PassOrders
@@ -145,13 +146,13 @@ def followed_s(
     strategy: ParallelStrategy,
     network: PlacedNetwork,
     groups: FamilyGroups,
-    found: NetworkRates,
+    placed: EvaluatedNetwork,
 ) -> float:
     """Seconds of an iteration, all servers and all transfers followed.
 
     Servers are of one stage each, rings carry all AllReduces, and weights are not gathered in all passes (ZeRO 3).
     """
-    builder = ExplicitServers(problem, strategy, network, groups, found)
+    builder = ExplicitServers(problem, strategy, network, groups, placed)
     _passes(builder, strategy_orders(problem, strategy))
     graph = builder.tasks.graph(problem.cluster.servers, tuple(one.members for one in builder.rings))
     end = simulate(graph, _network(problem, network, builder.rings), "fluid").iteration_time_ms / MS

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from solvers.llm_training.evaluation import EvaluatedNetwork
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
@@ -15,7 +16,7 @@ from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.llm_training.costs import layer_traffic
 from topoopt.simulate.llm_training.links import BlockGroups, FamilyGroups, PlacedNetwork
-from topoopt.simulate.llm_training.step import NetworkRates, group_rates, stage_times
+from topoopt.simulate.llm_training.step import group_rates, stage_times
 from topoopt.simulate.llm_training.strategies import columns_of
 
 MS = 1e3
@@ -107,7 +108,7 @@ class ExplicitServers:
         strategy: ParallelStrategy,
         network: PlacedNetwork,
         groups: FamilyGroups,
-        found: NetworkRates,
+        placed: EvaluatedNetwork,
     ) -> None:
         self.problem, self.strategy, self.network = problem, strategy, network
         self.tasks = TaskList()
@@ -122,7 +123,7 @@ class ExplicitServers:
         for a, b, ranks in zip(places[hops.source], places[hops.target], hops.ranks, strict=True):
             self.ahead[a].append((int(b), float(ranks)))
             self.behind[b].append((int(a), float(ranks)))
-        self.rates = group_rates(dict.fromkeys(found.loads, FREE), found.loads, found.rates)
+        self.rates = group_rates(dict.fromkeys(placed.loads, FREE), placed.loads, placed.rates)
         self.stages = stage_times(problem, strategy, self.rates)
         self.stage_of = np.empty(len(places), dtype=np.int64)
         per_stage = len(places) // strategy.pipeline

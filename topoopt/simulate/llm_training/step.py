@@ -306,21 +306,6 @@ def optimizer_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages:
     return float(rank * OPTIMIZER_BYTES / rate) + device.reached.iteration_ms * 1e-3
 
 
-@dataclass(frozen=True, eq=False)
-class NetworkRates:
-    """What a network gives the families of a strategy.
-
-    Attributes:
-        loads: of each family between servers.
-        alone: bytes a second of a GPU, by family, none of the others sending.
-        rates: of all groups, alone.
-    """
-
-    loads: Mapping[F, FamilyLoad]
-    alone: Mapping[F, float]
-    rates: GroupRates
-
-
 def ring_load(load: FamilyLoad, classes: tuple[BlockGroups, ...], bucket: Bucket) -> FamilyLoad:
     """A family on rings, its rounds counted."""
     rounds = 2 * (max(blocks.blocks.shape[1] for blocks in classes) - 1)
@@ -355,8 +340,8 @@ def _reduced(
 
 def network_rates(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, network: PlacedNetwork, groups: FamilyGroups
-) -> NetworkRates:
-    """Rates of families that have the links to themselves.
+) -> tuple[dict[F, FamilyLoad], dict[F, float], GroupRates]:
+    """Loads of families between servers, and rates where each has the links to itself: by family, and of all groups.
 
     No rate is above that of an ideal switch: k servers that send at rate B need 2 (k-1)/k of the vector over B for an
     AllReduce on any schedule, as on rings of one rank a server.
@@ -375,7 +360,7 @@ def network_rates(
     if rounds_counted(problem, network.graph):
         loads = _reduced(problem, strategy, network, groups, loads)
     alone = {family: min(most[family], reached.network / load.taken) for family, load in loads.items()}
-    return NetworkRates(loads, alone, group_rates(alone, loads, ideal))
+    return loads, alone, group_rates(alone, loads, ideal)
 
 
 def group_rates(alone: Mapping[F, float], loads: Mapping[F, FamilyLoad], ideal: GroupRates) -> GroupRates:
@@ -427,10 +412,11 @@ EXCHANGES = (F.TENSOR, F.CONTEXT, F.EXPERT)
 """Families whose transfers are parts of the passes."""
 
 
-def shared_rates(problem: LlmTrainingProblem, strategy: ParallelStrategy, network_rates: NetworkRates) -> GroupRates:
+def shared_rates(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Mapping[F, FamilyLoad], rates: GroupRates
+) -> GroupRates:
     """Rates that the time model takes: none above those alone."""
-    parts = {family: 1.0 / factor for family, factor in _factors(problem, strategy, network_rates).items()}
-    rates = network_rates.rates
+    parts = {family: 1.0 / factor for family, factor in _factors(problem, strategy, loads, rates).items()}
     return replace(
         rates,
         tensor=rates.tensor * parts.get(F.TENSOR, 1.0),
@@ -442,9 +428,10 @@ def shared_rates(problem: LlmTrainingProblem, strategy: ParallelStrategy, networ
     )
 
 
-def _factors(problem: LlmTrainingProblem, strategy: ParallelStrategy, network_rates: NetworkRates) -> Mapping[F, float]:
+def _factors(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Mapping[F, FamilyLoad], rates: GroupRates
+) -> Mapping[F, float]:
     """How much longer the transfers of each family take."""
-    rates = network_rates.rates
     columns = rates.tensor, rates.context, rates.expert, rates.hop, rates.data, rates.expert_data
     alone = tuple(float(column[0]) for column in columns)
     part, backward, reduced = _busy(problem, strategy, alone, rates.inside, rates.hops)
@@ -453,14 +440,14 @@ def _factors(problem: LlmTrainingProblem, strategy: ParallelStrategy, network_ra
     behind = (*EXCHANGES, F.PIPELINE) if problem.overlap.data else ()
     meets[F.DATA] = meets[F.EXPERT_DATA] = behind
     factors = {}
-    for family, load in network_rates.loads.items():
+    for family, load in loads.items():
         # Only what is reduced during the last backward pass meets anything.
         long = reduced if family in (F.DATA, F.EXPERT_DATA) else 0.0
         during = min(1.0, backward / long) if long > 0 else 1.0
         factor = 1.0
         for other in meets[family]:
-            if other in network_rates.loads and part[other] > 0:
-                kept = max_min_parts([load, network_rates.loads[other]])[0]
+            if other in loads and part[other] > 0:
+                kept = max_min_parts([load, loads[other]])[0]
                 factor += during * part[other] * (1.0 / kept - 1.0)
         factors[family] = factor
     return factors
