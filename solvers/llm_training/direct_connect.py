@@ -62,7 +62,7 @@ def orders_of(groups: FamilyGroups, places: Ints, rings: Callable[[Ints], Ints])
     }
 
 
-def both_ways(orders: Ints) -> Ints:
+def both_directions(orders: Ints) -> Ints:
     """The rings, and each the other way round where that is another one."""
     if orders.shape[2] < 3:
         return orders
@@ -94,7 +94,7 @@ def torus_rings(shape: Sequence[int]) -> Callable[[Ints], Ints]:
         forms = [form(row, position) for row, position in zip(rows, at, strict=True)]
         count = math.lcm(*(len(cycles) for cycles in forms))
         orders = np.stack([np.tile(cycles, (count // len(cycles), 1)) for cycles in forms])
-        return both_ways(np.take_along_axis(rows[:, None, :], orders, axis=2))
+        return both_directions(np.take_along_axis(rows[:, None, :], orders, axis=2))
 
     return rings
 
@@ -445,7 +445,9 @@ def direct_network(
             borrowed_rings(blocks, exchange, steps, replicas, n, both=both) for blocks in groups.collectives[family]
         ]
         if all(blocks is not None for blocks in borrowed):
-            orders[family] = tuple(both_ways(blocks) if both else blocks for blocks in borrowed if blocks is not None)
+            orders[family] = tuple(
+                both_directions(blocks) if both else blocks for blocks in borrowed if blocks is not None
+            )
     if split.get(F.PIPELINE, 0) and len(groups.hops.source):
         edges = _stage_edges(groups, links)
         arcs.append(_lit(np.repeat(edges, split[F.PIPELINE] // _most_neighbours(groups, links), axis=0), links))
@@ -478,7 +480,7 @@ def _ring_links(groups: BlockGroups, interfaces: int, links: LinkDirection) -> F
     distances = select_distances(k, k, count, links, Selection.PAPER)
     orders = np.stack([servers[:, np.arange(k) * step % k] for step in distances], axis=1)
     edges = np.stack([orders, np.roll(orders, -1, axis=2)], axis=3).reshape(-1, 2)
-    return [_lit(edges, links)], (both_ways(orders) if two == 2 else orders,), ()
+    return [_lit(edges, links)], (both_directions(orders) if two == 2 else orders,), ()
 
 
 def _mesh_links(groups: BlockGroups, interfaces: int, links: LinkDirection, seed: int) -> FamilyLinks:

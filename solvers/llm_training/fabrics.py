@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from solvers.llm_training.direct_connect import best_split, both_ways, orders_of, rank_rings, torus_rings
+from solvers.llm_training.direct_connect import best_split, both_directions, orders_of, rank_rings, torus_rings
 from solvers.llm_training.evaluation import sending_pairs
 from solvers.regional_circuits import matched
 from solvers.stop import Stop
@@ -335,7 +335,9 @@ def _short_rings(routes: PathTable) -> Callable[[Ints], Ints]:
     hops = route_hops(routes, int(routes.source.max(initial=0)) + 1)
 
     def rings(servers: Ints) -> Ints:
-        return both_ways(np.array([[short_tour(tuple(sorted(row)), hops)] for row in servers.tolist()], dtype=np.int64))
+        return both_directions(
+            np.array([[short_tour(tuple(sorted(row)), hops)] for row in servers.tolist()], dtype=np.int64)
+        )
 
     return rings
 

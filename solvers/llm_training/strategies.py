@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -122,9 +122,9 @@ def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape, *, free: bo
     orders = orders_of_shape(problem, shape)
     recomputed = [Recompute.NONE] if free else _recomputations(problem)
     again = [float(RECOMPUTE_CODES[name]) for name in recomputed]
-    for b in stated(divisors(batch.sequences // shape.data), space.micro_batch):
+    for b in _allowed(divisors(batch.sequences // shape.data), space.micro_batch):
         m = batch.sequences // (shape.data * b)
-        partitions = _ways(problem, shape, m)
+        partitions = _partitions(problem, shape, m)
         split = [0.0] if shape.tensor == 1 else [0.0, 1.0]
         if b * batch.length // shape.context % shape.tensor:
             split = [0.0]
@@ -181,11 +181,6 @@ def orders_of_shape(problem: LlmTrainingProblem, shape: StrategyShape) -> list[f
     return list(codes.values())
 
 
-def stated(values: Iterable[int], allowed: tuple[int, ...] | None) -> list[int]:
-    """Those of the values that an instance allows."""
-    return [value for value in values if allowed is None or value in allowed]
-
-
 def _zeros(problem: LlmTrainingProblem, shape: StrategyShape) -> list[float]:
     pinned = problem.space.zero
     if shape.data * shape.context == 1:
@@ -200,7 +195,7 @@ def _recomputations(problem: LlmTrainingProblem) -> list[Recompute]:
     return [recompute for recompute in pinned if not (same and recompute is Recompute.SELECTIVE)]
 
 
-def stage_ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[int, PipelineSchedule]]:
+def stage_schedules(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[int, PipelineSchedule]]:
     """Chunks with a schedule, for m micro-batches of a replica."""
     p, space = shape.pipeline, problem.space
     names = tuple(PipelineSchedule) if space.schedule is None else space.schedule
@@ -221,12 +216,12 @@ def stage_ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> lis
     return [(v, name) for v, name in partitions if space.chunks is None or v in space.chunks]
 
 
-def _ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[float, ...]]:
+def _partitions(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[float, ...]]:
     """Chunks, the code of the schedule, and how many layers fewer the ends have."""
     p = shape.pipeline
     return [
         (v, SCHEDULE_CODES[name], *ends)
-        for v, name in stage_ways(problem, shape, m)
+        for v, name in stage_schedules(problem, shape, m)
         for ends in ends_of(problem, p, v, name)
     ]
 
@@ -333,7 +328,7 @@ SHOWN = 3
 """Values that a part could have, at most."""
 
 
-def pins_in_the_way(problem: LlmTrainingProblem) -> list[str]:
+def blocking_pins(problem: LlmTrainingProblem) -> list[str]:
     """Each part of the space that leaves no strategy, and values of shapes that would."""
     lines = []
     for axis in fields(problem.space):
@@ -447,27 +442,28 @@ class _Best:
     """The fastest so far."""
 
     count: int
-    found: list[tuple[float, int, float, StrategyShape, Column]] = field(default_factory=list)
+    strategies: list[tuple[float, int, float, StrategyShape, Column]] = field(default_factory=list)
     seen: int = 0
-    found_at: int = 0
+    improved_at: int = 0
 
     @property
     def cutoff(self) -> float:
         """What is slower does not matter."""
-        return self.found[-1][0] * (1.0 + SLACK) if len(self.found) == self.count else np.inf
+        return self.strategies[-1][0] * (1.0 + SLACK) if len(self.strategies) == self.count else np.inf
 
     def add(self, shape: StrategyShape, row: Column, index: int, time: float, memory: float) -> None:
         """A strategy, by its place in the order of the space."""
-        if not self.found or time < self.found[0][0]:
-            self.found_at = self.seen
-        self.found.append((time, self.seen + index, memory, shape, row))
-        self.found.sort(key=lambda entry: entry[:2])
-        del self.found[self.count :]
+        if not self.strategies or time < self.strategies[0][0]:
+            self.improved_at = self.seen
+        self.strategies.append((time, self.seen + index, memory, shape, row))
+        self.strategies.sort(key=lambda entry: entry[:2])
+        del self.strategies[self.count :]
 
     def ranked(self, problem: LlmTrainingProblem) -> tuple[RankedStrategy, ...]:
         """As strategies."""
         return tuple(
-            RankedStrategy(strategy_of(problem, shape, row), time, memory) for time, _, memory, shape, row in self.found
+            RankedStrategy(strategy_of(problem, shape, row), time, memory)
+            for time, _, memory, shape, row in self.strategies
         )
 
 
@@ -503,11 +499,11 @@ def search(
         outcomes.update((outcome.shape, outcome) for outcome in _evaluated(problem, block, best, stop))
         block_size = min(2 * block_size, SEARCH_BLOCK)
         reason = stop.reason()
-        if not problem.prove and best.seen - best.found_at >= PATIENCE:
+        if not problem.prove and best.seen - best.improved_at >= PATIENCE:
             reason = reason or StopReason.BUDGET
         if tell is not None:
-            tell(_found(problem, shapes, bounds, outcomes, best, reason), start, len(order))
-    return _found(problem, shapes, bounds, outcomes, best, reason)
+            tell(_outcome_of_search(problem, shapes, bounds, outcomes, best, reason), start, len(order))
+    return _outcome_of_search(problem, shapes, bounds, outcomes, best, reason)
 
 
 def least_memory(problem: LlmTrainingProblem, shape: StrategyShape) -> TrainingMemory:
@@ -518,7 +514,7 @@ def least_memory(problem: LlmTrainingProblem, shape: StrategyShape) -> TrainingM
     return TrainingMemory(*held[:, np.argmin(total_bytes(held))].tolist())
 
 
-def _found(
+def _outcome_of_search(
     problem: LlmTrainingProblem,
     shapes: list[StrategyShape],
     bounds: Column,
@@ -591,7 +587,7 @@ def _follow(
     planned = columns.schedule == tuple(PipelineSchedule).index(PipelineSchedule.ZB_2P)
     work = np.where(planned, problem.batch.sequences / columns.data / columns.micro_batch * columns.pipeline, 0.0)
     while len(order) and bounds[order[0]] <= best.cutoff:
-        if best.found and stop.reason() is not None:
+        if best.strategies and stop.reason() is not None:
             return False
         size = min(size, 1 + int(np.searchsorted(work[order].cumsum(), PLANNED)))
         chosen = order[:size][bounds[order[:size]] <= best.cutoff]

@@ -120,7 +120,7 @@ class ExplicitServers:
         self.ahead: list[list[tuple[int, float]]] = [[] for _ in places]
         self.behind: list[list[tuple[int, float]]] = [[] for _ in places]
         hops = groups.hops
-        for a, b, ranks in zip(places[hops.source], places[hops.target], hops.ranks, strict=True):
+        for a, b, ranks in zip(places[hops.source], places[hops.target], hops.amount, strict=True):
             self.ahead[a].append((int(b), float(ranks)))
             self.behind[b].append((int(a), float(ranks)))
         self.rates = group_rates(dict.fromkeys(placed.loads, FREE), placed.loads, placed.rates)

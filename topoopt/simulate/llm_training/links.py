@@ -41,27 +41,27 @@ class BlockGroups:
 
 
 @dataclass(frozen=True, eq=False)
-class BlockPairs:
-    """Blocks whose ranks pass activations on: stages that follow each other.
-
-    Attributes:
-        source, target: int64[m], distinct pairs.
-        ranks: float64[m], ranks of the source that send to one of the target.
-        relayed: part of them that send to a GPU of another place in its server.
-    """
+class FamilyFlows:
+    """Bytes from server to server for every byte that each GPU sends: int64[m], int64[m], float64[m]."""
 
     source: Ints
     target: Ints
-    ranks: Floats
-    relayed: float
+    amount: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class FamilyGroups:
-    """All that blocks exchange under a strategy; families inside a server are not there."""
+    """All that blocks exchange under a strategy; families inside a server are not there.
+
+    Attributes:
+        collectives: groups of each family.
+        hops: from block to block of the stage behind, ranks that send; pairs are distinct.
+        relayed: part of these that send to a GPU of another place in its server.
+    """
 
     collectives: Mapping[TrafficFamily, tuple[BlockGroups, ...]]
-    hops: BlockPairs
+    hops: FamilyFlows
+    relayed: float
 
 
 def rank_coordinates(strategy: ParallelStrategy) -> dict[D, Ints]:
@@ -96,7 +96,7 @@ def family_groups(strategy: ParallelStrategy, gpus_per_server: int) -> FamilyGro
         blocks = _collective(key, ranks, g) if ranks > 1 else ()
         if blocks:
             collectives[family] = blocks
-    return FamilyGroups(collectives, _hops(strategy, position, p, g))
+    return FamilyGroups(collectives, *_hops(strategy, position, p, g))
 
 
 def _collective(key: Ints, ranks: int, g: int) -> tuple[BlockGroups, ...]:
@@ -118,7 +118,7 @@ def _collective(key: Ints, ranks: int, g: int) -> tuple[BlockGroups, ...]:
     return tuple(result)
 
 
-def _hops(strategy: ParallelStrategy, position: Ints, stage: Ints, g: int) -> BlockPairs:
+def _hops(strategy: ParallelStrategy, position: Ints, stage: Ints, g: int) -> tuple[FamilyFlows, float]:
     p = strategy.pipeline
     rows = np.lexsort((stage, position)).reshape(-1, p)
     round_again = strategy.chunks > 1 and strategy.schedule is not PipelineSchedule.DUALPIPE_V and p > 1
@@ -131,7 +131,7 @@ def _hops(strategy: ParallelStrategy, position: Ints, stage: Ints, g: int) -> Bl
     servers = strategy.gpus // g
     pairs, ranks = np.unique(source // g * servers + target // g, return_counts=True)
     relayed = float((source % g != target % g).mean()) if len(source) else 0.0
-    return BlockPairs(pairs // servers, pairs % servers, ranks.astype(np.float64), relayed)
+    return FamilyFlows(pairs // servers, pairs % servers, ranks.astype(np.float64)), relayed
 
 
 BYTES_PER_GBIT = 1.25e8
@@ -199,15 +199,6 @@ class PlacedNetwork:
     token_routes: PathTable | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class FamilyFlows:
-    """Bytes from server to server for every byte that each GPU sends: int64[m], int64[m], float64[m]."""
-
-    source: Ints
-    target: Ints
-    amount: Floats
-
-
 def ring_flows(groups: tuple[BlockGroups, ...], orders: tuple[Ints, ...]) -> FamilyFlows:
     """Each ring carries an equal share."""
     parts = [
@@ -246,7 +237,7 @@ def family_flows(
             flows[family] = (ring_flows(classes, orders[family]),)
     hops = groups.hops
     if len(hops.source):
-        ahead = FamilyFlows(places[hops.source], places[hops.target], hops.ranks)
+        ahead = FamilyFlows(places[hops.source], places[hops.target], hops.amount)
         flows[TrafficFamily.PIPELINE] = (ahead, FamilyFlows(ahead.target, ahead.source, ahead.amount))
     return flows
 
@@ -291,7 +282,7 @@ def family_loads(
     usual = _lookup(network.graph, network.routes)
     tokens = usual if network.token_routes is None else _lookup(network.graph, network.token_routes)
     relayed = {family: _mean_relayed(classes) for family, classes in groups.collectives.items()}
-    relayed[TrafficFamily.PIPELINE] = groups.hops.relayed
+    relayed[TrafficFamily.PIPELINE] = groups.relayed
     relayed[TrafficFamily.EXPERT] = 0.0  # a token crosses to the GPU of the same place, and goes on inside the server
     by_family = {}
     for family, directions in family_flows(groups, network.places, network.orders).items():

@@ -75,7 +75,7 @@ class LinkSchedules:
         self._link = {ends: arc for arc, ends in enumerate(zip(graph.tail.tolist(), graph.head.tolist(), strict=True))}
         owned = graph.rails is Rails.OWNED
         self._passed = (gpus_per_server - 1) / gpus_per_server / server_bytes_per_s if owned else 0.0
-        self._known: dict[int, tuple[GroupSchedule, Floats]] = {}
+        self._cached: dict[int, tuple[GroupSchedule, Floats]] = {}
 
     def load(
         self, classes: tuple[BlockGroups, ...], places: Ints, schedules: Sequence[GroupSchedule], bucket: Bucket
@@ -119,8 +119,8 @@ class LinkSchedules:
     def _shares(self, schedule: GroupSchedule) -> Floats:
         """float64[2, steps, L + 2n], for a byte of the vector of a group: seconds of links at their whole rate and of
         the networks inside servers, then bytes that servers begin; of what is summed, and of what is copied."""
-        if id(schedule) in self._known:
-            return self._known[id(schedule)][1]
+        if id(schedule) in self._cached:
+            return self._cached[id(schedule)][1]
         graph, sends, blocks = self._graph, schedule.schedule.sends, schedule.schedule.blocks
         links, n, whole = len(graph.tail), graph.servers, schedule.schedule.steps
         amount = blocks.units[sends.block] / blocks.total
@@ -136,7 +136,7 @@ class LinkSchedules:
         shares = np.zeros((2, schedule.steps, links + 2 * n))
         for late in range(schedule.pieces):
             shares[:, late : late + whole] += table / schedule.pieces
-        self._known[id(schedule)] = (schedule, shares)
+        self._cached[id(schedule)] = (schedule, shares)
         return shares
 
     def _lay(self, table: Floats, schedule: GroupSchedule, chosen: Bools, amount: Floats) -> None:
