@@ -31,6 +31,7 @@ from topoopt.simulate.llm_training.links import (
     path_table,
 )
 from topoopt.simulate.llm_training.step import (
+    RATE_OF,
     Bucket,
     family_buckets,
     network_rates,
@@ -41,14 +42,6 @@ from topoopt.simulate.llm_training.step import (
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.times import iteration_times
 
-RATE_OF = {
-    F.TENSOR: "tensor",
-    F.CONTEXT: "context",
-    F.EXPERT: "expert",
-    F.PIPELINE: "hop",
-    F.DATA: "data",
-    F.EXPERT_DATA: "expert_data",
-}
 BYTES_OF = {
     F.TENSOR: "tensor",
     F.CONTEXT: "context",

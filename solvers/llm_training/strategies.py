@@ -253,23 +253,9 @@ def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -
         loads = short_ends(problem.model.layers, pipeline, chunks, (fewer[0], fewer[1]))[:3]
         first, inner, last = (np.where(own, *pair) for pair in zip(loads, (first, inner, last), strict=True))
     columns = StrategyColumns(
-        tensor=tensor,
-        sequence=sequence,
-        context=context,
-        pipeline=pipeline,
-        chunks=chunks,
-        data=data,
-        expert=expert,
-        expert_tensor=expert_tensor,
-        zero=zero,
-        micro_batch=micro_batch,
-        schedule=schedule,
-        recompute=recompute,
-        first_layers=first,
-        inner_layers=inner,
-        last_layers=last,
-        order=order,
-    )
+        tensor, sequence, context, pipeline, chunks, data, expert, expert_tensor, zero, micro_batch, schedule,
+        recompute, first, inner, last, order,
+    )  # fmt: skip
     balanced = fewer[0] == BALANCED
     return with_balanced(problem, columns, balanced) if balanced.any() else columns
 

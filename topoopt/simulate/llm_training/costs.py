@@ -104,21 +104,10 @@ def rank_weights(
 BYTES_PER_GBIT = 1.25e8
 
 
-@dataclass(frozen=True, eq=False)
-class LayerTransfers:
-    """Exposed seconds of a layer and micro-batch, and of a hop, one value a strategy.
-
-    Attributes:
-        tensor: forward, backward, recomputation.
-        context: forward, backward.
-        expert: of each direction, before another micro-batch hides it.
-        hop: to the next stage.
-    """
-
-    tensor: tuple[Column, Column, Column]
-    context: tuple[Column, Column]
-    expert: Column
-    hop: Column
+LayerTransfers = tuple[tuple[Column, Column, Column], tuple[Column, Column], Column, Column]
+"""Exposed seconds of a layer and micro-batch, one value a strategy: of tensor groups forward, backward and in
+recomputation; of context groups forward and backward; of tokens to experts in each direction, before another
+micro-batch hides them; and of a hop to the next stage."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +195,7 @@ def layer_transfers(problem: LlmTrainingProblem, columns: StrategyColumns, rates
     both = columns.scheduled(*BOTH_ENDS)
     exchange = np.where(both, 1.0, 1.0 - overlap.expert) * exchange
     hop = np.where(columns.pipeline > 1, traffic.hop / rates.hop + start(rates.hops.pipeline), 0.0)
-    return LayerTransfers((forward, backward, again), (here, there), exchange, hop)
+    return (forward, backward, again), (here, there), exchange, hop
 
 
 ELEMENT = 2.0

@@ -354,9 +354,7 @@ def network_rates(
     g = cluster.gpus_per_server
     loads = family_loads(network, groups, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g)
     ideal = GroupRates.of(problem, columns_of([strategy], problem.model.layers))
-    usual = (ideal.tensor, ideal.context, ideal.expert, ideal.hop, ideal.data, ideal.expert_data)
-    families = (F.TENSOR, F.CONTEXT, F.EXPERT, F.PIPELINE, F.DATA, F.EXPERT_DATA)
-    most = {family: float(rate[0]) for family, rate in zip(families, usual, strict=True)}
+    most = {family: float(getattr(ideal, name)[0]) for family, name in RATE_OF.items()}
     if rounds_counted(problem, network.graph):
         loads = _reduced(problem, strategy, network, groups, loads)
     alone = {family: min(most[family], reached.network / load.taken) for family, load in loads.items()}
@@ -408,6 +406,16 @@ def max_min_parts(loads: Sequence[FamilyLoad]) -> list[float]:
     return part.tolist()
 
 
+RATE_OF = {
+    F.TENSOR: "tensor",
+    F.CONTEXT: "context",
+    F.EXPERT: "expert",
+    F.PIPELINE: "hop",
+    F.DATA: "data",
+    F.EXPERT_DATA: "expert_data",
+}
+"""The rate of the groups of each family, by its name."""
+
 EXCHANGES = (F.TENSOR, F.CONTEXT, F.EXPERT)
 """Families whose transfers are parts of the passes."""
 
@@ -417,23 +425,15 @@ def shared_rates(
 ) -> GroupRates:
     """Rates that the time model takes: none above those alone."""
     parts = {family: 1.0 / factor for family, factor in _factors(problem, strategy, loads, rates).items()}
-    return replace(
-        rates,
-        tensor=rates.tensor * parts.get(F.TENSOR, 1.0),
-        context=rates.context * parts.get(F.CONTEXT, 1.0),
-        expert=rates.expert * parts.get(F.EXPERT, 1.0),
-        hop=rates.hop * parts.get(F.PIPELINE, 1.0),
-        data=rates.data * parts.get(F.DATA, 1.0),
-        expert_data=rates.expert_data * parts.get(F.EXPERT_DATA, 1.0),
-    )
+    shared = {name: getattr(rates, name) * parts.get(family, 1.0) for family, name in RATE_OF.items()}
+    return replace(rates, **shared)
 
 
 def _factors(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Mapping[F, FamilyLoad], rates: GroupRates
 ) -> Mapping[F, float]:
     """How much longer the transfers of each family take."""
-    columns = rates.tensor, rates.context, rates.expert, rates.hop, rates.data, rates.expert_data
-    alone = tuple(float(column[0]) for column in columns)
+    alone = tuple(float(getattr(rates, name)[0]) for name in RATE_OF.values())
     part, backward, reduced = _busy(problem, strategy, alone, rates.inside, rates.hops)
     meets: dict[F, tuple[F, ...]] = dict.fromkeys(EXCHANGES, (F.PIPELINE,))
     meets[F.PIPELINE] = EXCHANGES if problem.overlap.pipeline else ()

@@ -159,29 +159,19 @@ def columns_of(strategies: Sequence[ParallelStrategy], layers: int) -> StrategyC
         return np.array([float(getattr(strategy, name)) for strategy in strategies])
 
     pipeline, chunks = column("pipeline"), column("chunks")
-    none = np.zeros_like(pipeline)
     stages = np.zeros((len(strategies), int((pipeline * chunks).max(initial=1))), dtype=np.int64)
     for row, strategy in enumerate(strategies):
         counts = strategy.stage_layers or stage_layers(layers, strategy.pipeline, strategy.chunks)
         stages[row, : len(counts)] = counts
+    names = ("tensor", "sequence", "context", "data", "expert", "expert_tensor", "zero", "micro_batch")
+    tensor, sequence, context, data, expert, expert_tensor, zero, micro_batch = map(column, names)
+    schedule = np.array([float(SCHEDULE_CODES[strategy.schedule]) for strategy in strategies])
+    recompute = np.array([float(RECOMPUTE_CODES[strategy.recompute]) for strategy in strategies])
+    order, none = np.array([float(RANK_ORDERS.index(strategy.order)) for strategy in strategies]), np.zeros_like(zero)
     columns = StrategyColumns(
-        tensor=column("tensor"),
-        sequence=column("sequence"),
-        context=column("context"),
-        pipeline=pipeline,
-        chunks=chunks,
-        data=column("data"),
-        expert=column("expert"),
-        expert_tensor=column("expert_tensor"),
-        zero=column("zero"),
-        micro_batch=column("micro_batch"),
-        schedule=np.array([float(SCHEDULE_CODES[strategy.schedule]) for strategy in strategies]),
-        recompute=np.array([float(RECOMPUTE_CODES[strategy.recompute]) for strategy in strategies]),
-        first_layers=none,
-        inner_layers=none,
-        last_layers=none,
-        order=np.array([float(RANK_ORDERS.index(strategy.order)) for strategy in strategies]),
-    )
+        tensor, sequence, context, pipeline, chunks, data, expert, expert_tensor, zero, micro_batch, schedule,
+        recompute, none, none, none, order,
+    )  # fmt: skip
     return with_stages(columns, stages)
 
 

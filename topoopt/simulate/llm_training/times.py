@@ -63,16 +63,19 @@ def pass_times(
         Computing; exposed transfers of tensor and of context groups, forward and backward; exchanges of tokens in each
         direction; the hop to the next stage.
     """
-    kinds, moved = LayerTimes(problem, columns).kinds(), layer_transfers(problem, columns, rates)
+    kinds, (tensor, context, expert, hop) = (
+        LayerTimes(problem, columns).kinds(),
+        layer_transfers(problem, columns, rates),
+    )
     hidden = columns.scheduled(*BOTH_ENDS) & (columns.expert > 1)
     passes = sum((kinds[kind] * count for kind, count in counts), np.zeros((4, 1)))
     passes = passes * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
     count, routed = layers
-    exchange = routed * moved.expert
+    exchange = routed * expert
     computing = passes[FORWARD] + (passes[INPUTS] + passes[WEIGHTS])
     exchange = exchange - np.where(hidden, np.minimum(2.0 * exchange, computing), 0.0) / 2.0
-    tensor = count * moved.tensor[0], count * (moved.tensor[1] + moved.tensor[2])
-    return passes, tensor, (count * moved.context[0], count * moved.context[1]), exchange, moved.hop
+    of_tensor = count * tensor[0], count * (tensor[1] + tensor[2])
+    return passes, of_tensor, (count * context[0], count * context[1]), exchange, hop
 
 
 def inner_rank_times(
@@ -168,7 +171,7 @@ class StageParts:
 
 def stage_parts(problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates) -> StageParts:
     """Parts of the stages of strategies, by the rates of their groups."""
-    moved = layer_transfers(problem, columns, rates)
+    tensor, context, expert, hop = layer_transfers(problem, columns, rates)
     count, slow = len(columns.tensor), problem.cluster.slowdown
     hidden = columns.scheduled(*BOTH_ENDS) & (columns.expert > 1)
     scale = slow * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
@@ -180,11 +183,11 @@ def stage_parts(problem: LlmTrainingProblem, columns: StrategyColumns, rates: Gr
         seconds[:, kind, WEIGHTS] = scale * weights
         seconds[:, kind, COMPUTE] = scale * (forward + (inputs + weights))
     for kind in (DENSE, ROUTED):
-        seconds[:, kind, FORWARD] += slow * (moved.tensor[0] + moved.context[0])
-        seconds[:, kind, INPUTS] += slow * (moved.tensor[1] + moved.tensor[2] + moved.context[1])
+        seconds[:, kind, FORWARD] += slow * (tensor[0] + context[0])
+        seconds[:, kind, INPUTS] += slow * (tensor[1] + tensor[2] + context[1])
     _of_weights(problem, columns, rates, seconds)
     fixed = slow * problem.device.reached.iteration_ms * 1e-3
-    return StageParts(seconds, slow * moved.expert, hidden, slow * moved.hop, fixed)
+    return StageParts(seconds, slow * expert, hidden, slow * hop, fixed)
 
 
 def _of_weights(problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates, seconds: Floats) -> None:
