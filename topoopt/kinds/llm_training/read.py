@@ -29,7 +29,6 @@ from topoopt.core.parallelism import (
     LanguageModel,
     LatentAttention,
     LayerDivision,
-    Overlap,
     ParallelDimension,
     ParallelStrategy,
     PipelineSchedule,
@@ -47,7 +46,6 @@ from topoopt.kinds.llm_training.huggingface import read_huggingface
 from topoopt.kinds.llm_training.schema import (
     MOST_POD_PORTS,
     MOST_PODS,
-    BatchSection,
     GpuClusterSection,
     HuggingFaceModel,
     LlmTrainingInstance,
@@ -318,7 +316,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     cluster = file.cluster if file else fitting(GpuClusterSection, raw.get("cluster"))
     if cluster is not None:
         findings.add(_cluster_issues(cluster))
-    batch = file.batch if file else fitting(BatchSection, raw.get("batch"))
+    batch = file.batch if file else codec.read(TrainingBatch, raw.get("batch"))[0]
     strategy = file.strategy if file else fitting(StrategySection, raw.get("strategy", {}))
     if model is not None and cluster is not None and batch is not None and strategy is not None:
         findings.add(_strategy_issues(strategy, model, batch, cluster.servers * cluster.gpus_per_server))
@@ -335,7 +333,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     return LlmTrainingProblem(
         name=file.name,
         model=model,
-        batch=TrainingBatch(file.batch.sequences, file.batch.length),
+        batch=file.batch,
         cluster=_cluster(file.cluster),
         formats=NumberFormats(
             file.formats.compute == "fp8",
@@ -345,7 +343,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
             file.formats.attention == "tiled",
         ),
         space=in_pods(_space(file.strategy), pods),
-        overlap=Overlap(file.overlap.tensor, file.overlap.expert, file.overlap.data, file.overlap.pipeline),
+        overlap=file.overlap,
         device=_device(file),
         fabrics=_fabrics(file),
         top=file.search.top,
@@ -393,7 +391,7 @@ def _cluster(section: GpuClusterSection) -> GpuCluster:
 
 def _device(file: LlmTrainingInstance) -> TrainingDevice:
     device = TRAINING_DEVICES[file.cluster.device]
-    return device if file.efficiencies is None else replace(device, reached=file.efficiencies.build())
+    return device if file.efficiencies is None else replace(device, reached=file.efficiencies)
 
 
 def _fabrics(file: LlmTrainingInstance) -> tuple[str, ...]:
@@ -459,7 +457,9 @@ def _cluster_issues(section: GpuClusterSection) -> Iterator[Fault]:
         yield Fault(("cluster", "headroom_gib"), "no memory is left", f"{section.headroom_gib:g}", allowed)
 
 
-def _strategy_issues(section: StrategySection, model: LanguageModel, batch: BatchSection, gpus: int) -> Iterator[Fault]:
+def _strategy_issues(
+    section: StrategySection, model: LanguageModel, batch: TrainingBatch, gpus: int
+) -> Iterator[Fault]:
     """Parts none of whose values can be."""
     if section.layers is LayerDivision.BALANCED and section.short_ends != "even":
         text, allowed = "plays no part, as layers are balanced", "even, or layers: even"
