@@ -90,7 +90,7 @@ def least_bounds(problem: LlmTrainingProblem, most: int, stop: Stop) -> BoundedS
             return None
         numbers = np.array([shape_numbers(shape) for shape in shapes])
         columns = columns_of_rows(problem, numbers[of_row], rows)
-        usable = problem.cluster.usable_bytes
+        usable = problem.usable_bytes
         held = total_bytes(ledger(problem, columns))
         fits = np.flatnonzero(np.ones(len(rows), dtype=bool) if usable is None else held <= usable)
         bounds = pod_bounds(problem, columns.rows(fits)) if len(fits) else np.zeros(0)

@@ -73,7 +73,7 @@ def _searched_s(problem: LlmTrainingProblem, shape: StrategyShape, least: float)
     rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
     shapes = np.tile(np.array(shape_numbers(shape), dtype=np.float64), (len(rows), 1))
     columns = columns_of_rows(problem, shapes, rows)
-    usable = problem.cluster.usable_bytes
+    usable = problem.usable_bytes
     if usable is not None:
         columns = columns.rows(np.flatnonzero(total_bytes(ledger(problem, columns)) <= usable))
     if not len(columns.tensor):

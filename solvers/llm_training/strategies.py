@@ -534,7 +534,7 @@ def _evaluated(
     shapes = np.array([shape_numbers(shape) for shape, _, _ in block])
     of_row = np.repeat(shapes, [len(part) for _, part, _ in block], axis=0)
     columns = columns_of_rows(problem, of_row, rows)
-    memory, usable = total_bytes(ledger(problem, columns)), problem.cluster.usable_bytes
+    memory, usable = total_bytes(ledger(problem, columns)), problem.usable_bytes
     fits = np.ones(len(rows), dtype=bool) if usable is None else memory <= usable
     if not _follow(problem, block, columns, rows, memory, np.flatnonzero(fits), best, stop):
         return []

@@ -119,7 +119,7 @@ def fitting_times(problem: LlmTrainingProblem, strategies: list[ParallelStrategy
     if not strategies:
         return []
     times, held = followed(problem, strategies)
-    return sorted(times[held <= problem.cluster.usable_bytes].tolist())
+    return sorted(times[held <= problem.usable_bytes].tolist())
 
 
 def followed(problem: LlmTrainingProblem, strategies: list[ParallelStrategy]) -> tuple[Floats, Floats]:
@@ -154,7 +154,7 @@ def compare(seed: int, cases: int) -> int:
     none = 0
     for _ in range(cases):
         problem = drawn_problem(rng)
-        usable = problem.cluster.usable_bytes
+        usable = problem.usable_bytes
         found = search(problem, Stop(), count=3)
         assert found.stopped_by is StopReason.CONVERGED
         times, again = fitting_times(problem, all_strategies(problem)), spelled(problem)
@@ -175,7 +175,7 @@ def compare(seed: int, cases: int) -> int:
 def check_certificate(problem: LlmTrainingProblem, found: SearchedSpace, everything: list[ParallelStrategy]) -> None:
     """Every shape has its line, and it holds for all of its strategies."""
     times, held = followed(problem, everything)
-    fits = held <= problem.cluster.usable_bytes
+    fits = held <= problem.usable_bytes
     shapes = [StrategyShape(s.tensor, s.context, s.pipeline, s.data, s.expert, s.expert_tensor) for s in everything]
     lines = {line.shape: line for line in found.shapes}
     assert set(lines) == set(shapes)

@@ -177,11 +177,6 @@ class GpuCluster:
         """Rate of the interfaces of a server that falls to each of its GPUs when all send."""
         return self.degree * self.link_gbps / self.gpus_per_server
 
-    @property
-    def usable_bytes(self) -> int | None:
-        """Memory of a GPU that training may take; None: not checked."""
-        return None if self.gpu_memory_bytes is None else self.gpu_memory_bytes - self.headroom_bytes
-
 
 class RankMap(StrEnum):
     """Where the blocks of ranks stand on given links: on the servers in order, or where they serve best."""
@@ -234,7 +229,8 @@ class LlmTrainingProblem(Stated):
     @property
     def usable_bytes(self) -> int | None:
         """Memory of a GPU that training may take; None: not checked."""
-        return self.cluster.usable_bytes
+        memory = self.cluster.gpu_memory_bytes
+        return None if memory is None else memory - self.cluster.headroom_bytes
 
 
 @dataclass(frozen=True)

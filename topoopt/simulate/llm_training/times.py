@@ -221,7 +221,7 @@ def with_balanced(problem: LlmTrainingProblem, columns: StrategyColumns, chosen:
     m = problem.batch.sequences / own.data / own.micro_batch
     ranks = np.arange(own.pipeline.max())
     flight = np.stack([in_flight(own, m, np.full_like(m, rank)) for rank in ranks], axis=1)
-    usable, experts = problem.cluster.usable_bytes, problem.model.experts
+    usable, experts = problem.usable_bytes, problem.model.experts
     stages[rows] = pipeline.balanced_stages(
         np.stack([own.pipeline, own.chunks], axis=1).astype(np.int64),
         _seconds(problem, parts),
