@@ -51,7 +51,7 @@ def _iteration() -> Figure:
     """One strategy on 16 384 GPUs, by the order of its passes."""
     problem = training("llama3-405b", 16384, 2048, 8192)
     columns = columns_of([strategy(tensor=8, pipeline=16, data=128, zero=1)], problem.model.layers)
-    seconds = best_of(partial(iteration_times, problem, problem.device, columns))
+    seconds = best_of(partial(iteration_times, problem, columns))
     return Figure("an iteration of 16384 GPUs followed", seconds * 1e3, "ms", 50.0)
 
 
