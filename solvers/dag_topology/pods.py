@@ -49,7 +49,7 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import StopReason
 from topoopt.simulate.dag import makespan, ordered_by_name
-from topoopt.simulate.llm_training.costs import GroupRates, ledger
+from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
@@ -83,8 +83,8 @@ def least_bounds(problem: LlmTrainingProblem, most: int, stop: Stop) -> BoundedS
             return None
         numbers = np.array([shape_numbers(shape) for shape in shapes])
         columns = columns_of_rows(problem, numbers[of_row], rows)
-        usable = problem.cluster.usable_bytes
-        held = ledger(problem, columns).total
+        usable = problem.usable_bytes
+        held = total_bytes(ledger(problem, columns))
         fits = np.flatnonzero(np.ones(len(rows), dtype=bool) if usable is None else held <= usable)
         bounds = pod_bounds(problem, columns.rows(fits)) if len(fits) else np.zeros(0)
         own = [
@@ -127,13 +127,13 @@ def pod_bounds(problem: LlmTrainingProblem, columns: StrategyColumns) -> Floats:
 def _parts(problem: LlmTrainingProblem, columns: StrategyColumns, pods: PodSettings) -> StageParts:
     slow, whole = problem.cluster.slowdown, pods.ports * pods.circuit_gbps * BYTES_PER_MS_PER_GBPS * 1e3
     of_stage = columns.tensor * columns.context * columns.data
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    rates = GroupRates.of(problem, columns)
     rates = replace(
         rates,
         data=slow * whole * _share(columns.replicas, columns.tensor, of_stage, pods.gpus),
         expert_data=slow * whole * _share(columns.expert_replicas, columns.expert, of_stage, pods.gpus),
     )
-    parts = stage_parts(problem, problem.device, columns, rates)
+    parts = stage_parts(problem, columns, rates)
     seconds = parts.seconds
     seconds[:, :, GATHERED] = 0.0
     seconds[columns.zero >= ALL_SHARED, :, REDUCED] = 0.0

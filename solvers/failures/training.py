@@ -26,7 +26,7 @@ import numpy as np
 from solvers.failures.job import Exchange, ExchangeSearch, Rewired, given_up, standing_links, unit_arcs, with_links
 from solvers.failures.surviving import after, links_left, not_forwarding, reach
 from solvers.failures.worst import FailureEvaluator, Repair
-from solvers.llm_training.direct_connect import both_ways, orders_of
+from solvers.llm_training.direct_connect import both_directions, orders_of
 from solvers.llm_training.evaluation import evaluated, family_bytes, sending_pairs
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
@@ -235,7 +235,9 @@ class TrainingEvaluator(TrainingFailures):
         far = np.where(hops < 0, len(hops), hops)
 
         def rings(servers: Ints) -> Ints:
-            return both_ways(np.array([[short_tour(tuple(row), far)] for row in servers.tolist()], dtype=np.int64))
+            return both_directions(
+                np.array([[short_tour(tuple(row), far)] for row in servers.tolist()], dtype=np.int64)
+            )
 
         return orders_of(self.groups, self.places, rings)
 

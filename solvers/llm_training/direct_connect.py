@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
@@ -53,17 +52,17 @@ def rank_rings(servers: Ints) -> Ints:
 def orders_of(groups: FamilyGroups, places: Ints, rings: Callable[[Ints], Ints]) -> dict[F, tuple[Ints, ...]]:
     """Rings of all groups that pass bytes round, made of int64[G, k] servers by one rule."""
 
-    def made(one: BlockGroups) -> Ints:
-        return rings(places[one.blocks])
+    def made(blocks: BlockGroups) -> Ints:
+        return rings(places[blocks.blocks])
 
     return {
-        family: tuple(made(one) for one in classes)
+        family: tuple(made(blocks) for blocks in classes)
         for family, classes in groups.collectives.items()
         if family in RING_FAMILIES
     }
 
 
-def both_ways(orders: Ints) -> Ints:
+def both_directions(orders: Ints) -> Ints:
     """The rings, and each the other way round where that is another one."""
     if orders.shape[2] < 3:
         return orders
@@ -77,7 +76,7 @@ def torus_rings(shape: Sequence[int]) -> Callable[[Ints], Ints]:
     numbers of rings, all have the least number that each divides: theirs, over and over.
     """
     sides = tuple(side for side in shape if side > 1)
-    known: dict[tuple[tuple[int, ...], tuple[bool, ...]], Ints] = {}
+    cached: dict[tuple[tuple[int, ...], tuple[bool, ...]], Ints] = {}
 
     def form(row: Ints, at: Ints) -> Ints:
         spans = tuple(len(np.unique(at[:, axis])) for axis in range(len(sides)))
@@ -85,17 +84,17 @@ def torus_rings(shape: Sequence[int]) -> Callable[[Ints], Ints]:
             return np.arange(len(row))[None, :]
         used = tuple(span for span in spans if span > 1)
         whole = tuple(span == side for span, side in zip(spans, sides, strict=True) if span > 1)
-        if (used, whole) not in known:
-            known[used, whole] = box_cycles(used, whole)
-        return known[used, whole]
+        if (used, whole) not in cached:
+            cached[used, whole] = box_cycles(used, whole)
+        return cached[used, whole]
 
     def rings(servers: Ints) -> Ints:
         rows = np.sort(servers, axis=1)
         at = np.stack(np.unravel_index(rows, sides), axis=2)
-        forms = [form(row, place) for row, place in zip(rows, at, strict=True)]
-        count = math.lcm(*(len(one) for one in forms))
-        orders = np.stack([np.tile(one, (count // len(one), 1)) for one in forms])
-        return both_ways(np.take_along_axis(rows[:, None, :], orders, axis=2))
+        forms = [form(row, position) for row, position in zip(rows, at, strict=True)]
+        count = math.lcm(*(len(cycles) for cycles in forms))
+        orders = np.stack([np.tile(cycles, (count // len(cycles), 1)) for cycles in forms])
+        return both_directions(np.take_along_axis(rows[:, None, :], orders, axis=2))
 
     return rings
 
@@ -108,9 +107,9 @@ def box_cycles(sides: tuple[int, ...], whole: tuple[bool, ...]) -> Ints:
     """
     if len(sides) > 1 and all(whole):
         steps = torus_steps(sides)
-        found = most_cycles(np.stack([np.column_stack([step, np.argsort(step)]) for step in steps]))
-        if found:
-            return np.array(found, dtype=np.int64)
+        result = most_cycles(np.stack([np.column_stack([step, np.argsort(step)]) for step in steps]))
+        if result:
+            return np.array(result, dtype=np.int64)
     line = np.arange(sides[0])[:, None]
     for side in sides[1:]:
         line = _product(line, side)
@@ -159,11 +158,11 @@ def circulant_routes(servers: int, offsets: Ints, capacity: Floats) -> PathTable
     n = servers
     weight = np.ones(n)
     weight[0] = 0.0
-    found = route_circulant(offsets.tolist(), weight, capacity=capacity.tolist(), accuracy=ACCURACY)
+    result = route_circulant(offsets.tolist(), weight, capacity=capacity.tolist(), accuracy=ACCURACY)
     words: dict[tuple[int, ...], float] = {}
     paths = routing.CirculantPaths(offsets, n)
-    kept = found.share >= LEAST
-    for share, lengths in zip(found.share[kept] / found.share[kept].sum(), found.routing_lengths[kept], strict=True):
+    kept = result.share >= LEAST
+    for share, lengths in zip(result.share[kept] / result.share[kept].sum(), result.routing_lengths[kept], strict=True):
         paths.distances(lengths)
         steps = paths.steps()
         for displacement in range(1, n):
@@ -173,8 +172,8 @@ def circulant_routes(servers: int, offsets: Ints, capacity: Floats) -> PathTable
     every, parts = np.arange(n), []
     for word, share in words.items():
         rows = (every[:, None] + np.concatenate([[0], np.cumsum(word)])[None, :]) % n
-        place = rows[:, 0] * (n - 1) + rows[:, -1] - (rows[:, -1] > rows[:, 0])
-        parts.append((place, rows, np.full(n, share)))
+        index = rows[:, 0] * (n - 1) + rows[:, -1] - (rows[:, -1] > rows[:, 0])
+        parts.append((index, rows, np.full(n, share)))
     return path_table(n, source, target, parts)
 
 
@@ -213,7 +212,7 @@ def borrowed_rings(
     owner = np.full(servers, -1, dtype=np.int64)
     owner[exchange.blocks] = np.arange(len(exchange.blocks))[:, None]
     ring_of = {server: ring for orders in replicas for ring in orders[:, 0].tolist() for server in ring}
-    found = []
+    rings_of_class = []
     for row in groups.blocks:
         own = np.unique(owner[row])
         if own[0] < 0 or len(own) * m != len(row):
@@ -225,8 +224,8 @@ def borrowed_rings(
             # There and back by turns: two exchanges end where they begin, so that the last one ends beside the first.
             round_it = np.where(turn % 2 == 0, np.arange(m), -1 - np.arange(m)) if both else np.arange(m) - turn
             rings.append(exchange.blocks[sequence[:, None], (2 * ring + step * round_it) % m].ravel())
-        found.append(rings)
-    return np.array(found, dtype=np.int64)
+        rings_of_class.append(rings)
+    return np.array(rings_of_class, dtype=np.int64)
 
 
 def _sequence(own: Ints, owner: Ints, ring: Sequence[int]) -> Ints:
@@ -259,20 +258,20 @@ def direct_routes(
     places = np.arange(n)
     source, target = sending_pairs(groups, places, orders)
     keys = source * n + target
-    found = list(_exchanges(graph, groups, keys, seed))
+    parts = list(_exchanges(graph, groups, keys, seed))
     done = np.zeros(len(keys), dtype=bool)
-    for pairs, _, _ in found:
+    for pairs, _, _ in parts:
         done[pairs] = True
     joined = np.flatnonzero(~done & np.isin(keys, graph.tail * n + graph.head))
-    found.append((joined, np.column_stack([source, target])[joined], np.ones(len(joined))))
+    parts.append((joined, np.column_stack([source, target])[joined], np.ones(len(joined))))
     done[joined] = True
     apart = np.flatnonzero(~done)
     if len(apart):
         amount = _amounts(groups, places, orders, volume, keys)[apart]
         rest = spread_routes(graph, source[apart], target[apart], amount, rounds=ROUNDS if n <= LARGE else 2, seed=seed)
         rows, owner = _padded(rest)
-        found.append((apart[owner], rows, rest.share))
-    return path_table(n, source, target, found)
+        parts.append((apart[owner], rows, rest.share))
+    return path_table(n, source, target, parts)
 
 
 def _padded(table: PathTable) -> tuple[Ints, Ints]:
@@ -289,9 +288,9 @@ def _amounts(
     """Bytes of pairs."""
     amount, n = np.zeros(len(keys)), len(places)
     for family, directions in family_flows(groups, places, orders).items():
-        for one in directions:
-            place = np.searchsorted(keys, one.source * n + one.target)
-            amount += np.bincount(place, one.amount * volume.get(family, 0.0), len(keys))
+        for flows in directions:
+            index = np.searchsorted(keys, flows.source * n + flows.target)
+            amount += np.bincount(index, flows.amount * volume.get(family, 0.0), len(keys))
     return amount
 
 
@@ -299,19 +298,19 @@ def _exchanges(graph: LinkGraph, groups: FamilyGroups, keys: Ints, seed: int) ->
     """Exchanges of tokens over the links inside their groups, where these join them and are the same in all."""
     n = graph.servers
     classes = groups.collectives.get(F.EXPERT, ())
-    if not classes or np.bincount(np.concatenate([one.blocks.ravel() for one in classes])).max() > 1:
+    if not classes or np.bincount(np.concatenate([blocks.blocks.ravel() for blocks in classes])).max() > 1:
         return
     index = np.full((n, n), -1, dtype=np.int64)
     index[graph.tail, graph.head] = np.arange(len(graph.tail))
-    for one in classes:
-        own = _inner_graph(graph, one, index)
+    for blocks in classes:
+        own = _inner_graph(graph, blocks, index)
         if own is None:
             continue
         table = group_routes(own, seed)
         rows, owner = _padded(table)
-        nodes = np.where(rows >= 0, one.blocks[:, np.maximum(rows, 0)], -1)
-        pair = np.searchsorted(keys, one.blocks[:, table.source[owner]] * n + one.blocks[:, table.target[owner]])
-        yield pair.ravel(), nodes.reshape(-1, rows.shape[1]), np.tile(table.share, len(one.blocks))
+        nodes = np.where(rows >= 0, blocks.blocks[:, np.maximum(rows, 0)], -1)
+        pair = np.searchsorted(keys, blocks.blocks[:, table.source[owner]] * n + blocks.blocks[:, table.target[owner]])
+        yield pair.ravel(), nodes.reshape(-1, rows.shape[1]), np.tile(table.share, len(blocks.blocks))
 
 
 def _inner_graph(graph: LinkGraph, groups: BlockGroups, index: Ints) -> LinkGraph | None:
@@ -348,13 +347,8 @@ Split = Mapping[F, int]
 """Interfaces of a server by family."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Made:
-    """Links of one family: rows (tail, head), the rings of its groups by class, and the steps of an exchange."""
-
-    arcs: list[Ints]
-    orders: tuple[Ints, ...]
-    steps: tuple[int, ...] = ()
+FamilyLinks = tuple[list[Ints], tuple[Ints, ...], tuple[int, ...]]
+"""Links of one family: rows (tail, head), the rings of its groups by class, and the steps of an exchange."""
 
 
 def least_interfaces(groups: FamilyGroups, links: LinkDirection) -> dict[F, int]:
@@ -364,36 +358,38 @@ def least_interfaces(groups: FamilyGroups, links: LinkDirection) -> dict[F, int]
     same links: the first of them stands for all.
     """
     two = 2 if links is LinkDirection.BIDIRECTIONAL else 1
-    found = {}
+    minimum = {}
     for family in dict.fromkeys(ring_leaders(groups).values()):
         classes = groups.collectives[family]
-        each = max(1 if one.blocks.shape[1] == 2 else two for one in classes)
-        found[family] = each * _shared(classes)
+        per_ring = max(1 if blocks.blocks.shape[1] == 2 else two for blocks in classes)
+        minimum[family] = per_ring * _shared(classes)
     if len(groups.hops.source):
-        found[F.PIPELINE] = _most_neighbours(groups, links)
-    return found
+        minimum[F.PIPELINE] = _most_neighbours(groups, links)
+    return minimum
 
 
 def ring_leaders(groups: FamilyGroups) -> dict[F, F]:
     """For each family between servers the first one with the same groups, if both pass bytes round; else itself."""
-    found: dict[F, F] = {}
+    leaders: dict[F, F] = {}
     for family, classes in groups.collectives.items():
         same = [
             other
-            for other in found
+            for other in leaders
             if {family, other} <= set(RING_FAMILIES) and _same_blocks(classes, groups.collectives[other])
         ]
-        found[family] = found[same[0]] if same else family
-    return found
+        leaders[family] = leaders[same[0]] if same else family
+    return leaders
 
 
-def _same_blocks(one: tuple[BlockGroups, ...], other: tuple[BlockGroups, ...]) -> bool:
-    return len(one) == len(other) and all(np.array_equal(a.blocks, b.blocks) for a, b in zip(one, other, strict=True))
+def _same_blocks(classes: tuple[BlockGroups, ...], other: tuple[BlockGroups, ...]) -> bool:
+    return len(classes) == len(other) and all(
+        np.array_equal(a.blocks, b.blocks) for a, b in zip(classes, other, strict=True)
+    )
 
 
 def _shared(classes: tuple[BlockGroups, ...]) -> int:
     """Groups of a family that one server is in, at most."""
-    return int(np.bincount(np.concatenate([one.blocks.ravel() for one in classes])).max())
+    return int(np.bincount(np.concatenate([blocks.blocks.ravel() for blocks in classes])).max())
 
 
 def _stage_edges(groups: FamilyGroups, links: LinkDirection) -> Ints:
@@ -424,7 +420,7 @@ def direct_network(
     n, links = cluster.servers, cluster.links
     places, arcs = np.arange(n), []
     orders: dict[F, tuple[Ints, ...]] = {}
-    laid: list[F] = []
+    built: list[F] = []
     steps: tuple[int, ...] = ()
     leaders = ring_leaders(groups)
     for family, classes in groups.collectives.items():
@@ -433,19 +429,25 @@ def direct_network(
             continue
         own = split.get(family, 0) // _shared(classes)
         ring = family in RING_FAMILIES
-        made = [_ring_links(one, own, links) if ring else _mesh_links(one, own, links, seed) for one in classes]
-        arcs += [part for one in made for part in one.arcs]
+        made = [
+            _ring_links(blocks, own, links) if ring else _mesh_links(blocks, own, links, seed) for blocks in classes
+        ]
+        arcs += [part for parts, _, _ in made for part in parts]
         if ring:
-            orders[family] = tuple(one.orders[0] for one in made)
-            laid += [family] if any(one.arcs for one in made) else []
+            orders[family] = tuple(rings[0] for _, rings, _ in made)
+            built += [family] if any(parts for parts, _, _ in made) else []
         elif len(made) == 1:
-            steps = made[0].steps
-    for family in _borrowing(groups, laid) if steps else ():
-        exchange, replicas = groups.collectives[F.EXPERT][0], [part for own in laid for part in orders[own]]
+            steps = made[0][2]
+    for family in _borrowing(groups, built) if steps else ():
+        exchange, replicas = groups.collectives[F.EXPERT][0], [part for own in built for part in orders[own]]
         both = links is LinkDirection.BIDIRECTIONAL
-        found = [borrowed_rings(one, exchange, steps, replicas, n, both=both) for one in groups.collectives[family]]
-        if all(one is not None for one in found):
-            orders[family] = tuple(both_ways(one) if both else one for one in found if one is not None)
+        borrowed = [
+            borrowed_rings(blocks, exchange, steps, replicas, n, both=both) for blocks in groups.collectives[family]
+        ]
+        if all(blocks is not None for blocks in borrowed):
+            orders[family] = tuple(
+                both_directions(blocks) if both else blocks for blocks in borrowed if blocks is not None
+            )
     if split.get(F.PIPELINE, 0) and len(groups.hops.source):
         edges = _stage_edges(groups, links)
         arcs.append(_lit(np.repeat(edges, split[F.PIPELINE] // _most_neighbours(groups, links), axis=0), links))
@@ -453,11 +455,11 @@ def direct_network(
     return PlacedNetwork(graph, places, orders, direct_routes(graph, groups, orders, volume, seed=seed))
 
 
-def _borrowing(groups: FamilyGroups, laid: list[F]) -> list[F]:
+def _borrowing(groups: FamilyGroups, built: list[F]) -> list[F]:
     """Families that reduce gradients and have no links of their own."""
     leaders = ring_leaders(groups)
-    wanting = (F.DATA, F.EXPERT_DATA)
-    return [family for family in wanting if family in groups.collectives and leaders[family] not in laid]
+    borrowers = (F.DATA, F.EXPERT_DATA)
+    return [family for family in borrowers if family in groups.collectives and leaders[family] not in built]
 
 
 def _lit(edges: Ints, links: LinkDirection) -> Ints:
@@ -465,37 +467,41 @@ def _lit(edges: Ints, links: LinkDirection) -> Ints:
     return np.concatenate([edges, edges[:, ::-1]]) if links is LinkDirection.BIDIRECTIONAL else edges
 
 
-def _ring_links(groups: BlockGroups, interfaces: int, links: LinkDirection) -> _Made:
+def _ring_links(groups: BlockGroups, interfaces: int, links: LinkDirection) -> FamilyLinks:
     servers, k = groups.blocks, groups.blocks.shape[1]
     two = 2 if links is LinkDirection.BIDIRECTIONAL and k > 2 else 1
     count = interfaces // two
     if not count:
-        return _Made([], (rank_rings(servers),))
+        return [], (rank_rings(servers),), ()
     if k == 2:
         edges = np.repeat(servers, count, axis=0)
         edges = edges if links is LinkDirection.BIDIRECTIONAL else np.concatenate([edges, edges[:, ::-1]])
-        return _Made([_lit(edges, links)], (rank_rings(servers),))
+        return [_lit(edges, links)], (rank_rings(servers),), ()
     distances = select_distances(k, k, count, links, Selection.PAPER)
     orders = np.stack([servers[:, np.arange(k) * step % k] for step in distances], axis=1)
     edges = np.stack([orders, np.roll(orders, -1, axis=2)], axis=3).reshape(-1, 2)
-    return _Made([_lit(edges, links)], (both_ways(orders) if two == 2 else orders,))
+    return [_lit(edges, links)], (both_directions(orders) if two == 2 else orders,), ()
 
 
-def _mesh_links(groups: BlockGroups, interfaces: int, links: LinkDirection, seed: int) -> _Made:
+def _mesh_links(groups: BlockGroups, interfaces: int, links: LinkDirection, seed: int) -> FamilyLinks:
     """All pairs of a group joined, as often as interfaces allow, and short ways by what is left."""
     servers, k = groups.blocks, groups.blocks.shape[1]
     copies, left = divmod(interfaces, k - 1)
     steps = list(range(1, k)) * copies
     if left and not copies:
         if left == 1 and k > 2 and links is LinkDirection.BIDIRECTIONAL:
-            return _Made([], ())
-        found = totient(k, left, links, Selection.BEST, seed=seed).distances
+            return [], (), ()
+        distances = totient(k, left, links, Selection.BEST, seed=seed).distances
         both = links is LinkDirection.BIDIRECTIONAL
-        steps = [step for one in found for step in ({one, k - one} if both and 2 * one != k else {one})]
+        steps = [
+            step
+            for distance in distances
+            for step in ({distance, k - distance} if both and 2 * distance != k else {distance})
+        ]
     tail = np.tile(np.arange(k), len(steps))
     head = (tail + np.repeat(steps, k)) % k if steps else tail
     arcs = [np.column_stack([servers[:, tail].ravel(), servers[:, head].ravel()])] if steps else []
-    return _Made(arcs, (), tuple(steps))
+    return arcs, (), tuple(steps)
 
 
 def _graph(cluster: GpuCluster, arcs: list[Ints]) -> LinkGraph:
@@ -506,12 +512,8 @@ def _graph(cluster: GpuCluster, arcs: list[Ints]) -> LinkGraph:
     return LinkGraph(n, n, keys // n, keys % n, parallel, cluster.link_gbps, rails)
 
 
-@dataclass(frozen=True, eq=False)
-class SplitNetwork:
-    """A direct-connect network with the split that it is made of."""
-
-    split: dict[F, int]
-    evaluated: EvaluatedNetwork
+SplitNetwork = tuple[dict[F, int], EvaluatedNetwork]
+"""A split of the interfaces, and the direct-connect network that is made of it."""
 
 
 class _Search:
@@ -525,7 +527,7 @@ class _Search:
         for family, leader in leaders.items():
             if family is not leader:
                 self._volume[leader] += self._volume[family]
-        self._known: dict[tuple[tuple[F, int], ...], SplitNetwork | None] = {}
+        self._cached: dict[tuple[tuple[F, int], ...], SplitNetwork | None] = {}
 
     def ordered(self) -> list[F]:
         """Families between servers, those that send most first."""
@@ -534,15 +536,15 @@ class _Search:
     def at(self, split: Split) -> SplitNetwork | None:
         """The network of a split; None: it does not carry all."""
         key = tuple(sorted(split.items()))
-        if key not in self._known:
+        if key not in self._cached:
             cluster, groups, seed = self._problem.cluster, self._groups, self._problem.search.seed
             try:
                 network = direct_network(cluster, groups, split, self._volume, seed=seed)
-                one = evaluated(self._problem, self._strategy, network, groups)
-                self._known[key] = SplitNetwork(dict(split), one)
+                placed = evaluated(self._problem, self._strategy, network, groups)
+                self._cached[key] = dict(split), placed
             except InfeasibleError:
-                self._known[key] = None
-        return self._known[key]
+                self._cached[key] = None
+        return self._cached[key]
 
 
 def best_split(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> SplitNetwork | None:
@@ -562,13 +564,14 @@ def best_split(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: 
             split[family] = search.least[family]
     best = _filled(search, split, degree)
     while best is not None:
+        split = best[0]
         moved = [
-            _filled(search, _exchanged(search, best.split, giver, taker), degree)
-            for giver in best.split
-            for taker in best.split
-            if giver != taker and best.split[giver] > 0
+            _filled(search, _exchanged(search, split, giver, taker), degree)
+            for giver in split
+            for taker in split
+            if giver != taker and split[giver] > 0
         ]
-        better = min((one for one in moved if one is not None), key=_time, default=None)
+        better = min((candidate for candidate in moved if candidate is not None), key=_time, default=None)
         if better is None or _time(better) >= _time(best) * (1.0 - 1e-9):
             return best
         best = better
@@ -589,8 +592,8 @@ def _even(search: _Search, degree: int) -> dict[F, int]:
         split[taker] += more[taker]
 
 
-def _time(one: SplitNetwork) -> float:
-    return one.evaluated.iteration_time_s
+def _time(split_network: SplitNetwork) -> float:
+    return split_network[1].iteration_time_s
 
 
 def _exchanged(search: _Search, split: dict[F, int], giver: F, taker: F) -> dict[F, int]:
@@ -609,10 +612,10 @@ def _filled(search: _Search, split: dict[F, int], degree: int) -> SplitNetwork |
         left = degree - sum(split.values())
         steps = {family: search.step[family] if split[family] else search.least[family] for family in split}
         tried = [search.at({**split, family: split[family] + more}) for family, more in steps.items() if more <= left]
-        found = [one for one in tried if one is not None]
-        if not found:
+        networks = [network for network in tried if network is not None]
+        if not networks:
             return best
-        better = min(found, key=_time)
+        better = min(networks, key=_time)
         if best is not None and _time(better) > _time(best):
             return best
-        best, split = better, better.split
+        best, split = better, better[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
@@ -21,10 +21,18 @@ from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.routing import PathTable
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.simulate.llm_training.costs import GroupHops, GroupRates, iteration_traffic
-from topoopt.simulate.llm_training.links import FamilyGroups, LinkGraph, PlacedNetwork, Rails, family_flows, path_table
+from topoopt.simulate.llm_training.links import (
+    FamilyGroups,
+    FamilyLoad,
+    LinkGraph,
+    PlacedNetwork,
+    Rails,
+    family_flows,
+    path_table,
+)
 from topoopt.simulate.llm_training.step import (
+    RATE_OF,
     Bucket,
-    NetworkRates,
     family_buckets,
     network_rates,
     rounds_counted,
@@ -34,14 +42,6 @@ from topoopt.simulate.llm_training.step import (
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.times import iteration_times
 
-RATE_OF = {
-    F.TENSOR: "tensor",
-    F.CONTEXT: "context",
-    F.EXPERT: "expert",
-    F.PIPELINE: "hop",
-    F.DATA: "data",
-    F.EXPERT_DATA: "expert_data",
-}
 BYTES_OF = {
     F.TENSOR: "tensor",
     F.CONTEXT: "context",
@@ -59,11 +59,14 @@ class EvaluatedNetwork:
     """A network with what it gives a strategy.
 
     Attributes:
-        rates: alone and shared.
+        loads: of each family between servers.
+        alone: bytes a second of a GPU, by family, none of the others sending.
+        rates: of all groups, beside the families that send at the same time.
     """
 
     network: PlacedNetwork
-    found: NetworkRates
+    loads: Mapping[F, FamilyLoad]
+    alone: Mapping[F, float]
     rates: GroupRates
     iteration_time_s: float
 
@@ -71,7 +74,7 @@ class EvaluatedNetwork:
 def iteration_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> float:
     """Seconds of an iteration at these rates."""
     columns = columns_of([strategy], problem.model.layers)
-    return float(iteration_times(problem, problem.device, columns, rates)[0])
+    return float(iteration_times(problem, columns, rates)[0])
 
 
 def evaluated(
@@ -82,59 +85,55 @@ def evaluated(
     Raises:
         InfeasibleError: a pair that sends has no route.
     """
-    found = network_rates(problem, strategy, network, groups)
-    rates = shared_rates(problem, strategy, found)
-    return EvaluatedNetwork(network, found, rates, iteration_s(problem, strategy, rates))
+    loads, alone, unshared = network_rates(problem, strategy, network, groups)
+    rates = shared_rates(problem, strategy, loads, unshared)
+    return EvaluatedNetwork(network, loads, alone, rates, iteration_s(problem, strategy, rates))
 
 
 def no_faster(rates: GroupRates, than: GroupRates) -> bool:
     """Whether no group has more than at other rates, nor fewer hops, so that no iteration takes less."""
     slower = all(bool(np.all(getattr(rates, name) <= getattr(than, name))) for name in set(RATE_OF.values()))
-    farther = all(getattr(rates.hops, each.name) >= getattr(than.hops, each.name) for each in fields(GroupHops))
+    farther = all(getattr(rates.hops, hops.name) >= getattr(than.hops, hops.name) for hops in fields(GroupHops))
     return slower and farther
 
 
 def family_bytes(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[F, float]:
     """Bytes that a GPU of an average stage sends in an iteration, of experts those that leave the server."""
-    model, batch = problem.model, problem.batch
-    columns = columns_of([strategy], model.layers)
-    sent = iteration_traffic(
-        model, problem.formats, columns, batch.length, batch.sequences, problem.cluster.gpus_per_server
-    )
-    return {family: float(getattr(sent, name)[0]) for family, name in BYTES_OF.items()}
+    sent = iteration_traffic(problem, columns_of([strategy], problem.model.layers))
+    return {family: float(sent[name][0]) for family, name in BYTES_OF.items()}
 
 
 def dimension_loads(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, one: EvaluatedNetwork
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, placed: EvaluatedNetwork
 ) -> tuple[DimensionLoad, ...]:
     """What each family between servers asks of the network."""
     sent = family_bytes(problem, strategy)
-    found = []
+    rows = []
     for family in F:
-        if family not in one.found.loads:
+        if family not in placed.loads:
             continue
-        load, alone, name = one.found.loads[family], one.found.alone[family], RATE_OF[family]
-        free: GroupRates = replace(one.rates, **dict[str, Any]({name: np.full_like(one.rates.tensor, FREE)}))
-        found.append(
+        load, alone, name = placed.loads[family], placed.alone[family], RATE_OF[family]
+        free: GroupRates = replace(placed.rates, **dict[str, Any]({name: np.full_like(placed.rates.tensor, FREE)}))
+        rows.append(
             DimensionLoad(
                 dimension=family,
                 bytes_sent=sent[family] * load.sent,
                 seconds=sent[family] / alone,
-                exposed_s=max(0.0, one.iteration_time_s - iteration_s(problem, strategy, free)),
+                exposed_s=max(0.0, placed.iteration_time_s - iteration_s(problem, strategy, free)),
                 gbytes_per_s=alone / 1e9,
-                shared_gbytes_per_s=float(getattr(one.rates, name)[0]) / 1e9,
+                shared_gbytes_per_s=float(getattr(placed.rates, name)[0]) / 1e9,
                 hops=load.hops,
                 method=load.method,
                 rounds=load.rounds,
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 def sending_pairs(groups: FamilyGroups, places: Ints, orders: dict[F, tuple[Ints, ...]]) -> tuple[Ints, Ints]:
     """Pairs of servers that send, sorted and distinct."""
     n = len(places)
-    keys = [one.source * n + one.target for flows in family_flows(groups, places, orders).values() for one in flows]
+    keys = [flow.source * n + flow.target for flows in family_flows(groups, places, orders).values() for flow in flows]
     pairs = np.unique(np.concatenate(keys)) if keys else np.zeros(0, dtype=np.int64)
     return pairs // n, pairs % n
 
@@ -217,42 +216,46 @@ Schedules = tuple[GroupSchedule, ...]
 
 
 def with_schedules(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, one: EvaluatedNetwork, groups: FamilyGroups, stop: Stop
+    problem: LlmTrainingProblem,
+    strategy: ParallelStrategy,
+    placed: EvaluatedNetwork,
+    groups: FamilyGroups,
+    stop: Stop,
 ) -> EvaluatedNetwork:
     """The same links with each family on what is fastest alone of what the instance asks for.
 
     All groups of a family are on the same kind of schedule where they can, as they take its steps together; where the
     best is asked for, a family stays on its rings if these are as fast, their rounds counted.
     """
-    choice, graph = problem.search.allreduce, one.network.graph
+    choice, graph = problem.search.allreduce, placed.network.graph
     own = [family for family in ALLREDUCE_FAMILIES if family in groups.collectives]
     if not own or not rounds_counted(problem, graph):
-        return one
+        return placed
     buckets, loads = family_buckets(problem, strategy), schedule_loads(problem, graph)
-    rings = evaluated(problem, strategy, replace(one.network, schedules={}), groups)
+    rings = evaluated(problem, strategy, replace(placed.network, schedules={}), groups)
     makers = GroupOptions(choice, message_us=problem.cluster.message_latency_us, stop=stop)
     options: dict[tuple[int, ...], tuple[GroupOption, ...]] = {}
     chosen: dict[F, Schedules] = {}
     for family in own:
-        sizes = _sizes(one, groups, family, buckets[family])
+        sizes = _sizes(placed, groups, family, buckets[family])
         for members in sizes:
             if members not in options:
                 options[members] = makers.of(_network(problem, graph, members))
-        least = rings.found.loads[family].taken if choice is AllReduceChoice.BEST else np.inf
+        least = rings.loads[family].taken if choice is AllReduceChoice.BEST else np.inf
         for schedules in _proposals(options, sizes):
-            load = loads.load(groups.collectives[family], one.network.places, schedules, buckets[family])
+            load = loads.load(groups.collectives[family], placed.network.places, schedules, buckets[family])
             if load.taken < least:
                 least, chosen[family] = load.taken, schedules
-    return evaluated(problem, strategy, replace(one.network, schedules=chosen), groups) if chosen else rings
+    return evaluated(problem, strategy, replace(placed.network, schedules=chosen), groups) if chosen else rings
 
 
-def _sizes(one: EvaluatedNetwork, groups: FamilyGroups, family: F, bucket: Bucket) -> dict[tuple[int, ...], int]:
+def _sizes(placed: EvaluatedNetwork, groups: FamilyGroups, family: F, bucket: Bucket) -> dict[tuple[int, ...], int]:
     """Members of the groups of servers of a family -> bytes that all groups of ranks on them reduce at once."""
-    found = {}
+    sizes = {}
     for own in groups.collectives[family]:
-        rows = np.sort(one.network.places[own.blocks], axis=1).tolist()
-        found.update({tuple(row): round(n * bucket.whole_bytes) for row, n in zip(rows, own.groups, strict=True)})
-    return found
+        rows = np.sort(placed.network.places[own.blocks], axis=1).tolist()
+        sizes.update({tuple(row): round(n * bucket.whole_bytes) for row, n in zip(rows, own.groups, strict=True)})
+    return sizes
 
 
 def _network(problem: LlmTrainingProblem, graph: LinkGraph, members: tuple[int, ...]) -> RatedNetwork:
@@ -270,15 +273,15 @@ def _proposals(
     options: dict[tuple[int, ...], tuple[GroupOption, ...]], sizes: dict[tuple[int, ...], int]
 ) -> Iterator[Schedules]:
     """For each kind schedules of that kind, where a group has any, in the pieces that are best for their size."""
-    for kind in sorted({each.family for members in sizes for each in options[members]}):
+    for kind in sorted({option.family for members in sizes for option in options[members]}):
         own = {
-            members: [each.option for each in options[members] if each.family == kind]
-            or [each.option for each in options[members]]
+            members: [option.option for option in options[members] if option.family == kind]
+            or [option.option for option in options[members]]
             for members in sizes
         }
-        for place in range(max(map(len, own.values()))):
+        for index in range(max(map(len, own.values()))):
             yield tuple(
-                _in_pieces(members, own[members][min(place, len(own[members]) - 1)], size)
+                _in_pieces(members, own[members][min(index, len(own[members]) - 1)], size)
                 for members, size in sizes.items()
             )
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from solvers.llm_training.direct_connect import best_split, both_ways, orders_of, rank_rings, torus_rings
+from solvers.llm_training.direct_connect import best_split, both_directions, orders_of, rank_rings, torus_rings
 from solvers.llm_training.evaluation import sending_pairs
 from solvers.regional_circuits import matched
 from solvers.stop import Stop
@@ -55,17 +55,10 @@ Path = tuple[int, ...]
 """Servers of a region, -1 for the switch of the other interfaces."""
 
 
-@dataclass(frozen=True)
-class Region:
-    """Circuits of a region, its servers numbered from 0.
-
-    Attributes:
-        circuits: of pairs, the smaller number first.
-        ways: of (source, target): paths with their shares.
-    """
-
-    circuits: Mapping[tuple[int, int], int]
-    ways: Mapping[tuple[int, int], tuple[tuple[Path, float], ...]]
+Pair = tuple[int, int]
+Region = tuple[Mapping[Pair, int], Mapping[Pair, tuple[tuple[Path, float], ...]]]
+"""Circuits of pairs of a region, its servers numbered from 0, the smaller number first; paths from source to target
+with their shares."""
 
 
 def regional_problems(cluster: GpuCluster) -> list[Problem]:
@@ -84,13 +77,13 @@ def regional_networks(cluster: GpuCluster, groups: FamilyGroups) -> Iterator[tup
     if classes:
         flows = exchange_flows(classes, np.arange(n))
         np.add.at(demand, (flows.source, flows.target), flows.amount)
-    _, place = connected_components(csr_array(demand), directed=False)
-    regions = [np.flatnonzero(place == one) for one in np.unique(place)]
-    chosen = [one for one in regions if 1 < len(one) <= MOST_REGION]
+    _, component = connected_components(csr_array(demand), directed=False)
+    regions = [np.flatnonzero(component == label) for label in np.unique(component)]
+    chosen = [label for label in regions if 1 < len(label) <= MOST_REGION]
     for plan in (_alone, _split, _forwarded) if chosen else (_alone,):
-        found = [plan((demand[np.ix_(one, one)] / demand.max()).tobytes(), len(one), cluster.optical_interfaces,
-                      cluster.degree - cluster.optical_interfaces) for one in chosen]  # fmt: skip
-        made = [(servers, region) for servers, region in zip(chosen, found, strict=True) if region is not None]
+        planned = [plan((demand[np.ix_(label, label)] / demand.max()).tobytes(), len(label), cluster.optical_interfaces,
+                      cluster.degree - cluster.optical_interfaces) for label in chosen]  # fmt: skip
+        made = [(servers, region) for servers, region in zip(chosen, planned, strict=True) if region is not None]
         if len(made) == len(chosen):
             yield _graph(cluster, made), _routes(n, demand, made)
 
@@ -113,14 +106,16 @@ def _matched(demand: bytes, servers: int, optical: int, other: int, *, split: bo
     problem = RegionalCircuitsProblem("region", servers, ports, 1.0, float(other), matrix[None], split)
     traffic = RegionTraffic.of(problem, matrix)
     best, _ = matched(traffic, Stop(), programs=False)
-    circuits, ways = {}, {}
+    circuits, routes = dict[Pair, int](), dict[Pair, tuple[tuple[Path, float], ...]]()
     for (i, j), count, larger in zip(problem.pairs, best.circuits.tolist(), traffic.larger.tolist(), strict=True):
         part = 0.0 if not count else min(1.0, count * best.seconds / larger) if split else 1.0
         if count:
             circuits[i, j] = count
-        for one, two in ((i, j), (j, i)):
-            ways[one, two] = tuple(way for way in (((one, two), part), ((one, -1, two), 1.0 - part)) if way[1] > 0)
-    return Region(circuits, ways)
+        for source, two in ((i, j), (j, i)):
+            routes[source, two] = tuple(
+                route for route in (((source, two), part), ((source, -1, two), 1.0 - part)) if route[1] > 0
+            )
+    return circuits, routes
 
 
 @lru_cache(maxsize=256)
@@ -136,17 +131,19 @@ def _forwarded(demand: bytes, servers: int, optical: int, other: int) -> Region 
     graphs = (tuple(sign * step for step in chosen for sign in (1, -1)) for chosen in islice(steps, MOST_GRAPHS))
     _, above, offsets = min(_forwarding(servers, own, other) for own in graphs)
     circuits = {(i, (i + d) % servers): 1 for i in range(servers) for d in offsets if i < (i + d) % servers}
-    ways: dict[tuple[int, int], tuple[tuple[Path, float], ...]] = {}
+    routes: dict[Pair, tuple[tuple[Path, float], ...]] = {}
     for i, d in product(range(servers), range(1, servers)):
         j = (i + d) % servers
-        via = [(i + step) % servers for step in offsets if (d - step) % servers in {one % servers for one in offsets}]
+        via = [
+            (i + step) % servers for step in offsets if (d - step) % servers in {offset % servers for offset in offsets}
+        ]
         if d in {step % servers for step in offsets}:
-            ways[i, j] = (((i, j), 1.0),)
+            routes[i, j] = (((i, j), 1.0),)
         elif not via:
-            ways[i, j] = (((i, -1, j), 1.0),)
+            routes[i, j] = (((i, -1, j), 1.0),)
         else:
-            ways[i, j] = (((i, -1, j), above), *(((i, k, j), (1.0 - above) / len(via)) for k in via))
-    return Region(circuits, ways)
+            routes[i, j] = (((i, -1, j), above), *(((i, k, j), (1.0 - above) / len(via)) for k in via))
+    return circuits, routes
 
 
 def _forwarding(servers: int, offsets: tuple[int, ...], other: int) -> tuple[float, float, tuple[int, ...]]:
@@ -170,7 +167,7 @@ def _forwarding(servers: int, offsets: tuple[int, ...], other: int) -> tuple[flo
 def _graph(cluster: GpuCluster, regions: Sequence[tuple[Ints, Region]]) -> LinkGraph:
     """The other interfaces on node n, and circuits both ways."""
     hub = star(cluster, Rails.NONE)
-    rows = [(servers[i], servers[j], count) for servers, one in regions for (i, j), count in one.circuits.items()]
+    rows = [(servers[i], servers[j], count) for servers, region in regions for (i, j), count in region[0].items()]
     pairs = np.array(sorted(rows), dtype=np.int64).reshape(-1, 3)
     electrical = np.full(len(hub.tail), cluster.degree - cluster.optical_interfaces)
     return LinkGraph(
@@ -186,15 +183,15 @@ def _graph(cluster: GpuCluster, regions: Sequence[tuple[Ints, Region]]) -> LinkG
 def _routes(n: int, demand: Floats, regions: Sequence[tuple[Ints, Region]]) -> PathTable:
     """Of tokens; over node n where a region has no circuits."""
     source, target = (side.astype(np.int64) for side in np.nonzero(demand))
-    ways: dict[tuple[int, int], tuple[tuple[Path, float], ...]] = {}
+    routes: dict[Pair, tuple[tuple[Path, float], ...]] = {}
     for servers, region in regions:
         named = {-1: n} | dict(enumerate(servers.tolist()))
-        for (i, j), own in region.ways.items():
-            ways[named[i], named[j]] = tuple((tuple(named[node] for node in path), share) for path, share in own)
+        for (i, j), own in region[1].items():
+            routes[named[i], named[j]] = tuple((tuple(named[node] for node in path), share) for path, share in own)
     pair, rows, shares = [], [], []
-    for place, ends in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
-        for path, share in ways.get(ends, (((ends[0], n, ends[1]), 1.0),)):
-            pair.append(place)
+    for number, ends in enumerate(zip(source.tolist(), target.tolist(), strict=True)):
+        for path, share in routes.get(ends, (((ends[0], n, ends[1]), 1.0),)):
+            pair.append(number)
             rows.append([*path, -1][:3])
             shares.append(share)
     padded = np.array(rows, dtype=np.int64).reshape(-1, 3)
@@ -279,16 +276,17 @@ def _regional(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: F
 
 
 def _direct(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> Iterator[FabricNetwork]:
-    found = best_split(problem, strategy, groups)
-    if found is not None:
-        yield FabricNetwork(found.evaluated.network, tuple(sorted(found.split.items())))
+    split_network = best_split(problem, strategy, groups)
+    if split_network is not None:
+        split, placed = split_network
+        yield FabricNetwork(placed.network, tuple(sorted(split.items())))
 
 
 def _tori(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> Iterator[FabricNetwork]:
     """All shapes of cubes, plain with dimensions along any axes, and twisted where that is defined."""
     for shape in cube_shapes(problem.cluster.servers):
-        ways = [(sides, False) for sides in sorted(set(permutations(shape)))]
-        for sides, twisted in [*ways, *([(shape, True)] if may_twist(shape) else [])]:
+        forms = [(sides, False) for sides in sorted(set(permutations(shape)))]
+        for sides, twisted in [*forms, *([(shape, True)] if may_twist(shape) else [])]:
             graph, steps = torus(problem.cluster, sides, twisted=twisted)
             note = f"{' x '.join(map(str, sides))} torus" + (", twisted" if twisted else "")
             yield _fixed(graph, groups, torus_rings(sides), partial(torus_routes, steps), note)
@@ -313,15 +311,15 @@ def _listed(
         nodes = max(own.servers, int(ends.max(initial=0)) + 1)
         graph = LinkGraph(own.servers, nodes, ends[:, 0], ends[:, 1], parallel, unit)
         rows, share, pair = [], [], []
-        for place, key in enumerate(keys.tolist()):
+        for number, key in enumerate(keys.tolist()):
             for path in range(int(network.pair_ptr[key]), int(network.pair_ptr[key + 1])):
                 links = network.path_link[network.path_ptr[path] : network.path_ptr[path + 1]]
                 rows.append([int(ends[links[0], 0]), *ends[links, 1].tolist()])
                 share.append(float(network.path_share[path]))
-                pair.append(place)
+                pair.append(number)
         padded = np.full((len(rows), max(map(len, rows), default=1)), -1, dtype=np.int64)
-        for place, row in enumerate(rows):
-            padded[place, : len(row)] = row
+        for number, row in enumerate(rows):
+            padded[number, : len(row)] = row
         return graph, path_table(nodes, source, target, [(np.array(pair, dtype=np.int64), padded, np.array(share))])
 
     every = np.nonzero(~np.eye(own.servers, dtype=bool))
@@ -337,7 +335,9 @@ def _short_rings(routes: PathTable) -> Callable[[Ints], Ints]:
     hops = route_hops(routes, int(routes.source.max(initial=0)) + 1)
 
     def rings(servers: Ints) -> Ints:
-        return both_ways(np.array([[short_tour(tuple(sorted(row)), hops)] for row in servers.tolist()], dtype=np.int64))
+        return both_directions(
+            np.array([[short_tour(tuple(sorted(row)), hops)] for row in servers.tolist()], dtype=np.int64)
+        )
 
     return rings
 
@@ -403,11 +403,20 @@ TRAINING_FABRICS: Mapping[str, TrainingFabric] = MappingProxyType(
 
 def fabric_problems(cluster: GpuCluster, fabrics: tuple[str, ...]) -> list[Problem]:
     """Unknown fabrics, and those that the cluster cannot have."""
-    found = []
+    problems_of_fabrics = []
     for name in fabrics:
         if name not in TRAINING_FABRICS:
-            found.append(Problem("no such fabric", path="fabrics", value=name, allowed=", ".join(TRAINING_FABRICS)))
+            problems_of_fabrics.append(
+                Problem("no such fabric", path="fabrics", value=name, allowed=", ".join(TRAINING_FABRICS))
+            )
             continue
-        for one in TRAINING_FABRICS[name].problems(cluster):
-            found.append(Problem(f"{name}: {one.message}", path="fabrics", value=one.value, allowed=one.allowed))
-    return found
+        for issue in TRAINING_FABRICS[name].problems(cluster):
+            problems_of_fabrics.append(
+                Problem(
+                    f"{name}: {issue.message}",
+                    path="fabrics",
+                    value=issue.value,
+                    allowed=issue.allowed,
+                )
+            )
+    return problems_of_fabrics

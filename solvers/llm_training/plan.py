@@ -39,7 +39,7 @@ from topoopt.core.llm_training_plan import (
 )
 from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
 from topoopt.core.routing import PathTable
-from topoopt.simulate.llm_training.costs import GroupRates, ledger
+from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork, family_groups, rank_coordinates
 from topoopt.simulate.llm_training.step import network_rates, roofline_estimate, shared_rates
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
@@ -73,22 +73,22 @@ def _searched_s(problem: LlmTrainingProblem, shape: StrategyShape, least: float)
     rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
     shapes = np.tile(np.array(shape_numbers(shape), dtype=np.float64), (len(rows), 1))
     columns = columns_of_rows(problem, shapes, rows)
-    usable = problem.cluster.usable_bytes
+    usable = problem.usable_bytes
     if usable is not None:
-        columns = columns.rows(np.flatnonzero(ledger(problem, columns).total <= usable))
+        columns = columns.rows(np.flatnonzero(total_bytes(ledger(problem, columns)) <= usable))
     if not len(columns.tensor):
         return np.inf
-    parts = stage_parts(problem, problem.device, columns, optimistic_rates(problem, columns))
+    parts = stage_parts(problem, columns, optimistic_rates(problem, columns))
     columns = columns.rows(np.flatnonzero(order_bounds(problem, columns, parts) < least))
     if not len(columns.tensor):
         return np.inf
-    return float(iteration_times(problem, problem.device, columns, optimistic_rates(problem, columns)).min())
+    return float(iteration_times(problem, columns, optimistic_rates(problem, columns)).min())
 
 
 def optimistic_rates(problem: LlmTrainingProblem, columns: StrategyColumns) -> GroupRates:
     """Rates that no direct links of the cluster exceed: every byte of an exchange takes up as many links as hops."""
     cluster = problem.cluster
-    ideal = GroupRates.of(cluster, problem.device.reached, columns)
+    ideal = GroupRates.of(problem, columns)
     servers = np.maximum(1.0, columns.expert * columns.expert_tensor // cluster.gpus_per_server)
     hops = {count: _mean_hops(int(count), cluster) for count in np.unique(servers).tolist()}
     mean: Floats = np.array([hops[count] for count in servers.tolist()])
@@ -109,35 +109,6 @@ EXCHANGES = 100
 """Exchanges of two servers that are drawn."""
 
 
-class _Maps:
-    def __init__(
-        self, problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups, fabric: FabricNetwork
-    ) -> None:
-        self._problem, self._strategy, self._groups, self._fabric = problem, strategy, groups, fabric
-        self._table = self._all_pairs()
-
-    def _all_pairs(self) -> PathTable:
-        assert self._fabric.routes is not None
-        n = self._problem.cluster.servers
-        source, target = np.nonzero(~np.eye(n, dtype=bool))
-        return self._fabric.routes(source, target)
-
-    def faster(self, places: Ints, best: EvaluatedNetwork) -> EvaluatedNetwork | None:
-        """The map, if it is faster than the best; of most the rates alone tell that they are not."""
-        network = self._fabric.placed(self._groups, places, self._table)
-        found = network_rates(self._problem, self._strategy, network, self._groups)
-        rates = shared_rates(self._problem, self._strategy, found)
-        if no_faster(rates, best.rates):
-            return None
-        seconds = iteration_s(self._problem, self._strategy, rates)
-        faster = seconds < best.iteration_time_s * (1.0 - 1e-9)
-        return EvaluatedNetwork(network, found, rates, seconds) if faster else None
-
-    def final(self, places: Ints) -> EvaluatedNetwork:
-        """With routes of the pairs that send alone."""
-        return evaluated(self._problem, self._strategy, self._fabric.placed(self._groups, places), self._groups)
-
-
 def best_map(
     problem: LlmTrainingProblem,
     strategy: ParallelStrategy,
@@ -148,19 +119,32 @@ def best_map(
 ) -> EvaluatedNetwork:
     """The fastest map that exchanges find, beginning with the ranks in order."""
     n = problem.cluster.servers
-    if problem.rank_map is RankMap.IN_ORDER or fabric.routes is None or n > MOST_EXCHANGED or not start.found.loads:
+    if problem.rank_map is RankMap.IN_ORDER or fabric.routes is None or n > MOST_EXCHANGED or not start.loads:
         return start
-    maps = _Maps(problem, strategy, groups, fabric)
+    source, target = np.nonzero(~np.eye(n, dtype=bool))
+    all_pairs = fabric.routes(source, target)
+
+    def faster(places: Ints, than: EvaluatedNetwork) -> EvaluatedNetwork | None:
+        """The map, if it is faster than another; of most the rates alone tell that they are not."""
+        network = fabric.placed(groups, places, all_pairs)
+        loads, alone, unshared = network_rates(problem, strategy, network, groups)
+        rates = shared_rates(problem, strategy, loads, unshared)
+        if no_faster(rates, than.rates):
+            return None
+        seconds = iteration_s(problem, strategy, rates)
+        better = seconds < than.iteration_time_s * (1.0 - 1e-9)
+        return EvaluatedNetwork(network, loads, alone, rates, seconds) if better else None
+
     places, best = start.network.places, start
     g = problem.cluster.gpus_per_server
     for exchange in chain(_orders(strategy, g), _planes(strategy, g), _drawn(n, problem.search.seed)):
         if stop.reason() is not None:
             break
         moved = places[exchange]
-        one = maps.faster(moved, best)
-        if one is not None:
-            best, places = one, moved
-    return maps.final(places)
+        candidate = faster(moved, best)
+        if candidate is not None:
+            best, places = candidate, moved
+    return evaluated(problem, strategy, fabric.placed(groups, places), groups)
 
 
 def _orders(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:
@@ -168,11 +152,11 @@ def _orders(strategy: ParallelStrategy, gpus_per_server: int) -> Iterator[Ints]:
     at = rank_coordinates(strategy)
     seen = [tuple(range(strategy.gpus // gpus_per_server))]
     for order in RANK_ORDERS:
-        place, stride = np.zeros(strategy.gpus, dtype=np.int64), 1
+        offset, stride = np.zeros(strategy.gpus, dtype=np.int64), 1
         for dimension in order:
-            place += at[dimension] * stride
+            offset += at[dimension] * stride
             stride *= int(at[dimension].max()) + 1
-        rows = (place // gpus_per_server).reshape(-1, gpus_per_server)
+        rows = (offset // gpus_per_server).reshape(-1, gpus_per_server)
         blocks = tuple(rows[:, 0].tolist())
         if (rows == rows[:, :1]).all() and blocks not in seen:
             seen.append(blocks)
@@ -223,45 +207,33 @@ strategies alike, and each division comes with many schedules that are about as 
 
 @dataclass(frozen=True, eq=False)
 class StrategyNetwork:
-    """A strategy with its best network on a fabric."""
-
-    ranked: RankedStrategy
-    groups: FamilyGroups
-    fabric: FabricNetwork
-    evaluated: EvaluatedNetwork
-
-
-@dataclass(frozen=True, eq=False)
-class FoundOnFabric:
-    """What a search found on a fabric.
+    """A strategy with its best network on a fabric.
 
     Attributes:
         fabric: its name.
-        best: ranks where they serve it best.
-        next: the fastest others, ranks in their order.
-        tried: strategies that got a network.
+        form: the network of the fabric.
+        next: of the result of a search the fastest others, ranks in their order.
+        tried: strategies that got a network in it.
     """
 
     fabric: str
-    best: StrategyNetwork
-    next: tuple[StrategyNetwork, ...]
-    tried: int
-
-    @property
-    def ranked(self) -> RankedStrategy:
-        """The best strategy."""
-        return self.best.ranked
+    ranked: RankedStrategy
+    groups: FamilyGroups
+    form: FabricNetwork
+    evaluated: EvaluatedNetwork
+    next: tuple[StrategyNetwork, ...] = ()
+    tried: int = 1
 
     @property
     def iteration_time_s(self) -> float:
-        """Seconds, of the best strategy."""
-        return self.best.evaluated.iteration_time_s
+        """Seconds."""
+        return self.evaluated.iteration_time_s
 
 
 def best_on_fabric(
     problem: LlmTrainingProblem, fabric: str, candidates: Iterable[RankedStrategy], stop: Stop, count: int = 1
-) -> FoundOnFabric:
-    """Search strategies and networks together.
+) -> StrategyNetwork:
+    """Search strategies and networks together; of the best strategy ranks stand where they serve it best.
 
     Args:
         candidates: strategies by ascending time on an ideal switch.
@@ -275,50 +247,50 @@ def best_on_fabric(
     if problems:
         raise InputError(problems)
     most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 8
-    found: list[StrategyNetwork] = []
+    incumbents: list[StrategyNetwork] = []
     tried, time, alike = 0, np.inf, Counter[tuple[int, ...]]()
     for ranked, bound in _bounded(problem, candidates, direct=TRAINING_FABRICS[fabric].direct):
-        if ranked.iteration_time_s >= time or tried == most or (found and stop.reason() is not None):
+        if ranked.iteration_time_s >= time or tried == most or (incumbents and stop.reason() is not None):
             break
         division = tuple(getattr(ranked.strategy, part.name) for part in fields(StrategyShape))
         if bound >= time or alike[division] >= max(1, most // ALIKE):
             continue
         alike[division] += 1
-        one = _reducing(problem, best_network(problem, fabric, ranked, stop), stop)
+        candidate = _reducing(problem, best_network(problem, fabric, ranked, stop), stop)
         tried += 1
-        if one is not None:
-            found = sorted([*found, one], key=lambda each: each.evaluated.iteration_time_s)[:count]
-            time = found[-1].evaluated.iteration_time_s if len(found) == count else np.inf
-    if not found:
+        if candidate is not None:
+            incumbents = sorted([*incumbents, candidate], key=lambda network: network.iteration_time_s)[:count]
+            time = incumbents[-1].iteration_time_s if len(incumbents) == count else np.inf
+    if not incumbents:
         degree = problem.cluster.degree
         has = "1 interface of a server joins" if degree == 1 else f"{degree} interfaces of a server join"
         those = "1 strategy" if tried == 1 else f"{tried} strategies"
         raise InfeasibleError(f"{fabric}: {has} none of {those}")
-    first, *others = found
-    return FoundOnFabric(fabric, mapped(problem, fabric, first, stop), tuple(others), tried)
+    first, *others = incumbents
+    return replace(mapped(problem, fabric, first, stop), next=tuple(others), tried=tried)
 
 
-def _reducing(problem: LlmTrainingProblem, found: StrategyNetwork | None, stop: Stop) -> StrategyNetwork | None:
+def _reducing(problem: LlmTrainingProblem, candidate: StrategyNetwork | None, stop: Stop) -> StrategyNetwork | None:
     """The network, chosen with rings, with families on what the instance asks for."""
-    if found is None:
+    if candidate is None:
         return None
-    strategy = found.ranked.strategy
-    return replace(found, evaluated=with_schedules(problem, strategy, found.evaluated, found.groups, stop))
+    strategy = candidate.ranked.strategy
+    return replace(candidate, evaluated=with_schedules(problem, strategy, candidate.evaluated, candidate.groups, stop))
 
 
-def mapped(problem: LlmTrainingProblem, fabric: str, found: StrategyNetwork, stop: Stop) -> StrategyNetwork:
+def mapped(problem: LlmTrainingProblem, fabric: str, incumbent: StrategyNetwork, stop: Stop) -> StrategyNetwork:
     """The same strategy, its ranks where they serve it best."""
-    strategy, groups = found.ranked.strategy, found.groups
-    networks = [found.fabric]
+    strategy, groups = incumbent.ranked.strategy, incumbent.groups
+    networks = [incumbent.form]
     if problem.cluster.servers <= FEW:
         networks = list(TRAINING_FABRICS[fabric].networks(problem, strategy, groups))
-    best = found
-    for one in networks:
-        start = evaluated(problem, strategy, one.network, groups)
-        placed = best_map(problem, strategy, groups, one, start, stop)
+    best = incumbent
+    for fabric_network in networks:
+        start = evaluated(problem, strategy, fabric_network.network, groups)
+        placed = best_map(problem, strategy, groups, fabric_network, start, stop)
         placed = with_schedules(problem, strategy, placed, groups, stop)
-        if one is networks[0] or placed.iteration_time_s < best.evaluated.iteration_time_s:
-            best = replace(found, fabric=one, evaluated=placed)
+        if fabric_network is networks[0] or placed.iteration_time_s < best.iteration_time_s:
+            best = replace(incumbent, form=fabric_network, evaluated=placed)
     return best
 
 
@@ -329,13 +301,13 @@ def best_network(
     strategy = ranked.strategy
     groups = family_groups(strategy, problem.cluster.gpus_per_server)
     best: StrategyNetwork | None = None
-    for one in TRAINING_FABRICS[fabric].networks(problem, strategy, groups):
+    for fabric_network in TRAINING_FABRICS[fabric].networks(problem, strategy, groups):
         try:
-            found = StrategyNetwork(ranked, groups, one, evaluated(problem, strategy, one.network, groups))
+            placed = evaluated(problem, strategy, fabric_network.network, groups)
         except InfeasibleError:
             continue
-        if best is None or found.evaluated.iteration_time_s < best.evaluated.iteration_time_s:
-            best = found
+        if best is None or placed.iteration_time_s < best.iteration_time_s:
+            best = StrategyNetwork(fabric, ranked, groups, fabric_network, placed)
         if stop is not None and stop.reason() is not None:
             break
     return best
@@ -348,25 +320,23 @@ def _bounded(
     left, size = iter(candidates), 1
     while block := list(islice(left, size)):
         size = min(2 * size, BLOCK)  # more may have to be searched for first
-        columns = columns_of([one.strategy for one in block], problem.model.layers)
+        columns = columns_of([ranked.strategy for ranked in block], problem.model.layers)
         rates = optimistic_rates(problem, columns) if direct else None
-        total = iteration_times(problem, problem.device, columns, rates)
+        total = iteration_times(problem, columns, rates)
         yield from zip(block, total.tolist(), strict=True)
 
 
-def figures_of(problem: LlmTrainingProblem, one: StrategyNetwork) -> StrategyFigures:
+def figures_of(problem: LlmTrainingProblem, candidate: StrategyNetwork) -> StrategyFigures:
     """What an iteration takes on the network."""
-    step = roofline_estimate(problem, one.ranked.strategy, one.evaluated.rates)
-    return StrategyFigures(one.ranked.strategy, step.breakdown, step.memory)
+    step = roofline_estimate(problem, candidate.ranked.strategy, candidate.evaluated.rates)
+    return StrategyFigures(candidate.ranked.strategy, step.breakdown, step.memory)
 
 
-def decided(found: FoundOnFabric) -> FabricPlan:
+def decided(best: StrategyNetwork) -> FabricPlan:
     """Return the decisions of a search."""
-    best = found.best
-    network = replace(
-        network_plan(found.fabric, best.evaluated.network), degree_split=best.fabric.split, form=best.fabric.note
-    )
-    return FabricPlan(best.ranked.strategy, network, tuple(other.ranked.strategy for other in found.next))
+    network = network_plan(best.fabric, best.evaluated.network)
+    network = replace(network, degree_split=best.form.split, form=best.form.note)
+    return FabricPlan(best.ranked.strategy, network, tuple(other.ranked.strategy for other in best.next))
 
 
 def unplaced(problem: LlmTrainingProblem, fabric: str, strategy: ParallelStrategy) -> StrategyFigures:
@@ -392,10 +362,12 @@ def network_plan(fabric: str, network: PlacedNetwork) -> NetworkPlan:
 
     def listed(routes: PathTable) -> tuple[ServerRoute, ...]:
         paths = [ServerRoute(routes.path(path), float(share)) for path, share in enumerate(routes.share)]
-        return tuple(one for one in paths if one.share < 1.0 or one.path not in joined)
+        return tuple(route for route in paths if route.share < 1.0 or route.path not in joined)
 
     orders = tuple(
-        DimensionRings(family, tuple(tuple(map(tuple, group)) for one in classes for group in one.tolist()))
+        DimensionRings(
+            family, tuple(tuple(map(tuple, group)) for groups_of_size in classes for group in groups_of_size.tolist())
+        )
         for family, classes in network.orders.items()
         if family not in network.schedules or fabric == DIRECT  # whose links go along the rings
     )
@@ -414,7 +386,7 @@ def network_plan(fabric: str, network: PlacedNetwork) -> NetworkPlan:
     )
 
 
-Planned = FoundOnFabric | RailsResult | PodResult | None
+Planned = StrategyNetwork | RailsResult | PodResult | None
 """What was found on a fabric; None: the strategies on an ideal switch say all."""
 
 

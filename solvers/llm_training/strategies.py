@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from topoopt.core.parallelism import (
     Recompute,
 )
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.llm_training.costs import GroupRates, ledger
+from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.strategies import (
     BOTH_ENDS,
     RECOMPUTE_CODES,
@@ -49,7 +49,7 @@ from topoopt.simulate.llm_training.times import (
 def strategy_shapes(problem: LlmTrainingProblem) -> list[StrategyShape]:
     """All that the rules and the space of the instance allow."""
     space, gpus, batch = problem.space, problem.cluster.gpus, problem.batch
-    found = []
+    shapes = []
     for t in _tensors(problem):
         for c in _allowed(divisors(gpus // t), space.context):
             if c > 1 and batch.length % (2 * c):
@@ -59,8 +59,8 @@ def strategy_shapes(problem: LlmTrainingProblem) -> list[StrategyShape]:
                 if p > problem.model.layers + END_SLOTS or batch.sequences % d or not _allowed([d], space.data):
                     continue
                 if problem.pods is None or problem.pods.holds(t, c, gpus // p):
-                    found += [StrategyShape(t, c, p, d, x, y) for x, y in _experts(problem, gpus // p)]
-    return [shape for shape in found if _pods_hold_experts(problem, shape)]
+                    shapes += [StrategyShape(t, c, p, d, x, y) for x, y in _experts(problem, gpus // p)]
+    return [shape for shape in shapes if _pods_hold_experts(problem, shape)]
 
 
 def _pods_hold_experts(problem: LlmTrainingProblem, shape: StrategyShape) -> bool:
@@ -71,8 +71,8 @@ def _pods_hold_experts(problem: LlmTrainingProblem, shape: StrategyShape) -> boo
     return shape.expert_tensor == 1 and (gpus % experts == 0 or experts % gpus == 0)
 
 
-def _allowed(values: list[int], stated: tuple[int, ...] | None) -> list[int]:
-    return values if stated is None else [value for value in values if value in stated]
+def _allowed(values: list[int], pinned: tuple[int, ...] | None) -> list[int]:
+    return values if pinned is None else [value for value in values if value in pinned]
 
 
 def _tensors(problem: LlmTrainingProblem) -> Iterator[int]:
@@ -121,19 +121,19 @@ def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape, *, free: bo
     zeros = [min(zeros)] if free else zeros
     orders = orders_of_shape(problem, shape)
     recomputed = [Recompute.NONE] if free else _recomputations(problem)
-    again = [float(RECOMPUTE_CODES[one]) for one in recomputed]
-    for b in stated(divisors(batch.sequences // shape.data), space.micro_batch):
+    again = [float(RECOMPUTE_CODES[name]) for name in recomputed]
+    for b in _allowed(divisors(batch.sequences // shape.data), space.micro_batch):
         m = batch.sequences // (shape.data * b)
-        ways = _ways(problem, shape, m)
+        partitions = _partitions(problem, shape, m)
         split = [0.0] if shape.tensor == 1 else [0.0, 1.0]
         if b * batch.length // shape.context % shape.tensor:
             split = [0.0]
-        split = [one for one in split if space.sequence is None or shape.tensor == 1 or bool(one) in space.sequence]
-        grid = np.meshgrid(np.arange(len(ways)), zeros, again, split, orders, indexing="ij")
-        way, zero, recompute, sequence, order = (part.ravel() for part in grid)
-        if not len(way):
+        split = [name for name in split if space.sequence is None or shape.tensor == 1 or bool(name) in space.sequence]
+        grid = np.meshgrid(np.arange(len(partitions)), zeros, again, split, orders, indexing="ij")
+        partition, zero, recompute, sequence, order = (part.ravel() for part in grid)
+        if not len(partition):
             continue
-        chunks, schedule, first, last = np.array(ways, dtype=np.float64)[way.astype(np.int64)].T
+        chunks, schedule, first, last = np.array(partitions, dtype=np.float64)[partition.astype(np.int64)].T
         parts = [chunks, zero, np.full_like(zero, b), schedule, recompute, sequence, first, last, order]
         tables.append(np.stack(parts, axis=1))
     rows = np.concatenate(tables) if tables else np.zeros((0, len(PARTS)))
@@ -148,24 +148,24 @@ def _standing_on_rails(problem: LlmTrainingProblem, shape: StrategyShape, rows: 
     """bool[records]: tensor and context groups lie inside servers, which hold one stage each; ranks hold the model
     once; passes gather no weights over the rail; and circuits have ports. Experts lie on no more servers than replicas.
     """
-    found = np.zeros(len(rows), dtype=bool)
+    allowed = np.zeros(len(rows), dtype=bool)
     ports = 0 if problem.switching is None else problem.switching.ports
     zero, schedule, order = (rows[:, PARTS.index(name)] for name in ("zero", "schedule", "order"))
-    twice = np.isin(schedule, [SCHEDULE_CODES[one] for one in BOTH_ENDS])
+    twice = np.isin(schedule, [SCHEDULE_CODES[schedule_name] for schedule_name in BOTH_ENDS])
     for code in np.unique(order):
         tensor, context, data, pipeline = _beside(problem, shape, RANK_ORDERS[int(code)])
         servers = shape.data * shape.context / (data * context)
         fits = max(min(shape.pipeline - 1, 2), min(servers - 1, 2)) <= ports
         if fits and (tensor, context) == (shape.tensor, shape.context) and pipeline == 1:
-            found |= (order == code) & ~twice & ((zero < ALL_SHARED) | (servers == 1))
-    return found
+            allowed |= (order == code) & ~twice & ((zero < ALL_SHARED) | (servers == 1))
+    return allowed
 
 
 def _beside(
     problem: LlmTrainingProblem, shape: StrategyShape, order: tuple[ParallelDimension, ...]
 ) -> tuple[float, ...]:
     """Ranks of each dimension on a server, in the usual order of the dimensions."""
-    sizes: dict[ParallelDimension, int] = {one: getattr(shape, one.value) for one in RANK_ORDER}
+    sizes: dict[ParallelDimension, int] = {axis: getattr(shape, axis.value) for axis in RANK_ORDER}
     beside, stride = dict.fromkeys(RANK_ORDER, 1.0), 1
     for dimension in order:
         beside[dimension] = min(max(problem.cluster.gpus_per_server / stride, 1.0), float(sizes[dimension]))
@@ -175,32 +175,27 @@ def _beside(
 
 def orders_of_shape(problem: LlmTrainingProblem, shape: StrategyShape) -> list[float]:
     """Orders of the ranks, as codes; of those that put the same groups on a server the first one."""
-    found: dict[tuple[float, ...], float] = {}
+    codes: dict[tuple[float, ...], float] = {}
     for order in problem.space.order or TENSOR_FIRST:
-        found.setdefault(_beside(problem, shape, order), float(RANK_ORDERS.index(order)))
-    return list(found.values())
-
-
-def stated(values: Iterable[int], allowed: tuple[int, ...] | None) -> list[int]:
-    """Those of the values that an instance allows."""
-    return [value for value in values if allowed is None or value in allowed]
+        codes.setdefault(_beside(problem, shape, order), float(RANK_ORDERS.index(order)))
+    return list(codes.values())
 
 
 def _zeros(problem: LlmTrainingProblem, shape: StrategyShape) -> list[float]:
-    stated = problem.space.zero
+    pinned = problem.space.zero
     if shape.data * shape.context == 1:
         return [0.0]
     usual = (0, 1) if shape.pipeline > 1 else (0, 1, 2, 3)
-    return [float(zero) for zero in (usual if stated is None else stated)]
+    return [float(zero) for zero in (usual if pinned is None else pinned)]
 
 
 def _recomputations(problem: LlmTrainingProblem) -> list[Recompute]:
-    stated = tuple(Recompute) if problem.space.recompute is None else problem.space.recompute
-    same = problem.formats.flash and Recompute.NONE in stated
-    return [one for one in stated if not (same and one is Recompute.SELECTIVE)]
+    pinned = tuple(Recompute) if problem.space.recompute is None else problem.space.recompute
+    same = problem.formats.flash and Recompute.NONE in pinned
+    return [recompute for recompute in pinned if not (same and recompute is Recompute.SELECTIVE)]
 
 
-def stage_ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[int, PipelineSchedule]]:
+def stage_schedules(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[int, PipelineSchedule]]:
     """Chunks with a schedule, for m micro-batches of a replica."""
     p, space = shape.pipeline, problem.space
     names = tuple(PipelineSchedule) if space.schedule is None else space.schedule
@@ -208,25 +203,25 @@ def stage_ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> lis
         names = tuple(name for name in names if name is not PipelineSchedule.DUALPIPE)
     most = (problem.model.layers + END_SLOTS) // p
     if p == 1:
-        ways = [(1, PipelineSchedule.ONE_F_ONE_B)]
+        partitions = [(1, PipelineSchedule.ONE_F_ONE_B)]
     else:
-        ways = [(1, name) for name in names if name in ONE_CHUNK]
+        partitions = [(1, name) for name in names if name in ONE_CHUNK]
         if PipelineSchedule.INTERLEAVED in names and m % p == 0:
-            ways += [(v, PipelineSchedule.INTERLEAVED) for v in range(2, most + 1)]
+            partitions += [(v, PipelineSchedule.INTERLEAVED) for v in range(2, most + 1)]
         if m >= 2 * p:
             if PipelineSchedule.DUALPIPE in names and p % 2 == 0 and m % 2 == 0:
-                ways.append((1, PipelineSchedule.DUALPIPE))
+                partitions.append((1, PipelineSchedule.DUALPIPE))
             if PipelineSchedule.DUALPIPE_V in names and most >= 2:
-                ways.append((2, PipelineSchedule.DUALPIPE_V))
-    return [(v, name) for v, name in ways if space.chunks is None or v in space.chunks]
+                partitions.append((2, PipelineSchedule.DUALPIPE_V))
+    return [(v, name) for v, name in partitions if space.chunks is None or v in space.chunks]
 
 
-def _ways(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[float, ...]]:
+def _partitions(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> list[tuple[float, ...]]:
     """Chunks, the code of the schedule, and how many layers fewer the ends have."""
     p = shape.pipeline
     return [
         (v, SCHEDULE_CODES[name], *ends)
-        for v, name in stage_ways(problem, shape, m)
+        for v, name in stage_schedules(problem, shape, m)
         for ends in ends_of(problem, p, v, name)
     ]
 
@@ -257,43 +252,29 @@ def columns_of_rows(problem: LlmTrainingProblem, shapes: Column, rows: Column) -
         own = fewer[0] != EVEN
         loads = short_ends(problem.model.layers, pipeline, chunks, (fewer[0], fewer[1]))[:3]
         first, inner, last = (np.where(own, *pair) for pair in zip(loads, (first, inner, last), strict=True))
-    found = StrategyColumns(
-        tensor=tensor,
-        sequence=sequence,
-        context=context,
-        pipeline=pipeline,
-        chunks=chunks,
-        data=data,
-        expert=expert,
-        expert_tensor=expert_tensor,
-        zero=zero,
-        micro_batch=micro_batch,
-        schedule=schedule,
-        recompute=recompute,
-        first_layers=first,
-        inner_layers=inner,
-        last_layers=last,
-        order=order,
-    )
+    columns = StrategyColumns(
+        tensor, sequence, context, pipeline, chunks, data, expert, expert_tensor, zero, micro_batch, schedule,
+        recompute, first, inner, last, order,
+    )  # fmt: skip
     balanced = fewer[0] == BALANCED
-    return with_balanced(problem, found, balanced) if balanced.any() else found
+    return with_balanced(problem, columns, balanced) if balanced.any() else columns
 
 
-def with_layers(problem: LlmTrainingProblem, one: ParallelStrategy) -> ParallelStrategy:
+def with_layers(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> ParallelStrategy:
     """A strategy that obeys the rules, its layers divided as the instance says; if in several ways, by the first one.
 
     Raises:
         InputError: the first and the last stage cannot be so short.
     """
-    ends = ends_of(problem, one.pipeline, one.chunks, one.schedule)
+    ends = ends_of(problem, strategy.pipeline, strategy.chunks, strategy.schedule)
     if not ends:
         fewer, text = ", ".join(map(str, problem.space.short_ends)), "no such ends of this pipeline"
         raise InputError([Problem(text, path="strategy.short_ends", value=fewer, allowed="even, or other numbers")])
     if ends[0][0] == EVEN:
-        return one
-    shape = StrategyShape(*(getattr(one, part.name) for part in fields(StrategyShape)))
-    codes = SCHEDULE_CODES[one.schedule], RECOMPUTE_CODES[one.recompute], one.sequence
-    row = (one.chunks, one.zero, one.micro_batch, *codes, *ends[0], RANK_ORDERS.index(one.order))
+        return strategy
+    shape = StrategyShape(*(getattr(strategy, part.name) for part in fields(StrategyShape)))
+    codes = SCHEDULE_CODES[strategy.schedule], RECOMPUTE_CODES[strategy.recompute], strategy.sequence
+    row = (strategy.chunks, strategy.zero, strategy.micro_batch, *codes, *ends[0], RANK_ORDERS.index(strategy.order))
     return strategy_of(problem, shape, np.array(row, dtype=np.float64))
 
 
@@ -306,9 +287,9 @@ def strategy_of(problem: LlmTrainingProblem, shape: StrategyShape, row: Column) 
         numbers = np.array([[getattr(shape, part.name) for part in fields(StrategyShape)]], dtype=np.float64)
         stages = columns_of_rows(problem, numbers, row[None]).stages
         assert stages is not None
-        layers_of = tuple(int(one) for one in stages[0])
+        layers_of = tuple(int(layer_count) for layer_count in stages[0])
     elif fewer[0] != EVEN:
-        p, v, i, j = (np.array([float(one)]) for one in (shape.pipeline, chunks, *fewer))
+        p, v, i, j = (np.array([float(layer_count)]) for layer_count in (shape.pipeline, chunks, *fewer))
         first, _, last, _ = short_ends(layers, p, v, (i, j))
         ends = (int(first[0]), int(last[0]))
     return ParallelStrategy(
@@ -333,9 +314,9 @@ SHOWN = 3
 """Values that a part could have, at most."""
 
 
-def pins_in_the_way(problem: LlmTrainingProblem) -> list[str]:
+def blocking_pins(problem: LlmTrainingProblem) -> list[str]:
     """Each part of the space that leaves no strategy, and values of shapes that would."""
-    found = []
+    lines = []
     for axis in fields(problem.space):
         if not getattr(problem.space, axis.name) or axis.name == "layers":
             continue
@@ -343,10 +324,10 @@ def pins_in_the_way(problem: LlmTrainingProblem) -> list[str]:
         freed = replace(problem, space=replace(problem.space, **free))
         shapes = list(_held(freed))
         if shapes:
-            values = sorted({getattr(one, axis.name) for one in shapes if hasattr(one, axis.name)})
-            told = ", ".join(map(str, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
-            found.append(f"strategy.{axis.name} were {told or 'otherwise'}")
-    return found
+            values = sorted({getattr(shape, axis.name) for shape in shapes if hasattr(shape, axis.name)})
+            listed = ", ".join(map(str, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
+            lines.append(f"strategy.{axis.name} were {listed or 'otherwise'}")
+    return lines
 
 
 def _held(problem: LlmTrainingProblem) -> Iterator[StrategyShape]:
@@ -360,23 +341,23 @@ BLOCK = 1 << 14
 
 def shape_bounds(problem: LlmTrainingProblem, shapes: Sequence[StrategyShape]) -> Floats:
     """Seconds, one value a shape; inf where the rules leave no strategy."""
-    found = np.full(len(shapes), np.inf)
+    bounds = np.full(len(shapes), np.inf)
     tables: dict[StrategyShape, Column] = {}
     places, parts, size = [], [], 0
-    for place, shape in enumerate(shapes):
+    for number, shape in enumerate(shapes):
         dense = replace(shape, expert=1, expert_tensor=1)  # how experts are divided changes nothing in the rows
         if dense not in tables:
             tables[dense] = rows_of_shape(problem, dense, free=True)
         own = tables[dense]
-        places.append(np.full(len(own), place))
+        places.append(np.full(len(own), number))
         parts.append(np.concatenate([np.tile(shape_numbers(shape), (len(own), 1)), own], axis=1))
         size += len(own)
-        if size >= BLOCK or place == len(shapes) - 1:
+        if size >= BLOCK or number == len(shapes) - 1:
             table = np.concatenate(parts)
             if len(table):
-                np.minimum.at(found, np.concatenate(places), _seconds(problem, table[:, :6], table[:, 6:]))
+                np.minimum.at(bounds, np.concatenate(places), _seconds(problem, table[:, :6], table[:, 6:]))
             places, parts, size = [], [], 0
-    return found
+    return bounds
 
 
 def shape_numbers(shape: StrategyShape) -> tuple[float, ...]:
@@ -389,8 +370,8 @@ def _seconds(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> Colum
     columns = columns_of_rows(problem, shapes, rows)
     nothing = np.zeros_like(columns.zero)
     columns = replace(columns, zero=nothing, recompute=nothing)
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    parts = stage_parts(problem, problem.device, columns, rates)
+    rates = GroupRates.of(problem, columns)
+    parts = stage_parts(problem, columns, rates)
     parts.seconds[:, :, [REDUCED, GATHERED, STEP]] = 0.0
     return order_bounds(problem, columns, parts)
 
@@ -429,17 +410,17 @@ class SearchedSpace:
     @property
     def records(self) -> int:
         """Strategies gone through."""
-        return sum(one.records for one in self.shapes)
+        return sum(outcome.records for outcome in self.shapes)
 
     @property
     def fitting(self) -> int:
         """Those that fit."""
-        return sum(one.fitting for one in self.shapes)
+        return sum(outcome.fitting for outcome in self.shapes)
 
     @property
     def left(self) -> int:
         """Shapes that nothing is known of but their bound, which does not leave them out."""
-        return sum(one.verdict is ShapeVerdict.LEFT for one in self.shapes)
+        return sum(outcome.verdict is ShapeVerdict.LEFT for outcome in self.shapes)
 
 
 @dataclass
@@ -447,27 +428,28 @@ class _Best:
     """The fastest so far."""
 
     count: int
-    found: list[tuple[float, int, float, StrategyShape, Column]] = field(default_factory=list)
+    strategies: list[tuple[float, int, float, StrategyShape, Column]] = field(default_factory=list)
     seen: int = 0
-    found_at: int = 0
+    improved_at: int = 0
 
     @property
     def cutoff(self) -> float:
         """What is slower does not matter."""
-        return self.found[-1][0] * (1.0 + SLACK) if len(self.found) == self.count else np.inf
+        return self.strategies[-1][0] * (1.0 + SLACK) if len(self.strategies) == self.count else np.inf
 
-    def add(self, shape: StrategyShape, row: Column, place: int, time: float, memory: float) -> None:
+    def add(self, shape: StrategyShape, row: Column, index: int, time: float, memory: float) -> None:
         """A strategy, by its place in the order of the space."""
-        if not self.found or time < self.found[0][0]:
-            self.found_at = self.seen
-        self.found.append((time, self.seen + place, memory, shape, row))
-        self.found.sort(key=lambda one: one[:2])
-        del self.found[self.count :]
+        if not self.strategies or time < self.strategies[0][0]:
+            self.improved_at = self.seen
+        self.strategies.append((time, self.seen + index, memory, shape, row))
+        self.strategies.sort(key=lambda entry: entry[:2])
+        del self.strategies[self.count :]
 
     def ranked(self, problem: LlmTrainingProblem) -> tuple[RankedStrategy, ...]:
         """As strategies."""
         return tuple(
-            RankedStrategy(strategy_of(problem, shape, row), time, memory) for time, _, memory, shape, row in self.found
+            RankedStrategy(strategy_of(problem, shape, row), time, memory)
+            for time, _, memory, shape, row in self.strategies
         )
 
 
@@ -489,25 +471,25 @@ def search(
     order = np.argsort(bounds, kind="stable").tolist()
     best, outcomes = _Best(count), dict[StrategyShape, ShapeOutcome]()
     tables: dict[StrategyShape, Column] = {}
-    place, reason, room = 0, None, FIRST
-    while place < len(order) and reason is None and bounds[order[place]] <= best.cutoff:
+    start, reason, block_size = 0, None, FIRST
+    while start < len(order) and reason is None and bounds[order[start]] <= best.cutoff:
         block, size = [], 0
-        while place < len(order) and size < room and bounds[order[place]] <= best.cutoff:
-            shape = shapes[order[place]]
+        while start < len(order) and size < block_size and bounds[order[start]] <= best.cutoff:
+            shape = shapes[order[start]]
             dense = replace(shape, expert=1, expert_tensor=1)  # how experts are divided changes nothing in the rows
             if dense not in tables:
                 tables[dense] = rows_of_shape(problem, dense)
-            block.append((shape, tables[dense], float(bounds[order[place]])))
+            block.append((shape, tables[dense], float(bounds[order[start]])))
             size += len(tables[dense])
-            place += 1
-        outcomes.update((one.shape, one) for one in _evaluated(problem, block, best, stop))
-        room = min(2 * room, SEARCH_BLOCK)
+            start += 1
+        outcomes.update((outcome.shape, outcome) for outcome in _evaluated(problem, block, best, stop))
+        block_size = min(2 * block_size, SEARCH_BLOCK)
         reason = stop.reason()
-        if not problem.prove and best.seen - best.found_at >= PATIENCE:
+        if not problem.prove and best.seen - best.improved_at >= PATIENCE:
             reason = reason or StopReason.BUDGET
         if tell is not None:
-            tell(_found(problem, shapes, bounds, outcomes, best, reason), place, len(order))
-    return _found(problem, shapes, bounds, outcomes, best, reason)
+            tell(_outcome_of_search(problem, shapes, bounds, outcomes, best, reason), start, len(order))
+    return _outcome_of_search(problem, shapes, bounds, outcomes, best, reason)
 
 
 def least_memory(problem: LlmTrainingProblem, shape: StrategyShape) -> TrainingMemory:
@@ -515,12 +497,10 @@ def least_memory(problem: LlmTrainingProblem, shape: StrategyShape) -> TrainingM
     rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
     columns = columns_of_rows(problem, np.tile(np.array(shape_numbers(shape)), (len(rows), 1)), rows)
     held = ledger(problem, columns)
-    one = int(np.argmin(held.total))
-    parts = (held.weights, held.gradients, held.optimizer, held.activations)
-    return TrainingMemory(*(float(part[one]) for part in parts))
+    return TrainingMemory(*held[:, np.argmin(total_bytes(held))].tolist())
 
 
-def _found(
+def _outcome_of_search(
     problem: LlmTrainingProblem,
     shapes: list[StrategyShape],
     bounds: Column,
@@ -554,20 +534,20 @@ def _evaluated(
     shapes = np.array([shape_numbers(shape) for shape, _, _ in block])
     of_row = np.repeat(shapes, [len(part) for _, part, _ in block], axis=0)
     columns = columns_of_rows(problem, of_row, rows)
-    memory, usable = ledger(problem, columns).total, problem.cluster.usable_bytes
+    memory, usable = total_bytes(ledger(problem, columns)), problem.usable_bytes
     fits = np.ones(len(rows), dtype=bool) if usable is None else memory <= usable
     if not _follow(problem, block, columns, rows, memory, np.flatnonzero(fits), best, stop):
         return []
     best.seen += len(rows)
-    found, begin = [], 0
+    outcomes, begin = [], 0
     for shape, part, bound in block:
         here = slice(begin, begin + len(part))
         begin += len(part)
         if len(part):
             fitting = int(fits[here].sum())
             verdict = ShapeVerdict.SEARCHED if fitting else ShapeVerdict.MEMORY
-            found.append(ShapeOutcome(shape, verdict, bound, len(part), fitting, float(memory[here].min())))
-    return found
+            outcomes.append(ShapeOutcome(shape, verdict, bound, len(part), fitting, float(memory[here].min())))
+    return outcomes
 
 
 def _follow(
@@ -585,24 +565,24 @@ def _follow(
     if not len(fitting):
         return True
     columns = columns.rows(fitting)
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    bounds = order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
+    rates = GroupRates.of(problem, columns)
+    bounds = order_bounds(problem, columns, stage_parts(problem, columns, rates))
     shapes = np.repeat(np.arange(len(block)), [len(part) for _, part, _ in block])
-    order, room = np.argsort(bounds, kind="stable"), FOLLOWED
+    order, size = np.argsort(bounds, kind="stable"), FOLLOWED
     # Orders of ZB-2P are planned for each strategy by itself, which takes by far the longest.
     planned = columns.schedule == tuple(PipelineSchedule).index(PipelineSchedule.ZB_2P)
     work = np.where(planned, problem.batch.sequences / columns.data / columns.micro_batch * columns.pipeline, 0.0)
     while len(order) and bounds[order[0]] <= best.cutoff:
-        if best.found and stop.reason() is not None:
+        if best.strategies and stop.reason() is not None:
             return False
-        room = min(room, 1 + int(np.searchsorted(work[order].cumsum(), PLANNED)))
-        chosen = order[:room][bounds[order[:room]] <= best.cutoff]
-        order, room = order[room:], 2 * room
+        size = min(size, 1 + int(np.searchsorted(work[order].cumsum(), PLANNED)))
+        chosen = order[:size][bounds[order[:size]] <= best.cutoff]
+        order, size = order[size:], 2 * size
         here = fitting[chosen]
-        times = iteration_times(problem, problem.device, columns.rows(chosen))
-        for place, time in zip(here.tolist(), times.tolist(), strict=True):
+        times = iteration_times(problem, columns.rows(chosen))
+        for index, time in zip(here.tolist(), times.tolist(), strict=True):
             if time <= best.cutoff:
-                best.add(block[shapes[place]][0], rows[place], place, time, float(memory[place]))
+                best.add(block[shapes[index]][0], rows[index], index, time, float(memory[index]))
     return True
 
 

@@ -43,15 +43,15 @@ def llm_training_figures() -> list[Figure]:
 
 
 def _bounded(problem: LlmTrainingProblem, columns: StrategyColumns) -> None:
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
+    rates = GroupRates.of(problem, columns)
+    order_bounds(problem, columns, stage_parts(problem, columns, rates))
 
 
 def _iteration() -> Figure:
     """One strategy on 16 384 GPUs, by the order of its passes."""
     problem = training("llama3-405b", 16384, 2048, 8192)
     columns = columns_of([strategy(tensor=8, pipeline=16, data=128, zero=1)], problem.model.layers)
-    seconds = best_of(partial(iteration_times, problem, problem.device, columns))
+    seconds = best_of(partial(iteration_times, problem, columns))
     return Figure("an iteration of 16384 GPUs followed", seconds * 1e3, "ms", 50.0)
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.support.llm_cases import strategy, training
@@ -137,8 +136,8 @@ def test_replay_takes_as_long_as_the_pipeline(parts: dict[str, Any]) -> None:
 
 
 def costs_of(problem: LlmTrainingProblem, one: ParallelStrategy) -> StageCosts:
-    passes = TrainingProgram(problem, one).costs.stages.passes
-    return StageCosts(np.asarray(passes.forward), np.asarray(passes.inputs + passes.again), np.asarray(passes.weights))
+    forward, inputs, weights, again = TrainingProgram(problem, one).costs.stages.passes
+    return StageCosts(forward, inputs + again, weights)
 
 
 def exported(ranks: str, **parts: Any) -> Export:

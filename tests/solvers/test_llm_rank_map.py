@@ -19,7 +19,7 @@ def test_places_of_ranks_are_searched() -> None:
     """Six servers of a 1 x 2 x 3 torus: no map drawn at random is faster than the one found."""
     problem = plain(training("llama3-70b", 48, 48, 8192), link_gbps=25.0)
     one = strategy(tensor=8, pipeline=3, data=2, zero=1)
-    found = best_on_fabric(problem, "torus-3d", [ranked(problem, one)], Stop()).best.evaluated
+    found = best_on_fabric(problem, "torus-3d", [ranked(problem, one)], Stop()).evaluated
     groups = family_groups(one, 8)
     draw = np.random.default_rng(3)
     for fabric in TRAINING_FABRICS["torus-3d"].networks(problem, one, groups):

@@ -25,7 +25,7 @@ from topoopt.core.parallelism import (
 )
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.llm_training.costs import ledger
+from topoopt.simulate.llm_training.costs import ledger, total_bytes
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
 from topoopt.simulate.llm_training.times import iteration_times
@@ -119,13 +119,13 @@ def fitting_times(problem: LlmTrainingProblem, strategies: list[ParallelStrategy
     if not strategies:
         return []
     times, held = followed(problem, strategies)
-    return sorted(times[held <= problem.cluster.usable_bytes].tolist())
+    return sorted(times[held <= problem.usable_bytes].tolist())
 
 
 def followed(problem: LlmTrainingProblem, strategies: list[ParallelStrategy]) -> tuple[Floats, Floats]:
     """Seconds by the order of the passes, and bytes."""
     columns = columns_of(strategies, problem.model.layers)
-    return iteration_times(problem, problem.device, columns), ledger(problem, columns).total
+    return iteration_times(problem, columns), total_bytes(ledger(problem, columns))
 
 
 def spelled(problem: LlmTrainingProblem) -> list[ParallelStrategy]:
@@ -154,7 +154,7 @@ def compare(seed: int, cases: int) -> int:
     none = 0
     for _ in range(cases):
         problem = drawn_problem(rng)
-        usable = problem.cluster.usable_bytes
+        usable = problem.usable_bytes
         found = search(problem, Stop(), count=3)
         assert found.stopped_by is StopReason.CONVERGED
         times, again = fitting_times(problem, all_strategies(problem)), spelled(problem)
@@ -175,7 +175,7 @@ def compare(seed: int, cases: int) -> int:
 def check_certificate(problem: LlmTrainingProblem, found: SearchedSpace, everything: list[ParallelStrategy]) -> None:
     """Every shape has its line, and it holds for all of its strategies."""
     times, held = followed(problem, everything)
-    fits = held <= problem.cluster.usable_bytes
+    fits = held <= problem.usable_bytes
     shapes = [StrategyShape(s.tensor, s.context, s.pipeline, s.data, s.expert, s.expert_tensor) for s in everything]
     lines = {line.shape: line for line in found.shapes}
     assert set(lines) == set(shapes)

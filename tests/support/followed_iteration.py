@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.llm_training.evaluation import EvaluatedNetwork
 from tests.support.followed_servers import MS, ExplicitServers
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
@@ -16,7 +17,7 @@ from topoopt.core.parallelism import ParallelStrategy, PassKind
 from topoopt.core.routing import GroupRings
 from topoopt.simulate.llm_training.costs import data_bytes, layer_traffic
 from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork
-from topoopt.simulate.llm_training.step import NetworkRates, layer_sync, optimizer_s, strategy_orders
+from topoopt.simulate.llm_training.step import layer_sync, optimizer_s, strategy_orders
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.network import Network, compile_network
 from topoopt.simulate.pipeline_timeline import PassOrders
@@ -35,9 +36,7 @@ class PassExchanges:
         problem, strategy = build.problem, build.strategy
         self._build = build
         columns = columns_of([strategy], problem.model.layers)
-        self._traffic = layer_traffic(
-            problem.model, problem.formats, columns, problem.batch.length, problem.cluster.gpus_per_server
-        )
+        self._traffic = layer_traffic(problem, columns)
 
     def after(self, kind: int, stage: int, computed: dict[int, int], part: float) -> dict[int, int]:
         """The tasks that end a part of the pass on each server."""
@@ -50,7 +49,7 @@ class PassExchanges:
         ends = self._ring(F.TENSOR, layers * (1.0 - overlap.tensor) * tensor, computed)
         ends = self._ring(F.CONTEXT, layers * float(traffic.context[1 if back else 0][0]), ends)
         crossing = part * float(build.stages.routed[stage]) * (1.0 - overlap.expert) * float(traffic.expert_crossing[0])
-        return self._exchange(crossing, ends, part * float(build.stages.expert[0][stage]))
+        return self._exchange(crossing, ends, part * float(build.stages.expert[stage]))
 
     def _ring(self, family: F, each: float, computed: dict[int, int]) -> dict[int, int]:
         groups = self._build.of_server.get(family)
@@ -85,10 +84,10 @@ class ReplicaSync:
     def __init__(self, build: ExplicitServers) -> None:
         self._build = build
         strategy, stages, problem = build.strategy, build.stages, build.problem
-        self._inside = layer_sync(problem, strategy, stages, build.rates)
+        self._reduced, self._gathered, self._layers = layer_sync(problem, strategy, stages, build.rates)
         replicas, of_experts = np.array([float(strategy.replicas)]), np.array([float(strategy.expert_replicas)])
         zero, size = np.array([float(strategy.zero)]), problem.formats.gradient_bytes
-        layers = self._inside.layers
+        layers = self._layers
         self._bytes = {
             F.DATA: [part / layers for part in data_bytes(stages.dense_weights, replicas, zero, size, np.ones(1))],
             F.EXPERT_DATA: [
@@ -103,7 +102,7 @@ class ReplicaSync:
 
     def _gather(self, stage: int) -> None:
         own = np.flatnonzero(self._build.stage_of == stage % self._build.strategy.pipeline).tolist()
-        for _ in range(int(self._inside.layers[stage])):
+        for _ in range(int(self._layers[stage])):
             ends = self._collect(own, stage, 1, {server: [] for server in own})
             for server in own:
                 self._weights.setdefault((server, stage), []).append(ends[server])
@@ -111,7 +110,7 @@ class ReplicaSync:
     def _collect(self, own: list[int], stage: int, which: int, ready: dict[int, list[int]]) -> dict[int, int]:
         """One layer: all families one after the other, behind what the servers exchanged before."""
         build = self._build
-        seconds = (self._inside.reduced, self._inside.gathered)[which][stage]
+        seconds = (self._reduced, self._gathered)[which][stage]
         for server in own:
             before = [self._channel[server]] if server in self._channel else []
             self._channel[server] = build.tasks.wait(float(seconds), [*ready[server], *before])
@@ -128,7 +127,7 @@ class ReplicaSync:
 
     def pieces(self, stage: int, *, first: bool, last: bool) -> int:
         """Parts that a pass is cut into: layers, where weights come or gradients go layer by layer."""
-        return int(self._inside.layers[stage]) if last or (first and self._build.strategy.zero) else 1
+        return int(self._layers[stage]) if last or (first and self._build.strategy.zero) else 1
 
     def weights(self, server: int, stage: int, layer: int) -> list[int]:
         """What the first forward pass over a layer waits for."""
@@ -147,13 +146,13 @@ def followed_s(
     strategy: ParallelStrategy,
     network: PlacedNetwork,
     groups: FamilyGroups,
-    found: NetworkRates,
+    placed: EvaluatedNetwork,
 ) -> float:
     """Seconds of an iteration, all servers and all transfers followed.
 
     Servers are of one stage each, rings carry all AllReduces, and weights are not gathered in all passes (ZeRO 3).
     """
-    builder = ExplicitServers(problem, strategy, network, groups, found)
+    builder = ExplicitServers(problem, strategy, network, groups, placed)
     _passes(builder, strategy_orders(problem, strategy))
     graph = builder.tasks.graph(problem.cluster.servers, tuple(one.members for one in builder.rings))
     end = simulate(graph, _network(problem, network, builder.rings), "fluid").iteration_time_ms / MS

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from solvers.llm_training.evaluation import EvaluatedNetwork
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
@@ -15,7 +16,7 @@ from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.llm_training.costs import layer_traffic
 from topoopt.simulate.llm_training.links import BlockGroups, FamilyGroups, PlacedNetwork
-from topoopt.simulate.llm_training.step import NetworkRates, group_rates, stage_times
+from topoopt.simulate.llm_training.step import group_rates, stage_times
 from topoopt.simulate.llm_training.strategies import columns_of
 
 MS = 1e3
@@ -107,7 +108,7 @@ class ExplicitServers:
         strategy: ParallelStrategy,
         network: PlacedNetwork,
         groups: FamilyGroups,
-        found: NetworkRates,
+        placed: EvaluatedNetwork,
     ) -> None:
         self.problem, self.strategy, self.network = problem, strategy, network
         self.tasks = TaskList()
@@ -119,10 +120,10 @@ class ExplicitServers:
         self.ahead: list[list[tuple[int, float]]] = [[] for _ in places]
         self.behind: list[list[tuple[int, float]]] = [[] for _ in places]
         hops = groups.hops
-        for a, b, ranks in zip(places[hops.source], places[hops.target], hops.ranks, strict=True):
+        for a, b, ranks in zip(places[hops.source], places[hops.target], hops.amount, strict=True):
             self.ahead[a].append((int(b), float(ranks)))
             self.behind[b].append((int(a), float(ranks)))
-        self.rates = group_rates(dict.fromkeys(found.loads, FREE), found.loads, found.rates)
+        self.rates = group_rates(dict.fromkeys(placed.loads, FREE), placed.loads, placed.rates)
         self.stages = stage_times(problem, strategy, self.rates)
         self.stage_of = np.empty(len(places), dtype=np.int64)
         per_stage = len(places) // strategy.pipeline
@@ -147,18 +148,12 @@ class ExplicitServers:
     def hop_bytes(self) -> float:
         """Bytes that a rank sends to the next stage."""
         columns = columns_of([self.strategy], self.problem.model.layers)
-        traffic = layer_traffic(
-            self.problem.model,
-            self.problem.formats,
-            columns,
-            self.problem.batch.length,
-            self.problem.cluster.gpus_per_server,
-        )
+        traffic = layer_traffic(self.problem, columns)
         return float(traffic.hop[0])
 
     def compute_costs(self, *, split: bool) -> list[Floats]:
         """Seconds of the passes of each kind, without tokens to experts."""
-        costs = replace(self.stages, expert=(np.zeros(1), np.zeros(1))).costs(blocking=False)
+        costs = replace(self.stages, expert=np.zeros(1)).costs(blocking=False)
         whole = costs.inputs_s + costs.weights_s
         return [costs.forward_s, whole, costs.inputs_s if split else whole, costs.weights_s]
 

@@ -363,9 +363,9 @@ class RunError:
 
 def predicted_s(run: MeasuredRun, reached: ReachedRates) -> float:
     """Seconds of the fastest of the strategies of a run."""
-    device = replace(run.problem.device, reached=reached)
-    columns = columns_of(run.strategies, run.problem.model.layers)
-    return float(iteration_times(run.problem, device, columns).min())
+    problem = replace(run.problem, device=replace(run.problem.device, reached=reached))
+    columns = columns_of(run.strategies, problem.model.layers)
+    return float(iteration_times(problem, columns).min())
 
 
 def fitted(runs: Sequence[MeasuredRun]) -> ReachedRates:

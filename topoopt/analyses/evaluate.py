@@ -237,7 +237,7 @@ def on_fabrics(
     Raises:
         InputError: no such fabric, or the cluster cannot have it.
     """
-    from solvers.llm_training.plan import FoundOnFabric, best_network, decided, mapped, planned_problems
+    from solvers.llm_training.plan import best_network, decided, mapped, planned_problems
     from topoopt.kinds.llm_training.figures import FabricFigures
 
     problems = planned_problems(problem.cluster, fabrics)
@@ -261,7 +261,7 @@ def on_fabrics(
             has = "1 interface of a server does" if degree == 1 else f"{degree} interfaces of a server do"
             raise InfeasibleError(f"{fabric}: {has} not join all that send to each other")
         best = mapped(problem, fabric, one, stop)
-        figures = FabricFigures(problem, decided(FoundOnFabric(fabric, best, (), 1)), strategy)
+        figures = FabricFigures(problem, decided(best), strategy)
         found.append(
             {
                 "fabric": fabric,

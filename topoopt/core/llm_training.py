@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Annotated
+
+from annotated_types import Ge, Gt, Le
 
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.data import STRICT
 from topoopt.core.parallelism import LanguageModel, Overlap, StrategySpace
 from topoopt.core.search_settings import SearchSettings, Stated
 from topoopt.core.switching import SwitchSettings
@@ -43,10 +47,13 @@ END_SLOTS = 2
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """What one iteration trains on: B sequences of s tokens each."""
+    """What one iteration trains on."""
 
-    sequences: int
-    length: int
+    __pydantic_config__ = STRICT
+
+    sequences: Annotated[int, Ge(1), Le(2**30)]
+    length: Annotated[int, Ge(1), Le(2**26)]
+    """tokens of a sequence"""
 
     @property
     def tokens(self) -> int:
@@ -74,38 +81,39 @@ class NumberFormats:
     flash: bool = True
 
 
+Efficiency = Annotated[float, Gt(0), Le(1)]
+FixedCost = Annotated[float, Ge(0), Le(1e7)]
+
+
 @dataclass(frozen=True)
 class ReachedRates:
-    """How much of its peaks a GPU reaches in training.
+    """How much of its peaks a GPU reaches, as `topoopt calibrate` prints it."""
 
-    The efficiency of a product of matrices is `products` x / (x + half), x its operations.
+    __pydantic_config__ = STRICT
 
-    Attributes:
-        products: of the peak of 16-bit products of matrices, for ever larger ones.
-        fp8_products: of the peak of 8-bit ones.
-        half_gflops: size at which half of that is reached, 10^9 operations.
-        attention: of the peak of 16-bit products, in the core of attention.
-        memory: of the rate of memory.
-        scale_up: of the rate of links inside a server.
-        network: of the rate of interfaces.
-        pass_us: fixed cost of one layer in one pass over it, forward or backward.
-        expert_us: fixed cost of one expert of a GPU in one pass, forward, gradients of inputs or of weights: its
-            products are started one by one.
-        chunk_us: fixed cost of one pass over the layers of a chunk, and of the messages before and behind it.
-        iteration_ms: fixed cost of an iteration: data, norms of gradients, the step.
-    """
-
-    products: float
-    fp8_products: float
-    half_gflops: float
-    attention: float
-    memory: float
-    scale_up: float
-    network: float
-    pass_us: float
-    expert_us: float
-    chunk_us: float
-    iteration_ms: float
+    # The efficiency of a product of matrices is `products` x / (x + half_gflops), x its operations.
+    products: Efficiency
+    """of the peak of 16-bit products of matrices"""
+    fp8_products: Efficiency
+    """of the peak of 8-bit products"""
+    half_gflops: Annotated[float, Gt(0), Le(1e6)]
+    """10^9 operations at which half of that is reached"""
+    attention: Efficiency
+    """of the peak of 16-bit products, in the core of attention"""
+    memory: Efficiency
+    """of the rate of memory"""
+    scale_up: Efficiency
+    """of the rate inside a server"""
+    network: Efficiency
+    """of the rate of interfaces"""
+    pass_us: FixedCost
+    """of a layer and pass"""
+    expert_us: FixedCost
+    """of an expert of a GPU and pass"""
+    chunk_us: FixedCost
+    """of a chunk and pass"""
+    iteration_ms: FixedCost
+    """of an iteration"""
 
 
 @dataclass(frozen=True)
@@ -169,11 +177,6 @@ class GpuCluster:
         """Rate of the interfaces of a server that falls to each of its GPUs when all send."""
         return self.degree * self.link_gbps / self.gpus_per_server
 
-    @property
-    def usable_bytes(self) -> int | None:
-        """Memory of a GPU that training may take; None: not checked."""
-        return None if self.gpu_memory_bytes is None else self.gpu_memory_bytes - self.headroom_bytes
-
 
 class RankMap(StrEnum):
     """Where the blocks of ranks stand on given links: on the servers in order, or where they serve best."""
@@ -226,7 +229,8 @@ class LlmTrainingProblem(Stated):
     @property
     def usable_bytes(self) -> int | None:
         """Memory of a GPU that training may take; None: not checked."""
-        return self.cluster.usable_bytes
+        memory = self.cluster.gpu_memory_bytes
+        return None if memory is None else memory - self.cluster.headroom_bytes
 
 
 @dataclass(frozen=True)

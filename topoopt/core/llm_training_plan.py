@@ -603,19 +603,16 @@ def shape_outcomes(certificates: Sequence[Certificate]) -> tuple[ShapeOutcome, .
     certificate = shapes_of(certificates)
     names = ("verdicts", "bounds_s", "records", "fitting", "least_bytes")
     columns = [certificate[name].tolist() for name in names]
+    for number in columns[0]:
+        if not 0 <= number < len(VERDICTS):
+            raise ValueError(f"no verdict has the number {number}")
     shapes = certificate["shapes"].reshape(-1, len(fields(StrategyShape))).tolist()
     return tuple(
         ShapeOutcome(
-            StrategyShape(*shape), _verdict(verdict), bound_s, records, fitting, None if least == UNKNOWN else least
+            StrategyShape(*shape), VERDICTS[verdict], bound_s, records, fitting, None if least == UNKNOWN else least
         )
         for shape, verdict, bound_s, records, fitting, least in zip(shapes, *columns, strict=True)
     )
-
-
-def _verdict(number: int) -> ShapeVerdict:
-    if not 0 <= number < len(VERDICTS):
-        raise ValueError(f"no verdict has the number {number}")
-    return VERDICTS[number]
 
 
 def shapes_of(certificates: Sequence[Certificate]) -> Certificate:

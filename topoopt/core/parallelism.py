@@ -313,16 +313,15 @@ class StrategySpace:
 
 @dataclass(frozen=True)
 class Overlap:
-    """What communication is hidden behind computation.
+    """What is hidden behind computation."""
 
-    Attributes:
-        tensor: part of the time of tensor parallelism that is hidden, 0 to 1.
-        expert: part of the time of the exchange of tokens between experts that is hidden, 0 to 1.
-        data: the reduction of gradients goes on during the backward pass, gathering of weights during the forward one.
-        pipeline: transfers between stages go on while the stages compute.
-    """
+    __pydantic_config__ = STRICT
 
-    tensor: float = 0.0
-    expert: float = 0.0
+    tensor: Annotated[float, Ge(0), Le(1)] = 0.0
+    """part of the time of tensor parallelism"""
+    expert: Annotated[float, Ge(0), Le(1)] = 0.0
+    """part of the time of the exchange between experts"""
     data: bool = True
+    """reduction of gradients, gathering of weights"""
     pipeline: bool = True
+    """transfers between stages"""

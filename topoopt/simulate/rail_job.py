@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from topoopt.core.arrays import NS_PER_S
+from topoopt.core.arrays import NS_PER_S, Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
@@ -30,7 +30,6 @@ from topoopt.simulate.llm_training.costs import (
     WHOLE,
     GroupRates,
     LayerTimes,
-    RanksBeside,
     data_bytes,
     layer_traffic,
     ranks_beside,
@@ -49,15 +48,15 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
         InputError: the strategy cannot stand on rails, or its circuits need more ports than there are.
     """
     columns = columns_of([strategy], problem.model.layers)
-    beside = ranks_beside(columns, problem.cluster.gpus_per_server)
-    problems = list(_problems(problem, strategy, settings, beside))
+    beside, expert_beside = ranks_beside(problem, columns)
+    problems = list(_problems(problem, strategy, beside, float(expert_beside[0])))
     if problems:
         raise InputError(problems)
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    rates = GroupRates.of(problem, columns)
     stages = stage_times(problem, strategy, rates)
     slow, shape = problem.cluster.slowdown, pipeline_shape(problem, strategy)
-    groups = strategy.data * strategy.context / float(beside.data[0] * beside.context[0])
-    experts = strategy.expert * strategy.expert_tensor / float(beside.expert[0])
+    groups = strategy.data * strategy.context / float(beside[D.DATA][0] * beside[D.CONTEXT][0])
+    experts = strategy.expert * strategy.expert_tensor / float(expert_beside[0])
     inside = _inside(strategy, stages, groups, experts)
     exchange = None
     if inside is PortUse.EXPERT:
@@ -65,26 +64,27 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
     elif inside is PortUse.DATA:
         exchange = _weights(problem, strategy, stages, rates)
     own = 0.0 if inside is PortUse.EXPERT else 1.0
-    sync = layer_sync(problem, strategy, stages, rates)
+    reduced, gathered, layers = layer_sync(problem, strategy, stages, rates)
     ends = 0.0 if strategy.zero >= 3 else slow
     cluster, several = problem.cluster, strategy.pipeline > 1
     start = (cluster.message_latency_us + rates.hops.pipeline * cluster.hop_latency_us) * 1e-6 if several else 0.0
-    there, back = (stages.tensor[i] + stages.context[i] + own * stages.expert[i] for i in range(2))
+    there, back = (stages.tensor[i] + stages.context[i] + own * stages.expert for i in range(2))
+    forward, inputs, weights, again = stages.passes
     rate = settings.port_gbps or cluster.gpu_gbps
     job = RailJob(
         schedule=strategy.schedule,
         ranks=strategy.pipeline,
         chunks=strategy.chunks,
         micro_batches=shape.micro_batches,
-        forward_s=tuple((slow * (stages.passes.forward + there)).tolist()),
-        inputs_s=tuple((slow * (stages.passes.inputs + stages.passes.again + back)).tolist()),
-        weights_s=tuple((slow * stages.passes.weights).tolist()),
+        forward_s=tuple((slow * (forward + there)).tolist()),
+        inputs_s=tuple((slow * (inputs + again + back)).tolist()),
+        weights_s=tuple((slow * weights).tolist()),
         exchange=exchange,
         inside=inside,
         hop_s=(slow * start, slow * (stages.hop_s - start)),
-        layers=tuple(int(n) for n in sync.layers.tolist()),
-        reduced_s=tuple((ends * sync.reduced).tolist()),
-        gathered_s=tuple((ends * sync.gathered).tolist()),
+        layers=tuple(int(n) for n in layers.tolist()),
+        reduced_s=tuple((ends * reduced).tolist()),
+        gathered_s=tuple((ends * gathered).tolist()),
         optimizer_s=slow * optimizer_s(problem, strategy, stages),
         blocking=several and not problem.overlap.pipeline,
         overlapped=problem.overlap.data,
@@ -107,16 +107,20 @@ def _inside(strategy: ParallelStrategy, stages: StagePasses, groups: float, expe
 
 
 def _problems(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings, beside: RanksBeside
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, beside: dict[D, Floats], expert_beside: float
 ) -> Iterator[Problem]:
-    """Why a strategy cannot stand on rails."""
+    """Why a strategy cannot stand on rails.
+
+    Args:
+        beside, expert_beside: ranks on a server, of each dimension and of those that share out experts.
+    """
     cluster, g = problem.cluster, problem.cluster.gpus_per_server
-    for name, here in (("tensor", beside.tensor), ("context", beside.context)):
+    for name in ("tensor", "context"):
         ranks = getattr(strategy, name)
-        if float(here[0]) < WHOLE * ranks:
+        if float(beside[D(name)][0]) < WHOLE * ranks:
             text = f"pods split a {name} group: rails join GPUs of the same place in their servers, and carry no {name}"
             yield Problem(text, path=name, value=str(ranks), allowed=f"groups inside servers of {g} GPUs")
-    if float(beside.pipeline[0]) > 1:
+    if float(beside[D.PIPELINE][0]) > 1:
         text = "a server holds ranks of several stages: their circuits cannot be set apart"
         yield Problem(text, path="pipeline", value=str(strategy.pipeline), allowed="servers of one stage each")
     if strategy.schedule in BIDIRECTIONAL_SCHEDULES:
@@ -125,7 +129,7 @@ def _problems(
     if cluster.degree % g:
         text = "a GPU has no interface of its own on its rail"
         yield Problem(text, path="cluster.degree", value=str(cluster.degree), allowed=f"multiples of {g}")
-    if strategy.zero >= 3 and float(beside.expert[0]) < WHOLE * strategy.expert * strategy.expert_tensor:
+    if strategy.zero >= 3 and expert_beside < WHOLE * strategy.expert * strategy.expert_tensor:
         text = "weights and tokens cross the rail inside the same pass"
         yield Problem(text, path="zero", value="3", allowed="0 to 2, or experts inside servers")
 
@@ -142,13 +146,12 @@ def _tokens(
     problem: LlmTrainingProblem, columns: StrategyColumns, stages: StagePasses, rates: GroupRates
 ) -> tuple[RailExchange, ...]:
     """Of tokens, to experts and back in every layer of them."""
-    cluster, length, slow = problem.cluster, problem.batch.length, problem.cluster.slowdown
-    traffic = layer_traffic(problem.model, problem.formats, columns, length, cluster.gpus_per_server)
+    cluster, slow, traffic = problem.cluster, problem.cluster.slowdown, layer_traffic(problem, columns)
     shown = slow * (1.0 - problem.overlap.expert)
     crossing = shown * float(traffic.expert_crossing[0] / rates.expert[0])
     within = shown * float(traffic.expert[0]) / rates.inside
     fixed = shown * 2.0 * (cluster.message_latency_us + rates.hops.expert * cluster.hop_latency_us) * 1e-6
-    before, behind = LayerTimes(problem.model, problem.device, problem.formats, columns, length).attention()
+    before, behind = LayerTimes(problem, columns).attention()
     return tuple(
         RailExchange(
             (n * crossing, n * crossing),

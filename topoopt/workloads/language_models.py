@@ -173,11 +173,9 @@ def layer_weights(model: LanguageModel, *, expert_layer: bool) -> LayerWeights:
     whole = 0 if latent is None else h * (latent.query_rank + latent.key_value_rank + latent.rotary_size)
     if experts is None or not expert_layer:
         return LayerWeights(attention, matrices * h * model.ffn_hidden, 0, 0, small, whole, biases)
-    weights = matrices * h * experts.hidden
+    expert = matrices * h * experts.hidden
     gates = h * experts.count + (h if experts.shared_gate else 0)
-    return LayerWeights(
-        attention, experts.shared * weights + gates, weights, experts.count, small, whole + gates, biases
-    )
+    return LayerWeights(attention, experts.shared * expert + gates, expert, experts.count, small, whole + gates, biases)
 
 
 def expert_layers(model: LanguageModel) -> int:

@@ -12,7 +12,7 @@ from tests.support.llm_cases import strategy, training
 from topoopt.core.arrays import GIB
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import LanguageModel, ParallelStrategy
-from topoopt.simulate.llm_training.costs import GroupRates, ledger
+from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.times import FORWARD, INPUTS, WEIGHTS, stage_parts, stage_tables, with_balanced
 
@@ -27,13 +27,13 @@ def _problem(layers: int, memory_gib: float, vocabulary: int = 128_256) -> LlmTr
 def _slowest_and_bytes(problem: LlmTrainingProblem, tried: list[ParallelStrategy]) -> tuple[np.ndarray, np.ndarray]:
     """Of each: seconds of a micro-batch on the slowest rank, bytes on the fullest, each rank by itself."""
     columns = columns_of(tried, problem.model.layers)
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+    rates = GroupRates.of(problem, columns)
     assert columns.stages is not None
-    tables = stage_tables(problem, stage_parts(problem, problem.device, columns, rates), columns.stages)
+    tables = stage_tables(problem, stage_parts(problem, columns, rates), columns.stages)
     seconds = tables[[FORWARD, INPUTS, WEIGHTS]].sum(axis=0)
     p = tried[0].pipeline
     ranks = [seconds[rank::p].sum(axis=0) for rank in range(p)]
-    return np.max(ranks, axis=0), ledger(problem, columns).total
+    return np.max(ranks, axis=0), total_bytes(ledger(problem, columns))
 
 
 def _divisions(one: ParallelStrategy, layers: int) -> list[ParallelStrategy]:

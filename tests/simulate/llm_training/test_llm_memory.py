@@ -38,7 +38,7 @@ def test_activations_of_the_first_rank(model: str, p: int, v: int, b: int, whole
     sizes = {"tensor": 8, "pipeline": p, "chunks": v, "micro_batch": b}
     tried = [strategy(**sizes, sequence=False), strategy(**sizes, recompute="selective")]
     columns = columns_of(tried, problem.model.layers)
-    layer = layer_activations(problem.model, PLAIN, columns, 2048, expert_layer=False)
+    layer = layer_activations(replace(problem, formats=PLAIN), columns)
     held = in_flight(columns, np.full(2, 64.0 * p), np.zeros(2))
     found = held * columns.inner_layers * layer / GIB
     assert found.tolist() == pytest.approx([whole, least], abs=0.006)
@@ -127,7 +127,7 @@ def test_the_405b_ledger() -> None:
     problem = training("llama3-405b", 8192, 2048, 8192)
     one = strategy(tensor=8, pipeline=16, data=64, zero=1)
     columns = columns_of([one], 126)
-    layer = layer_activations(problem.model, problem.formats, columns, 8192, expert_layer=False)[0]
+    layer = layer_activations(problem, columns)[0]
     memory = estimate(problem, one).memory
     state = memory.weights + memory.gradients + memory.optimizer
     assert (state + 8 * 16 * layer) / GIB == pytest.approx(82, abs=0.5)

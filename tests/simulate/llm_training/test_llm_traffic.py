@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.llm_cases import strategy, training
@@ -28,20 +30,20 @@ RUNS = [
 def test_volumes_of_published_runs(
     model: str, gpus: int, sequences: int, length: int, parts: dict[str, int], volumes: dict[str, float]
 ) -> None:
-    formats = NumberFormats(fp8_dispatch=model == "deepseek-v3")
     problem = training(model, gpus, sequences, length)
+    problem = replace(problem, formats=NumberFormats(fp8_dispatch=model == "deepseek-v3"))
     columns = columns_of([strategy(zero=1, **parts)], problem.model.layers)
-    found = iteration_traffic(problem.model, formats, columns, length, sequences, 8)
+    found = iteration_traffic(problem, columns)
     for name, volume in volumes.items():
         # Printed to two or three digits; routers, 0.04 of the 5.6, are left out there.
-        assert getattr(found, name)[0] / 1e9 == pytest.approx(volume, rel=0.01, abs=0.085), name
+        assert found[name][0] / 1e9 == pytest.approx(volume, rel=0.01, abs=0.085), name
 
 
 def test_sharing_optimizer_states_sends_as_much_as_reducing_in_16_bits() -> None:
     """ReduceScatter of 4 bytes and AllGather of 2 against an AllReduce of 4: three quarters."""
     problem = training("llama3-70b", 64, 64, 4096)
     columns = columns_of([strategy(tensor=8, data=8, zero=zero) for zero in (0, 1, 2, 3)], problem.model.layers)
-    found = iteration_traffic(problem.model, problem.formats, columns, 4096, 64, 8).data_dense
+    found = iteration_traffic(problem, columns)["data_dense"]
     assert found[1] / found[0] == pytest.approx(0.75)
     assert found[2] == found[1]
     # ZeRO 3 gathers weights in both passes of 8 micro-batches and reduces in each: (8 (2 + 2) + 8 4) / (4 + 2).
@@ -53,7 +55,7 @@ def test_recomputation_repeats_the_forward_transfers() -> None:
     plain, full, scattered = (strategy(tensor=8, pipeline=8, recompute=again, sequence=split) for again, split in
                               (("none", False), ("full", False), ("full", True)))  # fmt: skip
     columns = columns_of([plain, full, scattered], problem.model.layers)
-    found = iteration_traffic(problem.model, problem.formats, columns, 2048, 64, 8).tensor
+    found = iteration_traffic(problem, columns)["tensor"]
     # 8 A forward and backward; 4 A more again; with sequence parallelism 10 A, and all but the last ReduceScatter.
     assert found[1] / found[0] == pytest.approx(12 / 8)
     assert found[2] / found[0] == pytest.approx(13 / 8)

@@ -22,8 +22,8 @@ def test_groups_of_a_small_case_by_hand() -> None:
     assert data.groups.tolist() == [4.0, 4.0]  # one for each tensor rank
     assert data.relayed == 1.0  # 4 ranks further within eight is the other half of the server
     assert (found.hops.source.tolist(), found.hops.target.tolist()) == ([0, 1], [2, 3])
-    assert found.hops.ranks.tolist() == [8.0, 8.0]
-    assert found.hops.relayed == 0.0
+    assert found.hops.amount.tolist() == [8.0, 8.0]
+    assert found.relayed == 0.0
 
 
 def test_experts_fold_over_replicas() -> None:

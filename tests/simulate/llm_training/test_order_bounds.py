@@ -47,9 +47,9 @@ def drawn(
 def bound_and_time(problem: LlmTrainingProblem, one: ParallelStrategy) -> tuple[float, float]:
     """Seconds of an iteration: a bound, and what it takes."""
     columns = columns_of([one], problem.model.layers)
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    bound = order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
-    return float(bound[0]), float(iteration_times(problem, problem.device, columns)[0])
+    rates = GroupRates.of(problem, columns)
+    bound = order_bounds(problem, columns, stage_parts(problem, columns, rates))
+    return float(bound[0]), float(iteration_times(problem, columns)[0])
 
 
 @pytest.mark.parametrize("schedule", PipelineSchedule)

@@ -45,8 +45,12 @@ def test_ranks_on_a_server_are_counted() -> None:
         if t * c * d % expert or t * c * d * p < g:
             continue
         one = strategy(tensor=t, context=c, data=d, pipeline=p, expert=expert, order=draw.choice(RANK_ORDERS))
-        near = ranks_beside(columns_of([one], 32), g)
-        found = (near.tensor, near.context, near.data, near.pipeline, near.expert, near.replicas)
+        problem = training("llama3-70b", 64, 64, 8192)
+        problem = replace(problem, cluster=replace(problem.cluster, gpus_per_server=g))
+        near, together = ranks_beside(problem, columns_of([one], 32))
+        of_stage = near[D.TENSOR] * near[D.CONTEXT] * near[D.DATA]
+        sizes = (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE)
+        found = (*(near[dimension] for dimension in sizes), together, of_stage / together)
         assert tuple(float(part[0]) for part in found) == counted(one, g), (one, g)
 
 
@@ -55,7 +59,7 @@ def test_stages_of_a_server_use_its_links() -> None:
     problem = training("llama3-70b", 64, 64, 8192)
     usual = strategy(tensor=2, pipeline=4, data=8)
     other = replace(usual, order=(D.TENSOR, D.PIPELINE, D.CONTEXT, D.DATA))
-    rates = GroupRates.of(problem.cluster, problem.device.reached, columns_of([usual, other], 80))
+    rates = GroupRates.of(problem, columns_of([usual, other], 80))
     interface = 400 * 1.25e8 * problem.device.reached.network
     inside = 3600 * 1.25e8 * problem.device.reached.scale_up
     assert rates.hop == pytest.approx([interface, inside])
@@ -68,7 +72,7 @@ def test_tokens_cross_when_experts_are_apart() -> None:
     problem = training("mixtral-8x22b", 64, 64, 4096)
     usual = strategy(pipeline=8, data=8, expert=8)
     other = replace(usual, order=(D.TENSOR, D.PIPELINE, D.CONTEXT, D.DATA))
-    moved = layer_traffic(problem.model, problem.formats, columns_of([usual, other], 56), 4096, 8)
+    moved = layer_traffic(problem, columns_of([usual, other], 56))
     assert moved.expert_crossing[0] == 0
     # Two experts of eight, one a server: a token goes to 2 x 7/8 other servers.
     assert moved.expert_crossing[1] == pytest.approx(4096 * problem.model.hidden * 4 * 2 * 7 / 8)

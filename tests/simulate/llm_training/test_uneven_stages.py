@@ -15,7 +15,7 @@ from topoopt.simulate.llm_training.times import iteration_times
 
 
 def _best(problem: LlmTrainingProblem, tried: list[ParallelStrategy]) -> tuple[float, ParallelStrategy]:
-    times = iteration_times(problem, problem.device, columns_of(tried, problem.model.layers))
+    times = iteration_times(problem, columns_of(tried, problem.model.layers))
     return float(times.min()), tried[int(times.argmin())]
 
 

@@ -40,14 +40,15 @@ def test_every_schedule_is_followed(schedule: PipelineSchedule, *, blocking: boo
     assert len(stages.passes) >= 2 * 4 * stages.drawn_batches
     iteration = iteration_of(problem, solution.plan.strategy)
     costs = iteration.costs()
-    assert stages.forward_s == pytest.approx(costs.forward, rel=1e-9)
-    assert stages.inputs_s == pytest.approx(costs.inputs, rel=1e-9)
-    assert stages.weights_s == pytest.approx(costs.weights, rel=1e-9)
-    assert (stages.hop_s, stages.blocking) == (pytest.approx(costs.hop, rel=1e-9), costs.blocking)
-    assert stages.makespan_s == pytest.approx(iteration.passes(), rel=1e-6)
+    assert stages.forward_s == pytest.approx(costs.forward_s, rel=1e-9)
+    assert stages.inputs_s == pytest.approx(costs.inputs_s, rel=1e-9)
+    assert stages.weights_s == pytest.approx(costs.weights_s, rel=1e-9)
+    assert (stages.hop_s, stages.blocking) == (pytest.approx(costs.transfer_s, rel=1e-9), costs.blocking)
+    last = max(row[-1] for row in pass_ends(iteration.orders(), costs))
+    assert stages.makespan_s == pytest.approx(last, rel=1e-6)
     orders = iteration.orders(stages.drawn_batches)
     expected = [
-        (rank, KINDS[kind], i, stage % len(costs.forward), end)
+        (rank, KINDS[kind], i, stage % len(costs.forward_s), end)
         for rank, (order, row) in enumerate(zip(orders, pass_ends(orders, costs), strict=True))
         for (kind, i, stage), end in zip(order, row, strict=True)
     ]

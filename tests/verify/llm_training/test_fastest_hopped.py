@@ -36,7 +36,7 @@ def _drawn(rng: np.random.Generator) -> tuple[LlmTrainingProblem, Floats, Floats
         rows = rows[rng.choice(len(rows), min(30, len(rows)), replace=False)]
         if len(rows):
             columns = columns_of_rows(problem, np.array([shape_numbers(shape)] * len(rows)), rows)
-            times.append(iteration_times(problem, problem.device, columns, optimistic_rates(problem, columns)))
+            times.append(iteration_times(problem, columns, optimistic_rates(problem, columns)))
             spelled += [row_of(strategy_of(problem, shape, row)) for row in rows]
     return problem, np.array(spelled), np.concatenate(times)
 

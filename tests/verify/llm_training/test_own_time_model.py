@@ -21,7 +21,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import LayerDivision, Overlap
-from topoopt.simulate.llm_training.costs import GroupRates, ledger
+from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.step import roofline_estimate
 from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts
 from topoopt.verify.llm_training.bounds import WorkBudget, least_seconds
@@ -82,14 +82,14 @@ def agree(seed: int, cases: int) -> None:
             if not len(rows):
                 continue
             columns = columns_of_rows(problem, *numbered(shape, rows))
-            rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
-            least = order_bounds(problem, columns, stage_parts(problem, problem.device, columns, rates))
+            rates = GroupRates.of(problem, columns)
+            least = order_bounds(problem, columns, stage_parts(problem, columns, rates))
             np.testing.assert_allclose(least_seconds(problem, records_of(spelled)), least, rtol=1e-10)
             np.testing.assert_allclose(
-                held_by(problem, records_of(spelled)), ledger(problem, columns).total, rtol=1e-12
+                held_by(problem, records_of(spelled)), total_bytes(ledger(problem, columns)), rtol=1e-12
             )
             some = rng.choice(len(rows), min(20, len(rows)), replace=False)
-            followed = iteration_times(problem, problem.device, columns_of_rows(problem, *numbered(shape, rows[some])))
+            followed = iteration_times(problem, columns_of_rows(problem, *numbered(shape, rows[some])))
             np.testing.assert_allclose(seconds_of(problem, records_of(spelled[some])), followed, rtol=1e-9)
             assert (bounds[place] <= followed * (1 + 1e-10)).all()
             for row, one in ((spelled[row], strategies[row]) for row in some):

@@ -77,7 +77,7 @@ def test_families_that_are_said_to_share_nothing_are_refused(
     """A whole solution made with the rates alone, so that all its figures agree with each other."""
     honest = solved(*case)
     for module in (evaluation, plan):
-        monkeypatch.setattr(module, "shared_rates", lambda problem, strategy, found: found.rates)
+        monkeypatch.setattr(module, "shared_rates", lambda problem, strategy, loads, rates: rates)
     forged = solve(problem_of(*case))
     assert isinstance(forged, Result)
     assert forged.objective.value < honest.objective.value * (1 - 1e-6)
@@ -91,11 +91,12 @@ def test_the_figures_of_each_family_are_those_of_the_checker() -> None:
     figures = solved("torus-2d", 2, 4).figures.fabrics[0]
     sound = network_rates(ViolationLog(), problem, figures.plan, WorkBudget())
     assert sound is not None
-    assert {load.dimension for load in figures.loads} == set(sound.loads)
+    loads, alone, shared, _ = sound
+    assert {load.dimension for load in figures.loads} == set(loads)
     for load in figures.loads:
-        family, own = load.dimension, sound.loads[load.dimension]
-        assert load.gbytes_per_s == pytest.approx(sound.alone[family] / 1e9, rel=1e-9)
-        assert load.shared_gbytes_per_s == pytest.approx(sound.shared[family] / 1e9, rel=1e-9)
+        family, own = load.dimension, loads[load.dimension]
+        assert load.gbytes_per_s == pytest.approx(alone[family] / 1e9, rel=1e-9)
+        assert load.shared_gbytes_per_s == pytest.approx(shared[family] / 1e9, rel=1e-9)
         assert (load.hops, load.method, load.rounds) == (own.hops, own.method, own.rounds)
 
 

@@ -162,7 +162,7 @@ class StageFigures:
 def stage_figures(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageFigures:
     """Return the stages of a strategy on an ideal switch."""
     columns = columns_of([strategy], problem.model.layers)
-    return StageFigures(problem, strategy, GroupRates.of(problem.cluster, problem.device.reached, columns))
+    return StageFigures(problem, strategy, GroupRates.of(problem, columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -395,7 +395,7 @@ class FabricFigures:
         if self.evaluated is not None:
             return self.evaluated.rates
         columns = columns_of([self.strategy], self.problem.model.layers)
-        return GroupRates.of(self.problem.cluster, self.problem.device.reached, columns)
+        return GroupRates.of(self.problem, columns)
 
     @cached_property
     def _step(self) -> StepEstimate:
@@ -465,7 +465,7 @@ class LlmTrainingFigures:
     def ranked_s(self) -> tuple[float, ...]:
         """Times of these, as the search has them; sums of their parts may differ in the last bit."""
         columns = columns_of(self.plan.ranked, self.problem.model.layers)
-        return tuple(iteration_times(self.problem, self.problem.device, columns).tolist())
+        return tuple(iteration_times(self.problem, columns).tolist())
 
     @cached_property
     def objective(self) -> Objective:

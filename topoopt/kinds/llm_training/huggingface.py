@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from topoopt.core.parallelism import Experts, LanguageModel, LatentAttention
 from topoopt.files.documents import parse_document
@@ -174,328 +174,234 @@ MOST_NAMED = 20
 
 
 class Config(BaseModel):
-    """Keys that are used; the table says what becomes of all others."""
+    """Keys that are used, beside them those of a family; the table says what becomes of all others."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False, frozen=True, hide_input_in_errors=True)
 
-    # Keys whose default in transformers decides where a file leaves them out.
-    assumed: ClassVar[tuple[str, ...]] = ()
-
     model_type: str
 
-    def model(self, name: str) -> LanguageModel:
-        """The shape of its layers."""
-        raise NotImplementedError(name)
 
-    def errors(self) -> list[Fault]:
-        """What the shape of a model has no words for."""
-        return []
-
-    def notes(self) -> Iterator[str]:
-        """What was assumed."""
-        yield from ()
-
-
-class LlamaConfig(Config):
-    """llama, and what others share with it."""
-
-    hidden_size: Size
-    intermediate_size: Size
-    num_hidden_layers: Annotated[int, Field(ge=1, le=10_000)]
-    num_attention_heads: Size
-    num_key_value_heads: Size | None = None
-    head_dim: Size | None = None
-    vocab_size: Size
-    tie_word_embeddings: bool = False
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    layer_types: list[str] | None = None
-
-    def model(self, name: str) -> LanguageModel:
-        """The dense model."""
-        return LanguageModel(
-            name,
-            layers=self.num_hidden_layers,
-            hidden=self.hidden_size,
-            ffn_hidden=self.intermediate_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads or self.num_attention_heads,
-            head_size=self.head_dim or self.hidden_size // self.num_attention_heads,
-            vocabulary=self.vocab_size,
-            tied=self.tie_word_embeddings,
-            attention_window=self.window(),
-            **self.extras(),
-        )
-
-    def window(self) -> int | None:
-        """Keys that a token of any layer attends to at most."""
-        return None
-
-    def extras(self) -> dict[str, Any]:
-        """Arguments of the model that this family has of its own."""
-        return {}
-
-    def errors(self) -> list[Fault]:
-        """What the shape of a model has no words for."""
-        errors = [
-            Fault((key,), "not covered", "true", "false")
-            for key, value in (("attention_bias", self.attention_bias), ("mlp_bias", self.mlp_bias))
-            if value
-        ]
-        heads = self.num_attention_heads
-        if self.head_dim is None and self.hidden_size % heads:
-            allowed = f"divisors of hidden_size {self.hidden_size}, or head_dim"
-            errors.append(Fault(("num_attention_heads",), "indivisible heads", str(heads), allowed))
-        expected = "full_attention" if self.window() is None else "sliding_attention"
-        if self.layer_types is not None and self.layer_types != [expected] * self.num_hidden_layers:
-            kinds = ", ".join(sorted({key_text(kind) for kind in self.layer_types})[:MOST_NAMED])
-            value, allowed = f"{len(self.layer_types)} of {kinds}", f"{self.num_hidden_layers} times {expected}"
-            errors.append(Fault(("layer_types",), "not covered", value, allowed))
-        return errors
-
-
-class GroupedConfig(LlamaConfig):
-    """Heads of keys must be stated, as the default is a number."""
-
-    num_key_value_heads: Size | None
-
-
-class MistralConfig(GroupedConfig):
-    assumed: ClassVar[tuple[str, ...]] = ("sliding_window",)
-
-    sliding_window: Size | None = 4096
-
-    def window(self) -> int | None:
-        return self.sliding_window
-
-
-class Qwen2Config(GroupedConfig):
-    use_sliding_window: bool = False
-    sliding_window: Size | None = None
-    max_window_layers: Annotated[int, Field(ge=0, le=10_000)] | None = None
-
-    def window(self) -> int | None:
-        return self.sliding_window if self.use_sliding_window and self.max_window_layers == 0 else None
-
-    def errors(self) -> list[Fault]:
-        """Windows in some layers only."""
-        errors, layers, first = super().errors(), self.num_hidden_layers, self.max_window_layers
-        if self.use_sliding_window and self.sliding_window is None:
-            errors.append(Fault(("sliding_window",), "missing", None, "with use_sliding_window: true"))
-        if self.use_sliding_window and (first is None or 0 < first < layers):
-            text, allowed = "not covered, as some layers have a window", f"0, or at least the {layers} layers"
-            errors.append(Fault(("max_window_layers",), text, value_text(first), allowed))
-        return errors
-
-    def extras(self) -> dict[str, Any]:
-        return {"attention_biases": True}
-
-
-class Qwen3Config(Qwen2Config):
-    head_dim: Size
-
-    def extras(self) -> dict[str, Any]:
-        return {"query_key_norms": True}
-
-
-class Gpt2Config(Config):
-    n_embd: Size
-    n_layer: Annotated[int, Field(ge=1, le=10_000)]
-    n_head: Size
-    n_positions: Size
-    n_inner: Size | None = None
-    vocab_size: Size
-    tie_word_embeddings: bool = True
-
-    def errors(self) -> list[Fault]:
-        """Heads of no whole size."""
-        if self.n_embd % self.n_head == 0:
-            return []
-        return [Fault(("n_head",), "indivisible heads", str(self.n_head), f"divisors of n_embd {self.n_embd}")]
-
-    def model(self, name: str) -> LanguageModel:
-        """With learned positions and biases."""
-        return LanguageModel(
-            name,
-            layers=self.n_layer,
-            hidden=self.n_embd,
-            ffn_hidden=self.n_inner or 4 * self.n_embd,
-            heads=self.n_head,
-            kv_heads=self.n_head,
-            head_size=self.n_embd // self.n_head,
-            vocabulary=self.vocab_size,
-            positions=self.n_positions,
-            gated=False,
-            biases=True,
-            tied=self.tie_word_embeddings,
-        )
-
-
+Layers = Annotated[int, Field(ge=1, le=10_000)]
+FirstLayers = Annotated[int, Field(ge=0, le=10_000)]
 ExpertCount = Annotated[int, Field(ge=1, le=MOST_EXPERTS)]
 PerToken = Annotated[int, Field(ge=1, le=MOST_PER_TOKEN)]
+Keys = dict[str, Any]
+"""Keys of a family: type, and default or ... where it must be stated."""
+
+LLAMA: Keys = {
+    "hidden_size": (Size, ...),
+    "intermediate_size": (Size, ...),
+    "num_hidden_layers": (Layers, ...),
+    "num_attention_heads": (Size, ...),
+    "num_key_value_heads": (Size | None, None),
+    "head_dim": (Size | None, None),
+    "vocab_size": (Size, ...),
+    "tie_word_embeddings": (bool, False),
+    "attention_bias": (bool, False),
+    "mlp_bias": (bool, False),
+    "layer_types": (list[str] | None, None),
+}
+GROUPED: Keys = LLAMA | {"num_key_value_heads": (Size | None, ...)}  # the default of transformers is a number
+QWEN2: Keys = GROUPED | {
+    "use_sliding_window": (bool, False),
+    "sliding_window": (Size | None, None),
+    "max_window_layers": (FirstLayers | None, None),
+}
+QWEN_EXPERTS: Keys = QWEN2 | {
+    "num_experts": (ExpertCount, ...),
+    "num_experts_per_tok": (PerToken, ...),
+    "moe_intermediate_size": (Size, ...),
+    "decoder_sparse_step": (int, 1),
+    "mlp_only_layers": (list[int], Field(default_factory=list)),
+}
+DEEPSEEK: Keys = LLAMA | {
+    "q_lora_rank": (Size | None, ...),
+    "kv_lora_rank": (Size, ...),
+    "qk_nope_head_dim": (Size, ...),
+    "qk_rope_head_dim": (Size, ...),
+    "v_head_dim": (Size, ...),
+    "n_routed_experts": (ExpertCount, ...),
+    "n_shared_experts": (Annotated[int, Field(ge=0, le=1000)] | None, 1),
+    "num_experts_per_tok": (PerToken, ...),
+    "moe_intermediate_size": (Size, ...),
+    "first_k_dense_replace": (FirstLayers, 3),
+    "moe_layer_freq": (int, 1),
+    "n_group": (Size | None, 8),
+    "topk_group": (Size | None, 4),
+    "num_nextn_predict_layers": (Annotated[int, Field(ge=0, le=16)], 1),
+}
+GPT2: Keys = {
+    "n_embd": (Size, ...),
+    "n_layer": (Layers, ...),
+    "n_head": (Size, ...),
+    "n_positions": (Size, ...),
+    "n_inner": (Size | None, None),
+    "vocab_size": (Size, ...),
+    "tie_word_embeddings": (bool, True),
+}
+FAMILIES: Mapping[str, type[Config]] = {
+    name: create_model(name, __base__=Config, **keys)
+    for name, keys in {
+        "llama": LLAMA,
+        "mistral": GROUPED | {"sliding_window": (Size | None, 4096)},
+        "mixtral": GROUPED
+        | {
+            "num_local_experts": (ExpertCount, ...),
+            "num_experts_per_tok": (PerToken, ...),
+            "sliding_window": (Size | None, None),
+        },
+        "qwen2": QWEN2,
+        "qwen2_moe": QWEN_EXPERTS | {"shared_expert_intermediate_size": (Size, ...), "qkv_bias": (bool, True)},
+        "qwen3": QWEN2 | {"head_dim": (Size, ...)},
+        "qwen3_moe": QWEN_EXPERTS | {"head_dim": (Size, ...)},
+        "deepseek_v3": DEEPSEEK,
+        "kimi_k2": DEEPSEEK,
+        "gpt2": GPT2,
+    }.items()
+}
+"""Shapes of files by `model_type`."""
+
+_DEEPSEEK = ("n_shared_experts", "first_k_dense_replace", "n_group", "topk_group", "num_nextn_predict_layers")
+ASSUMED: Mapping[str, tuple[str, ...]] = {
+    "mistral": ("sliding_window",),
+    "deepseek_v3": _DEEPSEEK,
+    "kimi_k2": _DEEPSEEK,
+}
+"""Keys whose default in transformers decides where a file leaves them out."""
 
 
-class MixtralConfig(GroupedConfig):
-    num_local_experts: ExpertCount
-    num_experts_per_tok: PerToken
-    sliding_window: Size | None = None
-
-    def window(self) -> int | None:
-        return self.sliding_window
-
-    def extras(self) -> dict[str, Any]:
-        return {"experts": Experts(self.num_local_experts, self.num_experts_per_tok, self.intermediate_size)}
+def _window(keys: Mapping[str, Any]) -> int | None:
+    """Return the keys that a token of any layer attends to at most."""
+    counts = keys.get("use_sliding_window", True) and keys.get("max_window_layers", 0) == 0
+    return keys.get("sliding_window") if counts else None
 
 
-class QwenExpertsConfig(Qwen2Config):
-    num_experts: ExpertCount
-    num_experts_per_tok: PerToken
-    moe_intermediate_size: Size
-    decoder_sparse_step: int = 1
-    mlp_only_layers: list[int] = Field(default_factory=list)
-
-    def errors(self) -> list[Fault]:
-        """Experts in some layers only, other than all after the first ones."""
-        errors = super().errors()
-        if self.use_sliding_window:
-            errors.append(Fault(("use_sliding_window",), "not covered", "true", "false"))
-        if self.decoder_sparse_step != 1:
-            errors.append(Fault(("decoder_sparse_step",), "not covered", str(self.decoder_sparse_step), "1"))
-        if sorted(self.mlp_only_layers) != list(range(len(self.mlp_only_layers))):
-            value = value_text(self.mlp_only_layers)
-            errors.append(Fault(("mlp_only_layers",), "not covered", value, "the first layers, or none"))
-        return errors
-
-    def routed(self, shared: int = 0, *, gate: bool = False) -> Experts:
-        """The experts of a layer."""
-        return Experts(
-            self.num_experts,
-            self.num_experts_per_tok,
-            self.moe_intermediate_size,
-            shared,
-            len(self.mlp_only_layers),
-            shared_gate=gate,
-        )
+def _node_limit(keys: Mapping[str, Any]) -> int | None:
+    """Return the groups that the experts of a token lie in; all of them are no limit."""
+    groups, limit = keys.get("n_group"), keys.get("topk_group")
+    return limit if groups is not None and limit is not None and limit < groups else None
 
 
-class Qwen2ExpertsConfig(QwenExpertsConfig):
-    shared_expert_intermediate_size: Size
-    qkv_bias: bool = True
-
-    def errors(self) -> list[Fault]:
-        wide, own = self.shared_expert_intermediate_size, self.moe_intermediate_size
-        if wide % own == 0:
-            return super().errors()
-        error = Fault(("shared_expert_intermediate_size",), "not covered", str(wide), f"a multiple of {own}")
-        return [*super().errors(), error]
-
-    def extras(self) -> dict[str, Any]:
-        shared = self.shared_expert_intermediate_size // self.moe_intermediate_size
-        return {"attention_biases": self.qkv_bias, "experts": self.routed(shared, gate=True)}
-
-
-class Qwen3ExpertsConfig(QwenExpertsConfig):
-    head_dim: Size
-
-    def extras(self) -> dict[str, Any]:
-        return {"query_key_norms": True, "experts": self.routed()}
-
-
-class DeepSeekConfig(LlamaConfig):
-    assumed: ClassVar[tuple[str, ...]] = (
-        "n_shared_experts",
-        "first_k_dense_replace",
-        "n_group",
-        "topk_group",
-        "num_nextn_predict_layers",
-    )
-
-    q_lora_rank: Size | None
-    kv_lora_rank: Size
-    qk_nope_head_dim: Size
-    qk_rope_head_dim: Size
-    v_head_dim: Size
-    n_routed_experts: ExpertCount
-    n_shared_experts: Annotated[int, Field(ge=0, le=1000)] | None = 1
-    num_experts_per_tok: PerToken
-    moe_intermediate_size: Size
-    first_k_dense_replace: Annotated[int, Field(ge=0, le=10_000)] = 3
-    moe_layer_freq: int = 1
-    n_group: Size | None = 8
-    topk_group: Size | None = 4
-    num_nextn_predict_layers: Annotated[int, Field(ge=0, le=16)] = 1
-
-    def errors(self) -> list[Fault]:
-        """Experts in some layers only; groups that cannot be."""
-        errors, freq, groups, kept = super().errors(), self.moe_layer_freq, self.n_group, self.topk_group
-        if freq != 1:
-            errors.append(Fault(("moe_layer_freq",), "not covered", str(freq), "1"))
-        if groups is not None and self.n_routed_experts % groups:
-            allowed = f"divisors of n_routed_experts {self.n_routed_experts}"
-            errors.append(Fault(("n_group",), "indivisible experts", str(groups), allowed))
-        if groups is not None and kept is not None and kept > groups:
-            errors.append(Fault(("topk_group",), "more than there are groups", str(kept), f"at most n_group {groups}"))
-        return errors
-
-    def limit(self) -> int | None:
-        """Groups that the experts of a token lie in; all of them are no limit."""
-        limited = self.n_group is not None and self.topk_group is not None and self.topk_group < self.n_group
-        return self.topk_group if limited else None
-
-    def notes(self) -> Iterator[str]:
-        if self.limit() is not None:
-            yield (
-                f"experts of a token lie in {self.topk_group} of {self.n_group} groups: "
-                f"taken as {self.topk_group} servers at most, as where every group has a server of its own"
-            )
-
-    def model(self, name: str) -> LanguageModel:
-        """With latent attention."""
+def _model(name: str, keys: Mapping[str, Any]) -> LanguageModel:
+    """Return the shape of the layers of a model."""
+    family, tied = keys["model_type"], keys["tie_word_embeddings"]
+    if family == "gpt2":  # learned positions, and biases
+        width, heads = keys["n_embd"], keys["n_head"]
         return LanguageModel(
             name,
-            layers=self.num_hidden_layers,
-            hidden=self.hidden_size,
-            ffn_hidden=self.intermediate_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_attention_heads,
-            head_size=self.qk_nope_head_dim + self.qk_rope_head_dim,
-            vocabulary=self.vocab_size,
-            tied=self.tie_word_embeddings,
-            experts=Experts(
-                self.n_routed_experts,
-                self.num_experts_per_tok,
-                self.moe_intermediate_size,
-                self.n_shared_experts or 0,
-                self.first_k_dense_replace,
-                self.limit(),
-                balanced=True,
-            ),
-            latent=LatentAttention(
-                self.q_lora_rank or 0,
-                self.kv_lora_rank,
-                self.qk_nope_head_dim,
-                self.qk_rope_head_dim,
-                self.v_head_dim,
-            ),
-            mtp_layers=self.num_nextn_predict_layers,
+            layers=keys["n_layer"],
+            hidden=width,
+            ffn_hidden=keys["n_inner"] or 4 * width,
+            heads=heads,
+            kv_heads=heads,
+            head_size=width // heads,
+            vocabulary=keys["vocab_size"],
+            positions=keys["n_positions"],
+            gated=False,
+            biases=True,
+            tied=tied,
         )
+    heads, hidden, latent = keys["num_attention_heads"], keys["hidden_size"], None
+    kv_heads, head_size = keys["num_key_value_heads"] or heads, keys["head_dim"] or hidden // heads
+    if "kv_lora_rank" in keys:
+        parts = keys["qk_nope_head_dim"], keys["qk_rope_head_dim"]
+        latent = LatentAttention(keys["q_lora_rank"] or 0, keys["kv_lora_rank"], *parts, keys["v_head_dim"])
+        kv_heads, head_size = heads, sum(parts)
+    return LanguageModel(
+        name,
+        layers=keys["num_hidden_layers"],
+        hidden=hidden,
+        ffn_hidden=keys["intermediate_size"],
+        heads=heads,
+        kv_heads=kv_heads,
+        head_size=head_size,
+        vocabulary=keys["vocab_size"],
+        tied=tied,
+        attention_window=_window(keys),
+        attention_biases=keys.get("qkv_bias", family == "qwen2"),
+        query_key_norms=family in ("qwen3", "qwen3_moe"),
+        experts=_experts(keys),
+        latent=latent,
+        mtp_layers=keys.get("num_nextn_predict_layers", 0),
+    )
+
+
+def _experts(keys: Mapping[str, Any]) -> Experts | None:
+    if "num_local_experts" in keys:
+        return Experts(keys["num_local_experts"], keys["num_experts_per_tok"], keys["intermediate_size"])
+    if "num_experts" in keys:
+        width, shared = keys["moe_intermediate_size"], keys.get("shared_expert_intermediate_size")
+        return Experts(
+            keys["num_experts"],
+            keys["num_experts_per_tok"],
+            width,
+            0 if shared is None else shared // width,
+            len(keys["mlp_only_layers"]),
+            shared_gate=shared is not None,
+        )
+    if "n_routed_experts" in keys:
+        return Experts(
+            keys["n_routed_experts"],
+            keys["num_experts_per_tok"],
+            keys["moe_intermediate_size"],
+            keys["n_shared_experts"] or 0,
+            keys["first_k_dense_replace"],
+            _node_limit(keys),
+            balanced=True,
+        )
+    return None
+
+
+def _errors(keys: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what the shape of a model has no words for."""
+    if "n_embd" in keys:
+        if keys["n_embd"] % keys["n_head"]:
+            allowed = f"divisors of n_embd {keys['n_embd']}"
+            yield Fault(("n_head",), "indivisible heads", str(keys["n_head"]), allowed)
+        return
+    for key in ("attention_bias", "mlp_bias"):
+        if keys[key]:
+            yield Fault((key,), "not covered", "true", "false")
+    heads, hidden, layers = keys["num_attention_heads"], keys["hidden_size"], keys["num_hidden_layers"]
+    if keys["head_dim"] is None and hidden % heads:
+        allowed = f"divisors of hidden_size {hidden}, or head_dim"
+        yield Fault(("num_attention_heads",), "indivisible heads", str(heads), allowed)
+    expected, types = "full_attention" if _window(keys) is None else "sliding_attention", keys["layer_types"]
+    if types is not None and types != [expected] * layers:
+        kinds = ", ".join(sorted({key_text(kind) for kind in types})[:MOST_NAMED])
+        yield Fault(("layer_types",), "not covered", f"{len(types)} of {kinds}", f"{layers} times {expected}")
+    if keys.get("use_sliding_window"):
+        first = keys["max_window_layers"]
+        if keys["sliding_window"] is None:
+            yield Fault(("sliding_window",), "missing", None, "with use_sliding_window: true")
+        if first is None or 0 < first < layers:
+            text, allowed = "not covered, as some layers have a window", f"0, or at least the {layers} layers"
+            yield Fault(("max_window_layers",), text, value_text(first), allowed)
+    yield from _expert_errors(keys)
+
+
+def _expert_errors(keys: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield experts in some layers only, other than all after the first ones, and groups that cannot be."""
+    if "num_experts" in keys and keys["use_sliding_window"]:
+        yield Fault(("use_sliding_window",), "not covered", "true", "false")
+    for key in ("decoder_sparse_step", "moe_layer_freq"):
+        if keys.get(key, 1) != 1:
+            yield Fault((key,), "not covered", str(keys[key]), "1")
+    plain = keys.get("mlp_only_layers", [])
+    if sorted(plain) != list(range(len(plain))):
+        yield Fault(("mlp_only_layers",), "not covered", value_text(plain), "the first layers, or none")
+    wide, width = keys.get("shared_expert_intermediate_size", 0), keys.get("moe_intermediate_size", 1)
+    if wide % width:
+        yield Fault(("shared_expert_intermediate_size",), "not covered", str(wide), f"a multiple of {width}")
+    groups, limit = keys.get("n_group"), keys.get("topk_group")
+    if groups is not None and keys["n_routed_experts"] % groups:
+        allowed = f"divisors of n_routed_experts {keys['n_routed_experts']}"
+        yield Fault(("n_group",), "indivisible experts", str(groups), allowed)
+    if groups is not None and limit is not None and limit > groups:
+        yield Fault(("topk_group",), "more than there are groups", str(limit), f"at most n_group {groups}")
 
 
 HALF_PRECISION = ("bfloat16", "float16", "auto")
-
-FAMILIES: Mapping[str, type[Config]] = {
-    "llama": LlamaConfig,
-    "mistral": MistralConfig,
-    "mixtral": MixtralConfig,
-    "qwen2": Qwen2Config,
-    "qwen2_moe": Qwen2ExpertsConfig,
-    "qwen3": Qwen3Config,
-    "qwen3_moe": Qwen3ExpertsConfig,
-    "deepseek_v3": DeepSeekConfig,
-    "kimi_k2": DeepSeekConfig,
-    "gpt2": Gpt2Config,
-}
-"""By `model_type`."""
 
 
 def read_huggingface(file: Path) -> tuple[LanguageModel, tuple[str, ...]]:
@@ -514,10 +420,9 @@ def read_huggingface(file: Path) -> tuple[LanguageModel, tuple[str, ...]]:
     assert isinstance(data, dict)
     fitting = findings.shape(family, document)
     findings.add(_refused(name, family, data))
-    findings.add(() if fitting is None else fitting.errors())
-    config = findings.settled(document, fitting)
-    notes = (*config.notes(), *_notes(name, config, data))
-    return config.model(name), tuple(f"{file.name}: {note}" for note in notes)
+    findings.add(() if fitting is None else _errors(fitting.model_dump()))
+    keys = findings.settled(document, fitting).model_dump()
+    return _model(name, keys), tuple(f"{file.name}: {note}" for note in _notes(name, keys, data))
 
 
 def _refused(name: str, family: type[Config], data: Mapping[str, Any]) -> Iterator[Fault]:
@@ -532,8 +437,14 @@ def _refused(name: str, family: type[Config], data: Mapping[str, Any]) -> Iterat
             yield Fault((key,), text, value_text(value), f"left out, {none}null, false, 0 or empty")
 
 
-def _notes(name: str, config: Config, data: Mapping[str, Any]) -> Iterator[str]:
-    absent = [f"{key} {getattr(config, key)}" for key in config.assumed if key not in data]
+def _notes(name: str, keys: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was assumed, and what was not read."""
+    if limit := _node_limit(keys):
+        yield (
+            f"experts of a token lie in {limit} of {keys['n_group']} groups: "
+            f"taken as {limit} servers at most, as where every group has a server of its own"
+        )
+    absent = [f"{key} {keys[key]}" for key in ASSUMED.get(name, ()) if key not in data]
     if absent:
         yield f"left out, and taken as the default of {name}: {', '.join(absent)}"
     stored = [f"{key} {value_text(data[key])}" for key in ("torch_dtype", "dtype") if data.get(key)]

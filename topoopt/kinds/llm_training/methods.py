@@ -11,7 +11,7 @@ from typing import Any
 from solvers.collective.options import too_many_servers
 from solvers.dag_topology.pods import PodResult
 from solvers.llm_training.plan import Planned, decided, planned_on, planned_problems
-from solvers.llm_training.strategies import Candidates, SearchedSpace, least_memory, pins_in_the_way, search
+from solvers.llm_training.strategies import Candidates, SearchedSpace, blocking_pins, least_memory, search
 from solvers.stop import Stop, first_part
 from solvers.switching import RailsResult, reasons_off_rails
 from topoopt.core.arrays import GIB
@@ -151,7 +151,7 @@ def failure(problem: LlmTrainingProblem, space: SearchedSpace) -> Exception:
 def _instead(problem: LlmTrainingProblem) -> str:
     """What of an instance, changed alone, leaves a strategy."""
     cluster, batch = problem.cluster, problem.batch
-    if pins := pins_in_the_way(problem):
+    if pins := blocking_pins(problem):
         return f" on {cluster.gpus} GPUs; they would if {', or '.join(pins)}"
     return (
         f"; no pin alone is in the way, of {cluster.gpus} GPUs and {batch.sequences} sequences of {batch.length} tokens"

@@ -29,7 +29,6 @@ from topoopt.core.parallelism import (
     LanguageModel,
     LatentAttention,
     LayerDivision,
-    Overlap,
     ParallelDimension,
     ParallelStrategy,
     PipelineSchedule,
@@ -47,7 +46,6 @@ from topoopt.kinds.llm_training.huggingface import read_huggingface
 from topoopt.kinds.llm_training.schema import (
     MOST_POD_PORTS,
     MOST_PODS,
-    BatchSection,
     GpuClusterSection,
     HuggingFaceModel,
     LlmTrainingInstance,
@@ -203,7 +201,7 @@ def in_pods(space: StrategySpace, pods: PodSettings | None) -> StrategySpace:
     return space if pods is None or space.order is not None else replace(space, order=(RANK_ORDER,))
 
 
-def pods_faults(
+def pods_issues(
     section: PodsSection | None,
     cluster: GpuClusterSection | None,
     raw: dict[str, Any],
@@ -235,10 +233,10 @@ def pods_faults(
         text = "circuits are set anew or stay, not both"
         yield Fault(("switching",), text, None, "left out, or search.topology: auto")
     if cluster is not None:
-        yield from _size_faults(section or PodsSection(), cluster)
+        yield from _size_issues(section or PodsSection(), cluster)
 
 
-def _size_faults(section: PodsSection, cluster: GpuClusterSection) -> Iterator[Fault]:
+def _size_issues(section: PodsSection, cluster: GpuClusterSection) -> Iterator[Fault]:
     """Pods that do not divide the GPUs, are too many, or have no whole number of interfaces."""
     whole = cluster.servers * cluster.gpus_per_server
     gpus = section.gpus or cluster.gpus_per_server
@@ -274,7 +272,7 @@ def switching_of(section: SwitchingSection | None) -> SwitchSettings | None:
     return SwitchSettings(delay_ms / 1e3, section.provisioned, section.ports, section.port_gbps)
 
 
-def switching_faults(
+def switching_issues(
     section: SwitchingSection | None, cluster: GpuClusterSection, fabrics: Sequence[str]
 ) -> Iterator[Fault]:
     """What rails need of the instance."""
@@ -317,25 +315,25 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     model, notes = read or (None, ())
     cluster = file.cluster if file else fitting(GpuClusterSection, raw.get("cluster"))
     if cluster is not None:
-        findings.add(_cluster_faults(cluster))
-    batch = file.batch if file else fitting(BatchSection, raw.get("batch"))
+        findings.add(_cluster_issues(cluster))
+    batch = file.batch if file else codec.read(TrainingBatch, raw.get("batch"))[0]
     strategy = file.strategy if file else fitting(StrategySection, raw.get("strategy", {}))
     if model is not None and cluster is not None and batch is not None and strategy is not None:
-        findings.add(_strategy_faults(strategy, model, batch, cluster.servers * cluster.gpus_per_server))
+        findings.add(_strategy_issues(strategy, model, batch, cluster.servers * cluster.gpus_per_server))
     fabrics = file.fabrics if file else fitting(_FABRICS, raw.get("fabrics"))
-    findings.add(_fabric_faults(fabrics or ()))
+    findings.add(_fabric_issues(fabrics or ()))
     rails = file.switching if file else fitting(_SWITCHING, raw.get("switching"))
     switching = findings.attempt(lambda: switching_of(rails), ("switching", "delay"))
     if cluster is not None:
-        findings.add(switching_faults(rails, cluster, fabrics or ()))
-    findings.add(pods_faults(file.pods if file else fitting(_PODS, raw.get("pods")), cluster, raw, fabrics or ()))
+        findings.add(switching_issues(rails, cluster, fabrics or ()))
+    findings.add(pods_issues(file.pods if file else fitting(_PODS, raw.get("pods")), cluster, raw, fabrics or ()))
     file = findings.settled(document, file if model is not None else None)
     assert model is not None
     pods = pods_of(file)
     return LlmTrainingProblem(
         name=file.name,
         model=model,
-        batch=TrainingBatch(file.batch.sequences, file.batch.length),
+        batch=file.batch,
         cluster=_cluster(file.cluster),
         formats=NumberFormats(
             file.formats.compute == "fp8",
@@ -345,7 +343,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
             file.formats.attention == "tiled",
         ),
         space=in_pods(_space(file.strategy), pods),
-        overlap=Overlap(file.overlap.tensor, file.overlap.expert, file.overlap.data, file.overlap.pipeline),
+        overlap=file.overlap,
         device=_device(file),
         fabrics=_fabrics(file),
         top=file.search.top,
@@ -393,7 +391,7 @@ def _cluster(section: GpuClusterSection) -> GpuCluster:
 
 def _device(file: LlmTrainingInstance) -> TrainingDevice:
     device = TRAINING_DEVICES[file.cluster.device]
-    return device if file.efficiencies is None else replace(device, reached=file.efficiencies.build())
+    return device if file.efficiencies is None else replace(device, reached=file.efficiencies)
 
 
 def _fabrics(file: LlmTrainingInstance) -> tuple[str, ...]:
@@ -405,7 +403,7 @@ def _fabrics(file: LlmTrainingInstance) -> tuple[str, ...]:
     return ("direct-connect" if file.switching is None else PHOTONIC_RAILS, IDEAL_SWITCH)
 
 
-def _fabric_faults(fabrics: Sequence[str]) -> Iterator[Fault]:
+def _fabric_issues(fabrics: Sequence[str]) -> Iterator[Fault]:
     names = (*SWITCHED_FABRICS, *DIRECT_FABRICS, PHOTONIC_RAILS, POD_CIRCUITS)
     for index, name in enumerate(fabrics):
         if name not in names:
@@ -443,7 +441,7 @@ def _space(section: StrategySection) -> StrategySpace:
     )
 
 
-def _cluster_faults(section: GpuClusterSection) -> Iterator[Fault]:
+def _cluster_issues(section: GpuClusterSection) -> Iterator[Fault]:
     if section.device not in TRAINING_DEVICES:
         allowed = nearest_text(section.device, TRAINING_DEVICES)
         yield Fault(("cluster", "device"), "unknown device", value_text(section.device), allowed)
@@ -459,7 +457,9 @@ def _cluster_faults(section: GpuClusterSection) -> Iterator[Fault]:
         yield Fault(("cluster", "headroom_gib"), "no memory is left", f"{section.headroom_gib:g}", allowed)
 
 
-def _strategy_faults(section: StrategySection, model: LanguageModel, batch: BatchSection, gpus: int) -> Iterator[Fault]:
+def _strategy_issues(
+    section: StrategySection, model: LanguageModel, batch: TrainingBatch, gpus: int
+) -> Iterator[Fault]:
     """Parts none of whose values can be."""
     if section.layers is LayerDivision.BALANCED and section.short_ends != "even":
         text, allowed = "plays no part, as layers are balanced", "even, or layers: even"

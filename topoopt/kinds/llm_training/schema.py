@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from topoopt.core.data import STRICT, FileName, SchemaVersion
-from topoopt.core.llm_training import STRATEGIES, InterfaceSplit, RankMap, ReachedRates
-from topoopt.core.parallelism import LayerDivision
+from topoopt.core.llm_training import STRATEGIES, InterfaceSplit, RankMap, ReachedRates, TrainingBatch
+from topoopt.core.parallelism import LayerDivision, Overlap
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.switching import PORTS
-from topoopt.files.fields import AllReduceField, FileModel, FilePart, LatencyUs, NameOf, Rate, SearchFile, is_none
+from topoopt.files.fields import AllReduceField, FileModel, LatencyUs, NameOf, Rate, SearchFile, is_none
 
 MOST_LAYERS = 10_000
 MOST_EXPERTS = 65_536
@@ -92,15 +92,7 @@ MOST_GPUS = 2**20
 MOST_PODS = 1024
 MOST_POD_PORTS = 4096
 MOST_STRATEGIES = 1000
-Efficiency = Annotated[float, Field(gt=0, le=1)]
 Parts = Annotated[int, Field(ge=1, le=MOST_GPUS)]
-
-
-class BatchSection(FileModel):
-    """What one iteration trains on."""
-
-    sequences: int = Field(ge=1, le=2**30)
-    length: int = Field(ge=1, le=2**26, description="tokens of a sequence")
 
 
 class GpuClusterSection(FileModel):
@@ -189,33 +181,6 @@ class StrategySection(FileModel):
     )
 
 
-class OverlapSection(FileModel):
-    """What is hidden behind computation."""
-
-    tensor: float = Field(default=0.0, ge=0, le=1, description="part of the time of tensor parallelism")
-    expert: float = Field(default=0.0, ge=0, le=1, description="part of the time of the exchange between experts")
-    data: bool = Field(default=True, description="reduction of gradients, gathering of weights")
-    pipeline: bool = Field(default=True, description="transfers between stages")
-
-
-class EfficienciesSection(FilePart):
-    """How much of its peaks a GPU reaches, as `topoopt calibrate` prints it."""
-
-    core = ReachedRates
-
-    products: Efficiency = Field(description="of the peak of 16-bit products of matrices")
-    fp8_products: Efficiency = Field(description="of the peak of 8-bit products")
-    half_gflops: float = Field(gt=0, le=1e6, description="10^9 operations at which half of that is reached")
-    attention: Efficiency = Field(description="of the peak of 16-bit products, in the core of attention")
-    memory: Efficiency = Field(description="of the rate of memory")
-    scale_up: Efficiency = Field(description="of the rate inside a server")
-    network: Efficiency = Field(description="of the rate of interfaces")
-    pass_us: float = Field(ge=0, le=1e7, description="of a layer and pass")
-    expert_us: float = Field(ge=0, le=1e7, description="of an expert of a GPU and pass")
-    chunk_us: float = Field(ge=0, le=1e7, description="of a chunk and pass")
-    iteration_ms: float = Field(ge=0, le=1e7, description="of an iteration")
-
-
 def _is_best(value: object) -> bool:
     return value in (RankMap.BEST, InterfaceSplit.BEST)
 
@@ -292,12 +257,12 @@ class LlmTrainingInstance:
     kind: Literal["llm-training"] = "llm-training"
     name: FileName = "training"
     model: Annotated[ModelField, Field(description="a name, a file, or sizes")]
-    batch: BatchSection
+    batch: TrainingBatch
     cluster: GpuClusterSection
     formats: FormatsSection = FormatsSection()  # noqa: RUF009 - frozen
     strategy: StrategySection = StrategySection()  # noqa: RUF009 - frozen
-    overlap: OverlapSection = OverlapSection()  # noqa: RUF009 - frozen
-    efficiencies: EfficienciesSection | None = None
+    overlap: Overlap = Overlap()  # noqa: RUF009 - frozen
+    efficiencies: ReachedRates | None = None
     """default: those of the device"""
     fabrics: Annotated[
         Annotated[list[str], Field(min_length=1, max_length=16)] | None,

@@ -7,9 +7,9 @@ from math import comb
 
 import numpy as np
 
-from topoopt.core.arrays import Bools
-from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, NumberFormats, ReachedRates, TrainingDevice
-from topoopt.core.parallelism import RANK_ORDERS, LanguageModel, Overlap, PipelineSchedule, Recompute
+from topoopt.core.arrays import Bools, Floats
+from topoopt.core.llm_training import LlmTrainingProblem, NumberFormats
+from topoopt.core.parallelism import RANK_ORDERS, LanguageModel, PipelineSchedule, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns, loads_of_ranks
 from topoopt.workloads.language_models import (
@@ -25,26 +25,9 @@ WHOLE = 1.0 - 1e-9
 """A part of a group that is all of it but for rounding."""
 
 
-@dataclass(frozen=True, eq=False)
-class RanksBeside:
-    """Ranks of a group on one server, one value a strategy.
-
-    Attributes:
-        tensor, context, data, pipeline: along one dimension.
-        expert: of those that share out the experts of a layer.
-        replicas: of those that hold the same experts.
-    """
-
-    tensor: Column
-    context: Column
-    data: Column
-    pipeline: Column
-    expert: Column
-    replicas: Column
-
-
-def ranks_beside(columns: StrategyColumns, gpus_per_server: int) -> RanksBeside:
-    """Of strategies, by their orders."""
+def ranks_beside(problem: LlmTrainingProblem, columns: StrategyColumns) -> tuple[dict[D, Column], Column]:
+    """Ranks of a group on one server: along each dimension, and of those that share out the experts of a layer."""
+    gpus_per_server = problem.cluster.gpus_per_server
     sizes = {D.TENSOR: columns.tensor, D.CONTEXT: columns.context, D.DATA: columns.data, D.PIPELINE: columns.pipeline}
     beside = {dimension: np.ones_like(columns.tensor) for dimension in sizes}
     for code in np.unique(columns.order).tolist():
@@ -59,10 +42,7 @@ def ranks_beside(columns: StrategyColumns, gpus_per_server: int) -> RanksBeside:
         part = np.minimum(np.maximum(left, 1.0), sizes[dimension])
         expert = expert * np.minimum(part, beside[dimension])
         left = left / sizes[dimension]
-    of_stage = beside[D.TENSOR] * beside[D.CONTEXT] * beside[D.DATA]
-    return RanksBeside(
-        beside[D.TENSOR], beside[D.CONTEXT], beside[D.DATA], beside[D.PIPELINE], expert, of_stage / expert
-    )
+    return beside, expert
 
 
 DENSE, ROUTED, EMBEDDING, HEAD, CHUNK = range(5)
@@ -117,28 +97,17 @@ def rank_weights(
     plain = layers if model.experts is None else np.where(first, np.minimum(model.experts.dense_layers, layers), 0.0)
     further = np.where(last, float(model.mtp_layers), 0.0)
     counts = plain, layers - plain + further, first, last
-    found = [sum(count * own[kind] for count, own in zip(counts, parts, strict=True)) for kind in range(2)]
-    return np.asarray(found[0]), np.asarray(found[1])
+    sums = [sum(count * own[kind] for count, own in zip(counts, parts, strict=True)) for kind in range(2)]
+    return np.asarray(sums[0]), np.asarray(sums[1])
 
 
 BYTES_PER_GBIT = 1.25e8
 
 
-@dataclass(frozen=True, eq=False)
-class LayerTransfers:
-    """Exposed seconds of a layer and micro-batch, and of a hop, one value a strategy.
-
-    Attributes:
-        tensor: forward, backward, recomputation.
-        context: forward, backward.
-        expert: of each direction, before another micro-batch hides it.
-        hop: to the next stage.
-    """
-
-    tensor: tuple[Column, Column, Column]
-    context: tuple[Column, Column]
-    expert: Column
-    hop: Column
+LayerTransfers = tuple[tuple[Column, Column, Column], tuple[Column, Column], Column, Column]
+"""Exposed seconds of a layer and micro-batch, one value a strategy: of tensor groups forward, backward and in
+recomputation; of context groups forward and backward; of tokens to experts in each direction, before another
+micro-batch hides them; and of a hop to the next stage."""
 
 
 @dataclass(frozen=True)
@@ -173,38 +142,39 @@ class GroupRates:
     hops: GroupHops = GroupHops()
 
     @staticmethod
-    def of(cluster: GpuCluster, reached: ReachedRates, columns: StrategyColumns) -> GroupRates:
+    def of(problem: LlmTrainingProblem, columns: StrategyColumns) -> GroupRates:
         """Rates of the groups of strategies on an ideal switch.
 
         A group inside a server uses its links, any other one the interfaces, where those of all members in a server
         serve it.
         """
+        cluster, reached = problem.cluster, problem.device.reached
         inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
         outside = cluster.gpu_gbps * BYTES_PER_GBIT * reached.network
-        near = ranks_beside(columns, cluster.gpus_per_server)
+        near, expert = ranks_beside(problem, columns)
+        tensor, context, data, pipeline = near[D.TENSOR], near[D.CONTEXT], near[D.DATA], near[D.PIPELINE]
 
         def rate(beside: Column, ranks: Column, sending: Column) -> Column:
             return np.where(beside >= WHOLE * ranks, inside, np.minimum(inside, outside * sending))
 
-        one = np.ones_like(columns.tensor)
+        ones = np.ones_like(columns.tensor)
         # The other copy of DualPipe stands on the server where the whole pipeline does.
-        inner = np.where(near.pipeline >= WHOLE * columns.pipeline, columns.copies, 1.0)
-        of_data, of_experts = inner * near.context * near.data, inner * near.replicas
+        inner = np.where(pipeline >= WHOLE * columns.pipeline, columns.copies, 1.0)
+        of_data, of_experts = inner * context * data, inner * (tensor * context * data / expert)
         return GroupRates(
-            tensor=rate(near.tensor, columns.tensor, one),
-            context=rate(near.context, columns.context, near.context),
-            expert=outside * one,
-            hop=rate(near.pipeline, columns.pipeline, near.pipeline),
+            tensor=rate(tensor, columns.tensor, ones),
+            context=rate(context, columns.context, context),
+            expert=outside * ones,
+            hop=rate(pipeline, columns.pipeline, pipeline),
             data=rate(of_data, columns.replicas, of_data),
             expert_data=rate(of_experts, columns.expert_replicas, np.maximum(1.0, of_experts)),
             inside=inside,
         )
 
 
-def layer_transfers(
-    cluster: GpuCluster, overlap: Overlap, columns: StrategyColumns, traffic: LayerTraffic, rates: GroupRates
-) -> LayerTransfers:
+def layer_transfers(problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates) -> LayerTransfers:
     """Seconds of one micro-batch."""
+    cluster, overlap, traffic = problem.cluster, problem.overlap, layer_traffic(problem, columns)
 
     def start(hops: int) -> float:
         return (cluster.message_latency_us + hops * cluster.hop_latency_us) * 1e-6
@@ -222,10 +192,10 @@ def layer_transfers(
     crossing = traffic.expert_crossing / rates.expert
     inside = traffic.expert / rates.inside
     exchange = np.where(columns.expert > 1, np.maximum(crossing, inside) + 2.0 * start(rates.hops.expert), 0.0)
-    both = columns.scheduled(PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
+    both = columns.scheduled(*BOTH_ENDS)
     exchange = np.where(both, 1.0, 1.0 - overlap.expert) * exchange
     hop = np.where(columns.pipeline > 1, traffic.hop / rates.hop + start(rates.hops.pipeline), 0.0)
-    return LayerTransfers((forward, backward, again), (here, there), exchange, hop)
+    return (forward, backward, again), (here, there), exchange, hop
 
 
 ELEMENT = 2.0
@@ -236,59 +206,22 @@ SCORE_BYTES = 13.0
 """Moved for each score of attention that is written: product, softmax, dropout with its mask, product."""
 
 
-@dataclass(frozen=True, eq=False)
-class ComputeTimes:
-    """Seconds of one micro-batch, one value a strategy.
-
-    Attributes:
-        forward: of the forward pass.
-        inputs, weights: gradients of the inputs, and of the weights.
-        again: what the backward pass computes again.
-    """
-
-    forward: Column
-    inputs: Column
-    weights: Column
-    again: Column
-
-    def plus(self, other: ComputeTimes, times: Column | float = 1.0) -> ComputeTimes:
-        """The sum with so many of the other."""
-        return ComputeTimes(
-            self.forward + times * other.forward,
-            self.inputs + times * other.inputs,
-            self.weights + times * other.weights,
-            self.again + times * other.again,
-        )
-
-    def scaled(self, factor: Column) -> ComputeTimes:
-        """All passes, so many times as long."""
-        return ComputeTimes(self.forward * factor, self.inputs * factor, self.weights * factor, self.again * factor)
-
-    @property
-    def backward(self) -> Column:
-        """Both gradients."""
-        return self.inputs + self.weights
+PassTimes = Floats
+"""float64[4, R], seconds of one micro-batch: the forward pass, gradients of inputs, gradients of weights, and what the
+backward pass computes again."""
 
 
 class LayerTimes:
     """Times of layers of a model on a device.
 
     Args:
-        model, device, formats: what is computed, where, on what numbers.
+        problem: of whose model, device, formats and length of sequences.
         columns: strategies.
-        length: tokens of a sequence.
     """
 
-    def __init__(
-        self,
-        model: LanguageModel,
-        device: TrainingDevice,
-        formats: NumberFormats,
-        columns: StrategyColumns,
-        length: int,
-    ) -> None:
-        reached = device.reached
-        self._model, self._columns, self._length = model, columns, length
+    def __init__(self, problem: LlmTrainingProblem, columns: StrategyColumns) -> None:
+        device, formats, reached = problem.device, problem.formats, problem.device.reached
+        self._model, self._columns, self._length = problem.model, columns, problem.batch.length
         self._reached = reached
         self._flash = formats.flash
         peak = device.matrix_tflops * reached.products
@@ -299,10 +232,17 @@ class LayerTimes:
         self._half = reached.half_gflops * 1e9
         self._attention_rate = device.matrix_tflops * reached.attention * 1e12
         self._memory_rate = device.memory_gbytes_per_s * reached.memory * 1e9
-        self.tokens = columns.micro_batch * length / columns.context
+        self.tokens = columns.micro_batch * self._length / columns.context
         self._split = np.where(columns.sequence > 0, columns.tensor, 1.0)
 
-    def layer(self, *, expert_layer: bool) -> ComputeTimes:
+    def kinds(self) -> list[PassTimes]:
+        """Of the kinds of parts, DENSE to CHUNK; without experts ROUTED is DENSE."""
+        dense = self.layer(expert_layer=False)
+        routed = dense if self._model.experts is None else self.layer(expert_layer=True)
+        fixed, none = np.full_like(self.tokens, self._reached.chunk_us * 1e-6), np.zeros_like(self.tokens)
+        return [dense, routed, self.embedding(), self.head(), np.stack([fixed, fixed, none, none])]
+
+    def layer(self, *, expert_layer: bool) -> PassTimes:
         """One layer, dense or of experts."""
         attention = self._attention_products()
         core, core_back = self._core()
@@ -316,25 +256,25 @@ class LayerTimes:
         full = self._columns.recomputes(Recompute.FULL)
         selective = self._columns.recomputes(Recompute.SELECTIVE)
         again = np.where(full, forward, np.where(selective & (not self._flash), core, 0.0))
-        return ComputeTimes(forward, inputs, products + launches, again)
+        return np.stack([forward, inputs, products + launches, again])
 
-    def head(self) -> ComputeTimes:
+    def head(self) -> PassTimes:
         """Projection to the vocabulary, and the loss."""
         model = self._model
         share = model.vocabulary / self._columns.tensor
         product = self._product(self.tokens, model.hidden, share, self._head_rate)
         loss = self.tokens * share * 12.0 / self._memory_rate
-        return ComputeTimes(product + loss, product + loss, product, np.zeros_like(product))
+        return np.stack([product + loss, product + loss, product, np.zeros_like(product)])
 
     def attention(self) -> tuple[Column, Column]:
         """Computing of a layer before its MLP or experts: forward, and gradients of the inputs."""
         products, (core, core_back) = self._attention_products(), self._core()
         return products + core, products + core_back
 
-    def embedding(self) -> ComputeTimes:
+    def embedding(self) -> PassTimes:
         """Rows that are looked up, and gradients added to them."""
         moved = self.tokens * self._model.hidden * 2 * ELEMENT / self._memory_rate
-        return ComputeTimes(moved, np.zeros_like(moved), 2 * moved, np.zeros_like(moved))
+        return np.stack([moved, np.zeros_like(moved), 2 * moved, np.zeros_like(moved)])
 
     def _product(self, rows: Column, inner: Column | float, columns: Column | float, rate: float) -> Column:
         """A product of (rows, inner) by (inner, columns)."""
@@ -351,11 +291,13 @@ class LayerTimes:
             return self._product(rows, h, width + 2 * keys, self._rate) + self._product(rows, width, h, self._rate)
         key, heads = latent.plain_size + latent.rotary_size, model.heads / t
         query = latent.query_rank or h
-        found = self._product(rows, latent.key_value_rank, heads * (latent.plain_size + latent.value_size), self._rate)
-        found = found + self._product(rows, query, heads * key, self._rate)
+        seconds = self._product(
+            rows, latent.key_value_rank, heads * (latent.plain_size + latent.value_size), self._rate
+        )
+        seconds = seconds + self._product(rows, query, heads * key, self._rate)
         down = (latent.query_rank or 0) + latent.key_value_rank + latent.rotary_size
-        found = found + self._product(rows, h, float(down), self._rate)
-        return found + self._product(rows, heads * latent.value_size, h, self._rate)
+        seconds = seconds + self._product(rows, h, float(down), self._rate)
+        return seconds + self._product(rows, heads * latent.value_size, h, self._rate)
 
     def _mlp_products(self, inner: float) -> Column:
         model, rows = self._model, self.tokens
@@ -373,11 +315,11 @@ class LayerTimes:
         rows = own * experts.per_token * columns.expert_tensor / local
         inner = experts.hidden / columns.expert_tensor
         first = self._product(rows, model.hidden, inner * (2 if model.gated else 1), self._rate)
-        found = local * (first + self._product(rows, inner, model.hidden, self._rate))
-        found = found + self._product(own, model.hidden, float(experts.count), self._head_rate)
+        seconds = local * (first + self._product(rows, inner, model.hidden, self._rate))
+        seconds = seconds + self._product(own, model.hidden, float(experts.count), self._head_rate)
         if experts.shared:
-            found = found + self._mlp_products(float(experts.shared * experts.hidden))
-        return found
+            seconds = seconds + self._mlp_products(float(experts.shared * experts.hidden))
+        return seconds
 
     def _launches(self) -> Column:
         """What it costs to start the products of each expert of a GPU.
@@ -454,15 +396,14 @@ def expected_servers(model: LanguageModel, servers: Column) -> Column:
     return np.array([values[count] for count in servers.tolist()])
 
 
-def layer_traffic(
-    model: LanguageModel, formats: NumberFormats, columns: StrategyColumns, length: int, gpus_per_server: int
-) -> LayerTraffic:
+def layer_traffic(problem: LlmTrainingProblem, columns: StrategyColumns) -> LayerTraffic:
     """Bytes of one micro-batch."""
+    model, formats, length = problem.model, problem.formats, problem.batch.length
     t, c = columns.tensor, columns.context
     split = columns.sequence > 0
     tokens = columns.micro_batch * length / c
-    one = tokens * model.hidden * ELEMENT
-    ring = 2.0 * one * (t - 1) / t
+    activations = tokens * model.hidden * ELEMENT
+    ring = 2.0 * activations * (t - 1) / t
     full = columns.recomputes(Recompute.FULL)
     keys = np.maximum(model.kv_heads / t, 1.0) * model.head_size
     if model.latent is not None:
@@ -475,7 +416,7 @@ def layer_traffic(
         sizes = (1.0 if formats.fp8_dispatch else ELEMENT) + ELEMENT
         own = tokens / t * model.hidden * sizes
         expert = own * model.experts.per_token * (x - 1) / x
-        servers = np.maximum(1.0, x * columns.expert_tensor / ranks_beside(columns, gpus_per_server).expert)
+        servers = np.maximum(1.0, x * columns.expert_tensor / ranks_beside(problem, columns)[1])
         crossing = own * expected_servers(model, servers) * (servers - 1) / servers
     return LayerTraffic(
         tensor=(2.0 * ring, 2.0 * ring, np.where(full, np.where(split, 1.5, 2.0) * ring, 0.0)),
@@ -483,21 +424,8 @@ def layer_traffic(
         context=(context, 2.0 * context),
         expert=expert,
         expert_crossing=crossing,
-        hop=np.where(split, one / t, one),
+        hop=np.where(split, activations / t, activations),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class IterationTraffic:
-    """Bytes sent by a GPU of an average stage in an iteration, without embedding and head, one value a strategy."""
-
-    tensor: Column
-    context: Column
-    pipeline: Column
-    expert: Column
-    expert_crossing: Column
-    data_dense: Column
-    data_expert: Column
 
 
 def data_bytes(
@@ -524,17 +452,10 @@ def matrix_weights(model: LanguageModel, t: Column) -> tuple[Column, int]:
     return dense + routed * matrices_on_rank(model, own, t), routed * own.expert * own.experts
 
 
-def iteration_traffic(
-    model: LanguageModel,
-    formats: NumberFormats,
-    columns: StrategyColumns,
-    length: int,
-    sequences: int,
-    gpus_per_server: int,
-) -> IterationTraffic:
-    """Volumes of a whole iteration."""
-    layer = layer_traffic(model, formats, columns, length, gpus_per_server)
-    m = sequences / columns.data / columns.micro_batch
+def iteration_traffic(problem: LlmTrainingProblem, columns: StrategyColumns) -> dict[str, Column]:
+    """Bytes sent by a GPU of an average stage in an iteration, by name, without embedding and head."""
+    model, formats, layer = problem.model, problem.formats, layer_traffic(problem, columns)
+    m = problem.batch.sequences / columns.data / columns.micro_batch
     passes = m * model.layers / columns.pipeline
     moe = m * expert_layers(model) / columns.pipeline
     directions = np.where(columns.pipeline > 1, 2.0 * m * columns.chunks, 0.0)
@@ -542,40 +463,24 @@ def iteration_traffic(
     held = columns.copies / columns.pipeline
     routed = held * experts / (columns.expert * columns.expert_tensor)
     rest = (columns.zero, formats.gradient_bytes, m / columns.copies)
-    return IterationTraffic(
-        tensor=passes * (sum(layer.tensor) + layer.tensor_again),
-        context=passes * sum(layer.context),
-        pipeline=directions * layer.hop,
-        expert=2.0 * moe * layer.expert,
-        expert_crossing=2.0 * moe * layer.expert_crossing,
-        data_dense=np.asarray(sum(data_bytes(held * dense, columns.replicas, *rest))),
-        data_expert=np.asarray(sum(data_bytes(routed, columns.expert_replicas, *rest))),
-    )
+    return {
+        "tensor": passes * (sum(layer.tensor) + layer.tensor_again),
+        "context": passes * sum(layer.context),
+        "pipeline": directions * layer.hop,
+        "expert": 2.0 * moe * layer.expert,
+        "expert_crossing": 2.0 * moe * layer.expert_crossing,
+        "data_dense": np.asarray(sum(data_bytes(held * dense, columns.replicas, *rest))),
+        "data_expert": np.asarray(sum(data_bytes(routed, columns.expert_replicas, *rest))),
+    }
 
 
 LOGIT_BYTES = 6.0
 """Of a logit: 16 bits, and 32 in the loss."""
 
 
-@dataclass(frozen=True, eq=False)
-class LedgerColumns:
-    """Bytes on the fullest rank, one value a strategy."""
-
-    weights: Column
-    gradients: Column
-    optimizer: Column
-    activations: Column
-
-    @property
-    def total(self) -> Column:
-        """All of them."""
-        return self.weights + self.gradients + self.optimizer + self.activations
-
-
-def layer_activations(
-    model: LanguageModel, formats: NumberFormats, columns: StrategyColumns, length: int, *, expert_layer: bool
-) -> Column:
-    """Bytes that one layer keeps of one micro-batch for its backward pass."""
+def layer_activations(problem: LlmTrainingProblem, columns: StrategyColumns) -> Column:
+    """Bytes that one layer, of experts if there are any, keeps of one micro-batch for its backward pass."""
+    model, formats, length = problem.model, problem.formats, problem.batch.length
     t = columns.tensor
     split = np.where(columns.sequence > 0, t, 1.0)
     tokens = columns.micro_batch * length / columns.context
@@ -592,7 +497,7 @@ def layer_activations(
         between = 10.0 * h / split + 8.0 * width / t
         per_inner = 4.0
     inner = model.ffn_hidden / t
-    if expert_layer and model.experts is not None:
+    if model.experts is not None:
         experts = model.experts
         inner = (experts.per_token + experts.shared) * experts.hidden / t
         between = between + 4.0 * experts.per_token * h / t
@@ -616,38 +521,40 @@ def in_flight(columns: StrategyColumns, micro_batches: Column, rank: Column) -> 
     return np.where(columns.scheduled(*BOTH_ENDS), np.minimum(m, p + 1), held)
 
 
-def bytes_around(
-    model: LanguageModel, formats: NumberFormats, columns: StrategyColumns, length: int
-) -> tuple[Column, Column]:
+def bytes_around(problem: LlmTrainingProblem, columns: StrategyColumns) -> tuple[Column, Column]:
     """Bytes that a rank needs once: for the layer that is being computed, which has its activations, or their
     gradients, beside what all layers keep; and the last rank for logits."""
     plain = replace(columns, recompute=np.zeros_like(columns.recompute))
-    whole = layer_activations(model, formats, plain, length, expert_layer=model.experts is not None)
-    return whole, columns.micro_batch * length / columns.context * model.vocabulary * LOGIT_BYTES / columns.tensor
+    tokens = columns.micro_batch * problem.batch.length / columns.context
+    return layer_activations(problem, plain), tokens * problem.model.vocabulary * LOGIT_BYTES / columns.tensor
 
 
-def ledger(problem: LlmTrainingProblem, columns: StrategyColumns) -> LedgerColumns:
-    """Bytes of the rank that holds most."""
-    model, formats, length = problem.model, problem.formats, problem.batch.length
+def ledger(problem: LlmTrainingProblem, columns: StrategyColumns) -> Floats:
+    """float64[4, R]: bytes of weights, gradients, optimizer and activations of the rank that holds most."""
     m = problem.batch.sequences / columns.data / columns.micro_batch
-    layer = layer_activations(model, formats, columns, length, expert_layer=model.experts is not None)
-    whole, logits = bytes_around(model, formats, columns, length)
+    layer, (whole, logits) = layer_activations(problem, columns), bytes_around(problem, columns)
     parts, alone = part_weights(problem, columns), columns.pipeline == 1
     load, inside = _fullest_inside(problem, columns, m, layer)
     ranks = (columns.first_layers, np.zeros_like(m)), (load, inside), (columns.last_layers, columns.pipeline - 1)
     weights = [
-        rank_weights(problem, parts, layers, alone | (place == 0), alone | (place == 2))
-        for place, (layers, _) in enumerate(ranks)
+        rank_weights(problem, parts, layers, alone | (rank_index == 0), alone | (rank_index == 2))
+        for rank_index, (layers, _) in enumerate(ranks)
     ]
-    best: LedgerColumns | None = None
-    for place, (layers, rank) in enumerate(ranks):
-        states = state_bytes(columns, formats, _both_ends(columns, weights, place))
+    best = np.zeros((4, len(m)))
+    for rank_index, (layers, rank) in enumerate(ranks):
+        states = state_bytes(columns, problem.formats, _both_ends(columns, weights, rank_index))
         kept = in_flight(columns, m, rank) * layers * layer + whole
-        kept = kept + np.where(alone | (place == 2), logits, 0.0)
-        own = LedgerColumns(*states, kept)
-        best = own if best is None else _fuller(best, own, (place != 1) | (columns.pipeline > 2))
-    assert best is not None
+        kept = kept + np.where(alone | (rank_index == 2), logits, 0.0)
+        own = np.stack([*states, kept])
+        there = (rank_index != 1) | (columns.pipeline > 2)
+        best = np.where(there & (total_bytes(own) > total_bytes(best)), own, best)
     return best
+
+
+def total_bytes(held: Floats) -> Column:
+    """Of all that a ledger lists, added up in its order."""
+    weights, gradients, optimizer, activations = held
+    return np.asarray(weights + gradients + optimizer + activations)
 
 
 def _fullest_inside(
@@ -657,22 +564,22 @@ def _fullest_inside(
     load, rank = columns.inner_layers, np.minimum(1.0, columns.pipeline - 1)
     if columns.stages is None:
         return load, rank
-    each = sum(state_bytes(columns, problem.formats, part_weights(problem, columns)[ROUTED]))
+    expert_bytes = sum(state_bytes(columns, problem.formats, part_weights(problem, columns)[ROUTED]))
     most, p = np.full_like(load, -np.inf), columns.pipeline
-    for place, own in enumerate(loads_of_ranks(columns).T):
-        held = own * (each + in_flight(columns, m, np.full_like(m, place)) * layer)
-        more = (place > 0) & (place < p - 1) & (held > most)
-        load, rank, most = np.where(more, own, load), np.where(more, place, rank), np.where(more, held, most)
+    for rank_index, own in enumerate(loads_of_ranks(columns).T):
+        held = own * (expert_bytes + in_flight(columns, m, np.full_like(m, rank_index)) * layer)
+        more = (rank_index > 0) & (rank_index < p - 1) & (held > most)
+        load, rank, most = np.where(more, own, load), np.where(more, rank_index, rank), np.where(more, held, most)
     return load, rank
 
 
-def _both_ends(columns: StrategyColumns, weights: list[Weights], place: int) -> Weights:
+def _both_ends(columns: StrategyColumns, weights: list[Weights], rank: int) -> Weights:
     """Weights of a rank; where micro-batches enter at both ends, the ranks there hold the first and the last stage."""
-    if place == 1:
+    if rank == 1:
         return weights[1]
     both = columns.scheduled(*BOTH_ENDS)
     first, _, last = weights
-    own = [np.where(both, (a + b) / 2.0, c) for a, b, c in zip(first, last, weights[place], strict=True)]
+    own = [np.where(both, (a + b) / 2.0, c) for a, b, c in zip(first, last, weights[rank], strict=True)]
     return own[0], own[1]
 
 
@@ -685,14 +592,3 @@ def state_bytes(columns: StrategyColumns, formats: NumberFormats, weights: Weigh
         gradients = gradients + own * formats.gradient_bytes / np.where(columns.zero >= 2, n, 1.0)
         optimizer = optimizer + own * (4.0 + 2.0 * formats.moment_bytes) / np.where(columns.zero >= 1, n, 1.0)
     return held, gradients, optimizer
-
-
-def _fuller(one: LedgerColumns, other: LedgerColumns, there: Bools) -> LedgerColumns:
-    """The fuller of a rank and another one, where there is such a rank."""
-    more = there & (other.total > one.total)
-    return LedgerColumns(
-        np.where(more, other.weights, one.weights),
-        np.where(more, other.gradients, one.gradients),
-        np.where(more, other.optimizer, one.optimizer),
-        np.where(more, other.activations, one.activations),
-    )

@@ -41,45 +41,45 @@ class BlockGroups:
 
 
 @dataclass(frozen=True, eq=False)
-class BlockPairs:
-    """Blocks whose ranks pass activations on: stages that follow each other.
-
-    Attributes:
-        source, target: int64[m], distinct pairs.
-        ranks: float64[m], ranks of the source that send to one of the target.
-        relayed: part of them that send to a GPU of another place in its server.
-    """
+class FamilyFlows:
+    """Bytes from server to server for every byte that each GPU sends: int64[m], int64[m], float64[m]."""
 
     source: Ints
     target: Ints
-    ranks: Floats
-    relayed: float
+    amount: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class FamilyGroups:
-    """All that blocks exchange under a strategy; families inside a server are not there."""
+    """All that blocks exchange under a strategy; families inside a server are not there.
+
+    Attributes:
+        collectives: groups of each family.
+        hops: from block to block of the stage behind, ranks that send; pairs are distinct.
+        relayed: part of these that send to a GPU of another place in its server.
+    """
 
     collectives: Mapping[TrafficFamily, tuple[BlockGroups, ...]]
-    hops: BlockPairs
+    hops: FamilyFlows
+    relayed: float
 
 
 def rank_coordinates(strategy: ParallelStrategy) -> dict[D, Ints]:
     """int64[N] by dimension: where each rank stands along it."""
     sizes = {D.TENSOR: strategy.tensor, D.CONTEXT: strategy.context, D.DATA: strategy.data}
     sizes[D.PIPELINE] = strategy.pipeline
-    left, found = np.arange(strategy.gpus), {}
+    left, coordinates = np.arange(strategy.gpus), {}
     for dimension in strategy.order:
         if dimension in sizes:
-            left, found[dimension] = np.divmod(left, sizes[dimension])
-    return found
+            left, coordinates[dimension] = np.divmod(left, sizes[dimension])
+    return coordinates
 
 
 def family_groups(strategy: ParallelStrategy, gpus_per_server: int) -> FamilyGroups:
     """Groups of all families between servers."""
     at, s, g = rank_coordinates(strategy), strategy, gpus_per_server
-    t, c, d, p = (at[one] for one in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
-    place = t + s.tensor * (c + s.context * d)
+    t, c, d, p = (at[dimension] for dimension in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
+    position = t + s.tensor * (c + s.context * d)
     whole = s.expert * s.expert_tensor
     held = np.minimum(p, s.pipeline - 1 - p) if s.copies > 1 else p  # stages whose weights these ranks share out
     keys = {
@@ -89,14 +89,14 @@ def family_groups(strategy: ParallelStrategy, gpus_per_server: int) -> FamilyGro
     }
     if s.expert > 1:
         of_stage = s.gpus // s.pipeline
-        keys[TrafficFamily.EXPERT] = (whole, place // whole + of_stage // whole * p)
-        keys[TrafficFamily.EXPERT_DATA] = (s.expert_replicas, place % whole + whole * held)
+        keys[TrafficFamily.EXPERT] = (whole, position // whole + of_stage // whole * p)
+        keys[TrafficFamily.EXPERT_DATA] = (s.expert_replicas, position % whole + whole * held)
     collectives = {}
     for family, (ranks, key) in keys.items():
-        found = _collective(key, ranks, g) if ranks > 1 else ()
-        if found:
-            collectives[family] = found
-    return FamilyGroups(collectives, _hops(strategy, place, p, g))
+        blocks = _collective(key, ranks, g) if ranks > 1 else ()
+        if blocks:
+            collectives[family] = blocks
+    return FamilyGroups(collectives, *_hops(strategy, position, p, g))
 
 
 def _collective(key: Ints, ranks: int, g: int) -> tuple[BlockGroups, ...]:
@@ -107,20 +107,20 @@ def _collective(key: Ints, ranks: int, g: int) -> tuple[BlockGroups, ...]:
     count = begins.sum(axis=1)
     after = np.roll(rows, -1, axis=1)
     crossing = after // g != blocks
-    found = []
+    result = []
     for k in np.unique(count[count > 1]).tolist():
         chosen = count == k
         own = blocks[chosen][begins[chosen]].reshape(-1, k)
         own, groups = np.unique(own, axis=0, return_counts=True)
         edges = crossing[chosen]
         moved = (rows[chosen] % g != after[chosen] % g)[edges].mean()
-        found.append(BlockGroups(own, groups.astype(np.float64), ranks, float(moved)))
-    return tuple(found)
+        result.append(BlockGroups(own, groups.astype(np.float64), ranks, float(moved)))
+    return tuple(result)
 
 
-def _hops(strategy: ParallelStrategy, place: Ints, stage: Ints, g: int) -> BlockPairs:
+def _hops(strategy: ParallelStrategy, position: Ints, stage: Ints, g: int) -> tuple[FamilyFlows, float]:
     p = strategy.pipeline
-    rows = np.lexsort((stage, place)).reshape(-1, p)
+    rows = np.lexsort((stage, position)).reshape(-1, p)
     round_again = strategy.chunks > 1 and strategy.schedule is not PipelineSchedule.DUALPIPE_V and p > 1
     source, target = rows[:, :-1], rows[:, 1:]
     if round_again:
@@ -131,7 +131,7 @@ def _hops(strategy: ParallelStrategy, place: Ints, stage: Ints, g: int) -> Block
     servers = strategy.gpus // g
     pairs, ranks = np.unique(source // g * servers + target // g, return_counts=True)
     relayed = float((source % g != target % g).mean()) if len(source) else 0.0
-    return BlockPairs(pairs // servers, pairs % servers, ranks.astype(np.float64), relayed)
+    return FamilyFlows(pairs // servers, pairs % servers, ranks.astype(np.float64)), relayed
 
 
 BYTES_PER_GBIT = 1.25e8
@@ -199,20 +199,11 @@ class PlacedNetwork:
     token_routes: PathTable | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class FamilyFlows:
-    """Bytes from server to server for every byte that each GPU sends: int64[m], int64[m], float64[m]."""
-
-    source: Ints
-    target: Ints
-    amount: Floats
-
-
 def ring_flows(groups: tuple[BlockGroups, ...], orders: tuple[Ints, ...]) -> FamilyFlows:
     """Each ring carries an equal share."""
     parts = [
-        (rings.ravel(), np.roll(rings, -1, axis=2).ravel(), np.repeat(one.groups / rings.shape[1], rings[0].size))
-        for one, rings in zip(groups, orders, strict=True)
+        (rings.ravel(), np.roll(rings, -1, axis=2).ravel(), np.repeat(blocks.groups / rings.shape[1], rings[0].size))
+        for blocks, rings in zip(groups, orders, strict=True)
     ]
     return _joined(parts)
 
@@ -220,10 +211,10 @@ def ring_flows(groups: tuple[BlockGroups, ...], orders: tuple[Ints, ...]) -> Fam
 def exchange_flows(groups: tuple[BlockGroups, ...], places: Ints) -> FamilyFlows:
     """Every server sends equally much to all others of its group."""
     parts = []
-    for one in groups:
-        servers, k = places[one.blocks], one.blocks.shape[1]
+    for blocks in groups:
+        servers, k = places[blocks.blocks], blocks.blocks.shape[1]
         source, target = (side.ravel() for side in np.nonzero(~np.eye(k, dtype=bool)))
-        amount = one.groups * one.ranks / k / (k - 1)
+        amount = blocks.groups * blocks.ranks / k / (k - 1)
         parts.append((servers[:, source].ravel(), servers[:, target].ravel(), np.repeat(amount, len(source))))
     return _joined(parts)
 
@@ -238,17 +229,17 @@ def family_flows(
 ) -> dict[TrafficFamily, tuple[FamilyFlows, ...]]:
     """FamilyFlows of each family between servers that has rings or exchanges; two for those between stages, there and
     back, which need not meet."""
-    found: dict[TrafficFamily, tuple[FamilyFlows, ...]] = {}
+    flows: dict[TrafficFamily, tuple[FamilyFlows, ...]] = {}
     for family, classes in groups.collectives.items():
         if family is TrafficFamily.EXPERT:
-            found[family] = (exchange_flows(classes, places),)
+            flows[family] = (exchange_flows(classes, places),)
         elif family in orders:
-            found[family] = (ring_flows(classes, orders[family]),)
+            flows[family] = (ring_flows(classes, orders[family]),)
     hops = groups.hops
     if len(hops.source):
-        ahead = FamilyFlows(places[hops.source], places[hops.target], hops.ranks)
-        found[TrafficFamily.PIPELINE] = (ahead, FamilyFlows(ahead.target, ahead.source, ahead.amount))
-    return found
+        ahead = FamilyFlows(places[hops.source], places[hops.target], hops.amount)
+        flows[TrafficFamily.PIPELINE] = (ahead, FamilyFlows(ahead.target, ahead.source, ahead.amount))
+    return flows
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,9 +282,9 @@ def family_loads(
     usual = _lookup(network.graph, network.routes)
     tokens = usual if network.token_routes is None else _lookup(network.graph, network.token_routes)
     relayed = {family: _mean_relayed(classes) for family, classes in groups.collectives.items()}
-    relayed[TrafficFamily.PIPELINE] = groups.hops.relayed
+    relayed[TrafficFamily.PIPELINE] = groups.relayed
     relayed[TrafficFamily.EXPERT] = 0.0  # a token crosses to the GPU of the same place, and goes on inside the server
-    found = {}
+    by_family = {}
     for family, directions in family_flows(groups, network.places, network.orders).items():
         lookup = tokens if family is TrafficFamily.EXPERT else usual
         loads = [lookup.load(flows) for flows in directions]
@@ -302,16 +293,16 @@ def family_loads(
             [_relays(network.graph, flows, load, relayed[family], gpus_per_server)
              for flows, (load, _) in zip(directions, loads, strict=True)]
         )  # fmt: skip
-        sent = max(float(np.bincount(one.source, one.amount).max(initial=0.0)) for one in directions)
+        sent = max(float(np.bincount(directed.source, directed.amount).max(initial=0.0)) for directed in directions)
         hops = max(hops for _, hops in loads)
         if network.graph.rails is Rails.SPINE and relayed[family] > 0:
             hops += 2
-        found[family] = FamilyLoad(np.concatenate([seconds, inside / server_bytes_per_s]), sent, hops)
-    return found
+        by_family[family] = FamilyLoad(np.concatenate([seconds, inside / server_bytes_per_s]), sent, hops)
+    return by_family
 
 
 def _mean_relayed(classes: tuple[BlockGroups, ...]) -> float:
-    return max((one.relayed for one in classes), default=0.0)
+    return max((blocks.relayed for blocks in classes), default=0.0)
 
 
 def _relays(graph: LinkGraph, flows: FamilyFlows, load: Floats, relayed: float, gpus_per_server: int) -> Floats:
@@ -363,10 +354,10 @@ class RouteLookup:
         keys = graph.tail * graph.nodes + graph.head
         order = np.argsort(keys)
         crossed = (routes.node[:-1].astype(np.int64) * graph.nodes + routes.node[1:])[inner]
-        place = np.minimum(np.searchsorted(keys[order], crossed), max(len(keys) - 1, 0))
-        if len(crossed) and (not len(keys) or (keys[order][place] != crossed).any()):
+        index = np.minimum(np.searchsorted(keys[order], crossed), max(len(keys) - 1, 0))
+        if len(crossed) and (not len(keys) or (keys[order][index] != crossed).any()):
             raise ValueError("a route uses a link that does not exist")
-        self._link = order[place]
+        self._link = order[index]
         self._first = routes.path_ptr - np.arange(len(routes.path_ptr))
         switched = np.add.reduceat(routes.node >= graph.servers, routes.path_ptr[:-1]) > 0 if len(lengths) else lengths
         self._hops = lengths - 1 - switched
@@ -380,13 +371,13 @@ class RouteLookup:
         """
         routes = self._routes
         keys = flows.source * self._nodes + flows.target
-        place = np.searchsorted(self._keys, keys)
-        place = np.minimum(place, max(len(self._keys) - 1, 0))
-        if len(keys) and (not len(self._keys) or (self._keys[place] != keys).any()):
-            lost = 0 if not len(self._keys) else int(np.flatnonzero(self._keys[place] != keys)[0])
+        index = np.searchsorted(self._keys, keys)
+        index = np.minimum(index, max(len(self._keys) - 1, 0))
+        if len(keys) and (not len(self._keys) or (self._keys[index] != keys).any()):
+            lost = 0 if not len(self._keys) else int(np.flatnonzero(self._keys[index] != keys)[0])
             text = f"servers {flows.source[lost]} and {flows.target[lost]} send to each other and no links join them"
             raise InfeasibleError(text)
-        used, of = np.unique(place, return_inverse=True)
+        used, of = np.unique(index, return_inverse=True)
         paths = _spans(routes.pair_ptr, used)
         amount = np.bincount(of, flows.amount, len(used))
         on_path = np.repeat(amount, np.diff(routes.pair_ptr)[used]) * routes.share[paths]
@@ -467,14 +458,14 @@ def path_table(nodes: int, source: Ints, target: Ints, paths: list[tuple[Ints, I
         source, target: int64[m], the pairs, sorted and distinct.
         paths: some at a time: pairs, int64[k, w] nodes padded with -1 at the end, shares.
     """
-    pair = np.concatenate([one[0] for one in paths])
-    widest = max(one[1].shape[1] for one in paths)
+    pair = np.concatenate([entry[0] for entry in paths])
+    widest = max(entry[1].shape[1] for entry in paths)
     rows = np.full((len(pair), widest), -1, dtype=np.int64)
     begin = 0
-    for one in paths:
-        rows[begin : begin + len(one[0]), : one[1].shape[1]] = one[1]
-        begin += len(one[0])
-    share = np.concatenate([one[2] for one in paths])
+    for entry in paths:
+        rows[begin : begin + len(entry[0]), : entry[1].shape[1]] = entry[1]
+        begin += len(entry[0])
+    share = np.concatenate([entry[2] for entry in paths])
     order = np.argsort(pair, kind="stable")
     pair, rows, share = pair[order], rows[order], share[order]
     used = rows >= 0
@@ -514,17 +505,17 @@ def torus_routes(steps: Ints, source: Ints, target: Ints) -> PathTable:
     shift[np.broadcast_to(np.arange(n), (n, n)), reached] = np.arange(n)[:, None]
     own = shift[source, target]
     opposite = shift[np.arange(n), 0]  # the shift that leads from v back to 0
-    found = []
+    tables = []
     for v in np.unique(own).tolist():
         pairs = np.flatnonzero(own == v)
         back = [(move + axes) % (2 * axes) for move in reversed(words[opposite[v]])]
         for word in (words[v], back):
             rows = np.empty((len(pairs), len(word) + 1), dtype=np.int64)
             rows[:, 0] = source[pairs]
-            for place, move in enumerate(word):
-                rows[:, place + 1] = moves[move][rows[:, place]]
-            found.append((pairs, rows, np.full(len(pairs), 0.5)))
-    return path_table(n, source, target, found)
+            for step, move in enumerate(word):
+                rows[:, step + 1] = moves[move][rows[:, step]]
+            tables.append((pairs, rows, np.full(len(pairs), 0.5)))
+    return path_table(n, source, target, tables)
 
 
 def _words(moves: Ints) -> list[list[int]]:
@@ -541,7 +532,7 @@ def _words(moves: Ints) -> list[list[int]]:
             for move in range(len(moves)):
                 to = int(moves[move, node])
                 if words[to] is None:
-                    words[to] = sorted([*word, move], key=lambda one: (one % axes, one))
+                    words[to] = sorted([*word, move], key=lambda axis_move: (axis_move % axes, axis_move))
                     after.append(to)
         front = after
     return [word or [] for word in words]
@@ -570,18 +561,18 @@ def spread_routes(graph: LinkGraph, source: Ints, target: Ints, amount: Floats, 
         if float((load * seconds).max()) / (turn + 1) < best * (1.0 - 1e-9):
             best, kept = float((load * seconds).max()) / (turn + 1), turn + 1
     every = np.arange(len(source))
-    found = [(every, paths, np.full(len(source), 1.0 / kept)) for paths in rows[:kept]]
-    return path_table(graph.nodes, source, target, found)
+    tables = [(every, paths, np.full(len(source), 1.0 / kept)) for paths in rows[:kept]]
+    return path_table(graph.nodes, source, target, tables)
 
 
 def _shortest(graph: LinkGraph, length: Floats, source: Ints, target: Ints) -> Ints:
     """int64[m, w], padded with -1."""
     matrix = csr_array((length, (graph.tail, graph.head)), shape=(graph.nodes, graph.nodes))
-    begins, place = np.unique(source, return_inverse=True)
+    begins, index = np.unique(source, return_inverse=True)
     _, before = dijkstra(matrix, indices=begins, return_predecessors=True)
     columns, at = [target], target
     while True:
-        at = np.where(at == source, -1, np.where(at < 0, -1, before[place, np.maximum(at, 0)]))
+        at = np.where(at == source, -1, np.where(at < 0, -1, before[index, np.maximum(at, 0)]))
         if (at < -1).any():
             lost = int(np.flatnonzero(at < -1)[0])
             text = f"servers {source[lost]} and {target[lost]} send to each other and no links join them"

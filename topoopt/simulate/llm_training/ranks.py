@@ -54,7 +54,7 @@ class TrainingPasses:
     def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
         self._problem, self._strategy = problem, strategy
         columns = columns_of([strategy], problem.model.layers)
-        rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+        rates = GroupRates.of(problem, columns)
         self.stages: StagePasses = stage_times(problem, strategy, rates)
         self._tokens = strategy.micro_batch * problem.batch.length // strategy.context
         self._activations = self._tokens * problem.model.hidden * ELEMENT
@@ -72,16 +72,16 @@ class TrainingPasses:
 
     def compute_s(self, kind: PassKind, stage: int) -> float:
         """Of a pass, transfers left out."""
-        seconds, slow = self.stages.passes, self._problem.cluster.slowdown
-        inputs, weights = seconds.inputs[stage] + seconds.again[stage], seconds.weights[stage]
+        forward, inputs, weights, again = self.stages.passes[:, stage]
+        inputs = inputs + again
         value = {
-            PassKind.FORWARD: seconds.forward[stage],
-            PassKind.JOINED: seconds.forward[stage],
+            PassKind.FORWARD: forward,
+            PassKind.JOINED: forward,
             PassKind.BACKWARD: inputs + weights,
             PassKind.INPUTS: inputs,
             PassKind.WEIGHTS: weights,
         }[kind]
-        return float(slow * value)
+        return float(self._problem.cluster.slowdown * value)
 
     def optimizer_us(self) -> int:
         """The step, on the fullest rank; whole microseconds."""
@@ -129,10 +129,10 @@ class TrainingPasses:
         s, experts = self._strategy, self._problem.model.experts
         if experts is None or s.expert == 1:
             return
-        one = int(self.stages.routed[stage]) * self._activations / ELEMENT / s.tensor * experts.per_token
+        payload = int(self.stages.routed[stage]) * self._activations / ELEMENT / s.tensor * experts.per_token
         there = 1.0 if self._problem.formats.fp8_dispatch else ELEMENT
-        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, one * there)
-        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, one * ELEMENT)
+        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, payload * there)
+        yield GroupCall(EXPERT, Collective.ALL_TO_ALL, payload * ELEMENT)
 
     def gathering(self, stage: int) -> tuple[GroupCall, ...]:
         """Weights of a stage, which replicas share out."""
@@ -164,84 +164,40 @@ ENDS = (PassKind.BACKWARD, PassKind.WEIGHTS)
 """Passes behind which the gradients of weights of a micro-batch are there."""
 
 
-class RankGroups:
-    """Groups of ranks by family, numbered as they are met."""
+class TrainingProgram:
+    """All that ranks do in one iteration (`topoopt.core.hierarchy.RankProgram`).
 
-    def __init__(self, strategy: ParallelStrategy) -> None:
-        at, s = rank_coordinates(strategy), strategy
-        t, c, d, p = (at[one] for one in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
-        place, whole = t + s.tensor * (c + s.context * d), s.expert * s.expert_tensor
-        self._keys = {
-            TENSOR: c + s.context * (d + s.data * p),
-            CONTEXT: t + s.tensor * (d + s.data * p),
-            DATA: t + s.tensor * p,
-            EXPERT: place // whole + s.gpus // s.pipeline // whole * p,
-            REPLICAS: place % whole + whole * p,
-        }
+    Attributes:
+        groups: ranks of the groups that the steps and totals made so far name, by number.
+    """
+
+    def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
+        self.strategy, self.costs = strategy, TrainingPasses(problem, strategy)
         self._numbers: dict[tuple[str, int], int] = {}
-        self.members: dict[int, tuple[int, ...]] = {}
+        self.groups: dict[int, tuple[int, ...]] = {}
+        self._blocking = not problem.overlap.pipeline
+        at = rank_coordinates(strategy)
+        self.stage_of = at[D.PIPELINE]
+        t, c, d, p = (at[dimension] for dimension in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
+        whole, of_stage = strategy.expert * strategy.expert_tensor, strategy.gpus // strategy.pipeline
+        self._row = t + strategy.tensor * (c + strategy.context * d)
+        self._keys = {
+            TENSOR: c + strategy.context * (d + strategy.data * p),
+            CONTEXT: t + strategy.tensor * (d + strategy.data * p),
+            DATA: t + strategy.tensor * p,
+            EXPERT: self._row // whole + of_stage // whole * p,
+            REPLICAS: self._row % whole + whole * p,
+        }
+        self.orders: PassOrders = strategy_orders(problem, strategy)
 
-    def number(self, family: str, rank: int) -> int:
-        """Of the group that a rank is in."""
+    def _group(self, family: str, rank: int) -> int:
+        """The number of the group of a family that a rank is in; groups are numbered as they are met."""
         keys = self._keys[family]
         key = family, int(keys[rank])
         if key not in self._numbers:
             self._numbers[key] = len(self._numbers) + 1
-            self.members[self._numbers[key]] = tuple(np.flatnonzero(keys == keys[rank]).tolist())
+            self.groups[self._numbers[key]] = tuple(np.flatnonzero(keys == keys[rank]).tolist())
         return self._numbers[key]
-
-
-class _RankWriter:
-    """Steps of one rank: one pass after the other, messages beside them."""
-
-    def __init__(self, rank: int, groups: RankGroups, *, blocking: bool) -> None:
-        self._rank, self._groups, self._blocking = rank, groups, blocking
-        self.made: list[RankStep] = []
-        self._last: tuple[int, ...] = ()
-
-    def compute(self, name: str, time_us: int, after: Iterable[int] = ()) -> None:
-        """After what came before, and more."""
-        self._add(ComputeStep(name, time_us, (*self._last, *after)))
-
-    def collectives(self, calls: Iterable[GroupCall]) -> None:
-        """One after the other."""
-        for call in calls:
-            number = self._groups.number(call.family, self._rank)
-            name = f"{call.family} {call.collective}"
-            self._add(CollectiveStep(name, call.collective, number, call.size_bytes, self._last))
-
-    def receive(self, peer: int, tag: int, size: int) -> list[int]:
-        """A message that a pass waits for."""
-        self.made.append(MessageStep(False, peer, tag, size, ()))
-        return [len(self.made) - 1]
-
-    def send(self, peer: int, tag: int, size: int) -> None:
-        """A message that nothing here waits for, unless the rank does nothing else meanwhile."""
-        self.made.append(MessageStep(True, peer, tag, size, self._last))
-        if self._blocking:
-            self._last = (len(self.made) - 1,)
-
-    def _add(self, one: RankStep) -> None:
-        self._last = (len(self.made),)
-        self.made.append(one)
-
-
-class TrainingProgram:
-    """All that ranks do in one iteration (`topoopt.core.hierarchy.RankProgram`)."""
-
-    def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
-        self.strategy, self.costs = strategy, TrainingPasses(problem, strategy)
-        self._numbered = RankGroups(strategy)
-        self._blocking = not problem.overlap.pipeline
-        at = rank_coordinates(strategy)
-        self.stage_of = at[D.PIPELINE]
-        self._row = at[D.TENSOR] + strategy.tensor * (at[D.CONTEXT] + strategy.context * at[D.DATA])
-        self.orders: PassOrders = strategy_orders(problem, strategy)
-
-    @property
-    def groups(self) -> dict[int, tuple[int, ...]]:
-        """Ranks of the groups that the steps and totals made so far name, by number."""
-        return self._numbered.members
 
     def passes_of(self, rank: int) -> list[tuple[PassKind, int, int]]:
         """Kind, micro-batch, stage."""
@@ -258,29 +214,44 @@ class TrainingProgram:
         return None if peer == rank else peer
 
     def steps(self, rank: int) -> list[RankStep]:
-        """Of a rank, in an order in which it can take them."""
-        writer = _RankWriter(rank, self._numbered, blocking=self._blocking)
+        """Of a rank, in an order in which it can take them: one pass after the other, messages beside them."""
+        steps: list[RankStep] = []
+        last: tuple[int, ...] = ()
         passes, costs = self.passes_of(rank), self.costs
+
+        def add(step: RankStep) -> None:
+            nonlocal last
+            last = (len(steps),)
+            steps.append(step)
+
+        def collectives(calls: Iterable[GroupCall]) -> None:
+            for call in calls:
+                number, name = self._group(call.family, rank), f"{call.family} {call.collective}"
+                add(CollectiveStep(name, call.collective, number, call.size_bytes, last))
+
         in_all = self.strategy.zero >= 3
         final = {stage: at for at, (kind, _, stage) in enumerate(passes) if kind in ENDS}
         begun: set[int] = set()
         for at, (kind, i, stage) in enumerate(passes):
             ahead = kind in (PassKind.FORWARD, PassKind.JOINED)
             if kind is not PassKind.WEIGHTS and (in_all or stage not in begun):
-                writer.collectives(costs.gathering(stage))
+                collectives(costs.gathering(stage))
             begun.add(stage)
             source, target = self._ends(rank, kind, stage)
-            place = (2 * i + ahead) * len(self.orders.rank_of_stage)
-            came = [] if source is None else writer.receive(source[0], place + source[1], costs.hop_bytes)
+            tag, came = (2 * i + ahead) * len(self.orders.rank_of_stage), tuple[int, ...]()
+            if source is not None:
+                came = (len(steps),)
+                steps.append(MessageStep(False, source[0], tag + source[1], costs.hop_bytes, ()))
             name = f"{'forward' if ahead else kind.name.lower()} of micro-batch {i}, stage {stage}"
-            writer.compute(name, costs.compute_us(kind, stage), came)
-            writer.collectives(costs.exchanges(kind, stage))
-            if target is not None:
-                writer.send(target[0], place + stage, costs.hop_bytes)
+            add(ComputeStep(name, costs.compute_us(kind, stage), (*last, *came)))
+            collectives(costs.exchanges(kind, stage))
+            if target is not None:  # nothing waits for it, unless the rank does nothing else meanwhile
+                steps.append(MessageStep(True, target[0], tag + stage, costs.hop_bytes, last))
+                last = (len(steps) - 1,) if self._blocking else last
             if final[stage] == at or (in_all and kind in ENDS):
-                writer.collectives(costs.reducing(stage))
-        writer.compute("optimizer", costs.optimizer_us())
-        return writer.made
+                collectives(costs.reducing(stage))
+        add(ComputeStep("optimizer", costs.optimizer_us(), last))
+        return steps
 
     def _ends(self, rank: int, kind: PassKind, stage: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
         """Where activations or gradients come from and go to: rank, stage."""
@@ -304,7 +275,7 @@ class TrainingProgram:
         count = 1 + sum(counts.total() for counts in stages.values())
         for stage, counts in stages.items():
             for call, times in self._called(stage, counts):
-                calls[call.collective, self._numbered.number(call.family, rank), call.size_bytes] += times
+                calls[call.collective, self._group(call.family, rank), call.size_bytes] += times
             for kind, times in counts.items():
                 compute_us += times * self.costs.compute_us(kind, stage)
                 for end, total in zip(self._ends(rank, kind, stage), (received, sent), strict=True):
@@ -442,7 +413,7 @@ class _PodGraph:
             kind = PassKind(number)
             gathered: dict[int, list[str]] = {}
             if kind is not PassKind.WEIGHTS and (in_all or stage not in begun):
-                after = [name for each in last for name in each] if in_all else []
+                after = [name for names_of_pod in last for name in names_of_pod] if in_all else []
                 calls = self._costs.gathering(stage)
                 gathered = self._collectives(f"weights {self._name(kind, batch, stage)}", pods, calls, after)
             begun.add(stage)
@@ -454,11 +425,11 @@ class _PodGraph:
                 for part in range(self.parts):
                     self._send(rank, kind, batch, stage, part, last)
             if final[stage] == at or (in_all and kind in ENDS):
-                ready = [name for each in last for name in each]
+                ready = [name for names_of_pod in last for name in names_of_pod]
                 name = f"gradients {stage}.{batch}" if in_all else f"gradients {stage}"
-                found = self._collectives(name, pods, self._costs.reducing(stage), ready)
-                reduced += [one for names in found.values() for one in names]
-        return [*(name for each in last for name in each), *dict.fromkeys(reduced)]
+                collectives = self._collectives(name, pods, self._costs.reducing(stage), ready)
+                reduced += [entry for names in collectives.values() for entry in names]
+        return [*(name for names_of_pod in last for name in names_of_pod), *dict.fromkeys(reduced)]
 
     def _name(self, kind: PassKind, batch: int, stage: int) -> str:
         return f"{'forward' if kind in AHEAD else kind.name.lower()} {batch}.{stage}"
@@ -468,8 +439,9 @@ class _PodGraph:
         stages, ahead = self._costs.stages, kind in AHEAD
         seconds = self._costs.compute_s(kind, stage)
         if kind is not PassKind.WEIGHTS:
-            inside = [stages.tensor, stages.context, *([stages.expert] if self._spread == 1 else [])]
-            exposed = sum(float(each[0 if ahead else 1][stage]) for each in inside)
+            inside = [parts[0 if ahead else 1] for parts in (stages.tensor, stages.context)]
+            inside += [stages.expert] if self._spread == 1 else []
+            exposed = sum(float(part[stage]) for part in inside)
             seconds += self._problem.cluster.slowdown * exposed
         return [self.steps.task(f"{self._name(kind, batch, stage)} pod {pod}", seconds, after)]
 
@@ -523,7 +495,7 @@ class _PodGraph:
         self, name: str, pods: list[int], calls: Sequence[GroupCall], after: list[str]
     ) -> dict[int, list[str]]:
         """Rings of the pods that hold replicas; the names of the transfers that each pod waits for."""
-        found: dict[int, list[str]] = {pod: [] for pod in pods}
+        names_by_pod: dict[int, list[str]] = {pod: [] for pod in pods}
         strategy = self._strategy
         for call in calls:
             experts = strategy.expert * strategy.expert_tensor
@@ -541,5 +513,5 @@ class _PodGraph:
                 kind = "experts" if call.family == REPLICAS else "dense"
                 names = self.steps.ring(f"{name} {kind} {first}", ring, float(sent), after)
                 for pod in ring:
-                    found[pod] += names
-        return found
+                    names_by_pod[pod] += names
+        return names_by_pod

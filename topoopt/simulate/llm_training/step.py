@@ -20,19 +20,17 @@ from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.simulate.llm_training.costs import (
+    CHUNK,
     DENSE,
     ELEMENT,
     EMBEDDING,
     HEAD,
     ROUTED,
-    ComputeTimes,
     GroupHops,
     GroupRates,
-    LayerTimes,
+    PassTimes,
     data_bytes,
     iteration_traffic,
-    layer_traffic,
-    layer_transfers,
     ledger,
     matrix_weights,
     part_weights,
@@ -48,20 +46,19 @@ from topoopt.simulate.llm_training.links import (
     family_loads,
 )
 from topoopt.simulate.llm_training.strategies import (
-    BOTH_ENDS,
     StrategyColumns,
     columns_of,
     stage_layers,
     strategy_problems,
 )
 from topoopt.simulate.llm_training.times import (
-    EXCHANGE_SHARE,
     OPTIMIZER_BYTES,
     OrderShape,
     OrderTimes,
+    inner_rank_times,
     order_times,
     orders_of,
-    rank_times,
+    pass_times,
     shape_of,
     stage_parts,
     stage_tables,
@@ -75,12 +72,10 @@ class LinkSchedules:
 
     def __init__(self, graph: LinkGraph, *, server_bytes_per_s: float, gpus_per_server: int) -> None:
         self._graph = graph
-        self._link = {
-            ends: place for place, ends in enumerate(zip(graph.tail.tolist(), graph.head.tolist(), strict=True))
-        }
+        self._link = {ends: arc for arc, ends in enumerate(zip(graph.tail.tolist(), graph.head.tolist(), strict=True))}
         owned = graph.rails is Rails.OWNED
         self._passed = (gpus_per_server - 1) / gpus_per_server / server_bytes_per_s if owned else 0.0
-        self._known: dict[int, tuple[GroupSchedule, Floats]] = {}
+        self._cached: dict[int, tuple[GroupSchedule, Floats]] = {}
 
     def load(
         self, classes: tuple[BlockGroups, ...], places: Ints, schedules: Sequence[GroupSchedule], bucket: Bucket
@@ -93,23 +88,23 @@ class LinkSchedules:
             schedules: one of each group of servers.
             bucket: of one AllReduce.
         """
-        graph, steps = self._graph, max(one.steps for one in schedules)
-        made = {one.members: one for one in schedules}
+        graph, steps = self._graph, max(schedule.steps for schedule in schedules)
+        made = {schedule.members: schedule for schedule in schedules}
         seconds = np.zeros((2, steps, len(graph.tail) + graph.servers))
         sent, ranks = np.zeros(graph.servers), classes[0].ranks
         for own in classes:
             for members, count in zip(np.sort(places[own.blocks], axis=1).tolist(), own.groups.tolist(), strict=True):
-                one = made[tuple(members)]
-                share = self._shares(one)
-                seconds[:, : one.steps] += count * bucket.whole_bytes * share[:, :, : seconds.shape[2]]
+                schedule = made[tuple(members)]
+                share = self._shares(schedule)
+                seconds[:, : schedule.steps] += count * bucket.whole_bytes * share[:, :, : seconds.shape[2]]
                 sent += count * bucket.whole_bytes * share[:, :, seconds.shape[2] :].sum(axis=(0, 1))
         if bucket.apart:
             phases = seconds.max(axis=2).sum(axis=1)
             taken, rounds = 2.0 * float(phases.max()), 2 * int((seconds.max(axis=2) > 0).sum(axis=1).max())
         else:
             taken, rounds = float(seconds.sum(axis=0).max(axis=1).sum()), steps
-        hops = max(len(route) - 1 for one in schedules for route in one.schedule.routes)
-        local = max(bucket.local_s(one.ranks, one.blocks.shape[1]) for one in classes)
+        hops = max(len(route) - 1 for schedule in schedules for route in schedule.schedule.routes)
+        local = max(bucket.local_s(schedule.ranks, schedule.blocks.shape[1]) for schedule in classes)
         passed, of_links = bucket.passed(ranks), seconds.sum(axis=(0, 1))
         taken += (bucket.waits_s(rounds, hops) + local) * bucket.network
         return FamilyLoad(
@@ -117,44 +112,44 @@ class LinkSchedules:
             float(sent.max()) / passed,
             hops,
             waits=max(taken - float(of_links.max()), 0.0) / passed,
-            method=", ".join(sorted({one.method for one in schedules})),
+            method=", ".join(sorted({schedule.method for schedule in schedules})),
             rounds=rounds,
         )
 
-    def _shares(self, one: GroupSchedule) -> Floats:
+    def _shares(self, schedule: GroupSchedule) -> Floats:
         """float64[2, steps, L + 2n], for a byte of the vector of a group: seconds of links at their whole rate and of
         the networks inside servers, then bytes that servers begin; of what is summed, and of what is copied."""
-        if id(one) in self._known:
-            return self._known[id(one)][1]
-        graph, sends, blocks = self._graph, one.schedule.sends, one.schedule.blocks
-        links, n, whole = len(graph.tail), graph.servers, one.schedule.steps
+        if id(schedule) in self._cached:
+            return self._cached[id(schedule)][1]
+        graph, sends, blocks = self._graph, schedule.schedule.sends, schedule.schedule.blocks
+        links, n, whole = len(graph.tail), graph.servers, schedule.schedule.steps
         amount = blocks.units[sends.block] / blocks.total
         table = np.zeros((2, whole, links + 2 * n))
         for phase, chosen in enumerate((sends.reduce, ~sends.reduce)):
-            self._lay(table[phase], one, chosen, amount)
+            self._lay(table[phase], schedule, chosen, amount)
         arriving = np.zeros((2, whole, n))
         for link, head in enumerate(graph.head.tolist()):
             arriving[:, :, head] += table[:, :, link]
         table[:, :, links : links + n] = (table[:, :, links + n :] + arriving) * self._passed
         table[:, :, :links] /= graph.bytes_per_s
         # Every piece does what whole blocks would, a step behind the one before.
-        shares = np.zeros((2, one.steps, links + 2 * n))
-        for late in range(one.pieces):
-            shares[:, late : late + whole] += table / one.pieces
-        self._known[id(one)] = (one, shares)
+        shares = np.zeros((2, schedule.steps, links + 2 * n))
+        for late in range(schedule.pieces):
+            shares[:, late : late + whole] += table / schedule.pieces
+        self._cached[id(schedule)] = (schedule, shares)
         return shares
 
-    def _lay(self, table: Floats, one: GroupSchedule, chosen: Bools, amount: Floats) -> None:
+    def _lay(self, table: Floats, schedule: GroupSchedule, chosen: Bools, amount: Floats) -> None:
         """Bytes of the messages chosen, on links and at the servers that begin them."""
-        sends, routes = one.schedule.sends, one.schedule.routes
+        sends, routes = schedule.schedule.sends, schedule.schedule.routes
         links, n = len(self._graph.tail), self._graph.servers
         on_route = np.zeros((len(table), len(routes)))
         np.add.at(on_route, (sends.step[chosen], sends.route[chosen]), amount[chosen])
-        for place, route in enumerate(routes):
-            if on_route[:, place].any():
+        for index, route in enumerate(routes):
+            if on_route[:, index].any():
                 for hop in pairwise(route):
-                    table[:, self._link[hop]] += on_route[:, place]
-                table[:, links + n + route[0]] += on_route[:, place]
+                    table[:, self._link[hop]] += on_route[:, index]
+                table[:, links + n + route[0]] += on_route[:, index]
 
 
 @dataclass(frozen=True)
@@ -201,7 +196,9 @@ def family_buckets(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> d
     """Of activations of one micro-batch, and of the gradients of one layer, the mean of all; 16-bit with ZeRO."""
     model, reached, cluster, s = problem.model, problem.device.reached, problem.cluster, strategy
     dense, experts = matrix_weights(model, np.array([float(s.tensor)]))
-    each = float(problem.formats.gradient_bytes) if s.zero == 0 else min(problem.formats.gradient_bytes, ELEMENT)
+    element_bytes = (
+        float(problem.formats.gradient_bytes) if s.zero == 0 else min(problem.formats.gradient_bytes, ELEMENT)
+    )
     inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
     tokens = s.micro_batch * problem.batch.length / s.context
 
@@ -212,8 +209,8 @@ def family_buckets(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> d
     routed = experts / max(expert_layers(model), 1) / (s.expert * s.expert_tensor)
     return {
         F.TENSOR: bucket(tokens * model.hidden * ELEMENT, 2 * ceil(log2(s.tensor)), apart=s.sequence),
-        F.DATA: bucket(float(dense[0]) / model.layers * each, 0, apart=s.zero > 0),
-        F.EXPERT_DATA: bucket(routed * each, 0, apart=s.zero > 0),
+        F.DATA: bucket(float(dense[0]) / model.layers * element_bytes, 0, apart=s.zero > 0),
+        F.EXPERT_DATA: bucket(routed * element_bytes, 0, apart=s.zero > 0),
     }
 
 
@@ -223,32 +220,28 @@ class StagePasses:
 
     Attributes:
         dense, routed: int64, layers with one MLP, and with experts.
-        passes: seconds of one micro-batch.
-        tensor, context, expert: seconds of exposed transfers in the forward pass, and in the backward one.
+        passes: float64[4, stages], seconds of one micro-batch.
+        tensor, context: seconds of exposed transfers in the forward pass, and in the backward one.
+        expert: of exposed exchanges, in each of both.
         hop_s: to the next stage.
         dense_weights, expert_weights: parameters on a rank, of experts and of all else.
     """
 
     dense: Ints
     routed: Ints
-    passes: ComputeTimes
+    passes: PassTimes
     tensor: tuple[Floats, Floats]
     context: tuple[Floats, Floats]
-    expert: tuple[Floats, Floats]
+    expert: Floats
     hop_s: float
     dense_weights: Floats
     expert_weights: Floats
 
     def costs(self, *, blocking: bool) -> StageCosts:
         """As the pipeline takes them: what is computed again belongs to the gradients of the inputs."""
-        there, back = (self.tensor[i] + self.context[i] + self.expert[i] for i in range(2))
-        return StageCosts(
-            self.passes.forward + there,
-            self.passes.inputs + self.passes.again + back,
-            self.passes.weights,
-            self.hop_s,
-            blocking,
-        )
+        there, back = (self.tensor[i] + self.context[i] + self.expert for i in range(2))
+        forward, inputs, weights, again = self.passes
+        return StageCosts(forward + there, inputs + again + back, weights, self.hop_s, blocking)
 
 
 def pipeline_shape(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> PipelineShape:
@@ -259,13 +252,9 @@ def pipeline_shape(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> P
 
 def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> StagePasses:
     """Times of all stages at these rates."""
-    model, length = problem.model, problem.batch.length
-    columns = columns_of([strategy], model.layers)
-    times = LayerTimes(model, problem.device, problem.formats, columns, length)
-    traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
-    moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
-    known = strategy.stage_layers or stage_layers(model.layers, strategy.pipeline, strategy.chunks)
-    count = np.array(known, dtype=np.int64)
+    model, columns = problem.model, columns_of([strategy], problem.model.layers)
+    layer_counts = strategy.stage_layers or stage_layers(model.layers, strategy.pipeline, strategy.chunks)
+    count = np.array(layer_counts, dtype=np.int64)
     plain = model.layers if model.experts is None else model.experts.dense_layers
     ends = np.cumsum(count)
     dense = np.minimum(ends, plain) - np.minimum(ends - count, plain)
@@ -275,28 +264,10 @@ def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: 
         dense, routed = dense + routed, np.zeros_like(routed)
     first, last = np.zeros(len(count)), np.zeros(len(count))
     first[0], last[-1] = 1.0, 1.0 + model.mtp_layers
-    fixed = np.array([problem.device.reached.chunk_us * 1e-6])
-    zero = np.zeros(1)
-    none = ComputeTimes(*(np.zeros(len(count)),) * 4)
-    passes = none.plus(ComputeTimes(fixed, fixed, zero, zero)).plus(times.layer(expert_layer=False), dense)
-    if model.experts is not None:
-        passes = passes.plus(times.layer(expert_layer=True), routed)
-    passes = passes.plus(times.embedding(), first).plus(times.head(), last)
-    layers = dense + routed
-    exchange = routed * moved.expert
-    if strategy.schedule in BOTH_ENDS and strategy.expert > 1:
-        passes = passes.scaled(np.array([1.0 / (1.0 - EXCHANGE_SHARE)]))
-        exchange = exchange - np.minimum(2.0 * exchange, passes.forward + passes.backward) / 2.0
-    return StagePasses(
-        dense,
-        routed,
-        passes,
-        (layers * moved.tensor[0], layers * (moved.tensor[1] + moved.tensor[2])),
-        (layers * moved.context[0], layers * moved.context[1]),
-        (exchange, exchange),
-        float(moved.hop[0]),
-        *_weights(problem, columns, dense, routed),
-    )
+    counts = (CHUNK, np.ones(len(count))), (DENSE, dense), (ROUTED, routed), (EMBEDDING, first), (HEAD, last)
+    passes, tensor, context, exchange, hop = pass_times(problem, columns, rates, counts, (dense + routed, routed))
+    weights = _weights(problem, columns, dense, routed)
+    return StagePasses(dense, routed, passes, tensor, context, exchange, float(hop[0]), *weights)
 
 
 def _weights(problem: LlmTrainingProblem, columns: StrategyColumns, dense: Ints, routed: Ints) -> tuple[Floats, Floats]:
@@ -307,26 +278,21 @@ def _weights(problem: LlmTrainingProblem, columns: StrategyColumns, dense: Ints,
     return np.asarray(of_dense), np.asarray(routed * own[ROUTED][1])
 
 
-@dataclass(frozen=True, eq=False)
-class LayerSync:
-    """Seconds of reducing and gathering one layer, float64[p v] by stage, and layers of each, int64[p v]."""
-
-    reduced: Floats
-    gathered: Floats
-    layers: Floats
-
-
 def layer_sync(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses, rates: GroupRates
-) -> LayerSync:
-    """What replicas exchange for one layer of each stage, embedding and head shared out among the layers of theirs."""
+) -> tuple[Floats, Floats, Floats]:
+    """What replicas exchange for one layer of each stage, embedding and head shared out among the layers of theirs.
+
+    Returns:
+        Seconds of reducing and of gathering one layer, and layers, float64[p v] each.
+    """
     replicas, of_experts = np.array([float(strategy.replicas)]), np.array([float(strategy.expert_replicas)])
     zero, size = np.array([float(strategy.zero)]), problem.formats.gradient_bytes
     dense = data_bytes(stages.dense_weights, replicas, zero, size, np.ones(1))
     experts = data_bytes(stages.expert_weights, of_experts, zero, size, np.ones(1))
     layers = np.maximum(stages.dense + stages.routed, 1).astype(np.float64)
     reduced, gathered = (a / rates.data + b / rates.expert_data for a, b in zip(dense, experts, strict=True))
-    return LayerSync(reduced / layers, gathered / layers, layers)
+    return reduced / layers, gathered / layers, layers
 
 
 def optimizer_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses) -> float:
@@ -340,24 +306,9 @@ def optimizer_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages:
     return float(rank * OPTIMIZER_BYTES / rate) + device.reached.iteration_ms * 1e-3
 
 
-@dataclass(frozen=True, eq=False)
-class NetworkRates:
-    """What a network gives the families of a strategy.
-
-    Attributes:
-        loads: of each family between servers.
-        alone: bytes a second of a GPU, by family, none of the others sending.
-        rates: of all groups, alone.
-    """
-
-    loads: Mapping[F, FamilyLoad]
-    alone: Mapping[F, float]
-    rates: GroupRates
-
-
 def ring_load(load: FamilyLoad, classes: tuple[BlockGroups, ...], bucket: Bucket) -> FamilyLoad:
     """A family on rings, its rounds counted."""
-    rounds = 2 * (max(one.blocks.shape[1] for one in classes) - 1)
+    rounds = 2 * (max(blocks.blocks.shape[1] for blocks in classes) - 1)
     waits = bucket.waits_s(rounds, load.hops) * bucket.network / bucket.passed(classes[0].ranks)
     return replace(load, waits=waits, method=RINGS, rounds=rounds)
 
@@ -374,23 +325,23 @@ def _reduced(
     loads: Mapping[F, FamilyLoad],
 ) -> dict[F, FamilyLoad]:  # fmt: skip
     """Families that reduce on what they reduce on, their rounds counted."""
-    found, buckets = dict(loads), family_buckets(problem, strategy)
+    reduced, buckets = dict(loads), family_buckets(problem, strategy)
     on_links = schedule_loads(problem, network.graph)
     for family in ALLREDUCE_FAMILIES:
         if family not in groups.collectives:
             continue
         classes, own = groups.collectives[family], network.schedules.get(family)
         if own is None:
-            found[family] = ring_load(loads[family], classes, buckets[family])
+            reduced[family] = ring_load(loads[family], classes, buckets[family])
         else:
-            found[family] = on_links.load(classes, network.places, own, buckets[family])
-    return found
+            reduced[family] = on_links.load(classes, network.places, own, buckets[family])
+    return reduced
 
 
 def network_rates(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, network: PlacedNetwork, groups: FamilyGroups
-) -> NetworkRates:
-    """Rates of families that have the links to themselves.
+) -> tuple[dict[F, FamilyLoad], dict[F, float], GroupRates]:
+    """Loads of families between servers, and rates where each has the links to itself: by family, and of all groups.
 
     No rate is above that of an ideal switch: k servers that send at rate B need 2 (k-1)/k of the vector over B for an
     AllReduce on any schedule, as on rings of one rank a server.
@@ -402,14 +353,12 @@ def network_rates(
     inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
     g = cluster.gpus_per_server
     loads = family_loads(network, groups, server_bytes_per_s=g * inside / reached.network, gpus_per_server=g)
-    ideal = GroupRates.of(cluster, reached, columns_of([strategy], problem.model.layers))
-    usual = (ideal.tensor, ideal.context, ideal.expert, ideal.hop, ideal.data, ideal.expert_data)
-    families = (F.TENSOR, F.CONTEXT, F.EXPERT, F.PIPELINE, F.DATA, F.EXPERT_DATA)
-    most = {family: float(rate[0]) for family, rate in zip(families, usual, strict=True)}
+    ideal = GroupRates.of(problem, columns_of([strategy], problem.model.layers))
+    most = {family: float(getattr(ideal, name)[0]) for family, name in RATE_OF.items()}
     if rounds_counted(problem, network.graph):
         loads = _reduced(problem, strategy, network, groups, loads)
     alone = {family: min(most[family], reached.network / load.taken) for family, load in loads.items()}
-    return NetworkRates(loads, alone, group_rates(alone, loads, ideal))
+    return loads, alone, group_rates(alone, loads, ideal)
 
 
 def group_rates(alone: Mapping[F, float], loads: Mapping[F, FamilyLoad], ideal: GroupRates) -> GroupRates:
@@ -440,7 +389,7 @@ def max_min_parts(loads: Sequence[FamilyLoad]) -> list[float]:
     One that also waits fills no link alone, and keeps no more than all of its rate.
     """
     full = np.stack([load.seconds / load.taken for load in loads])
-    waiting = [place for place, load in enumerate(loads) if load.waits > 0]
+    waiting = [index for index, load in enumerate(loads) if load.waits > 0]
     full = np.concatenate([full, np.eye(len(loads))[:, waiting]], axis=1)
     part, rising, left = np.zeros(len(loads)), np.ones(len(loads), dtype=bool), np.ones(full.shape[1])
     level = 0.0
@@ -457,44 +406,48 @@ def max_min_parts(loads: Sequence[FamilyLoad]) -> list[float]:
     return part.tolist()
 
 
+RATE_OF = {
+    F.TENSOR: "tensor",
+    F.CONTEXT: "context",
+    F.EXPERT: "expert",
+    F.PIPELINE: "hop",
+    F.DATA: "data",
+    F.EXPERT_DATA: "expert_data",
+}
+"""The rate of the groups of each family, by its name."""
+
 EXCHANGES = (F.TENSOR, F.CONTEXT, F.EXPERT)
 """Families whose transfers are parts of the passes."""
 
 
-def shared_rates(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: NetworkRates) -> GroupRates:
+def shared_rates(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Mapping[F, FamilyLoad], rates: GroupRates
+) -> GroupRates:
     """Rates that the time model takes: none above those alone."""
-    parts = {family: 1.0 / factor for family, factor in _factors(problem, strategy, found).items()}
-    rates = found.rates
-    return replace(
-        rates,
-        tensor=rates.tensor * parts.get(F.TENSOR, 1.0),
-        context=rates.context * parts.get(F.CONTEXT, 1.0),
-        expert=rates.expert * parts.get(F.EXPERT, 1.0),
-        hop=rates.hop * parts.get(F.PIPELINE, 1.0),
-        data=rates.data * parts.get(F.DATA, 1.0),
-        expert_data=rates.expert_data * parts.get(F.EXPERT_DATA, 1.0),
-    )
+    parts = {family: 1.0 / factor for family, factor in _factors(problem, strategy, loads, rates).items()}
+    shared = {name: getattr(rates, name) * parts.get(family, 1.0) for family, name in RATE_OF.items()}
+    return replace(rates, **shared)
 
 
-def _factors(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: NetworkRates) -> Mapping[F, float]:
+def _factors(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Mapping[F, FamilyLoad], rates: GroupRates
+) -> Mapping[F, float]:
     """How much longer the transfers of each family take."""
-    rates = found.rates
-    columns = rates.tensor, rates.context, rates.expert, rates.hop, rates.data, rates.expert_data
-    alone = tuple(float(column[0]) for column in columns)
+    alone = tuple(float(getattr(rates, name)[0]) for name in RATE_OF.values())
     part, backward, reduced = _busy(problem, strategy, alone, rates.inside, rates.hops)
     meets: dict[F, tuple[F, ...]] = dict.fromkeys(EXCHANGES, (F.PIPELINE,))
     meets[F.PIPELINE] = EXCHANGES if problem.overlap.pipeline else ()
     behind = (*EXCHANGES, F.PIPELINE) if problem.overlap.data else ()
     meets[F.DATA] = meets[F.EXPERT_DATA] = behind
     factors = {}
-    for family, load in found.loads.items():
+    for family, load in loads.items():
         # Only what is reduced during the last backward pass meets anything.
         long = reduced if family in (F.DATA, F.EXPERT_DATA) else 0.0
         during = min(1.0, backward / long) if long > 0 else 1.0
         factor = 1.0
         for other in meets[family]:
-            if other in found.loads and part[other] > 0:
-                kept = max_min_parts([load, found.loads[other]])[0]
+            if other in loads and part[other] > 0:
+                kept = max_min_parts([load, loads[other]])[0]
                 factor += during * part[other] * (1.0 / kept - 1.0)
         factors[family] = factor
     return factors
@@ -508,16 +461,15 @@ def _busy(
     gradients. Most maps of ranks that are tried give the rates of one before."""
     tensor, context, expert, hop_rate, data, expert_data = (np.array([value]) for value in alone)
     rates = GroupRates(tensor, context, expert, hop_rate, data, expert_data, inside, hops)
-    ranks, moved = rank_times(problem, problem.device, columns_of([strategy], problem.model.layers), rates)
-    inner = ranks[1]
-    whole = float(inner.forward[0] + inner.backward[0])
-    busy = {F.TENSOR: inner.tensor, F.CONTEXT: inner.context, F.EXPERT: inner.expert}
-    part = {family: float(busy[family][0][0] + busy[family][1][0]) / whole for family in EXCHANGES}
-    hop = min(1.0, 2.0 * strategy.chunks * float(moved.hop[0]) / whole) if strategy.pipeline > 1 else 0.0
+    columns = columns_of([strategy], problem.model.layers)
+    busy, forward, backward, moved = inner_rank_times(problem, columns, rates)
+    whole = float(forward[0] + backward[0])
+    part = {family: float(busy[family][0]) / whole for family in EXCHANGES}
+    hop = min(1.0, 2.0 * strategy.chunks * float(moved[0]) / whole) if strategy.pipeline > 1 else 0.0
     part[F.PIPELINE] = hop if problem.overlap.pipeline else 0.0
-    sync = layer_sync(problem, strategy, stage_times(problem, strategy, rates), rates)
-    reduced = (sync.reduced * sync.layers).reshape(strategy.chunks, strategy.pipeline).sum(axis=0).max()
-    return part, float(inner.backward[0]), float(reduced)
+    of_layer, _, layers = layer_sync(problem, strategy, stage_times(problem, strategy, rates), rates)
+    reduced = (of_layer * layers).reshape(strategy.chunks, strategy.pipeline).sum(axis=0).max()
+    return part, float(backward[0]), float(reduced)
 
 
 EQUAL = 1e-9
@@ -534,18 +486,18 @@ def strategy_times(
     """
     columns = columns_of([strategy], problem.model.layers)
     assert columns.stages is not None
-    ideal = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    parts = stage_parts(problem, problem.device, columns, ideal if rates is None else rates)
+    ideal = GroupRates.of(problem, columns)
+    parts = stage_parts(problem, columns, ideal if rates is None else rates)
     tables = stage_tables(problem, parts, columns.stages)
     planned = (tables, parts.hop)
     if rates is not None and strategy.schedule is S.ZB_2P:
-        usual = stage_parts(problem, problem.device, columns, ideal)
+        usual = stage_parts(problem, columns, ideal)
         planned = stage_tables(problem, usual, columns.stages), usual.hop
     shape = shape_of(problem, strategy)
-    found = order_times(problem, shape, tables, parts.hop, planned)
+    times = order_times(problem, shape, tables, parts.hop, planned)
     free = order_times(problem, shape, tables, 0.0 * parts.hop, planned)
-    step = found.step + parts.iteration
-    return replace(found, step=step), free.passes
+    step = times.step + parts.iteration
+    return replace(times, step=step), free.passes
 
 
 def strategy_orders(
@@ -554,8 +506,8 @@ def strategy_orders(
     """The order of the passes of so many micro-batches, or of all; it does not depend on the network."""
     columns = columns_of([strategy], problem.model.layers)
     assert columns.stages is not None
-    ideal = GroupRates.of(problem.cluster, problem.device.reached, columns)
-    parts = stage_parts(problem, problem.device, columns, ideal)
+    ideal = GroupRates.of(problem, columns)
+    parts = stage_parts(problem, columns, ideal)
     shape = shape_of(problem, strategy)
     if micro_batches is not None:
         shape = replace(shape, micro_batches=micro_batches)
@@ -569,21 +521,21 @@ def step_breakdown(
     times, free = strategy_times(problem, strategy, rates)
     if rates is None:
         columns = columns_of([strategy], problem.model.layers)
-        rates = GroupRates.of(problem.cluster, problem.device.reached, columns)
+        rates = GroupRates.of(problem, columns)
     shape, stages = shape_of(problem, strategy), stage_times(problem, strategy, rates)
-    each = problem.cluster.slowdown * shape.micro_batches * _busiest(shape, stages)
-    passes = stages.passes
+    busiest_s = problem.cluster.slowdown * shape.micro_batches * _busiest(shape, stages)
+    forward, inputs, weights, again = stages.passes
 
     def of_rank(values: Floats) -> float:
-        return float((each * values).sum())
+        return float((busiest_s * values).sum())
 
     parts = {
-        "forward": of_rank(passes.forward),
-        "backward": of_rank(passes.backward),
-        "recompute": of_rank(passes.again),
+        "forward": of_rank(forward),
+        "backward": of_rank(inputs + weights),
+        "recompute": of_rank(again),
         "tensor": of_rank(stages.tensor[0] + stages.tensor[1]),
         "context": of_rank(stages.context[0] + stages.context[1]),
-        "expert": of_rank(stages.expert[0] + stages.expert[1]),
+        "expert": of_rank(stages.expert + stages.expert),
     }
     work = sum(parts.values())
     return StepBreakdown(
@@ -630,20 +582,11 @@ def roofline_estimate(
     """
     model, batch, device = problem.model, problem.batch, problem.device
     columns = columns_of([strategy], model.layers)
-    held = ledger(problem, columns)
-    sent = iteration_traffic(
-        model, problem.formats, columns, batch.length, batch.sequences, problem.cluster.gpus_per_server
-    )
     peak = device.fp8_tflops if problem.formats.fp8 and device.fp8_tflops is not None else device.matrix_tflops
     return StepEstimate(
         step_breakdown(problem, strategy, rates),
-        TrainingMemory(
-            weights=float(held.weights[0]),
-            gradients=float(held.gradients[0]),
-            optimizer=float(held.optimizer[0]),
-            activations=float(held.activations[0]),
-        ),
+        TrainingMemory(*ledger(problem, columns)[:, 0].tolist()),
         token_operations(model, batch.length) * batch.tokens,
         peak * 1e12,
-        tuple((f"{name}_sent_bytes", float(column[0])) for name, column in vars(sent).items()),
+        tuple((f"{name}_sent_bytes", float(column[0])) for name, column in iteration_traffic(problem, columns).items()),
     )

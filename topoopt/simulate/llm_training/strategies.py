@@ -86,10 +86,10 @@ class StrategyColumns:
 
     def scheduled(self, *schedules: PipelineSchedule) -> NDArray[np.bool_]:
         """Whether the schedule is one of these."""
-        found = np.zeros(len(self.schedule), dtype=bool)
+        mask = np.zeros(len(self.schedule), dtype=bool)
         for schedule in schedules:
-            found |= self.schedule == SCHEDULE_CODES[schedule]
-        return found
+            mask |= self.schedule == SCHEDULE_CODES[schedule]
+        return mask
 
     def recomputes(self, recompute: Recompute) -> NDArray[np.bool_]:
         """Whether this is what is computed again."""
@@ -156,33 +156,23 @@ def columns_of(strategies: Sequence[ParallelStrategy], layers: int) -> StrategyC
     """Columns of strategies of a model of so many layers."""
 
     def column(name: str) -> Column:
-        return np.array([float(getattr(one, name)) for one in strategies])
+        return np.array([float(getattr(strategy, name)) for strategy in strategies])
 
     pipeline, chunks = column("pipeline"), column("chunks")
-    none = np.zeros_like(pipeline)
     stages = np.zeros((len(strategies), int((pipeline * chunks).max(initial=1))), dtype=np.int64)
-    for place, one in enumerate(strategies):
-        known = one.stage_layers or stage_layers(layers, one.pipeline, one.chunks)
-        stages[place, : len(known)] = known
-    found = StrategyColumns(
-        tensor=column("tensor"),
-        sequence=column("sequence"),
-        context=column("context"),
-        pipeline=pipeline,
-        chunks=chunks,
-        data=column("data"),
-        expert=column("expert"),
-        expert_tensor=column("expert_tensor"),
-        zero=column("zero"),
-        micro_batch=column("micro_batch"),
-        schedule=np.array([float(SCHEDULE_CODES[one.schedule]) for one in strategies]),
-        recompute=np.array([float(RECOMPUTE_CODES[one.recompute]) for one in strategies]),
-        first_layers=none,
-        inner_layers=none,
-        last_layers=none,
-        order=np.array([float(RANK_ORDERS.index(one.order)) for one in strategies]),
-    )
-    return with_stages(found, stages)
+    for row, strategy in enumerate(strategies):
+        counts = strategy.stage_layers or stage_layers(layers, strategy.pipeline, strategy.chunks)
+        stages[row, : len(counts)] = counts
+    names = ("tensor", "sequence", "context", "data", "expert", "expert_tensor", "zero", "micro_batch")
+    tensor, sequence, context, data, expert, expert_tensor, zero, micro_batch = map(column, names)
+    schedule = np.array([float(SCHEDULE_CODES[strategy.schedule]) for strategy in strategies])
+    recompute = np.array([float(RECOMPUTE_CODES[strategy.recompute]) for strategy in strategies])
+    order, none = np.array([float(RANK_ORDERS.index(strategy.order)) for strategy in strategies]), np.zeros_like(zero)
+    columns = StrategyColumns(
+        tensor, sequence, context, pipeline, chunks, data, expert, expert_tensor, zero, micro_batch, schedule,
+        recompute, none, none, none, order,
+    )  # fmt: skip
+    return with_stages(columns, stages)
 
 
 PARTS = {"stages": "pipeline", "chunks": "chunks", "micro-batches": "micro_batch", "group": "schedule"}
@@ -273,8 +263,8 @@ def _of_pipeline(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> Ite
         yield Problem("with one run of layers it is 1f1b", path="chunks", value="1", allowed="2 or more")
     m = problem.batch.sequences // (strategy.data * strategy.micro_batch)
     if m:
-        for one in schedule_problems(strategy.schedule, PipelineShape(p, m, v)):
-            yield replace(one, path=PARTS[one.path or ""])
+        for message in schedule_problems(strategy.schedule, PipelineShape(p, m, v)):
+            yield replace(message, path=PARTS[message.path or ""])
     if strategy.stage_layers and (len(strategy.stage_layers) != p * v or sum(strategy.stage_layers) != layers):
         value = f"{len(strategy.stage_layers)} chunks, {sum(strategy.stage_layers)} layers"
         yield Problem("not all layers on all chunks", path="stage_layers", value=value, allowed=f"{p * v}, {layers}")

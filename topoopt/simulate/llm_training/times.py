@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.llm_training import LlmTrainingProblem, TrainingDevice
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.core.process import end_if_left
@@ -20,14 +22,12 @@ from topoopt.simulate.llm_training.costs import (
     EMBEDDING,
     HEAD,
     ROUTED,
-    ComputeTimes,
     GroupRates,
     LayerTimes,
-    LayerTransfers,
+    PassTimes,
     bytes_around,
     in_flight,
     layer_activations,
-    layer_traffic,
     layer_transfers,
     part_weights,
     state_bytes,
@@ -46,69 +46,59 @@ from topoopt.simulate.pipeline_timeline import (
 from topoopt.simulate.pipeline_timeline import WEIGHTS as LATE
 
 
-@dataclass(frozen=True, eq=False)
-class RankTimes:
-    """Seconds of one micro-batch in all chunks of a rank, one value a strategy.
+def pass_times(
+    problem: LlmTrainingProblem,
+    columns: StrategyColumns,
+    rates: GroupRates,
+    counts: Sequence[tuple[int, Floats]],
+    layers: tuple[Floats, Floats],
+) -> tuple[PassTimes, tuple[Floats, Floats], tuple[Floats, Floats], Floats, Column]:
+    """Seconds of a micro-batch in stages or ranks.
 
-    Attributes:
-        passes: computing.
-        tensor, context, expert: exposed transfers of the forward pass, and of the backward one.
+    Args:
+        counts: kinds of parts, with how many of each; they are added up in this order.
+        layers: all of them, and those with experts.
+
+    Returns:
+        Computing; exposed transfers of tensor and of context groups, forward and backward; exchanges of tokens in each
+        direction; the hop to the next stage.
     """
-
-    passes: ComputeTimes
-    tensor: tuple[Column, Column]
-    context: tuple[Column, Column]
-    expert: tuple[Column, Column]
-
-    @property
-    def forward(self) -> Column:
-        """F."""
-        return self.passes.forward + self.tensor[0] + self.context[0] + self.expert[0]
-
-    @property
-    def backward(self) -> Column:
-        """B, with what is computed again."""
-        return self.passes.backward + self.passes.again + self.tensor[1] + self.context[1] + self.expert[1]
+    kinds, (tensor, context, expert, hop) = (
+        LayerTimes(problem, columns).kinds(),
+        layer_transfers(problem, columns, rates),
+    )
+    hidden = columns.scheduled(*BOTH_ENDS) & (columns.expert > 1)
+    passes = sum((kinds[kind] * count for kind, count in counts), np.zeros((4, 1)))
+    passes = passes * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
+    count, routed = layers
+    exchange = routed * expert
+    computing = passes[FORWARD] + (passes[INPUTS] + passes[WEIGHTS])
+    exchange = exchange - np.where(hidden, np.minimum(2.0 * exchange, computing), 0.0) / 2.0
+    of_tensor = count * tensor[0], count * (tensor[1] + tensor[2])
+    return passes, of_tensor, (count * context[0], count * context[1]), exchange, hop
 
 
-def rank_times(
-    problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns, rates: GroupRates
-) -> tuple[tuple[RankTimes, RankTimes, RankTimes], LayerTransfers]:
-    """Stage times of the first, an inner and the last rank (all the same with one stage)."""
-    model, length = problem.model, problem.batch.length
-    times = LayerTimes(model, device, problem.formats, columns, length)
-    traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
-    moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
-    alone = columns.pipeline == 1
-    dense = times.layer(expert_layer=False)
-    routed = dense if model.experts is None else times.layer(expert_layer=True)
-    embedding, head = times.embedding(), times.head()
-    fixed = columns.chunks * device.reached.chunk_us * 1e-6
-    chunk = ComputeTimes(fixed, fixed, np.zeros_like(fixed), np.zeros_like(fixed))
-    none = ComputeTimes(*(np.zeros_like(columns.tensor),) * 4)
-    first_dense = 0 if model.experts is None else model.experts.dense_layers
-    both = columns.scheduled(S.DUALPIPE, S.DUALPIPE_V)
-    found = []
-    for rank, load in enumerate((columns.first_layers, columns.inner_layers, columns.last_layers)):
-        first, last = alone | (rank == 0), alone | (rank == 2)
-        plain = np.where(first, np.minimum(first_dense, load), 0.0)
-        further = np.where(last, float(model.mtp_layers), 0.0)
-        count = load - plain + further
-        passes = none.plus(routed, count).plus(dense, plain)
-        passes = passes.plus(embedding, first).plus(head, last * (1.0 + model.mtp_layers)).plus(chunk)
-        layers = load + further
-        exchange = count * moved.expert
-        passes = passes.scaled(np.where(both & (columns.expert > 1), 1.0 / (1.0 - EXCHANGE_SHARE), 1.0))
-        hidden = np.where(both, np.minimum(2.0 * exchange, passes.forward + passes.backward), 0.0) / 2.0
-        found.append(
-            RankTimes(
-                passes,
-                (layers * moved.tensor[0], layers * (moved.tensor[1] + moved.tensor[2])),
-                (layers * moved.context[0], layers * moved.context[1]),
-                (exchange - hidden, exchange - hidden),
-            )
-        )
-    return (found[0], found[1], found[2]), moved
+def inner_rank_times(
+    problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates
+) -> tuple[dict[F, Column], Column, Column, Column]:
+    """Of a rank between the first and the last, all its chunks, one value a strategy; of the only one with one stage.
+
+    Returns:
+        Exposed seconds of exchanges in the passes of a micro-batch by family; the forward pass, the backward one, and
+        the hop to the next stage.
+    """
+    model, only = problem.model, columns.pipeline == 1
+    dense_layers = 0 if model.experts is None else model.experts.dense_layers
+    load, further = columns.inner_layers, np.where(only, float(model.mtp_layers), 0.0)
+    plain = np.where(only, np.minimum(dense_layers, load), 0.0)
+    routed, last = load - plain + further, only * (1.0 + model.mtp_layers)
+    counts = (ROUTED, routed), (DENSE, plain), (EMBEDDING, only), (HEAD, last), (CHUNK, columns.chunks)
+    passes, tensor, context, exchange, hop = pass_times(problem, columns, rates, counts, (load + further, routed))
+    ahead, inputs, weights, again = passes
+    forward = ahead + tensor[0] + context[0] + exchange
+    backward = inputs + weights + again + tensor[1] + context[1] + exchange
+    busy = {F.TENSOR: tensor[0] + tensor[1], F.CONTEXT: context[0] + context[1], F.EXPERT: exchange + exchange}
+    return busy, forward, backward, hop
 
 
 def parts_of_stages(
@@ -179,54 +169,43 @@ class StageParts:
         return StageParts(self.seconds[rows], self.exchange[rows], self.hidden[rows], self.hop[rows], self.iteration)
 
 
-def stage_parts(
-    problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns, rates: GroupRates
-) -> StageParts:
+def stage_parts(problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates) -> StageParts:
     """Parts of the stages of strategies, by the rates of their groups."""
-    model, length = problem.model, problem.batch.length
-    times = LayerTimes(model, device, problem.formats, columns, length)
-    traffic = layer_traffic(model, problem.formats, columns, length, problem.cluster.gpus_per_server)
-    moved = layer_transfers(problem.cluster, problem.overlap, columns, traffic, rates)
+    tensor, context, expert, hop = layer_transfers(problem, columns, rates)
     count, slow = len(columns.tensor), problem.cluster.slowdown
     hidden = columns.scheduled(*BOTH_ENDS) & (columns.expert > 1)
     scale = slow * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
-    seconds = np.zeros((count, 5, 7))
-    dense = times.layer(expert_layer=False)
-    routed = dense if model.experts is None else times.layer(expert_layer=True)
-    fixed, zero = np.full(count, device.reached.chunk_us * 1e-6), np.zeros(count)
-    predicted = 1.0 + model.mtp_layers
-    head = times.head()
-    kinds = (dense, routed, times.embedding(), head.scaled(np.full(count, predicted)))
-    for kind, one in enumerate((*kinds, ComputeTimes(fixed, fixed, zero, zero))):
-        seconds[:, kind, FORWARD] = scale * one.forward
-        seconds[:, kind, INPUTS] = scale * (one.inputs + one.again)
-        seconds[:, kind, WEIGHTS] = scale * one.weights
-        seconds[:, kind, COMPUTE] = scale * (one.forward + one.backward)
+    seconds, kinds = np.zeros((count, 5, 7)), LayerTimes(problem, columns).kinds()
+    kinds[HEAD] = kinds[HEAD] * (1.0 + problem.model.mtp_layers)
+    for kind, (forward, inputs, weights, again) in enumerate(kinds):
+        seconds[:, kind, FORWARD] = scale * forward
+        seconds[:, kind, INPUTS] = scale * (inputs + again)
+        seconds[:, kind, WEIGHTS] = scale * weights
+        seconds[:, kind, COMPUTE] = scale * (forward + (inputs + weights))
     for kind in (DENSE, ROUTED):
-        seconds[:, kind, FORWARD] += slow * (moved.tensor[0] + moved.context[0])
-        seconds[:, kind, INPUTS] += slow * (moved.tensor[1] + moved.tensor[2] + moved.context[1])
-    _of_weights(problem, device, columns, rates, seconds)
-    return StageParts(seconds, slow * moved.expert, hidden, slow * moved.hop, slow * device.reached.iteration_ms * 1e-3)
+        seconds[:, kind, FORWARD] += slow * (tensor[0] + context[0])
+        seconds[:, kind, INPUTS] += slow * (tensor[1] + tensor[2] + context[1])
+    _of_weights(problem, columns, rates, seconds)
+    fixed = slow * problem.device.reached.iteration_ms * 1e-3
+    return StageParts(seconds, slow * expert, hidden, slow * hop, fixed)
 
 
-def _of_weights(
-    problem: LlmTrainingProblem, device: TrainingDevice, columns: StrategyColumns, rates: GroupRates, seconds: Floats
-) -> None:
+def _of_weights(problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates, seconds: Floats) -> None:
     """Reducing, gathering and the step: of ZeRO 3, which does both in every pass, of one micro-batch."""
-    moving = device.memory_gbytes_per_s * device.reached.memory * 1e9
+    moving = problem.device.memory_gbytes_per_s * problem.device.reached.memory * 1e9
     slow, gradient = problem.cluster.slowdown, problem.formats.gradient_bytes
     none, shared = columns.zero == 0, columns.zero >= 1
     weights = part_weights(problem, columns)
     shared_out = (columns.replicas, rates.data), (columns.expert_replicas, rates.expert_data)
-    for place, (ranks, rate) in enumerate(shared_out):
+    for index, (ranks, rate) in enumerate(shared_out):
         ring = slow * (ranks - 1) / np.maximum(ranks, 1.0) / rate
         reduced = np.where(none, 2.0, 1.0) * gradient * ring
         gathered = np.where(none, 0.0, np.where(columns.zero >= 3, 2.0, 1.0)) * ELEMENT * ring
         step = slow * OPTIMIZER_BYTES / moving / np.where(shared, np.maximum(ranks, 1.0), 1.0)
         for kind, own in enumerate(weights):
-            seconds[:, kind, REDUCED] += own[place] * reduced
-            seconds[:, kind, GATHERED] += own[place] * gathered
-            seconds[:, kind, STEP] += own[place] * step
+            seconds[:, kind, REDUCED] += own[index] * reduced
+            seconds[:, kind, GATHERED] += own[index] * gathered
+            seconds[:, kind, STEP] += own[index] * step
 
 
 def with_balanced(problem: LlmTrainingProblem, columns: StrategyColumns, chosen: Bools) -> StrategyColumns:
@@ -238,11 +217,11 @@ def with_balanced(problem: LlmTrainingProblem, columns: StrategyColumns, chosen:
     """
     stages, rows = stages_of(problem, columns), np.flatnonzero(chosen)
     own = columns.rows(rows)
-    parts = stage_parts(problem, problem.device, own, GroupRates.of(problem.cluster, problem.device.reached, own))
+    parts = stage_parts(problem, own, GroupRates.of(problem, own))
     m = problem.batch.sequences / own.data / own.micro_batch
     ranks = np.arange(own.pipeline.max())
     flight = np.stack([in_flight(own, m, np.full_like(m, rank)) for rank in ranks], axis=1)
-    usable, experts = problem.cluster.usable_bytes, problem.model.experts
+    usable, experts = problem.usable_bytes, problem.model.experts
     stages[rows] = pipeline.balanced_stages(
         np.stack([own.pipeline, own.chunks], axis=1).astype(np.int64),
         _seconds(problem, parts),
@@ -271,9 +250,7 @@ def _bytes(problem: LlmTrainingProblem, columns: StrategyColumns) -> Floats:
     model, formats = problem.model, problem.formats
     weights = part_weights(problem, columns)
     state = [np.add.reduce(state_bytes(columns, formats, weights[kind])) for kind in (DENSE, ROUTED, EMBEDDING, HEAD)]
-    length, experts = problem.batch.length, model.experts is not None
-    kept = layer_activations(model, formats, columns, length, expert_layer=experts)
-    whole, logits = bytes_around(model, formats, columns, length)
+    kept, (whole, logits) = layer_activations(problem, columns), bytes_around(problem, columns)
     last = state[HEAD] + model.mtp_layers * state[ROUTED] + logits
     return np.stack([state[DENSE], state[ROUTED], kept, whole, state[EMBEDDING], last], axis=1)
 
@@ -365,11 +342,11 @@ def order_times(
     count = tables.shape[2]
     passes, ends = np.empty(count), np.empty(count)
     if shape.schedule is S.ZB_2P:
-        known, known_hop = (tables, hop) if planned is None else planned
-        for one in range(count):
+        planned_tables, planned_hop = (tables, hop) if planned is None else planned
+        for row in range(count):
             end_if_left()
-            here = slice(one, one + 1)
-            rounded = _rounded(known[:, :, one], known_hop[one])
+            here = slice(row, row + 1)
+            rounded = _rounded(planned_tables[:, :, row], planned_hop[row])
             orders, program = _planned_program(shape, not problem.overlap.pipeline, *rounded)
             own = np.ascontiguousarray(tables[:, :, here])
             passes[here], ends[here], _ = _followed(problem, shape, orders, program, None, own, hop[here])
@@ -502,23 +479,18 @@ def _flat(tables: Floats) -> Floats:
     return tables.reshape(spans * stages, count)
 
 
-def iteration_times(
-    problem: LlmTrainingProblem,
-    device: TrainingDevice,
-    columns: StrategyColumns,
-    rates: GroupRates | None = None,
-) -> Column:
+def iteration_times(problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates | None = None) -> Column:
     """Seconds, one value a strategy that obeys the rules.
 
     Args:
         rates: of their groups; None: of an ideal switch.
     """
-    ideal = GroupRates.of(problem.cluster, device.reached, columns)
-    own = stage_parts(problem, device, columns, ideal if rates is None else rates)
-    planned = None if rates is None else stage_parts(problem, device, columns, ideal)
+    ideal = GroupRates.of(problem, columns)
+    own = stage_parts(problem, columns, ideal if rates is None else rates)
+    planned = None if rates is None else stage_parts(problem, columns, ideal)
     m = problem.batch.sequences / columns.data / columns.micro_batch
     keys = np.stack([columns.schedule, columns.pipeline, columns.chunks, m, columns.zero >= 3], axis=1).astype(np.int64)
-    found = np.empty(len(keys))
+    seconds = np.empty(len(keys))
     shapes, group = np.unique(keys, axis=0, return_inverse=True)
     layers = stages_of(problem, columns)
     order = np.argsort(group.ravel(), kind="stable")
@@ -527,8 +499,8 @@ def iteration_times(
         schedule, p, v, micro_batches, all_passes = key
         shape = OrderShape(tuple(S)[schedule], p, v, micro_batches, 3 if all_passes else 0)
         tables = stage_tables(problem, own.rows(rows), layers[rows, : p * v])
-        known = None
+        planned_shape = None
         if planned is not None and shape.schedule is S.ZB_2P:
-            known = stage_tables(problem, planned.rows(rows), layers[rows, : p * v]), planned.hop[rows]
-        found[rows] = order_times(problem, shape, tables, own.hop[rows], known).total
-    return found + own.iteration
+            planned_shape = stage_tables(problem, planned.rows(rows), layers[rows, : p * v]), planned.hop[rows]
+        seconds[rows] = order_times(problem, shape, tables, own.hop[rows], planned_shape).total
+    return seconds + own.iteration

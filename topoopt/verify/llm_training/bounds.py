@@ -382,73 +382,41 @@ class Fastest:
         return self.times[0] if self.times else np.inf
 
 
-@dataclass(frozen=True)
-class ShapeCount:
-    """What strategies of a shape there are: all, those that fit into memory, and the bytes of the smallest."""
-
-    records: int
-    fitting: int
-    least_bytes: float
-
-
-class SpaceSearch:
-    """The checker's own search of the space of an instance.
-
-    Parameters
-    ----------
-    ranked_s : seconds of the strategies that a plan ranks, on an ideal switch.
-    slowest : seconds of the slowest plan on a fabric of direct links; 0: there is none.
-
-    Attributes
-    ----------
-    bounds : of every shape that has strategies, s.
-    ideal : the fastest strategies that fit, on an ideal switch.
-    hopped : the fastest that fits, where tokens take the hops that direct links need.
-    """
-
-    def __init__(
-        self, problem: LlmTrainingProblem, ranked_s: Sequence[float], slowest: float, budget: WorkBudget
-    ) -> None:
-        self.problem, self.budget = problem, budget
-        limit = np.inf if len(ranked_s) <= problem.top else ranked_s[-1]
-        self.ideal = Fastest(problem, limit, max(1 + problem.top, len(ranked_s)))
-        self.hopped = Fastest(problem, slowest, 1, partial(hopped_rates, problem))
-        self.shapes = sorted(shapes_of(problem))
-        bounds = shape_bounds(problem, self.shapes, budget)
-        self.bounds = {s: bound for s, bound in zip(self.shapes, bounds.tolist(), strict=True) if np.isfinite(bound)}
-
-    def search(self, shapes: Sequence[StrategyShape]) -> dict[StrategyShape, ShapeCount]:
-        """Go through shapes, and return what is in them."""
-        counts, usable = dict[StrategyShape, ShapeCount](), self.problem.usable_bytes
-        for table, index in tables_of(self.problem, shapes):
-            self.budget.take(bounding_work(records_of(table)))
-            held = held_by(self.problem, records_of(table))
-            fits = held <= (np.inf if usable is None else usable)
-            self.ideal.add(table[fits], self.budget)
-            if self.hopped.limit > 0:
-                self.hopped.add(table[fits], self.budget)
-            for number in np.unique(index).tolist():
-                of_shape = index == number
-                fitting = int(fits[of_shape].sum())
-                counts[shapes[number]] = ShapeCount(int(of_shape.sum()), fitting, float(held[of_shape].min()))
-        return counts
+def _searched(
+    problem: LlmTrainingProblem, shapes: Sequence[StrategyShape], ideal: Fastest, hopped: Fastest, budget: WorkBudget
+) -> dict[StrategyShape, tuple[int, int, float]]:
+    """Go through shapes; return of each the strategies, those that fit into memory, and the bytes of the smallest."""
+    counts, usable = dict[StrategyShape, tuple[int, int, float]](), problem.usable_bytes
+    for table, index in tables_of(problem, shapes):
+        budget.take(bounding_work(records_of(table)))
+        held = held_by(problem, records_of(table))
+        fits = held <= (np.inf if usable is None else usable)
+        ideal.add(table[fits], budget)
+        if hopped.limit > 0:
+            hopped.add(table[fits], budget)
+        for number in np.unique(index).tolist():
+            of_shape = index == number
+            row = int(of_shape.sum()), int(fits[of_shape].sum()), float(held[of_shape].min())
+            counts[shapes[number]] = row
+    return counts
 
 
 def check_shapes(
-    findings: ViolationLog,
-    space: SpaceSearch,
-    outcomes: Sequence[ShapeOutcome],
-    ranked: Sequence[tuple[ParallelStrategy, float]],
-    *,
-    converged: bool,
-) -> None:
+    findings: ViolationLog, problem: LlmTrainingProblem, outcomes: Sequence[ShapeOutcome],
+    ranked: Sequence[tuple[ParallelStrategy, float]], slowest: float, budget: WorkBudget, *, converged: bool,
+) -> float:  # fmt: skip
     """Check that every shape has one line, in order, and that none hides a strategy faster than the last one ranked.
 
     Parameters
     ----------
-    space : whose search this runs.
-    ranked : strategies with their seconds, the best first.
+    ranked : strategies with their seconds on an ideal switch, the best first.
+    slowest : seconds of the slowest plan on a fabric of direct links; 0: there is none.
     converged : nothing ended the search.
+
+    Returns
+    -------
+    Seconds of the fastest strategy that fits, where tokens take the hops that direct links need; inf: none is within
+    the slowest plan.
 
     Raises
     ------
@@ -456,40 +424,45 @@ def check_shapes(
         There are more strategies than the check may go through.
     """
     add, lines = findings.add, {line.shape: line for line in outcomes}
+    limit = np.inf if len(ranked) <= problem.top else ranked[-1][1]
+    ideal = Fastest(problem, limit, max(1 + problem.top, len(ranked)))
+    hopped = Fastest(problem, slowest, 1, partial(hopped_rates, problem))
+    shapes = sorted(shapes_of(problem))
+    bounds = dict(zip(shapes, shape_bounds(problem, shapes, budget).tolist(), strict=True))
     if len(lines) != len(outcomes):
         add("certificate", "a shape is listed twice")
-    if [line.shape for line in outcomes] != [shape for shape in space.shapes if shape in lines]:
+    if [line.shape for line in outcomes] != [shape for shape in shapes if shape in lines]:
         add("certificate", "shapes are not those of the instance, in order")
-        return
+        return hopped.least
     searched: list[ShapeOutcome] = []
-    for shape in space.shapes:
-        line, bound = lines.get(shape), space.bounds.get(shape)
-        if line is None or bound is None:
-            if (line is None) != (bound is None):
-                add("certificate", f"nothing is said of {shape}" if line is None else f"{shape} has no strategies")
+    for shape, bound in bounds.items():
+        line, used = lines.get(shape), bound < np.inf
+        if line is None or not used:
+            if (line is None) == used:
+                add("certificate", f"nothing is said of {shape}" if used else f"{shape} has no strategies")
             continue
         if differs(line.bound_s, bound, RELATIVE):
             add("certificate", f"the bound of {shape} is {bound!r}, not {line.bound_s!r}")
         if line.verdict in (ShapeVerdict.BOUND, ShapeVerdict.LEFT):
-            _check_open(add, line, space.ideal.limit, converged=converged)
+            _check_open(add, line, limit, converged=converged)
         else:
             searched.append(line)
-    counts = space.search([line.shape for line in searched])
-    for line in searched:
-        count = counts[line.shape]
-        verdict = ShapeVerdict.SEARCHED if count.fitting else ShapeVerdict.MEMORY
-        expected = (verdict, count.records, count.fitting)
-        least = line.least_bytes
-        if (line.verdict, line.records, line.fitting) != expected or least is None or differs(least, count.least_bytes):
-            add("certificate", f"{line.shape}: {line}; not {verdict}, {count}")
+    for shape, (records, fitting, least) in _searched(
+        problem, [line.shape for line in searched], ideal, hopped, budget
+    ).items():
+        line, verdict = lines[shape], ShapeVerdict.SEARCHED if fitting else ShapeVerdict.MEMORY
+        expected = replace(line, verdict=verdict, records=records, fitting=fitting, least_bytes=line.least_bytes)
+        if line != expected or line.least_bytes is None or differs(line.least_bytes, least):
+            add("certificate", f"{shape}: {line}; not {replace(expected, least_bytes=least)}")
     open_shapes = {line.shape for line in outcomes if line.verdict is ShapeVerdict.LEFT}
-    space.ideal.insert(seconds for strategy, seconds in ranked if shape_of(strategy) in open_shapes)
-    if len(ranked) != len(space.ideal.times):
-        add("order", f"{len(ranked)} strategies in place of {len(space.ideal.times)}")
-        return
-    for number, ((_, seconds), value) in enumerate(zip(ranked, space.ideal.times, strict=True)):
+    ideal.insert(seconds for strategy, seconds in ranked if shape_of(strategy) in open_shapes)
+    if len(ranked) != len(ideal.times):
+        add("order", f"{len(ranked)} strategies in place of {len(ideal.times)}")
+        return hopped.least
+    for number, ((_, seconds), value) in enumerate(zip(ranked, ideal.times, strict=True)):
         if differs(seconds, value, RELATIVE):
             add("order", f"strategy {number} takes {seconds!r} s, where there is one of {value!r} s")
+    return hopped.least
 
 
 def _check_open(add: Callable[[str, str], None], line: ShapeOutcome, limit: float, *, converged: bool) -> None:

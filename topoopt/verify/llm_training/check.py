@@ -42,7 +42,6 @@ from topoopt.verify.checker import (
 )
 from topoopt.verify.llm_training.bounds import (
     BeyondWorkError,
-    SpaceSearch,
     WorkBudget,
     check_shapes,
     fabric_bound,
@@ -239,7 +238,7 @@ class _Check:
             return ideal_rates(self.problem, records_of([row_of(plan.strategy)]))
         check_drawn_links(self.findings, self.problem, plan.network, self.result.seed)
         sound = network_rates(self.findings, self.problem, plan, self.budget)
-        return None if sound is None else sound.rates
+        return None if sound is None else sound[-1]
 
     def _objective(self) -> None:
         took, value = self.took_s.get(self.plan.fabrics[0].fabric), self.result.objective.value
@@ -270,10 +269,9 @@ class _Check:
         if None in direct:
             raise BeyondWorkError("a plan on direct links was not followed")
         slowest = max((value for value in direct if value is not None), default=0.0)
-        space = SpaceSearch(self.problem, self.ranked_s, slowest, self.budget)
         converged = self.result.stopped_by is StopReason.CONVERGED
-        check_shapes(self.findings, space, shape_outcomes(self.certificates), ranked, converged=converged)
-        return space.hopped.least
+        outcomes = shape_outcomes(self.certificates)
+        return check_shapes(self.findings, self.problem, outcomes, ranked, slowest, self.budget, converged=converged)
 
     def _rails(self) -> None:
         value = self._value(PHOTONIC_RAILS)

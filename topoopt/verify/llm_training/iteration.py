@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.parallelism import ParallelStrategy, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.core.process import end_if_left
 from topoopt.verify.llm_training.costs import (
@@ -279,35 +278,25 @@ def _planned(times: tuple[tuple[float, ...], ...], hop_s: float, m: int) -> Orde
     return planned_order(dict(zip("FIW", times, strict=True)), hop_s, m)
 
 
-@dataclass(frozen=True)
-class PassCosts:
-    """Seconds of the passes of every stage of the model, before when none of a stage starts, and of a hop.
-
-    Attributes
-    ----------
-    blocking : a rank waits until what it sends has arrived.
-    """
-
-    forward: Sequence[float]
-    inputs: Sequence[float]
-    weights: Sequence[float]
-    ready: Sequence[float]
-    hop: float
-    blocking: bool
-
-
-def pass_ends(orders: Orders, costs: PassCosts) -> list[list[float]]:
+def pass_ends(orders: Orders, costs: StageCosts, ready: Sequence[float] | None = None) -> list[list[float]]:
     """Return when every pass of every rank ends; a joined pass ends with the one behind it.
+
+    Parameters
+    ----------
+    ready : before when no forward pass of a stage starts; None: the begin.
 
     Raises
     ------
     ValueError
         Passes wait for each other.
     """
-    stages, home = len(costs.forward), {s: rank for rank, order in enumerate(orders) for _, _, s in order}
+    forward_s, inputs, weights = costs.forward_s.tolist(), costs.inputs_s.tolist(), costs.weights_s.tolist()
+    stages, hop, blocking = len(forward_s), costs.transfer_s, costs.blocking
+    ready = [0.0] * stages if ready is None else ready
+    home = {s: rank for rank, order in enumerate(orders) for _, _, s in order}
     copies = 1 + max(home)
-    cost = {"F": costs.forward, "J": costs.forward, "I": costs.inputs, "W": costs.weights}
-    cost["B"] = [i + w for i, w in zip(costs.inputs, costs.weights, strict=True)]
+    cost = {"F": forward_s, "J": forward_s, "I": inputs, "W": weights}
+    cost["B"] = [i + w for i, w in zip(inputs, weights, strict=True)]
     ends: list[list[float]] = [[] for _ in orders]
     forward: list[dict[int, float]] = [{} for _ in range(copies)]
     back: list[dict[int, float]] = [{} for _ in range(copies)]
@@ -327,15 +316,15 @@ def pass_ends(orders: Orders, costs: PassCosts) -> list[list[float]]:
                         continue
                     ahead = kind in "FJ"
                     source, target = (before[s], behind[s]) if ahead else (behind[s], before[s])
-                    if ahead and costs.ready[s % stages] > begin:
-                        begin = costs.ready[s % stages]
+                    if ahead and ready[s % stages] > begin:
+                        begin = ready[s % stages]
                     if source >= 0:
                         come = (forward if ahead else back)[source].get(micro, -1.0)
                         if come < 0.0:
                             stop = 0
                             break
                         if home[source] != rank:
-                            come += costs.hop
+                            come += hop
                         begin = max(begin, come)
                     leaves = leaves or (target >= 0 and home[target] != rank)
                 if not stop:
@@ -345,7 +334,7 @@ def pass_ends(orders: Orders, costs: PassCosts) -> list[list[float]]:
                     done.append(end)
                     if kind != "W":
                         (forward if kind in "FJ" else back)[s][micro] = end
-                free[rank] = end + costs.hop if leaves and costs.blocking else end
+                free[rank] = end + hop if leaves and blocking else end
                 at = stop
     if any(len(done) < len(order) for done, order in zip(ends, orders, strict=True)):
         raise ValueError("passes wait for each other")
@@ -406,27 +395,14 @@ class Iteration:
         rows = (self.usual.forward, self.usual.inputs, self.usual.weights)
         return _planned(tuple(tuple(row[:, 0].tolist()) for row in rows), float(self.usual.hop[0]), m)
 
-    def costs(self, ready: Sequence[float] | None = None) -> PassCosts:
-        """Return the seconds of passes, weights being there unless said when."""
+    def costs(self) -> StageCosts:
+        """Return the seconds of passes and hops."""
         rows, several = self.rows, self.p > 1
-        forward, inputs, weights = (row[:, 0].tolist() for row in (rows.forward, rows.inputs, rows.weights))
-        return PassCosts(
-            forward,
-            inputs,
-            weights,
-            [0.0] * len(rows.forward) if ready is None else ready,
-            float(rows.hop[0]) if several else 0.0,
-            several and not self.problem.overlap.pipeline,
-        )
+        hop, blocking = float(rows.hop[0]) if several else 0.0, several and not self.problem.overlap.pipeline
+        return StageCosts(rows.forward[:, 0], rows.inputs[:, 0], rows.weights[:, 0], hop, blocking)
 
-    def passes(self, *, hops: bool = True) -> float:
-        """Return the seconds until the last pass ends, weights being there."""
-        costs = self.costs() if hops else replace(self.costs(), hop=0.0)
-        return max(ends[-1] for ends in pass_ends(self.orders(), costs))
-
-    @cached_property
     def around(self) -> float:
-        """The optimizer step, and what ZeRO 3 exposes."""
+        """Return the optimizer step, and what ZeRO 3 exposes."""
         m = np.array([float(self.m)])
         return float(around_seconds(self.problem, self.schedule, self.p, self.rows, m, self.zero3)[0])
 
@@ -434,7 +410,7 @@ class Iteration:
         """Return the seconds until the last gradient is reduced."""
         rows, stages, done = self.rows, len(self.rows.forward), [0.0] * len(self.rows.forward)
         orders, zero3 = self.orders(), bool(self.zero3[0])
-        ends = pass_ends(orders, self.costs(None if zero3 else self._ready()))
+        ends = pass_ends(orders, self.costs(), None if zero3 else self._ready())
         last = max(row[-1] for row in ends)
         if zero3:
             return last
@@ -471,7 +447,7 @@ class Iteration:
 
     def seconds(self) -> float:
         """Return all of it."""
-        return self.finished() + self.around + fixed_seconds(self.problem)
+        return self.finished() + self.around() + fixed_seconds(self.problem)
 
 
 def iteration_of(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Rates | None = None) -> Iteration:

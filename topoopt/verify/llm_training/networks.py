@@ -98,14 +98,8 @@ class FamilySeconds:
 Loads = dict[F, FamilySeconds]
 
 
-@dataclass(frozen=True)
-class SoundNetwork:
-    """What a network gives: loads of families, bytes a second unshared and shared, rates for the time model."""
-
-    loads: Loads
-    alone: dict[F, float]
-    shared: dict[F, float]
-    rates: DimensionRates
+SoundNetwork = tuple[Loads, dict[F, float], dict[F, float], DimensionRates]
+"""Loads of families, bytes a second unshared and shared, and rates for the time model."""
 
 
 # Loads of links and rates
@@ -139,7 +133,7 @@ def network_rates(
         return None
     alone = _rates_alone(problem, strategy, reduced)
     shared = _rates_shared(problem, strategy, reduced, alone)
-    return SoundNetwork(reduced, alone, shared, _as_rates(problem, strategy, shared, reduced))
+    return reduced, alone, shared, _as_rates(problem, strategy, shared, reduced)
 
 
 def _on_routes(
@@ -253,20 +247,9 @@ def _load(
 # reduce-scatter and an all-gather with something between count as twice the slower of both.
 
 
-@dataclass(frozen=True)
-class Vector:
-    """What one AllReduce of a group of ranks reduces.
-
-    Attributes
-    ----------
-    bytes : all of it.
-    halves : a reduce-scatter and an all-gather, each by itself.
-    rounds_counted : of it, by the closed form itself.
-    """
-
-    bytes: float
-    halves: bool
-    rounds_counted: int
+Vector = tuple[float, bool, int]
+"""What one AllReduce of a group of ranks reduces: its bytes, whether a reduce-scatter and an all-gather stand each by
+itself, and the rounds that the closed form counts."""
 
 
 def _vector(problem: LlmTrainingProblem, s: ParallelStrategy, family: F) -> Vector:
@@ -274,12 +257,12 @@ def _vector(problem: LlmTrainingProblem, s: ParallelStrategy, family: F) -> Vect
     model, size = problem.model, problem.formats.gradient_bytes
     if family is F.TENSOR:
         whole = 2.0 * s.micro_batch * problem.batch.length / s.context * model.hidden
-        return Vector(whole, s.sequence, 2 * (s.tensor - 1).bit_length())
+        return whole, s.sequence, 2 * (s.tensor - 1).bit_length()
     rank, dense = rank_weights(model, np.array([float(s.tensor)])), dense_layers(model)
     weights = rank.experts / (s.expert * s.expert_tensor)
     if family is F.DATA:
         weights = float(dense * rank.dense[0] + (model.layers - dense) * rank.routed[0]) / model.layers
-    return Vector(weights * (min(size, 2) if s.zero else size), s.zero > 0, 0)
+    return weights * (min(size, 2) if s.zero else size), s.zero > 0, 0
 
 
 def _rounds_count(problem: LlmTrainingProblem, network: NetworkPlan) -> bool:
@@ -329,12 +312,12 @@ def _with_rounds(
 
 def _passed(vector: Vector, group: MemberGroups) -> float:
     """Return the bytes that a GPU passes on on a ring, by which rates are counted."""
-    return 2.0 * vector.bytes * (1.0 - 1.0 / group.ranks)
+    return 2.0 * vector[0] * (1.0 - 1.0 / group.ranks)
 
 
 def _waits(problem: LlmTrainingProblem, vector: Vector, rounds: int, hops: int) -> float:
     """Return latencies of rounds beyond those that the closed form counts."""
-    return max(rounds - vector.rounds_counted, 0) * latency(problem, hops)
+    return max(rounds - vector[2], 0) * latency(problem, hops)
 
 
 def _sound(
@@ -398,12 +381,13 @@ def _schedule_load(
 ) -> FamilySeconds:  # fmt: skip
     """Return the load of sound schedules, for each byte that a GPU would pass on on a ring."""
     g, steps = problem.cluster.gpus_per_server, max(made.steps for made in schedules)
+    size, halves, _ = vector
     rates, inside_rate = _arc_rates(problem, network)
     met = (g - 1) / g / inside_rate * _relays(problem, network)
     seconds: dict[Arc, Floats] = defaultdict(lambda: np.zeros((2, steps)))
     begun = defaultdict[int, float](float)
     for made in schedules:
-        unit = groups.on[made.members] * vector.bytes / made.pieces / made.schedule.blocks.total
+        unit = groups.on[made.members] * size / made.pieces / made.schedule.blocks.total
         for (tail, head), units in _units(made):
             if tail == head:
                 begun[tail] += float(units.sum()) * unit
@@ -416,13 +400,13 @@ def _schedule_load(
         np.maximum(slowest, np.concatenate([parts, parts.sum(axis=0, keepdims=True)]), out=slowest)
     sums, copies, taken = slowest.sum(axis=1).tolist()
     rounds = steps
-    if vector.halves:
+    if halves:
         taken, rounds = 2.0 * max(sums, copies), 2 * int((slowest[:2] > 0).sum(axis=1).max())
     hops = max(len(route) - 1 for made in schedules for route in made.schedule.routes)
     # Groups are in step, those of one server before and behind what servers do.
     local = max(groups.ranks / len(servers) for servers in groups.on)
     taken += _waits(problem, vector, rounds, hops)
-    taken += 2.0 * vector.bytes * max(1.0 - 1.0 / local, 0.0) / (inside_rate / g)
+    taken += 2.0 * size * max(1.0 - 1.0 / local, 0.0) / (inside_rate / g)
     passed = _passed(vector, groups)
     on_links = {arc: float(parts.sum()) / passed for arc, parts in seconds.items()}
     waits = max(taken / passed - max(on_links.values()), 0.0)

@@ -17,7 +17,7 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.dag_topology import CircuitProof, DagTask, DagTopologyProblem, DagTransfer, PathMean, Split, StepPath
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
-from topoopt.core.llm_training_plan import FabricPlan, PodCandidate, PodClaims, PodVerdict
+from topoopt.core.llm_training_plan import FabricPlan, PodClaims, PodDecisions, PodVerdict
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Decides
@@ -312,23 +312,6 @@ def pod_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:
     return order_bounds(hidden, r, stages)
 
 
-def _check_others(findings: ViolationLog, case: PodCase, budget: WorkBudget) -> None:
-    """Check that no strategy that fits and is no candidate may be faster than the certificate says."""
-    problem, rest_s = case.problem, case.claims.rest_s
-    rows_of_candidates = {row_in(problem, candidate.strategy) for candidate in case.candidates}
-    limit = np.inf if rest_s is None else rest_s * (1 - SLACK)
-    usable = np.inf if problem.usable_bytes is None else problem.usable_bytes
-    for rows, _ in tables_of(problem, shapes_of(problem)):
-        budget.take(2 * bounding_work(records_of(rows)))
-        table = rows[held_by(problem, records_of(rows)) <= usable]
-        bounds = pod_seconds(problem, records_of(table))
-        for k in np.flatnonzero(bounds < limit):
-            if tuple(table[k].tolist()) not in rows_of_candidates:
-                text = f"a strategy of {bounds.item(k)!r} s is no candidate, others are claimed to take {rest_s!r} s"
-                findings.add("certificate", text)
-                return
-
-
 def circuit_ends(graph: DagTopologyProblem, counts: Sequence[int]) -> list[int]:
     """Return the circuits that end at each pod."""
     used = [0] * graph.pods
@@ -346,33 +329,6 @@ def _held(findings: ViolationLog, graph: DagTopologyProblem, counts: Sequence[in
     over = [pod for pod, used in enumerate(circuit_ends(graph, counts)) if used > graph.ports[pod]]
     findings.add_each("ports", over, lambda pod: f"{where}: more circuits end at pod {pod} than it has ports")
     return not over
-
-
-@dataclass(frozen=True, eq=False)
-class PodCase:
-    """A plan in pods with what is claimed of it.
-
-    Attributes
-    ----------
-    best, first : index of the strategy of the plan among the candidates, and of the fastest on an ideal switch.
-    """
-
-    problem: LlmTrainingProblem
-    settings: PodSettings
-    circuits: Sequence[int]
-    candidates: Sequence[PodCandidate]
-    claims: PodClaims
-    best: int
-    first: int
-
-    def proof(self, number: int) -> CircuitProof:
-        """Return the proof of a candidate, which may be empty."""
-        return self.claims.proofs.get(number, CircuitProof((), 0, ()))
-
-    @property
-    def circuits_total(self) -> int:
-        """Of all pairs."""
-        return sum(self.circuits)
 
 
 def check_pods(
@@ -403,35 +359,19 @@ def check_pods(
         findings.add("certificate", f"{len(claims.verdicts)} verdicts of {len(strategies)} candidates")
         return None
     best, first = strategies.index(plan.strategy), strategies.index(fastest)
-    case = PodCase(problem, settings, decisions.circuits, decisions.candidates, claims, best, first)
-    _check_padding(findings, case)
+    checks = PodChecks(findings, problem, settings, decisions, claims, (best, first), budget)
+    checks.check_padding()
     if not findings.clean:
         return None
-    checks = PodChecks(findings, case, budget)
     within_work(findings, "circuits of the plan", checks.plan_circuits, Decides.VALUE)
     if checks.took is None:
         if findings.clean:
             findings.leave_out("strategies in pods", "an iteration of the plan was not followed", Decides.BOUND)
         return None
     within_work(findings, "strategies in pods", checks.check_candidates, Decides.BOUND)
-    within_work(findings, "others in pods", lambda: _check_others(findings, case, budget), Decides.BOUND)
+    within_work(findings, "others in pods", checks.check_others, Decides.BOUND)
     within_work(findings, "the least number of circuits", checks.fewest)
     return checks.took
-
-
-def _check_padding(findings: ViolationLog, case: PodCase) -> None:
-    """Check that there is nothing that no strategy needs: sizes only, before any work."""
-    needless = []
-    for number, proof in case.claims.proofs.items():
-        trees = {"makespan_tree": proof.makespan_tree, "circuits_tree": proof.circuits_tree}
-        needless += [f"candidates[{number}]: {text}" for text in padding(trees, proof.paths, proof.means)]
-        if proof.circuits_tree and number != case.best:
-            needless.append(f"candidates[{number}]: a tree of circuits, where only the plan has one")
-    searched = sum(verdict in (PodVerdict.SEARCHED, PodVerdict.SLOWER) for verdict in case.claims.verdicts)
-    if searched > case.settings.strategies + 1:
-        limit = case.settings.strategies
-        needless.append(f"{searched} strategies have circuits, at most {limit} and the first one may")
-    findings.add_each("certificate", range(len(needless)), needless.__getitem__)
 
 
 class PodChecks:
@@ -439,15 +379,58 @@ class PodChecks:
 
     Attributes
     ----------
+    best, first : index of the strategy of the plan among the candidates, and of the fastest on an ideal switch.
     took : seconds over the circuits of the plan; None: not sound, or not followed.
     least : seconds over the fastest circuits of its strategy.
     """
 
-    def __init__(self, findings: ViolationLog, case: PodCase, budget: WorkBudget) -> None:
-        self.findings, self.problem, self.case, self.budget = findings, case.problem, case, budget
+    def __init__(
+        self, findings: ViolationLog, problem: LlmTrainingProblem, settings: PodSettings, decisions: PodDecisions,
+        claims: PodClaims, best_first: tuple[int, int], budget: WorkBudget,
+    ) -> None:  # fmt: skip
+        self.findings, self.problem, self.settings = findings, problem, settings
+        self.claims, self.budget = claims, budget
+        self.circuits, self.candidates = decisions.circuits, decisions.candidates
+        self.best, self.first = best_first
         self.took: float | None = None
         self.least = math.inf
         self.graphs: dict[int, DagTopologyProblem] = {}
+
+    def proof(self, number: int) -> CircuitProof:
+        """Return the proof of a candidate, which may be empty."""
+        return self.claims.proofs.get(number, CircuitProof((), 0, ()))
+
+    def check_padding(self) -> None:
+        """Check that there is nothing that no strategy needs: sizes only, before any work."""
+        needless = []
+        for number, proof in self.claims.proofs.items():
+            trees = {"makespan_tree": proof.makespan_tree, "circuits_tree": proof.circuits_tree}
+            needless += [f"candidates[{number}]: {text}" for text in padding(trees, proof.paths, proof.means)]
+            if proof.circuits_tree and number != self.best:
+                needless.append(f"candidates[{number}]: a tree of circuits, where only the plan has one")
+        searched = sum(verdict in (PodVerdict.SEARCHED, PodVerdict.SLOWER) for verdict in self.claims.verdicts)
+        if searched > self.settings.strategies + 1:
+            limit = self.settings.strategies
+            needless.append(f"{searched} strategies have circuits, at most {limit} and the first one may")
+        self.findings.add_each("certificate", range(len(needless)), needless.__getitem__)
+
+    def check_others(self) -> None:
+        """Check that no strategy that fits and is no candidate may be faster than the certificate says."""
+        problem, rest_s = self.problem, self.claims.rest_s
+        rows_of_candidates = {row_in(problem, candidate.strategy) for candidate in self.candidates}
+        limit = np.inf if rest_s is None else rest_s * (1 - SLACK)
+        usable = np.inf if problem.usable_bytes is None else problem.usable_bytes
+        for rows, _ in tables_of(problem, shapes_of(problem)):
+            self.budget.take(2 * bounding_work(records_of(rows)))
+            table = rows[held_by(problem, records_of(rows)) <= usable]
+            bounds = pod_seconds(problem, records_of(table))
+            for k in np.flatnonzero(bounds < limit):
+                if tuple(table[k].tolist()) not in rows_of_candidates:
+                    text = (
+                        f"a strategy of {bounds.item(k)!r} s is no candidate, others are claimed to take {rest_s!r} s"
+                    )
+                    self.findings.add("certificate", text)
+                    return
 
     def graph(self, number: int) -> DagTopologyProblem:
         """Return the graph of a candidate; only that of the plan is retained.
@@ -458,9 +441,9 @@ class PodChecks:
             It is too large.
         """
         if number not in self.graphs:
-            strategy, settings = self.case.candidates[number].strategy, self.case.settings
+            strategy, settings = self.candidates[number].strategy, self.settings
             self.budget.take(_graph_work(self.problem, strategy, settings.gpus))
-            self.graphs = {k: graph for k, graph in self.graphs.items() if k == self.case.best}
+            self.graphs = {k: graph for k, graph in self.graphs.items() if k == self.best}
             self.graphs[number] = derived_graph(self.problem, strategy, settings)
         return self.graphs[number]
 
@@ -490,12 +473,12 @@ class PodChecks:
 
     def fewest(self) -> None:
         """Check that no fewer circuits do an iteration within the slack."""
-        case, bound, proof = self.case, self.case.claims.circuits_bound, self.case.proof(self.case.best)
-        if not 0 <= bound <= case.circuits_total:
-            self.findings.add("bound", f"{case.circuits_total} circuits are fewer than are claimed to be needed")
+        bound, proof, total = self.claims.circuits_bound, self.proof(self.best), sum(self.circuits)
+        if not 0 <= bound <= total:
+            self.findings.add("bound", f"{total} circuits are fewer than are claimed to be needed")
         if not self.findings.clean:
             return
-        graph = self.graph(case.best)
+        graph = self.graph(self.best)
         boxes = Boxes(graph, self.slack(self.least) * (1 + SLACK_ROUNDING))
         means = self._means(graph, proof.paths, proof.means)
 
@@ -534,27 +517,26 @@ class PodChecks:
 
     def slack(self, fastest_s: float) -> float:
         """Return the seconds within which no fewer circuits do an iteration."""
-        return fastest_s * (1 + self.case.settings.slack_percent / 100)
+        return fastest_s * (1 + self.settings.slack_percent / 100)
 
     def plan_circuits(self) -> None:
         """Check the circuits of the plan, and follow an iteration over them."""
-        case = self.case
-        if case.claims.verdicts[case.best] is not PodVerdict.SEARCHED:
+        if self.claims.verdicts[self.best] is not PodVerdict.SEARCHED:
             self.findings.add("pods", "the strategy of the plan has no circuits that were searched")
             return
-        graph, fastest = self.graph(case.best), case.candidates[case.best].circuits
-        circuits = {"circuits": case.circuits, f"candidates[{case.best}]": fastest}
+        graph, fastest = self.graph(self.best), self.candidates[self.best].circuits
+        circuits = {"circuits": self.circuits, f"candidates[{self.best}]": fastest}
         sound = [_held(self.findings, graph, row, name) for name, row in circuits.items()]
         if not all(sound):
             return
-        took, self.least = self.follow(graph, case.circuits), self.follow(graph, fastest)
+        took, self.least = self.follow(graph, self.circuits), self.follow(graph, fastest)
         if took > self.slack(self.least) * (1 + RELATIVE):
             self.findings.add("slack", f"an iteration takes {took!r} s, {self.least!r} over the fastest circuits")
         self.took = took
 
     def check_candidates(self) -> None:
         """Check every candidate."""
-        records = records_of([row_in(self.problem, candidate.strategy) for candidate in self.case.candidates])
+        records = records_of([row_in(self.problem, candidate.strategy) for candidate in self.candidates])
         self.budget.take(bounding_work(records))
         floors = pod_seconds(self.problem, records).tolist()
         if any(later < earlier * (1 - SLACK) for earlier, later in itertools.pairwise(floors)):
@@ -563,22 +545,22 @@ class PodChecks:
             self._check_candidate(number, floor)
 
     def _check_candidate(self, number: int, floor: float) -> None:
-        case, candidate, add = self.case, self.case.candidates[number], self.findings.add
-        where, proof = f"candidates[{number}]", case.proof(number)
-        verdict, bound_s = case.claims.verdicts[number], case.claims.bounds_s[number]
+        candidate, add = self.candidates[number], self.findings.add
+        where, proof = f"candidates[{number}]", self.proof(number)
+        verdict, bound_s = self.claims.verdicts[number], self.claims.bounds_s[number]
         proven = bound_s > floor * (1 + SLACK)
         graph = None if verdict is PodVerdict.LEFT else self.graph(number)
-        crowded = graph is not None and max(circuit_ends(graph, [1] * len(graph.pairs))) > case.settings.ports
+        crowded = graph is not None and max(circuit_ends(graph, [1] * len(graph.pairs))) > self.settings.ports
         searched = verdict is PodVerdict.SEARCHED
         bounds = {PodVerdict.CROWDED: 0.0, PodVerdict.SLOWER: self.least, PodVerdict.LEFT: floor}
         closed = searched or verdict is PodVerdict.SLOWER
         has_proof = bool(proof.makespan_tree or proof.paths or proof.means)
         for wrong, text in (
             (
-                number not in (case.best, case.first) and floor > self.least * (1 + SLACK),
+                number not in (self.best, self.first) and floor > self.least * (1 + SLACK),
                 "the bound of all says enough",
             ),
-            (has_proof and number != case.best and not (proven and closed), "a proof of nothing"),
+            (has_proof and number != self.best and not (proven and closed), "a proof of nothing"),
             ((verdict is PodVerdict.CROWDED) != crowded, f"{verdict}, with ports for all others: {not crowded}"),
             (
                 verdict in bounds and differs(bound_s, bounds.get(verdict, 0.0), SLACK),

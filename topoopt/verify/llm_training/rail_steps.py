@@ -36,7 +36,6 @@ from topoopt.verify.llm_training.rails import (
     MAX_PASSES,
     SLACK,
     WHOLE,
-    Followed,
     Follower,
     PortRates,
     check_ports_bound,
@@ -117,11 +116,11 @@ def check_step(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> None
         return
     demand = step.mode is SwitchMode.ON_DEMAND
     follower = Follower(job, step.plan, step.delay_s, demand=demand)
-    followed = follower.step()
-    at_once = Follower(job, step.plan, 0.0, demand=demand).step().step_s
-    electrical = Follower(job, [None] * job.ranks, 0.0, demand=demand).step().step_s
+    step_s = follower.step()
+    at_once = Follower(job, step.plan, 0.0, demand=demand).step()
+    electrical = Follower(job, [None] * job.ranks, 0.0, demand=demand).step()
     rows = (
-        ("step_s", step.step_s, followed.step_s),
+        ("step_s", step.step_s, step_s),
         ("electrical_s", step.electrical_s, electrical),
         ("exposed_s", step.step_s - step.exposed_s, at_once),
     )
@@ -134,10 +133,10 @@ def check_step(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> None
 
     within_work(findings, "bound_s", bound, Decides.BOUND)
     if step.events:
-        _check_events(findings, follower, step, followed)
+        _check_events(findings, follower, step)
 
 
-def _check_events(findings: ViolationLog, follower: Follower, step: SwitchedStep, followed: Followed) -> None:
+def _check_events(findings: ViolationLog, follower: Follower, step: SwitchedStep) -> None:
     """Check that all passes, sends and switches are at the times of the step followed, each once.
 
     In the step followed nothing begins before its circuits are lit, and no circuits are cut in use.
@@ -145,17 +144,17 @@ def _check_events(findings: ViolationLog, follower: Follower, step: SwitchedStep
     slack = SLACK * step.step_s
     expected: dict[object, list[tuple[float, float]]] = defaultdict(list)
     p = follower.job.ranks
-    for (kind, i, stage), end in followed.ends.items():
+    for (kind, i, stage), end in follower.ends.items():
         expected[kind, i, stage, stage % p, -1].append((np.nan, end))
-    for (kind, i, stage), times in followed.sends.items():
+    for (kind, i, stage), times in follower.sends.items():
         expected["send", i, stage, stage % p, (stage + 1 if kind == "F" else stage - 1) % p].append(times)
-    for rank, boundary, after, begin in followed.changes:
+    for rank, boundary, after, begin in follower.changes:
         expected[rank, boundary, after].append((begin, begin + step.delay_s))
     needed = sum(map(len, expected.values()))
-    for rank, times in followed.reduces.items():
+    for rank, times in follower.reduces.items():
         expected["reduce", rank].append(times)
     for rank in range(p):
-        expected["gather", rank].append((0.0, followed.gathered.get(rank, 0.0)))
+        expected["gather", rank].append((0.0, follower.gathered.get(rank, 0.0)))
     held, switches = {state.rank: state.held for state in follower.ranks}, 0
     for event in step.events:
         key: object = (KINDS.get(event.what, event.what), event.micro_batch, event.stage, event.rank, event.peer)
@@ -226,8 +225,8 @@ def _disturbed(
     on_ports = Follower(job, step.plan, step.delay_s, demand=demand, rates=rates, orders=orders)
     electrical = Follower(job, [None] * job.ranks, 0.0, demand=demand, rates=network, orders=orders)
     rows = (
-        ("step_s", figures.step_s, on_ports.step().step_s),
-        ("electrical_s", figures.electrical_s, electrical.step().step_s),
+        ("step_s", figures.step_s, on_ports.step()),
+        ("electrical_s", figures.electrical_s, electrical.step()),
     )
     _compare(findings, f"stage {figures.rank}: ", rows)
     return tuple(map(str, findings.findings().violations))
@@ -244,7 +243,7 @@ def check_timetable(
     assert settings is not None
     job = derived_job(problem, strategy, settings)
     follower = Follower(job, stages, settings.delay_s, demand=not settings.provisioned)
-    followed = follower.step()
+    step_s = follower.step()
     findings.hold(
         "timetable",
         ("rails", timetable.rails, problem.cluster.gpus_per_server),
@@ -252,11 +251,11 @@ def check_timetable(
         ("ports", timetable.ports, settings.ports),
         ("delay_ns", timetable.delay_ns, round(settings.delay_s * NS_PER_S)),
     )
-    if abs(timetable.step_ns - followed.step_s * NS_PER_S) > SLACK_NS:
-        findings.add("timetable", f"the step takes {followed.step_s!r} s, not {timetable.step_ns} ns")
+    if abs(timetable.step_ns - step_s * NS_PER_S) > SLACK_NS:
+        findings.add("timetable", f"the step takes {step_s!r} s, not {timetable.step_ns} ns")
     findings.guard("timetable", "phases", lambda: _check_phases(findings, timetable))
     if findings.clean:
-        _Lights(strategy, timetable, follower).check(findings, followed)
+        _Lights(strategy, timetable, follower).check(findings)
     return findings.findings()
 
 
@@ -320,19 +319,19 @@ class _Lights:
             self.rings[use, p].add((rail, tuple(sorted(servers))))
         self.joined, self.has = cache(self._joined), cache(self._has)
 
-    def check(self, findings: ViolationLog, followed: Followed) -> None:
+    def check(self, findings: ViolationLog) -> None:
         """Check all that the step exchanges."""
         begins = [phase.begin_ns for phase in self.timetable.phases]
-        for use, stages, begin, end in self._exchanges(followed):
+        for use, stages, begin, end in self._exchanges():
             first = bisect_right(begins, begin * NS_PER_S + SLACK_NS) - 1
             last = max(first + 1, bisect_left(begins, end * NS_PER_S - SLACK_NS))
             if not all(self.has(phase, use, stages) for phase in range(max(first, 0), last)):
                 where = " and ".join(map(str, stages))
                 findings.add("dark", f"{use.value} of stage {where}, {begin!r} to {end!r} s, has no circuits")
 
-    def _exchanges(self, followed: Followed) -> Iterator[tuple[PortUse, tuple[int, ...], float, float]]:
+    def _exchanges(self) -> Iterator[tuple[PortUse, tuple[int, ...], float, float]]:
         """Yield use, stages, begin and end in seconds."""
-        job, p = self.job, self.job.ranks
+        job, p, followed = self.job, self.job.ranks, self.follower
         for (kind, _, stage), times in followed.sends.items():
             yield PortUse.PIPELINE, (stage % p, (stage + 1 if kind == "F" else stage - 1) % p), *times
         if job.reduces:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -271,31 +271,16 @@ class _Rank:
         return self.ports is not None and self.ports.inside != self.ports.pipeline
 
 
-@dataclass
-class Followed:
-    """Times of a step.
+class Follower:
+    """Follows one step of a job.
 
     Attributes
     ----------
-    begins, ends : of passes.
+    ends : of passes.
     sends : begin and end of what passes send.
     reduces : begin and end, by rank.
     gathered : when a rank has its weights.
-    step_s : all of it.
     changes : when ports begin to be set: stage, boundary, what they serve then, begin.
-    """
-
-    begins: dict[Pass, float] = field(default_factory=dict)
-    ends: dict[Pass, float] = field(default_factory=dict)
-    sends: dict[Pass, tuple[float, float]] = field(default_factory=dict)
-    reduces: dict[int, tuple[float, float]] = field(default_factory=dict)
-    gathered: dict[int, float] = field(default_factory=dict)
-    step_s: float = float("inf")
-    changes: set[tuple[int, Boundary, PortSplit, float]] = field(default_factory=set)
-
-
-class Follower:
-    """Follows one step of a job.
 
     Parameters
     ----------
@@ -314,7 +299,12 @@ class Follower:
         rates: Sequence[PortRates | None] = (),
         orders: Orders | None = None,
     ) -> None:
-        self.job, self.delay, self.demand, self.times = job, delay_s, demand, Followed()
+        self.job, self.delay, self.demand = job, delay_s, demand
+        self.ends: dict[Pass, float] = {}
+        self.sends: dict[Pass, tuple[float, float]] = {}
+        self.reduces: dict[int, tuple[float, float]] = {}
+        self.gathered: dict[int, float] = {}
+        self.changes: set[tuple[int, Boundary, PortSplit, float]] = set()
         self.last: dict[tuple[int, int], float] = {}
         self.needed = [0.0] * (job.ranks * job.chunks)
         self.ranks = []
@@ -324,8 +314,8 @@ class Follower:
             held = None if own is None else own.data if job.reduces else self._final(rank, own)
             self.ranks.append(_Rank(rank, orders[rank], own, rate, self._gather(rank, rate), held))
 
-    def step(self) -> Followed:
-        """Follow all.
+    def step(self) -> float:
+        """Follow all, and return the seconds of the step.
 
         Raises
         ------
@@ -341,11 +331,10 @@ class Follower:
                     moved = True
         if any(state.at < len(state.order) for state in self.ranks):
             raise ValueError("passes wait for each other")
-        end = max(self.times.ends.values())
+        end = max(self.ends.values())
         for state in self.ranks:
             end = max(end, state.last_sent, self._reduce(state))
-        self.times.step_s = end + self.job.optimizer_s
-        return self.times
+        return end + self.job.optimizer_s
 
     def _final(self, rank: int, ports: StagePorts) -> PortSplit:
         return ports.pipeline if rank and self.job.inside is not None else ports.inside
@@ -364,7 +353,7 @@ class Follower:
                 self.needed[stage] = came
         if not came or not job.reduces:
             return -job.optimizer_s
-        self.times.gathered[rank] = came
+        self.gathered[rank] = came
         return came
 
     def takes(self, kind: str, stage: int, rate: PortRates) -> float:
@@ -389,25 +378,25 @@ class Follower:
 
     def _pass(self, state: _Rank) -> bool:
         """Do the next pass of a rank; return whether all it waits for had a time."""
-        job, times = self.job, self.times
+        job = self.job
         kind, batch, stage = state.order[state.at]
         begin, used = max(state.free, self.needed[stage] if kind == "F" and batch == 0 else 0.0), NEVER
         before = stage - 1 if kind == "F" else stage + 1
         if kind != "W" and 0 <= before < job.ranks * job.chunks:
             key = (kind, batch, before)
-            if key not in times.ends:
+            if key not in self.ends:
                 return False
-            begin = max(begin, times.ends[key])
+            begin = max(begin, self.ends[key])
             if before % job.ranks != state.rank:
-                if key not in times.sends:
+                if key not in self.sends:
                     self._send(key, self.ranks[before % job.ranks], state)
-                used = times.sends[key][1]
+                used = self.sends[key][1]
                 begin = max(begin, used)
         exchanges = job.inside is not None and kind != "W"
         if state.waiting is not None and ((exchanges and state.switches_inside) or job.blocking):
-            if state.waiting not in times.sends:
+            if state.waiting not in self.sends:
                 return False
-            arrived = times.sends[state.waiting][1]
+            arrived = self.sends[state.waiting][1]
             used, state.waiting = max(used, arrived), None
             begin = max(begin, arrived) if job.blocking else begin
         head, tail = self.lead(kind, stage)
@@ -416,7 +405,7 @@ class Follower:
             lit = self._lit_inside if state.switches_inside else self._lit_pipeline
             end += max(0.0, lit(state, begin + head, used) - begin - head)
             state.idle, state.passed = end - tail, end
-        times.begins[kind, batch, stage], times.ends[kind, batch, stage] = begin, end
+        self.ends[kind, batch, stage] = end
         state.free = end
         after = stage + 1 if kind == "F" else stage - 1
         if kind != "W" and 0 <= after < job.ranks * job.chunks and after % job.ranks != state.rank:
@@ -452,24 +441,24 @@ class Follower:
     def _set(self, state: _Rank, boundary: Boundary, after: PortSplit, idle: float, needed: float) -> float:
         """Return when circuits are there that are set as soon as ports are idle, or on demand when they are needed."""
         begin = (needed if boundary is Boundary.INSIDE_TO_PIPELINE else max(idle, needed)) if self.demand else idle
-        self.times.changes.add((state.rank, boundary, after, begin))
+        self.changes.add((state.rank, boundary, after, begin))
         return begin + self.delay
 
     def _send(self, key: Pass, source: _Rank, target: _Rank) -> None:
-        ready, link = self.times.ends[key], (source.rank, target.rank)
+        ready, link = self.ends[key], (source.rank, target.rank)
         lit = max(self._lit_pipeline(source, ready), self._lit_pipeline(target, ready))
         begin = max(ready, lit, self.last.get(link, NEVER))
         end = begin + self.job.hop_s[0] + self.job.hop_s[1] / min(source.rates.hop, target.rates.hop)
-        self.times.sends[key], self.last[link] = (begin, end), end
+        self.sends[key], self.last[link] = (begin, end), end
         source.last_sent, target.last_sent = max(source.last_sent, end), max(target.last_sent, end)
 
     def _reduce(self, state: _Rank) -> float:
         """Return when the gradients of a rank are reduced; those of layers that are through first go first."""
-        job, times, stages = self.job, self.times, range(state.rank, self.job.ranks * self.job.chunks, self.job.ranks)
+        job, stages = self.job, range(state.rank, self.job.ranks * self.job.chunks, self.job.ranks)
         done = dict.fromkeys(stages, NEVER)
         for kind, i, stage in state.order:
             if kind in "BW":
-                done[stage] = max(done[stage], times.ends[kind, i, stage])
+                done[stage] = max(done[stage], self.ends[kind, i, stage])
         split = any(kind == "W" for kind, _, _ in state.order)
         rows: list[tuple[float, float]] = []
         for stage in sorted(stages, key=lambda s: (done[s], s)):
@@ -485,7 +474,7 @@ class Follower:
         for ready, took in rows:
             at = max(at, ready, lit) + took
         if job.reduces:
-            times.reduces[state.rank] = (max(lit, first), at)
+            self.reduces[state.rank] = (max(lit, first), at)
         return at
 
     def _lit_ring(self, state: _Rank, needed: float) -> float:
@@ -501,71 +490,54 @@ class Follower:
 # Bounds over all plans of ports
 
 
-class PortsTree:
-    """Plans of the ports of all stages, gone through stage by stage.
-
-    Parameters
-    ----------
-    capacity : passes that may be followed.
-    kept : only plans that never switch.
-    """
-
-    def __init__(self, job: RailJob, delay_s: float, capacity: int, *, demand: bool, kept: bool = False) -> None:
-        self.job, self.delay, self.capacity, self.demand = job, delay_s, capacity, demand
-        self.menus = [[ports for ports in _undominated(job, k) if ports.kept or not kept] for k in range(job.ranks)]
-        self.orders, self.best = orders_of(job), []
-        for rank, menu in enumerate(self.menus):
-            rows = [rates_of(job, rank, ports) for ports in menu] or [WHOLE]
-            self.best.append(PortRates(*(max(getattr(r, f.name) for r in rows) for f in fields(PortRates))))
-
-    def beaten(self, bound_s: float) -> bool | None:
-        """Return whether some plan is faster than a bound; None: that takes more passes."""
-        return all(self.menus) and self._beaten(bound_s, [None] * self.job.ranks)
-
-    def _least(self, plan: list[StagePorts | None]) -> float:
-        """Return the seconds of the step; stages left open have the best rates of their plans, set in no time."""
-        self.capacity -= sum(map(len, self.orders))
-        rates = [rate if ports is None else None for ports, rate in zip(plan, self.best, strict=True)]
-        try:
-            follower = Follower(self.job, plan, self.delay, demand=self.demand, rates=rates, orders=self.orders)
-            return follower.step().step_s
-        except ValueError:
-            return float("inf")
-
-    def _beaten(self, bound_s: float, plan: list[StagePorts | None]) -> bool | None:
-        """Return the same of plans that agree with this one."""
-        if self.capacity <= 0:
-            return None
-        if self._least(plan) >= bound_s * (1 - SLACK):
-            return False
-        if None not in plan:
-            return True
-        rank = max((k for k, ports in enumerate(plan) if ports is None), key=lambda k: (len(self.menus[k]), -k))
-        answers = set[bool | None]()
-        for ports in self.menus[rank]:
-            answers.add(self._beaten(bound_s, [*plan[:rank], ports, *plan[rank + 1 :]]))
-            if True in answers:
-                return True
-        return None if None in answers else False
-
-
 def check_ports_bound(
     findings: ViolationLog, job: RailJob, bound_s: float, delay_s: float, capacity: int, *, demand: bool
 ) -> int:
     """Check that no plan of ports is faster than a bound; return what is left of the passes that may be followed.
+
+    Plans are gone through stage by stage; stages left open have the best rates of their plans, set in no time.
 
     Raises
     ------
     BeyondWorkError
         More passes would have to be followed.
     """
-    tree = PortsTree(job, delay_s, capacity, demand=demand)
-    answer = tree.beaten(bound_s)
+    menus, orders, best = [_undominated(job, rank) for rank in range(job.ranks)], orders_of(job), []
+    for rank, menu in enumerate(menus):
+        rows = [rates_of(job, rank, ports) for ports in menu] or [WHOLE]
+        best.append(PortRates(*(max(getattr(r, f.name) for r in rows) for f in fields(PortRates))))
+
+    def least(plan: list[StagePorts | None]) -> float:
+        nonlocal capacity
+        capacity -= sum(map(len, orders))
+        rates = [rate if ports is None else None for ports, rate in zip(plan, best, strict=True)]
+        try:
+            return Follower(job, plan, delay_s, demand=demand, rates=rates, orders=orders).step()
+        except ValueError:
+            return float("inf")
+
+    def beaten(plan: list[StagePorts | None]) -> bool | None:
+        """Return whether some plan that agrees with this one is faster; None: that takes more passes."""
+        if capacity <= 0:
+            return None
+        if least(plan) >= bound_s * (1 - SLACK):
+            return False
+        if None not in plan:
+            return True
+        rank = max((k for k, ports in enumerate(plan) if ports is None), key=lambda k: (len(menus[k]), -k))
+        answers = set[bool | None]()
+        for ports in menus[rank]:
+            answers.add(beaten([*plan[:rank], ports, *plan[rank + 1 :]]))
+            if True in answers:
+                return True
+        return None if None in answers else False
+
+    answer = all(menus) and beaten([None] * job.ranks)
     if answer is None:
         raise BeyondWorkError("too many plans of ports to go through again")
     if answer:
         findings.add("bound", f"a plan of ports is faster than {bound_s!r} s")
-    return tree.capacity
+    return capacity
 
 
 def passes_of(job: RailJob) -> int:
@@ -616,7 +588,7 @@ def check_rails(
     if errors:
         return None
     budget.take(EVENTS_OF_PASS * passes_of(job))
-    return Follower(job, ports, settings.delay_s, demand=not settings.provisioned).step().step_s
+    return Follower(job, ports, settings.delay_s, demand=not settings.provisioned).step()
 
 
 def check_rail_bounds(
