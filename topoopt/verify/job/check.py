@@ -33,7 +33,7 @@ from topoopt.verify.checker import (
     ViolationLog,
     as_float,
     check_claim,
-    check_stated,
+    check_bound,
     differs,
     float_array,
     int_array,
@@ -593,7 +593,7 @@ class JobChecker(Checker):
             argument: partial(derive, problem, result.certificates)
             for argument, derive in self.arguments(problem).items()
         }
-        check_stated(log, result.bound, derivations, value)
+        check_bound(log, result.bound, derivations, value)
         check_claim(log, result, self.claims)
 
     @staticmethod
