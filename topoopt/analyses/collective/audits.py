@@ -22,7 +22,7 @@ from topoopt.core.collective import (
 )
 from topoopt.core.errors import LimitError
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.kinds.collective.figures import cut_facts
+from topoopt.kinds.collective.figures import rate_sentence
 from topoopt.page.text import counted, percent, precise
 from topoopt.verify.collective import bandwidth_us
 from topoopt.verify.laws.schedules import Execution, OrderLimitError, execute
@@ -156,9 +156,7 @@ def rate_bound(
         return RateBound(rate, (), words)
     turned = collective in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE)
     cut = certificates[-1]["nodes"].tolist()
-    words = cut_facts(network.transposed() if turned else network, cut).sentence(network)
-    if turned:
-        words = words.replace(" enter ", " leave ", 1)
+    words = rate_sentence(network.transposed(), cut, "leave") if turned else rate_sentence(network, cut)
     return RateBound(rate, tuple(network.names[node] for node in cut), words)
 
 

@@ -35,9 +35,9 @@ from topoopt.verify.checker import (
     CheckDepth,
     CheckFindings,
     ViolationLog,
+    check_bound,
     check_claim,
     check_identity,
-    check_bound,
     differs,
 )
 from topoopt.verify.llm_training.bounds import (
