@@ -82,10 +82,7 @@ def build_model(problem: Any, formulation: str | None, options: Mapping[str, flo
     """The Pyomo model of an instance, with its origin; see `topoopt.model`."""
     name = default_formulation(problem) if formulation is None else formulation
     plans = kind_of(problem).solver().models(problem)
-    if name in plans and not options:
-        model = plans[name][0](problem)
-    else:
-        model = model_of(build_named(name, problem, options))
+    model = plans[name][0](problem) if name in plans and not options else model_of(build_named(name, problem, options))
     model.topoopt = ModelOrigin(problem, name, arrays_of(model))
     return model
 

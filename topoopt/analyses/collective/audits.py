@@ -239,17 +239,17 @@ def _busiest(
     program: ChunkProgram, network: RatedNetwork, routes: MessageRoutes, unit_us: Floats
 ) -> list[dict[str, Any]]:
     """The links that need most time for what they carry."""
-    loads = link_units(program, network, routes)
-    busy = loads.single * unit_us
+    single, multicast = link_units(program, network, routes)
+    busy = single * unit_us
     return [
         {
             "tail": network.names[network.arcs[arc, 0]],
             "head": network.names[network.arcs[arc, 1]],
             "busy_us": float(busy[arc]),
-            "busy_us_with_multicast": float(loads.multicast[arc] * unit_us[arc]),
+            "busy_us_with_multicast": float(multicast[arc] * unit_us[arc]),
         }
         for arc in np.argsort(-busy, kind="stable")[:BUSIEST].tolist()
-        if loads.single[arc]
+        if single[arc]
     ]
 
 
