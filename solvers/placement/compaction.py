@@ -70,7 +70,7 @@ class BlockGraph:
         self.refresh()
 
     def find(self, i: int) -> int:
-        """Block of an operator."""
+        """Return the block that an operator is in."""
         while self._into[i] != i:
             self._into[i] = self._into[self._into[i]]
             i = self._into[i]
@@ -88,7 +88,7 @@ class BlockGraph:
         return [block for block in self._order if block is not None]
 
     def refresh(self) -> None:
-        """Longest paths from scratch."""
+        """Compute the longest paths anew, shorter ones as well."""
         order = self.in_order()
         for u in order:
             self.head[u] = max((self._arrives(p, cost) for p, cost in self.before[u].items()), default=0.0)

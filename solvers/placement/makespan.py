@@ -231,7 +231,7 @@ class LatencyModel:
                         model.add(start >= ends + self.whole(alone[d, e])).only_enforce_if(both)
 
     def _queue(self) -> None:
-        """Rows (4)."""
+        """Add rows (4), transfers that take turns on links."""
         a, model = self.a, self.model
         queues: dict[tuple[object, ...], list[Any]] = {}
         for i in range(len(self.start)):

@@ -58,7 +58,7 @@ class GroupGraph(NamedTuple):
 
 
 def group_graph(a: PlacementArrays) -> GroupGraph:
-    """The groups of a problem."""
+    """Return the co-located groups of a problem, and which of them exchange tensors."""
     groups, k = len(a.group_ptr) - 1, len(a.room)
     memory = np.zeros(groups, dtype=np.int64)
     np.add.at(memory, a.group, a.memory)
@@ -87,7 +87,7 @@ Placement = Ints
 
 
 def earliest_start(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
-    """m-ETF."""
+    """List scheduling by earliest start on any device (m-ETF)."""
     yield from _listed(a, g, {})
 
 
@@ -163,7 +163,7 @@ def _listed(a: PlacementArrays, g: GroupGraph, children: Mapping[int, int]) -> I
 
 
 def _by_speed(g: GroupGraph) -> list[int]:
-    """Devices, fastest class first."""
+    """Return the devices, those of the fastest class first."""
     finite = np.where(np.isfinite(g.time), g.time, 0.0).sum(axis=0) + 1e9 * np.isinf(g.time).sum(axis=0)
     return [int(d) for d in np.argsort(finite, kind="stable")]
 

@@ -446,7 +446,7 @@ class Partial:
     bound: Floats
 
     def rows(self, which: Ints | Bools | slice) -> Partial:
-        """Some of the rows."""
+        """Return the partial assignments of some rows."""
         return Partial(**{name: table[which] for name, table in vars(self).items()})
 
 
@@ -501,7 +501,7 @@ class AssignmentTree:
         self._capacity = [np.iinfo(np.int64).max if limit is None else limit for limit in limits]
 
     def root(self) -> Partial:
-        """Nothing assigned."""
+        """The partial assignment in which no block has a device."""
         none, idle = np.zeros((1, 0), dtype=np.int64), np.zeros((1, 2, self.k))
         zero = np.zeros((1, self.k), dtype=np.int64)
         return Partial(none, idle, idle, zero, zero, none, np.zeros(1))

@@ -46,7 +46,7 @@ class CheckFindings:
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong."""
+        """Whether nothing is wrong with what was recomputed."""
         return not self.violations
 
     @property
@@ -99,7 +99,7 @@ class ViolationLog:
     ended: str | None = None
 
     def add(self, code: str, message: str) -> None:
-        """Report one violation."""
+        """Report a violation; beyond `REPEATS_SHOWN` of a code it is only counted."""
         count = self.counts[code] = self.counts.get(code, 0) + 1
         if count <= REPEATS_SHOWN:
             self.shown.append(Violation(code, message))
@@ -143,12 +143,12 @@ class ViolationLog:
         self.left_out.append(LeftOut(figure, reason, decides))
 
     def findings(self) -> CheckFindings:
-        """All that was found."""
+        """Return the violations, and the figures that were not recomputed."""
         return CheckFindings(self.violations(), tuple(self.left_out))
 
     @property
     def clean(self) -> bool:
-        """Nothing reported so far."""
+        """Whether no violation has been reported so far."""
         return not self.counts
 
     def violations(self) -> tuple[Violation, ...]:

@@ -132,7 +132,7 @@ class Box:
 
     @property
     def point(self) -> bool:
-        """Nothing is left to choose."""
+        """Whether the box holds one choice of circuits alone."""
         return self.least == self.most
 
     def split(self, pair: int, count: int) -> tuple[Box, Box]:

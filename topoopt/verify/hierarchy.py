@@ -87,7 +87,7 @@ def _layer_ns(layer: Layer, workload: HierarchicalWorkload, bandwidth: Sequence[
 
 
 def job_time_ns(workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> float:
-    """One iteration of a job."""
+    """Time of one iteration of a job, ns."""
     if workload.loop is not Loop.DAG:
         return sum(_layer_ns(layer, workload, bandwidth) for layer in workload.layers)
     ends: list[float] = []
@@ -104,7 +104,7 @@ def fleet_time_ns(design: Design, fleet: Fleet, bandwidth: Sequence[float]) -> f
 
 
 def network_cost_usd(network: HierarchicalNetwork, bandwidth: Sequence[float]) -> float | None:
-    """US dollars; None without prices."""
+    """Cost of a network in US dollars; None without prices."""
     total = network.fixed_cost_usd
     for dimension, rate in zip(network.dimensions, bandwidth, strict=True):
         if dimension.usd_per_gbytes_per_s is None:

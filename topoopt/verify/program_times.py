@@ -43,7 +43,7 @@ class MessageRoutes:
 
     @property
     def hops(self) -> int:
-        """Links of the longest way."""
+        """How many links the longest route has."""
         return int(self.arcs.shape[1])
 
 

@@ -35,7 +35,7 @@ BACKWARD = (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE)
 
 @dataclass(frozen=True, eq=False)
 class CollectiveFigures:
-    """The figures of a plan."""
+    """What follows from the schedule of a collective: times, bandwidths, and the use of links."""
 
     problem: CollectiveProblem
     plan: CollectivePlan
@@ -47,12 +47,12 @@ class CollectiveFigures:
 
     @cached_property
     def timing(self) -> ScheduleTimes:
-        """Times of the schedule, us."""
+        """Times of the schedule with and without barriers, us."""
         return timing(self.problem, self.schedule)
 
     @property
     def steps(self) -> int:
-        """Synchronous rounds."""
+        """How many synchronous rounds the schedule has."""
         return self.schedule.steps
 
     @property

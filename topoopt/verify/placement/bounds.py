@@ -217,7 +217,7 @@ def _chain_cuts(
 
 
 def latency_floor(problem: PlacementProblem) -> Bound:
-    """The largest of them."""
+    """Return the largest of the bounds on the makespan, with its argument."""
     bounds = latency_bounds(problem)
     argument = max(bounds, key=lambda key: bounds[key])
     return Bound(bounds[argument], argument)

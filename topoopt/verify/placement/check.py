@@ -140,7 +140,7 @@ def loads_of(problem: PlacementProblem, device: Ints) -> tuple[Floats, Floats]:
 
 
 def objective_of(settings: Throughput, compute: Floats, communication: Floats) -> float:
-    """The throughput objective, ms."""
+    """Return the load of the busiest device, ms; under GPipe its sum over both phases."""
     together = np.add if settings.communication == "added" else np.maximum
     if settings.schedule == "gpipe":
         return float(together(compute, communication).max(axis=1).sum())

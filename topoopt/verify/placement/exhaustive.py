@@ -141,7 +141,7 @@ class _AssignmentTables:
         return pairs
 
     def first(self) -> _PartialAssignments:
-        """Nothing placed."""
+        """The partial assignment in which no group has a device."""
         none, idle = np.zeros((1, 0), dtype=np.int64), np.zeros((1, 2, self.k))
         return _PartialAssignments(
             none, idle, idle, np.zeros((1, self.k), np.int64), np.zeros((1, self.k, self.k), dtype=bool)
@@ -441,7 +441,7 @@ class _PartialSchedules:
 
 
 class _ScheduleTables:
-    """Tables of one problem."""
+    """Times, transfers and exchangeable devices of one problem, for all partial schedules."""
 
     def __init__(self, problem: PlacementProblem) -> None:
         self.problem = problem
